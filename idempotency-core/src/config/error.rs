@@ -1,0 +1,49 @@
+//! A setting that cannot be understood.
+
+use std::fmt;
+
+/// A setting that cannot be understood: which one, what it says, and what is accepted.
+///
+/// ```
+/// use idempotency_core::config::{Settings, Variables};
+/// let variables = Variables::from_iter([("IDEMPOTENCY_HASH".to_owned(), "md6".to_owned())]);
+/// let error = Settings::default().hash(&variables).unwrap_err();
+/// assert!(error.to_string().starts_with("IDEMPOTENCY_HASH is `md6`"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationError {
+    message: String,
+}
+
+impl ConfigurationError {
+    /// An error in words of its own.
+    ///
+    /// ```
+    /// # use idempotency_core::config::ConfigurationError;
+    /// assert_eq!(ConfigurationError::new("set IDEMPOTENCY_TABLE").to_string(), "set IDEMPOTENCY_TABLE");
+    /// ```
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+
+    /// An error about the value of a setting or variable.
+    ///
+    /// ```
+    /// # use idempotency_core::config::ConfigurationError;
+    /// let error = ConfigurationError::value("IDEMPOTENCY_LEASE", "soon", "write a duration such as `15m`");
+    /// assert_eq!(error.to_string(), "IDEMPOTENCY_LEASE is `soon`: write a duration such as `15m`");
+    /// ```
+    pub fn value(name: &str, value: &str, remedy: impl fmt::Display) -> Self {
+        Self::new(format!("{name} is `{value}`: {remedy}"))
+    }
+}
+
+impl fmt::Display for ConfigurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ConfigurationError {}

@@ -1,0 +1,10 @@
+//! Configuration: settings from the attribute or builder, variables from the environment, defaults; the first wins.
+
+mod error;
+mod settings;
+mod variables;
+
+pub use error::ConfigurationError;
+pub use settings::Settings;
+pub(crate) use settings::TENANT_MARK;
+pub use variables::{UnknownVariable, Variables};

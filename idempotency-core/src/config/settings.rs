@@ -1,0 +1,243 @@
+//! What the attribute or the builder says, and how each setting is found.
+
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{ConfigurationError, Variables};
+use crate::key::HashAlgorithm;
+use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
+
+/// What an attribute or a builder says of an operation; what it leaves out comes from the environment, then from the
+/// defaults.
+///
+/// ```
+/// use idempotency_core::config::{Settings, Variables};
+/// let settings = Settings { key_required: Some(true), ..Settings::default() };
+/// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "false".to_owned())]);
+/// assert!(settings.key_required(&variables).unwrap());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The JMESPath expression of the key; the whole payload where it is left out.
+    pub key: Option<String>,
+    /// The JMESPath expression of the part that must be the same in a duplicate.
+    pub validate: Option<String>,
+    /// Whether a payload without a key is refused.
+    pub key_required: Option<bool>,
+    /// The operation's name in its keys.
+    pub key_prefix: Option<String>,
+    /// The digest of keys and validation.
+    pub hash: Option<HashAlgorithm>,
+    /// How long an answer is replayed.
+    pub expires_after: Option<Duration>,
+    /// How long a claim lasts where no deadline is known.
+    pub lease: Option<Duration>,
+    /// How many answers are kept in memory; 0 is off.
+    pub local_cache: Option<usize>,
+    /// What a duplicate does while the first call still runs.
+    pub on_in_progress: Option<OnInProgress>,
+    /// What a claim whose lease ended without a completion is taken for.
+    pub on_timeout: Option<OnTimeout>,
+    /// What becomes of a claim whose handler failed.
+    pub on_error: Option<OnError>,
+    /// The JMESPath expression over the response that decides whether it is stored.
+    pub store_when: Option<String>,
+}
+
+/// The longest prefix: with tenant and digest, an id must fit DynamoDB's 1024 bytes of a sort key.
+const LONGEST_PREFIX: usize = 512;
+
+/// What marks a tenant in an id.
+pub(crate) const TENANT_MARK: &str = "#tenant=";
+
+impl Settings {
+    /// Whether a payload without a key is refused.
+    ///
+    /// # Errors
+    /// If the variable is not a truth value.
+    pub fn key_required(&self, variables: &Variables) -> Result<bool, ConfigurationError> {
+        match self.key_required {
+            Some(required) => Ok(required),
+            None => Ok(truth(variables, "IDEMPOTENCY_KEY_REQUIRED")?.unwrap_or(false)),
+        }
+    }
+
+    /// The digest.
+    ///
+    /// # Errors
+    /// If the variable names no digest.
+    pub fn hash(&self, variables: &Variables) -> Result<HashAlgorithm, ConfigurationError> {
+        choice(self.hash, variables, "IDEMPOTENCY_HASH", HashAlgorithm::Md5)
+    }
+
+    /// How many answers are kept in memory, if any.
+    ///
+    /// # Errors
+    /// If the variable is not a number.
+    pub fn local_cache(
+        &self,
+        variables: &Variables,
+    ) -> Result<Option<NonZeroUsize>, ConfigurationError> {
+        let name = "IDEMPOTENCY_LOCAL_CACHE";
+        let records = match (self.local_cache, variables.value(name)) {
+            (Some(records), _) => records,
+            (None, Some(text)) => text.parse().map_err(|_| {
+                ConfigurationError::value(name, text, "write a number of records, or 0 for none")
+            })?,
+            (None, None) => 0,
+        };
+        Ok(NonZeroUsize::new(records))
+    }
+
+    /// The operation's name in its keys: the setting, or `{function}.{path of the operation in dots}`.
+    ///
+    /// # Errors
+    /// If it is empty, too long, or could be taken for a tenant's.
+    pub fn key_prefix(
+        &self,
+        variables: &Variables,
+        operation: &str,
+    ) -> Result<String, ConfigurationError> {
+        let (name, prefix) = match (&self.key_prefix, variables.value("IDEMPOTENCY_KEY_PREFIX")) {
+            (Some(prefix), _) => ("key_prefix", prefix.clone()),
+            (None, Some(prefix)) => ("IDEMPOTENCY_KEY_PREFIX", prefix.to_owned()),
+            (None, None) => {
+                let function = variables
+                    .value("AWS_LAMBDA_FUNCTION_NAME")
+                    .unwrap_or("local");
+                let path = operation.replace("::", ".");
+                ("the default key prefix", format!("{function}.{path}"))
+            }
+        };
+        let remedy = if prefix.is_empty() {
+            "write a name for this operation"
+        } else if prefix.len() > LONGEST_PREFIX {
+            "write at most 512 bytes"
+        } else if prefix.contains(TENANT_MARK) {
+            "leave out `#tenant=`, which marks a tenant's keys"
+        } else {
+            return Ok(prefix);
+        };
+        Err(ConfigurationError::value(name, &prefix, remedy))
+    }
+
+    /// The policy.
+    ///
+    /// # Errors
+    /// If a variable names no policy or is no duration, or a duration is too short.
+    pub fn policy(&self, variables: &Variables) -> Result<Policy, ConfigurationError> {
+        let default = Policy::default();
+        Ok(Policy {
+            on_in_progress: choice(
+                self.on_in_progress,
+                variables,
+                "IDEMPOTENCY_ON_IN_PROGRESS",
+                default.on_in_progress,
+            )?,
+            on_timeout: choice(
+                self.on_timeout,
+                variables,
+                "IDEMPOTENCY_ON_TIMEOUT",
+                default.on_timeout,
+            )?,
+            on_error: choice(
+                self.on_error,
+                variables,
+                "IDEMPOTENCY_ON_ERROR",
+                default.on_error,
+            )?,
+            expires_after: duration(
+                self.expires_after,
+                variables,
+                ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER"),
+                default.expires_after,
+                Duration::from_secs(1),
+            )?,
+            lease: duration(
+                self.lease,
+                variables,
+                ("lease", "IDEMPOTENCY_LEASE"),
+                default.lease,
+                Duration::from_millis(1),
+            )?,
+        })
+    }
+
+    /// Whether protection is switched off for this process.
+    ///
+    /// # Errors
+    /// If one of the two variables is not a truth value.
+    pub fn disabled(variables: &Variables) -> Result<bool, ConfigurationError> {
+        let ours = truth(variables, "IDEMPOTENCY_DISABLED")?;
+        let powertools = truth(variables, "POWERTOOLS_IDEMPOTENCY_DISABLED")?;
+        Ok(ours.or(powertools).unwrap_or(false))
+    }
+}
+
+fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, ConfigurationError> {
+    let Some(text) = variables.value(name) else {
+        return Ok(None);
+    };
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "y" | "yes" | "t" | "true" | "on" => Ok(Some(true)),
+        "0" | "n" | "no" | "f" | "false" | "off" => Ok(Some(false)),
+        _ => Err(ConfigurationError::value(
+            name,
+            text,
+            "write `true` or `false`",
+        )),
+    }
+}
+
+fn choice<T>(
+    setting: Option<T>,
+    variables: &Variables,
+    name: &str,
+    default: T,
+) -> Result<T, ConfigurationError>
+where
+    T: FromStr<Err: std::fmt::Display>,
+{
+    match (setting, variables.value(name)) {
+        (Some(value), _) => Ok(value),
+        (None, Some(text)) => text
+            .parse()
+            .map_err(|error| ConfigurationError::value(name, text, error)),
+        (None, None) => Ok(default),
+    }
+}
+
+fn duration(
+    setting: Option<Duration>,
+    variables: &Variables,
+    (setting_name, variable): (&str, &str),
+    default: Duration,
+    shortest: Duration,
+) -> Result<Duration, ConfigurationError> {
+    let (name, value, text) = match (setting, variables.value(variable)) {
+        (Some(value), _) => (setting_name, value, format!("{value:?}")),
+        (None, Some(text)) => {
+            let value = humantime::parse_duration(text).map_err(|_| {
+                ConfigurationError::value(
+                    variable,
+                    text,
+                    "write a duration such as `30s`, `15m` or `1h`",
+                )
+            })?;
+            (variable, value, text.to_owned())
+        }
+        (None, None) => return Ok(default),
+    };
+    if value < shortest {
+        return Err(ConfigurationError::value(
+            name,
+            &text,
+            format_args!("write at least `{shortest:?}`"),
+        ));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests;

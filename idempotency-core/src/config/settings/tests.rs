@@ -1,0 +1,107 @@
+use super::*;
+
+fn with(name: &str, value: &str) -> Variables {
+    Variables::from_iter([(name.to_owned(), value.to_owned())])
+}
+
+fn nothing() -> Variables {
+    Variables::default()
+}
+
+#[test]
+fn a_setting_wins_over_the_environment_and_the_environment_over_the_default() {
+    let variables = with("IDEMPOTENCY_EXPIRES_AFTER", "30m");
+    let expires_after = |settings: &Settings, variables: &Variables| {
+        settings.policy(variables).unwrap().expires_after.as_secs()
+    };
+    let set = Settings {
+        expires_after: Some(Duration::from_secs(5)),
+        ..Settings::default()
+    };
+    assert_eq!(expires_after(&set, &variables), 5);
+    assert_eq!(expires_after(&Settings::default(), &variables), 30 * 60);
+    assert_eq!(expires_after(&Settings::default(), &nothing()), 60 * 60);
+}
+
+#[test]
+fn a_variable_that_cannot_be_understood_is_named_with_its_value_and_what_is_accepted() {
+    let cases = [
+        (
+            "IDEMPOTENCY_ON_TIMEOUT",
+            "retry",
+            "write one of `rerun`, `hold`",
+        ),
+        (
+            "IDEMPOTENCY_ON_ERROR",
+            "keep",
+            "write one of `release`, `record`",
+        ),
+        (
+            "IDEMPOTENCY_ON_IN_PROGRESS",
+            "block",
+            "write one of `reject`, `wait`",
+        ),
+        (
+            "IDEMPOTENCY_LEASE",
+            "soon",
+            "write a duration such as `30s`, `15m` or `1h`",
+        ),
+        ("IDEMPOTENCY_EXPIRES_AFTER", "10ms", "write at least `1s`"),
+    ];
+    for (name, value, remedy) in cases {
+        let error = Settings::default().policy(&with(name, value)).unwrap_err();
+        assert_eq!(error.to_string(), format!("{name} is `{value}`: {remedy}"));
+    }
+}
+
+#[test]
+fn truth_values_are_those_of_the_python_library() {
+    for text in ["true", "1", "yes", "ON", "t", "Y"] {
+        assert_eq!(
+            Settings::disabled(&with("POWERTOOLS_IDEMPOTENCY_DISABLED", text)),
+            Ok(true)
+        );
+    }
+    for text in ["false", "0", "no", "OFF", "f", "n"] {
+        assert_eq!(
+            Settings::disabled(&with("IDEMPOTENCY_DISABLED", text)),
+            Ok(false)
+        );
+    }
+    assert!(Settings::disabled(&with("IDEMPOTENCY_DISABLED", "banana")).is_err());
+}
+
+#[test]
+fn the_default_prefix_is_the_function_and_the_path_of_the_operation() {
+    let variables = with("AWS_LAMBDA_FUNCTION_NAME", "shop-prod");
+    let prefix = Settings::default().key_prefix(&variables, "shop::orders::place");
+    assert_eq!(prefix.unwrap(), "shop-prod.shop.orders.place");
+}
+
+#[test]
+fn a_prefix_cannot_pass_for_a_tenants() {
+    let settings = Settings {
+        key_prefix: Some("shop#tenant=a".to_owned()),
+        ..Settings::default()
+    };
+    assert!(settings.key_prefix(&nothing(), "shop").is_err());
+}
+
+#[test]
+fn the_local_cache_is_off_unless_it_is_given_a_size() {
+    assert_eq!(Settings::default().local_cache(&nothing()), Ok(None));
+    let variables = with("IDEMPOTENCY_LOCAL_CACHE", "256");
+    assert_eq!(
+        Settings::default()
+            .local_cache(&variables)
+            .unwrap()
+            .unwrap()
+            .get(),
+        256
+    );
+    assert!(
+        Settings::default()
+            .local_cache(&with("IDEMPOTENCY_LOCAL_CACHE", "many"))
+            .is_err()
+    );
+}

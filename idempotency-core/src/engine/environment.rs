@@ -1,0 +1,94 @@
+//! What a process lends to its operations: store, clock, randomness, cache.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cache::LocalCache;
+use crate::owner::{OwnerToken, Random, RandomError};
+use crate::store::Store;
+use crate::time::Clock;
+
+/// The store, the clock, the source of randomness and the local cache that operations work with.
+///
+/// Operations hold configuration alone; two environments in one process never meet, so parallel tests do not either.
+///
+/// ```
+/// use idempotency_core::engine::Environment;
+/// use idempotency_core::owner::{Random, RandomError};
+/// use idempotency_core::store::MemoryStore;
+/// use idempotency_core::time::{BoxFuture, Clock, EpochMillis};
+/// use std::sync::Arc;
+/// # struct Fixed;
+/// # impl Clock for Fixed {
+/// #     fn now(&self) -> EpochMillis { EpochMillis::new(0) }
+/// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+/// # }
+/// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+/// let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+/// assert_eq!(environment.store().name(), "memory");
+/// ```
+#[derive(Clone)]
+pub struct Environment {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    cache: Arc<LocalCache>,
+}
+
+impl Environment {
+    /// An environment with an empty cache of its own.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self {
+            store,
+            clock,
+            random,
+            cache: Arc::new(LocalCache::new()),
+        }
+    }
+
+    /// The same clock and randomness over another store, with an empty cache of its own: what one store has answered
+    /// must not be given for another.
+    #[must_use]
+    pub fn with_store(&self, store: Arc<dyn Store>) -> Self {
+        Self::new(store, Arc::clone(&self.clock), Arc::clone(&self.random))
+    }
+
+    /// The store.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// The local cache.
+    pub fn cache(&self) -> &LocalCache {
+        &self.cache
+    }
+
+    /// A token for a new call.
+    pub(crate) fn owner_token(&self) -> Result<OwnerToken, RandomError> {
+        self.random.bytes().map(OwnerToken::from_bytes)
+    }
+
+    /// A random time between nothing and `at_most` ("full jitter"); `at_most` itself where randomness fails.
+    pub(crate) fn jitter(&self, at_most: Duration) -> Duration {
+        match self.random.bytes() {
+            Ok([a, b, ..]) => {
+                at_most.mul_f64(f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX))
+            }
+            Err(_) => at_most,
+        }
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("store", &self.store.name())
+            .finish_non_exhaustive()
+    }
+}

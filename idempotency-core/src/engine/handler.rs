@@ -1,0 +1,87 @@
+//! Running the handler: its answer, its failure, its panic.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use super::Codec;
+use crate::key::{Expression, Json};
+use crate::protocol::Ran;
+use crate::record::Data;
+
+/// A panic's payload.
+pub(super) type Panic = Box<dyn Any + Send>;
+
+/// What the handler itself came to.
+pub(super) enum Finished<R, E> {
+    Answered(R),
+    Failed(E),
+    Panicked(Panic),
+}
+
+/// The policy `store_when`: an expression over the response, where there is one.
+pub(crate) struct StoreWhen<'a>(pub(crate) Option<&'a Expression>);
+
+/// Builds and runs the handler. A panic is caught, so that the claim can be given up before it goes on.
+pub(super) async fn run<R, E, F, Fut>(
+    handler: F,
+    codec: Codec<R>,
+    store_when: &StoreWhen<'_>,
+) -> (Ran, Finished<R, E>)
+where
+    F: FnOnce() -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+{
+    match caught(async move { handler().await }).await {
+        Ok(Ok(answer)) => (
+            represent(&answer, codec, store_when),
+            Finished::Answered(answer),
+        ),
+        Ok(Err(error)) => {
+            // The type's name alone: an error's text may quote the payload.
+            let name = std::any::type_name::<E>().to_owned();
+            (Ran::Failed(name), Finished::Failed(error))
+        }
+        Err(panic) => (Ran::Failed("panic".to_owned()), Finished::Panicked(panic)),
+    }
+}
+
+/// The answer as the record will hold it. A panic in a `Serialize` counts as an answer that cannot be written.
+fn represent<R>(answer: &R, codec: Codec<R>, store_when: &StoreWhen<'_>) -> Ran {
+    let written = catch_unwind(AssertUnwindSafe(|| (codec.write)(answer)));
+    match written {
+        Ok(Ok(text)) if store_when.allows(&text) => Ran::Answered(Data::new(text)),
+        Ok(Ok(_)) => Ran::Unstored,
+        Ok(Err(_)) | Err(_) => Ran::Unrepresentable,
+    }
+}
+
+impl StoreWhen<'_> {
+    /// Whether the answer is to be stored. Where the expression fails the effect has still happened, so it is stored.
+    fn allows(&self, answer: &str) -> bool {
+        let Some(expression) = self.0 else {
+            return true;
+        };
+        let verdict = Json::parse(answer)
+            .ok()
+            .and_then(|answer| expression.holds(&answer).ok());
+        verdict.unwrap_or_else(|| {
+            tracing::warn!("`store_when` failed on this answer, so the answer is stored");
+            true
+        })
+    }
+}
+
+async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
+    let mut future = pin!(future);
+    poll_fn(
+        |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => Poll::Ready(Err(panic)),
+        },
+    )
+    .await
+}

@@ -1,0 +1,149 @@
+//! The one driver of the protocol: performs an effect, feeds the result back, until it is over.
+//!
+//! No decision is made here; those are in [`protocol`](crate::protocol).
+
+mod codec;
+mod conclude;
+mod environment;
+mod handler;
+mod limit;
+
+pub use codec::Codec;
+pub use environment::Environment;
+pub(crate) use handler::StoreWhen;
+
+use std::future::Future;
+use std::num::NonZeroUsize;
+
+use crate::error::{Error, ErrorKind};
+use crate::outcome::Outcome;
+use crate::protocol::policy::Call;
+use crate::protocol::{Attempt, Effect, Input, Trouble, Written, time_limit};
+use crate::store::{Read, StoreError, StoreErrorKind, Write};
+use crate::time::{BoxFuture, EpochMillis};
+use handler::Finished;
+
+/// One call, ready to be driven.
+pub(crate) struct Driver<'a, R, E> {
+    pub(crate) environment: &'a Environment,
+    /// The operation's name, for errors, events and the cache.
+    pub(crate) operation: &'a str,
+    pub(crate) cache: Option<NonZeroUsize>,
+    pub(crate) store_when: StoreWhen<'a>,
+    pub(crate) call: Call,
+    /// Until when requests to the store may take.
+    pub(crate) give_up_at: EpochMillis,
+    pub(crate) codec: Codec<R>,
+    /// How the framework's errors become the handler's.
+    pub(crate) convert: fn(Error) -> E,
+}
+
+impl<R, E> Driver<'_, R, E> {
+    /// Drives the call to its end. The handler is built and polled only under a claim.
+    pub(crate) async fn drive<F, Fut>(self, handler: F) -> Result<Outcome<R>, E>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        let mut handler = Some(handler);
+        let mut finished: Option<Finished<R, E>> = None;
+        let mut trouble: Option<StoreError> = None;
+        let (mut attempt, mut effect) = Attempt::begin(self.call.clone());
+        loop {
+            let input = match effect {
+                Effect::Run => {
+                    let Some(handler) = handler.take() else {
+                        // The protocol asks for one run. Were it ever to ask twice, nothing must happen twice.
+                        return Err((self.convert)(self.error(ErrorKind::Contended)));
+                    };
+                    let (ran, result) = handler::run(handler, self.codec, &self.store_when).await;
+                    finished = Some(result);
+                    Input::Ran(ran)
+                }
+                Effect::Finish(verdict) => return self.conclude(verdict, finished, trouble),
+                other => self.perform(other, &mut trouble).await,
+            };
+            (attempt, effect) = attempt.step(self.environment.clock().now(), input);
+        }
+    }
+
+    /// Performs an effect on cache, store or clock.
+    async fn perform(&self, effect: Effect, trouble: &mut Option<StoreError>) -> Input {
+        let store = self.environment.store();
+        let id = &self.call.id;
+        match effect {
+            Effect::Look => Input::Looked(
+                self.cache
+                    .and_then(|_| self.environment.cache().find(self.operation, id)),
+            ),
+            Effect::Put(record, condition) => {
+                self.write(store.put(id, &record, &condition), trouble)
+                    .await
+            }
+            Effect::Update(change, condition) => {
+                self.write(store.update(id, &change, &condition), trouble)
+                    .await
+            }
+            Effect::Delete(condition) => self.write(store.delete(id, &condition), trouble).await,
+            Effect::Read => match self.in_time(store.read(id)).await {
+                Some(Read::Found(record)) => Input::Read(Some(record)),
+                Some(Read::Nothing) => Input::Read(None),
+                Some(Read::Failed(error)) => {
+                    *trouble = Some(error);
+                    Input::Unread
+                }
+                None => {
+                    *trouble = Some(self.hangs());
+                    Input::Unread
+                }
+            },
+            Effect::Pause(at_most) => {
+                let pause = self.environment.jitter(at_most);
+                self.environment.clock().sleep(pause).await;
+                Input::Paused
+            }
+            // `drive` keeps these two for itself.
+            Effect::Run | Effect::Finish(_) => Input::Paused,
+        }
+    }
+
+    async fn write(&self, write: BoxFuture<'_, Write>, trouble: &mut Option<StoreError>) -> Input {
+        let (lost, error) = match self.in_time(write).await {
+            Some(Write::Applied) => return Input::Written(Written::Applied),
+            Some(Write::Refused { existing, lost }) => {
+                return Input::Written(Written::Refused { existing, lost });
+            }
+            Some(Write::Failed { lost, error }) => (lost, error),
+            // Given up on, so it may have been applied, and may yet arrive.
+            None => (true, self.hangs()),
+        };
+        let kind = match error.kind() {
+            StoreErrorKind::TooLarge => Trouble::TooLarge,
+            kind if kind.is_transient() => Trouble::Transient,
+            _ => Trouble::Permanent,
+        };
+        *trouble = Some(error);
+        Input::Written(Written::Failed {
+            lost,
+            trouble: kind,
+        })
+    }
+
+    /// Waits for a request, but not beyond what the deadline leaves.
+    async fn in_time<T>(&self, request: BoxFuture<'_, T>) -> Option<T> {
+        let clock = self.environment.clock();
+        let limit = time_limit(clock.now(), self.give_up_at);
+        limit::within(request, || clock.sleep(limit)).await
+    }
+
+    fn hangs(&self) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Unreachable,
+            format!(
+                "{} gave no answer before the invocation's time was nearly over: check the endpoint, the network \
+                 route from the function's VPC, and the function's timeout",
+                self.environment.store().name()
+            ),
+        )
+    }
+}

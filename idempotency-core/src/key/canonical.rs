@@ -1,0 +1,182 @@
+//! The one text of a value: members sorted, characters escaped, floats in their shortest form.
+
+use super::{Json, Text};
+
+/// How a text is laid out: canonical, or as `to_string` in an expression writes it.
+pub(crate) struct Layout {
+    pub(crate) between: &'static str,
+    pub(crate) after_name: &'static str,
+    pub(crate) sorted: bool,
+}
+
+const CANONICAL: Layout = Layout {
+    between: ", ",
+    after_name: ": ",
+    sorted: true,
+};
+/// Without spaces, and members in their own order.
+pub(crate) const COMPACT: Layout = Layout {
+    between: ",",
+    after_name: ":",
+    sorted: false,
+};
+
+impl Json {
+    /// The canonical text that keys are made of: ASCII, members sorted by code point, `", "` and `": "` between.
+    ///
+    /// ```
+    /// use idempotency_core::key::Json;
+    ///
+    /// let json = Json::parse(r#"{"b": 1e-5, "a": "é"}"#)?;
+    /// assert_eq!(json.to_canonical(), r#"{"a": "\u00e9", "b": 1e-05}"#);
+    /// # Ok::<(), idempotency_core::key::JsonError>(())
+    /// ```
+    #[must_use]
+    pub fn to_canonical(&self) -> String {
+        self.to_text(&CANONICAL)
+    }
+
+    pub(crate) fn to_text(&self, layout: &Layout) -> String {
+        let mut out = String::new();
+        write(&mut out, self, layout);
+        out
+    }
+}
+
+fn write(out: &mut String, json: &Json, layout: &Layout) {
+    match json {
+        Json::Null => out.push_str("null"),
+        Json::Bool(true) => out.push_str("true"),
+        Json::Bool(false) => out.push_str("false"),
+        Json::Int(integer) => out.push_str(&integer.to_string()),
+        Json::Float(float) => out.push_str(&float_text(*float)),
+        Json::Str(text) => write_string(out, text),
+        Json::Array(elements) => {
+            out.push('[');
+            for (at, element) in elements.iter().enumerate() {
+                if at > 0 {
+                    out.push_str(layout.between);
+                }
+                write(out, element, layout);
+            }
+            out.push(']');
+        }
+        Json::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            if layout.sorted {
+                members.sort_unstable_by_key(|&(name, _)| name);
+            }
+            out.push('{');
+            for (at, (name, member)) in members.into_iter().enumerate() {
+                if at > 0 {
+                    out.push_str(layout.between);
+                }
+                write_string(out, name);
+                out.push_str(layout.after_name);
+                write(out, member, layout);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn write_string(out: &mut String, text: &Text) {
+    out.push('"');
+    for code in text.code_points() {
+        match code {
+            0x22 => out.push_str("\\\""),
+            0x5C => out.push_str("\\\\"),
+            0x0A => out.push_str("\\n"),
+            0x0D => out.push_str("\\r"),
+            0x09 => out.push_str("\\t"),
+            0x0C => out.push_str("\\f"),
+            0x08 => out.push_str("\\b"),
+            0x20..=0x7E => out.extend(char::from_u32(code)),
+            0..=0xFFFF => write_escape(out, code),
+            _ => {
+                write_escape(out, 0xD800 + ((code - 0x1_0000) >> 10));
+                write_escape(out, 0xDC00 + ((code - 0x1_0000) & 0x3FF));
+            }
+        }
+    }
+    out.push('"');
+}
+
+fn write_escape(out: &mut String, unit: u32) {
+    out.push_str("\\u");
+    for shift in [12, 8, 4, 0] {
+        out.extend(char::from_digit((unit >> shift) & 15, 16));
+    }
+}
+
+/// The shortest digits that read back as the same float, with an exponent below 1e-4 and from 1e16 on.
+fn float_text(float: f64) -> String {
+    if float.is_nan() {
+        return "NaN".to_owned();
+    }
+    if float.is_infinite() {
+        return if float > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let scientific = format!("{float:e}");
+    let exponent: i32 = scientific
+        .rsplit('e')
+        .next()
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(0);
+    if float == 0.0 || (-4..16).contains(&exponent) {
+        // `{:?}` keeps the point of whole numbers, but has its own idea of when an exponent is due.
+        let plain = format!("{float}");
+        return if plain.contains('.') {
+            plain
+        } else {
+            plain + ".0"
+        };
+    }
+    let mantissa = scientific.split('e').next().unwrap_or_default();
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_written_as_python_writes_them() {
+        for (float, text) in [
+            (1.0, "1.0"),
+            (-0.0, "-0.0"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (1.5e300, "1.5e+300"),
+            (5e-324, "5e-324"),
+            (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(float_text(float), text);
+        }
+    }
+
+    #[test]
+    fn characters_outside_printable_ascii_are_escaped() {
+        let json = Json::Str("\u{0}\u{8}\t\n\u{b}\u{c}\r\u{1f} ~\u{7f}é/😀\"\\".into());
+        let text = r#""\u0000\b\t\n\u000b\f\r\u001f ~\u007f\u00e9/\ud83d\ude00\"\\""#;
+        assert_eq!(json.to_canonical(), text);
+    }
+
+    #[test]
+    fn members_are_sorted_by_code_point_at_each_level() {
+        let json = Json::parse(r#"{"b":{"z":1,"y":2},"\ud83d\ude00":1,"\uffff":2,"B":3}"#).unwrap();
+        assert_eq!(
+            json.to_canonical(),
+            r#"{"B": 3, "b": {"y": 2, "z": 1}, "\uffff": 2, "\ud83d\ude00": 1}"#
+        );
+        assert_eq!(
+            json.to_text(&COMPACT),
+            r#"{"b":{"z":1,"y":2},"\ud83d\ude00":1,"\uffff":2,"B":3}"#
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! From the checked tree to one that holds values.
+
+use idempotency_expression::{
+    Argument, Ast, Comparator, Function, Literal, Name, SyntaxError, parse,
+};
+
+use crate::key::{Json, Text};
+
+/// An expression ready to be evaluated: the nodes of [`Ast`], with literals and names as values.
+#[derive(Clone)]
+pub(super) enum Node {
+    Current,
+    Field(Text),
+    Index(i64),
+    Slice {
+        start: Option<i64>,
+        stop: Option<i64>,
+        step: i64,
+    },
+    Literal(Json),
+    List(Vec<Node>),
+    Hash(Vec<(Text, Node)>),
+    Chain(Box<Node>, Box<Node>),
+    Project {
+        over: Box<Node>,
+        condition: Option<Box<Node>>,
+        each: Box<Node>,
+    },
+    Values(Box<Node>),
+    Flatten(Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Not(Box<Node>),
+    Compare {
+        comparator: Comparator,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    /// Arguments that the function evaluates itself stand as nodes beside the others.
+    Call {
+        function: Function,
+        arguments: Vec<Node>,
+    },
+}
+
+pub(super) fn compile(text: &str) -> Result<Node, SyntaxError> {
+    node(parse(text)?)
+}
+
+/// Arms that hold more than a call have functions of their own, or this one's frame would be as large as all of them.
+fn node(ast: Ast) -> Result<Node, SyntaxError> {
+    Ok(match ast {
+        Ast::List(elements) => Node::List(nodes(elements)?),
+        Ast::Hash(pairs) => Node::Hash(members(pairs)?),
+        Ast::Chain(left, right) => two(Node::Chain, *left, *right)?,
+        Ast::Or(left, right) => two(Node::Or, *left, *right)?,
+        Ast::And(left, right) => two(Node::And, *left, *right)?,
+        Ast::Project { over, each } => project(*over, None, *each)?,
+        Ast::Filter {
+            over,
+            condition,
+            each,
+        } => project(*over, Some(*condition), *each)?,
+        Ast::Values(over) => Node::Values(boxed(*over)?),
+        Ast::Flatten(over) => Node::Flatten(boxed(*over)?),
+        Ast::Not(negated) => Node::Not(boxed(*negated)?),
+        Ast::Compare {
+            comparator,
+            left,
+            right,
+        } => compare(comparator, *left, *right)?,
+        Ast::Call {
+            function,
+            arguments,
+        } => call(function, arguments)?,
+        leaf => self::leaf(leaf)?,
+    })
+}
+
+fn leaf(ast: Ast) -> Result<Node, SyntaxError> {
+    Ok(match ast {
+        Ast::Field(field) => Node::Field(name(field)?),
+        Ast::Index(index) => Node::Index(index),
+        Ast::Slice { start, stop, step } => Node::Slice { start, stop, step },
+        Ast::Literal(constant) => Node::Literal(literal(constant)?),
+        _ => Node::Current,
+    })
+}
+
+fn nodes(elements: Vec<Ast>) -> Result<Vec<Node>, SyntaxError> {
+    let mut nodes = Vec::with_capacity(elements.len());
+    for element in elements {
+        nodes.push(node(element)?);
+    }
+    Ok(nodes)
+}
+
+fn members(pairs: Vec<(Name, Ast)>) -> Result<Vec<(Text, Node)>, SyntaxError> {
+    let mut members = Vec::with_capacity(pairs.len());
+    for (key, value) in pairs {
+        members.push((name(key)?, node(value)?));
+    }
+    Ok(members)
+}
+
+fn two(make: fn(Box<Node>, Box<Node>) -> Node, left: Ast, right: Ast) -> Result<Node, SyntaxError> {
+    Ok(make(boxed(left)?, boxed(right)?))
+}
+
+fn compare(comparator: Comparator, left: Ast, right: Ast) -> Result<Node, SyntaxError> {
+    Ok(Node::Compare {
+        comparator,
+        left: boxed(left)?,
+        right: boxed(right)?,
+    })
+}
+
+fn project(over: Ast, condition: Option<Ast>, each: Ast) -> Result<Node, SyntaxError> {
+    Ok(Node::Project {
+        over: boxed(over)?,
+        condition: condition.map(boxed).transpose()?,
+        each: boxed(each)?,
+    })
+}
+
+fn call(function: Function, arguments: Vec<Argument>) -> Result<Node, SyntaxError> {
+    let mut evaluated = Vec::with_capacity(arguments.len());
+    for Argument::Value(ast) | Argument::Expression(ast) in arguments {
+        evaluated.push(node(ast)?);
+    }
+    Ok(Node::Call {
+        function,
+        arguments: evaluated,
+    })
+}
+
+fn boxed(ast: Ast) -> Result<Box<Node>, SyntaxError> {
+    node(ast).map(Box::new)
+}
+
+fn unreadable() -> SyntaxError {
+    SyntaxError {
+        offset: 0,
+        message: "a literal is nested too deep, or is neither JSON nor a plain word".to_owned(),
+    }
+}
+
+fn name(name: Name) -> Result<Text, SyntaxError> {
+    match name {
+        Name::Plain(name) => Ok(name.into()),
+        Name::Json(json) => string(&json),
+    }
+}
+
+fn string(json: &str) -> Result<Text, SyntaxError> {
+    match Json::parse(json) {
+        Ok(Json::Str(text)) => Ok(text),
+        _ => Err(unreadable()),
+    }
+}
+
+/// What is not JSON between backticks is taken as a string, as the reference does: `` `foo` `` is `"foo"`.
+fn literal(literal: Literal) -> Result<Json, SyntaxError> {
+    match literal {
+        Literal::Raw(text) => Ok(Json::Str(text.into())),
+        Literal::Json(json) => Json::parse(&json).or_else(|_| {
+            let word = json.trim_start_matches(|c: char| {
+                c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
+            });
+            string(&format!("\"{word}\"")).map(Json::Str)
+        }),
+    }
+}

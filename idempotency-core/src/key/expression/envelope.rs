@@ -1,0 +1,224 @@
+//! The functions that open what is wrapped in an event: base64 and gzip, as Python's standard library reads them.
+
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+use idempotency_expression::Function;
+
+use super::error::EvaluationError;
+use crate::key::Text;
+
+/// The longest text that is unpacked, in bytes: far beyond any event, far below a function's memory.
+const MAX_UNPACKED: usize = 32 * 1024 * 1024;
+
+/// `powertools_base64`.
+pub(super) fn base64(text: &Text) -> Result<Text, EvaluationError> {
+    let function = Function::PowertoolsBase64;
+    utf8(
+        function,
+        decode(text).map_err(|reason| EvaluationError::failed(function, reason))?,
+    )
+}
+
+/// `powertools_base64_gzip`.
+pub(super) fn base64_gzip(text: &Text) -> Result<Text, EvaluationError> {
+    let function = Function::PowertoolsBase64Gzip;
+    let unpacked = decode(text).and_then(|packed| gunzip(&packed));
+    utf8(
+        function,
+        unpacked.map_err(|reason| EvaluationError::failed(function, reason))?,
+    )
+}
+
+fn utf8(function: Function, bytes: Vec<u8>) -> Result<Text, EvaluationError> {
+    let text = String::from_utf8(bytes);
+    text.map(Text::from)
+        .map_err(|_| EvaluationError::failed(function, "the decoded bytes are not UTF-8"))
+}
+
+/// Skips what is not of the alphabet and stops at complete padding, as Python does by default.
+fn decode(text: &Text) -> Result<Vec<u8>, &'static str> {
+    let mut bytes = Vec::with_capacity(text.as_bytes().len() / 4 * 3);
+    let (mut place, mut padding, mut left) = (0_u8, 0_u8, 0_u8);
+    if !text.as_bytes().is_ascii() {
+        return Err("the text is not base64: it holds characters outside ASCII");
+    }
+    for &character in text.as_bytes() {
+        let six = match character {
+            b'A'..=b'Z' => character - b'A',
+            b'a'..=b'z' => character - b'a' + 26,
+            b'0'..=b'9' => character - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' => {
+                if place >= 2 {
+                    padding += 1;
+                    if place + padding >= 4 {
+                        return Ok(bytes);
+                    }
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        padding = 0;
+        match place {
+            0 => {}
+            1 => bytes.push((left << 2) | (six >> 4)),
+            2 => bytes.push((left << 4) | (six >> 2)),
+            _ => bytes.push((left << 6) | six),
+        }
+        left = match place {
+            0 => six,
+            1 => six & 0x0F,
+            2 => six & 0x03,
+            _ => 0,
+        };
+        place = (place + 1) % 4;
+    }
+    match place {
+        0 => Ok(bytes),
+        1 => Err("the text is not base64: it has one character too many"),
+        _ => Err("the text is not base64: its padding is missing"),
+    }
+}
+
+const CUT_SHORT: &str = "the gzip data ends too early";
+
+/// Unpacks all members; zero bytes between them are skipped.
+fn gunzip(packed: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut unpacked = Vec::new();
+    let mut rest = packed;
+    while !rest.is_empty() {
+        let body = after_header(rest)?;
+        let start = unpacked.len();
+        let read = inflate(body, &mut unpacked)?;
+        let (trailer, after) = body[read..].split_at_checked(8).ok_or(CUT_SHORT)?;
+        let mut crc = Crc::new();
+        crc.update(&unpacked[start..]);
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0_u32, |sum, &byte| (sum << 8) | u32::from(byte))
+        };
+        if number(&trailer[..4]) != crc.sum() {
+            return Err("the gzip data is damaged: its checksum differs");
+        }
+        if number(&trailer[4..]) != crc.amount() {
+            return Err("the gzip data is damaged: its length differs");
+        }
+        let zeros = after.iter().take_while(|&&byte| byte == 0).count();
+        rest = &after[zeros..];
+    }
+    Ok(unpacked)
+}
+
+fn after_header(member: &[u8]) -> Result<&[u8], &'static str> {
+    const EXTRA: u8 = 4;
+    const NAME: u8 = 8;
+    const COMMENT: u8 = 16;
+    const CHECKSUM: u8 = 2;
+    if !member.starts_with(&[0x1F, 0x8B]) {
+        return Err("the decoded bytes are not gzip data");
+    }
+    let (head, mut rest) = member.split_at_checked(10).ok_or(CUT_SHORT)?;
+    let (method, flags) = (head[2], head[3]);
+    if method != 8 {
+        return Err("the gzip data uses an unknown compression method");
+    }
+    if flags & EXTRA != 0 {
+        let (length, after) = rest.split_at_checked(2).ok_or(CUT_SHORT)?;
+        let length = usize::from(length[0]) | usize::from(length[1]) << 8;
+        rest = after.get(length..).ok_or(CUT_SHORT)?;
+    }
+    for text in [NAME, COMMENT] {
+        if flags & text != 0 {
+            let end = rest
+                .iter()
+                .position(|&byte| byte == 0)
+                .map_or(rest.len(), |zero| zero + 1);
+            rest = &rest[end..];
+        }
+    }
+    if flags & CHECKSUM != 0 {
+        rest = rest.get(2..).ok_or(CUT_SHORT)?;
+    }
+    Ok(rest)
+}
+
+/// Appends what a deflate stream holds, and returns how many bytes it took.
+fn inflate(stream: &[u8], unpacked: &mut Vec<u8>) -> Result<usize, &'static str> {
+    let mut inflater = Decompress::new(false);
+    let mut chunk = vec![0; 32 * 1024];
+    let (mut read, mut written) = (0, 0);
+    loop {
+        let status = inflater
+            .decompress(&stream[read..], &mut chunk, FlushDecompress::None)
+            .map_err(|_| "the gzip data is damaged")?;
+        let taken = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX) - read;
+        let made = usize::try_from(inflater.total_out()).unwrap_or(usize::MAX) - written;
+        (read, written) = (read + taken, written + made);
+        unpacked.extend_from_slice(&chunk[..made]);
+        if unpacked.len() > MAX_UNPACKED {
+            return Err("the gzip data unpacks to more than 32 MiB");
+        }
+        if status == Status::StreamEnd {
+            return Ok(read);
+        }
+        if taken == 0 && made == 0 {
+            return Err(CUT_SHORT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
+        decode(&text.into())
+    }
+
+    #[test]
+    fn base64_is_read_as_leniently_as_python_reads_it() {
+        assert_eq!(decoded("aGVs\nbG8=").unwrap(), b"hello");
+        assert_eq!(decoded("aGVsbG8=ignored").unwrap(), b"hello");
+        assert_eq!(decoded("a=GVsbG8=").unwrap(), b"hello");
+        assert_eq!(decoded("aGVsbA==").unwrap(), b"hell");
+        assert_eq!(decoded("-_aGVsbA==").unwrap(), b"hell");
+        assert!(decoded("aGVsbG8").unwrap_err().contains("padding"));
+        assert!(
+            decoded("aGVsb")
+                .unwrap_err()
+                .contains("one character too many")
+        );
+        assert!(decoded("aGVsbA==é").unwrap_err().contains("ASCII"));
+    }
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        use std::io::Write as _;
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn members_are_joined_and_damage_is_noticed() {
+        let joined = [gzip(b"one"), vec![0; 3], gzip(b"two")].concat();
+        assert_eq!(gunzip(&joined).unwrap(), b"onetwo");
+        assert_eq!(gunzip(b"").unwrap(), b"");
+        let whole = gzip(&b"abc".repeat(1000));
+        for end in 1..whole.len() {
+            assert!(gunzip(&whole[..end]).is_err(), "{end}");
+        }
+        let mut damaged = whole.clone();
+        let checksum = damaged.len() - 8;
+        damaged[checksum] ^= 1;
+        assert!(gunzip(&damaged).unwrap_err().contains("checksum"));
+    }
+
+    #[test]
+    fn a_bomb_is_refused() {
+        let bomb = gzip(&vec![0; MAX_UNPACKED + 1]);
+        assert!(gunzip(&bomb).unwrap_err().contains("32 MiB"));
+    }
+}

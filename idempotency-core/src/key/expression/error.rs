@@ -1,0 +1,121 @@
+//! Why an expression cannot be compiled or evaluated.
+
+use std::fmt;
+
+use idempotency_expression::{Function, SyntaxError};
+
+use crate::key::JsonError;
+
+/// An expression that could never be evaluated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExpressionError {
+    expression: String,
+    error: SyntaxError,
+}
+
+impl ExpressionError {
+    pub(super) fn new(expression: &str, error: SyntaxError) -> Self {
+        Self {
+            expression: expression.to_owned(),
+            error,
+        }
+    }
+
+    /// The place, in bytes from the beginning of the expression.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.error.offset
+    }
+
+    /// What is wrong there, in one line.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.error.message
+    }
+}
+
+/// What is wrong, then the expression with a caret under the place.
+impl fmt::Display for ExpressionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "invalid JMESPath expression: {}\n{}",
+            self.error.message,
+            self.error.render(&self.expression)
+        )
+    }
+}
+
+impl std::error::Error for ExpressionError {}
+
+/// A payload on which an expression has no value.
+///
+/// It names functions and types, never the payload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EvaluationError {
+    /// An argument has a type that the function does not take.
+    Argument {
+        /// The function's name.
+        function: &'static str,
+        /// What it takes.
+        takes: &'static str,
+        /// The type it was given.
+        given: &'static str,
+    },
+    /// A number was compared with a string.
+    Incomparable,
+    /// A function could not make a value of its argument.
+    Failed {
+        /// The function's name.
+        function: &'static str,
+        /// What is wrong with the argument.
+        reason: &'static str,
+    },
+    /// The text given to `powertools_json` is not JSON.
+    Json(JsonError),
+    /// The value would grow beyond what an expression over an event can need.
+    TooLarge,
+}
+
+impl EvaluationError {
+    pub(super) fn argument(function: Function, takes: &'static str, given: &'static str) -> Self {
+        Self::Argument {
+            function: function.name(),
+            takes,
+            given,
+        }
+    }
+
+    pub(super) fn failed(function: Function, reason: &'static str) -> Self {
+        Self::Failed {
+            function: function.name(),
+            reason,
+        }
+    }
+}
+
+impl fmt::Display for EvaluationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Argument {
+                function,
+                takes,
+                given,
+            } => write!(f, "`{function}` takes {takes}, not {given}"),
+            Self::Incomparable => f.write_str("a number cannot be compared with a string"),
+            Self::Failed { function, reason } => write!(f, "`{function}` failed: {reason}"),
+            Self::Json(_) => f.write_str("`powertools_json` failed"),
+            Self::TooLarge => f.write_str("the expression's value is too large; select less"),
+        }
+    }
+}
+
+impl std::error::Error for EvaluationError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Json(error) => Some(error),
+            _ => None,
+        }
+    }
+}

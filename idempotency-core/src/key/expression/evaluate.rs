@@ -1,0 +1,311 @@
+//! The walk over a payload.
+
+use std::borrow::Cow;
+
+use idempotency_expression::Comparator;
+
+use super::compare::{equal, is_false, is_ordered, order};
+use super::compile::Node;
+use super::error::EvaluationError;
+use super::functions;
+use crate::key::{Json, Object, Text};
+
+/// What one evaluation may cost, about in bytes: a few hundred times the largest event. Expressions can double their
+/// value at each step, so without a bound a short one could fill any memory.
+const BUDGET: usize = 256 * 1024 * 1024;
+/// What a value costs beside its text.
+const VALUE: usize = 48;
+
+type Result<T> = std::result::Result<T, EvaluationError>;
+
+pub(super) fn evaluate(node: &Node, payload: &Json) -> Result<Json> {
+    let mut walk = Walk { left: BUDGET };
+    let value = walk.visit(node, payload)?;
+    walk.own(value)
+}
+
+pub(super) struct Walk {
+    left: usize,
+}
+
+impl Walk {
+    pub(super) fn charge(&mut self, cost: usize) -> Result<()> {
+        self.left = self
+            .left
+            .checked_sub(cost)
+            .ok_or(EvaluationError::TooLarge)?;
+        Ok(())
+    }
+
+    /// Takes a value out of what it was borrowed from, at the price of its size.
+    pub(super) fn own(&mut self, value: Cow<'_, Json>) -> Result<Json> {
+        match value {
+            Cow::Owned(value) => Ok(value),
+            Cow::Borrowed(value) => {
+                self.charge(size(value))?;
+                Ok(value.clone())
+            }
+        }
+    }
+
+    pub(super) fn visit<'v>(&mut self, node: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        self.charge(1)?;
+        match node {
+            Node::Current => Ok(Cow::Borrowed(value)),
+            Node::Field(name) => Ok(member_of(value, name)),
+            Node::Index(index) => Ok(index_of(value, *index)),
+            Node::Slice { start, stop, step } => self.slice(value, *start, *stop, *step),
+            Node::Literal(literal) => Ok(Cow::Borrowed(literal)),
+            Node::List(elements) => self.list(elements, value),
+            Node::Hash(_) => self.hash(node, value),
+            Node::Chain(left, right) => self.chain(left, right, value),
+            Node::Project {
+                over,
+                condition,
+                each,
+            } => self.project(over, condition.as_deref(), each, value),
+            Node::Values(over) => self.values(over, value),
+            Node::Flatten(over) => self.flatten(over, value),
+            Node::Or(left, right) => self.either(left, right, true, value),
+            Node::And(left, right) => self.either(left, right, false, value),
+            Node::Not(negated) => self.not(negated, value),
+            Node::Compare {
+                comparator,
+                left,
+                right,
+            } => self.compare(*comparator, left, right, value),
+            Node::Call {
+                function,
+                arguments,
+            } => functions::call(self, *function, arguments, value),
+        }
+    }
+
+    /// `||` goes on to the right side where the left is false, `&&` where it is not.
+    fn either<'v>(
+        &mut self,
+        left: &'v Node,
+        right: &'v Node,
+        on_false: bool,
+        value: &'v Json,
+    ) -> Result<Cow<'v, Json>> {
+        let left = self.visit(left, value)?;
+        if is_false(&left) == on_false {
+            self.visit(right, value)
+        } else {
+            Ok(left)
+        }
+    }
+
+    fn not<'v>(&mut self, negated: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        let negated = self.visit(negated, value)?;
+        Ok(Cow::Owned(Json::Bool(is_false(&negated))))
+    }
+
+    fn chain<'v>(
+        &mut self,
+        left: &'v Node,
+        right: &'v Node,
+        value: &'v Json,
+    ) -> Result<Cow<'v, Json>> {
+        match self.visit(left, value)? {
+            Cow::Borrowed(between) => self.visit(right, between),
+            Cow::Owned(between) => {
+                if matches!(right, Node::Current) {
+                    return Ok(Cow::Owned(between));
+                }
+                let result = self.visit(right, &between)?;
+                self.own(result).map(Cow::Owned)
+            }
+        }
+    }
+
+    fn list<'v>(&mut self, elements: &'v [Node], value: &'v Json) -> Result<Cow<'v, Json>> {
+        if matches!(value, Json::Null) {
+            return Ok(NULL);
+        }
+        let mut list = Vec::with_capacity(elements.len());
+        for element in elements {
+            self.push(&mut list, element, value)?;
+        }
+        Ok(Cow::Owned(Json::Array(list)))
+    }
+
+    /// Evaluates an element of a new array.
+    pub(super) fn push(&mut self, list: &mut Vec<Json>, node: &Node, value: &Json) -> Result<()> {
+        let element = self.visit(node, value)?;
+        list.push(self.own(element)?);
+        self.charge(VALUE)
+    }
+
+    fn hash<'v>(&mut self, node: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        let (Node::Hash(pairs), false) = (node, matches!(value, Json::Null)) else {
+            return Ok(NULL);
+        };
+        let mut members = Object::with_capacity(pairs.len());
+        for (name, node) in pairs {
+            self.charge(VALUE + name.as_bytes().len())?;
+            let member = self.visit(node, value)?;
+            members.insert(name.clone(), self.own(member)?);
+        }
+        Ok(Cow::Owned(Json::Object(members)))
+    }
+
+    fn project<'v>(
+        &mut self,
+        over: &'v Node,
+        condition: Option<&'v Node>,
+        each: &'v Node,
+        value: &'v Json,
+    ) -> Result<Cow<'v, Json>> {
+        let over = self.visit(over, value)?;
+        let Json::Array(elements) = &*over else {
+            return Ok(NULL);
+        };
+        let mut projected = Vec::new();
+        for element in elements {
+            if let Some(condition) = condition
+                && is_false(&*self.visit(condition, element)?)
+            {
+                continue;
+            }
+            let result = self.visit(each, element)?;
+            if !matches!(*result, Json::Null) {
+                projected.push(self.own(result)?);
+                self.charge(VALUE)?;
+            }
+        }
+        Ok(Cow::Owned(Json::Array(projected)))
+    }
+
+    fn values<'v>(&mut self, over: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        let over = self.visit(over, value)?;
+        let Json::Object(members) = &*over else {
+            return Ok(NULL);
+        };
+        self.copy(members.values())
+    }
+
+    fn flatten<'v>(&mut self, over: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        let over = self.visit(over, value)?;
+        let Json::Array(elements) = &*over else {
+            return Ok(NULL);
+        };
+        self.copy(elements.iter().flat_map(|element| match element {
+            Json::Array(inner) => inner.as_slice(),
+            other => std::slice::from_ref(other),
+        }))
+    }
+
+    /// A new array of these elements.
+    pub(super) fn copy<'a, 'v>(
+        &mut self,
+        elements: impl Iterator<Item = &'a Json>,
+    ) -> Result<Cow<'v, Json>> {
+        let mut copied = Vec::new();
+        for element in elements {
+            copied.push(self.own(Cow::Borrowed(element))?);
+            self.charge(VALUE)?;
+        }
+        Ok(Cow::Owned(Json::Array(copied)))
+    }
+
+    fn slice<'v>(
+        &mut self,
+        value: &'v Json,
+        start: Option<i64>,
+        stop: Option<i64>,
+        step: i64,
+    ) -> Result<Cow<'v, Json>> {
+        let Json::Array(elements) = value else {
+            return Ok(NULL);
+        };
+        let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+        // The last place before the first element is where a backward slice ends.
+        let (low, high) = if step < 0 {
+            (-1, length - 1)
+        } else {
+            (0, length)
+        };
+        let place = |bound: i64| {
+            if bound < 0 {
+                (bound + length).max(low)
+            } else {
+                bound.min(high)
+            }
+        };
+        let mut at = start.map_or(if step < 0 { high } else { low }, place);
+        let stop = stop.map_or(if step < 0 { low } else { high }, place);
+        let mut places = Vec::new();
+        while step != 0 && if step < 0 { at > stop } else { at < stop } {
+            places.extend(usize::try_from(at).ok());
+            at += step;
+        }
+        self.copy(places.into_iter().filter_map(|place| elements.get(place)))
+    }
+
+    fn compare<'v>(
+        &mut self,
+        comparator: Comparator,
+        left: &'v Node,
+        right: &'v Node,
+        value: &'v Json,
+    ) -> Result<Cow<'v, Json>> {
+        let (left, right) = (self.visit(left, value)?, self.visit(right, value)?);
+        let answer = match comparator {
+            Comparator::Equal => equal(&left, &right),
+            Comparator::NotEqual => !equal(&left, &right),
+            _ if !is_ordered(&left) || !is_ordered(&right) => return Ok(NULL),
+            Comparator::Less => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_lt),
+            Comparator::LessOrEqual => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_le),
+            Comparator::Greater => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_gt),
+            Comparator::GreaterOrEqual => {
+                order(&left, &right)?.is_some_and(std::cmp::Ordering::is_ge)
+            }
+        };
+        Ok(Cow::Owned(Json::Bool(answer)))
+    }
+}
+
+pub(super) const NULL: Cow<'static, Json> = Cow::Owned(Json::Null);
+
+fn member_of<'v>(value: &'v Json, name: &Text) -> Cow<'v, Json> {
+    match value {
+        Json::Object(members) => members.get(name.as_bytes()).map_or(NULL, Cow::Borrowed),
+        _ => NULL,
+    }
+}
+
+fn index_of(value: &Json, index: i64) -> Cow<'_, Json> {
+    let Json::Array(elements) = value else {
+        return NULL;
+    };
+    let from_end = || {
+        usize::try_from(index.unsigned_abs())
+            .ok()
+            .and_then(|back| elements.len().checked_sub(back))
+    };
+    let place = if index < 0 {
+        from_end()
+    } else {
+        usize::try_from(index).ok()
+    };
+    place
+        .and_then(|place| elements.get(place))
+        .map_or(NULL, Cow::Borrowed)
+}
+
+/// What a copy of a value costs.
+fn size(value: &Json) -> usize {
+    VALUE
+        + match value {
+            Json::Int(integer) => integer.digits_beyond_64_bits(),
+            Json::Str(text) => text.as_bytes().len(),
+            Json::Array(elements) => elements.iter().map(size).sum(),
+            Json::Object(members) => members
+                .iter()
+                .map(|(name, member)| VALUE + name.as_bytes().len() + size(member))
+                .sum(),
+            _ => 0,
+        }
+}

@@ -1,0 +1,113 @@
+//! Numbers in text, as Python's `int` and `float` read them.
+
+use crate::key::{Integer, Json, Text};
+
+/// More digits are no integer to Python, but still a float.
+const MAX_DIGITS: usize = 4300;
+
+/// The zeros of all scripts that have decimal digits; the nine others follow each. (Unicode 14, as Python 3.11.)
+const ZEROS: [u32; 66] = [
+    0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
+    0xde6, 0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90,
+    0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10,
+    0x104a0, 0x10d30, 0x11066, 0x110f0, 0x11136, 0x111d0, 0x112f0, 0x11450, 0x114d0, 0x11650,
+    0x116c0, 0x11730, 0x118e0, 0x11950, 0x11c50, 0x11d50, 0x11da0, 0x16a60, 0x16ac0, 0x16b50,
+    0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
+];
+
+/// The number a text stands for: an integer if it can be one, else a float, else none.
+pub(super) fn read(text: &Text) -> Option<Json> {
+    let ascii: String = text.code_points().map(to_ascii).collect();
+    let trimmed = ascii.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
+    let digits = without_underscores(trimmed)?;
+    integer(&digits).or_else(|| float(&digits))
+}
+
+fn to_ascii(code: u32) -> char {
+    // Python looks past ASCII only from here on.
+    if code < 127 {
+        return char::from_u32(code).unwrap_or('?');
+    }
+    if char::from_u32(code).is_some_and(char::is_whitespace) {
+        return ' ';
+    }
+    let below = ZEROS.partition_point(|&zero| zero <= code);
+    let digit = below.checked_sub(1).map(|at| code - ZEROS[at]);
+    digit
+        .and_then(|digit| char::from_digit(digit, 10))
+        .unwrap_or('?')
+}
+
+/// Underscores may only stand between digits.
+fn without_underscores(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    for (at, _) in text.match_indices('_') {
+        let digit = |at: Option<usize>| {
+            at.and_then(|at| bytes.get(at))
+                .is_some_and(u8::is_ascii_digit)
+        };
+        if !digit(at.checked_sub(1)) || !digit(Some(at + 1)) {
+            return None;
+        }
+    }
+    Some(text.replace('_', ""))
+}
+
+fn integer(text: &str) -> Option<Json> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let whole = !digits.is_empty()
+        && digits.len() <= MAX_DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
+    whole.then(|| Json::Int(Integer::from_digits(text.starts_with('-'), digits)))
+}
+
+fn float(text: &str) -> Option<Json> {
+    // Rust and Python read the same floats, words for infinity and not-a-number included.
+    text.parse().ok().map(Json::Float)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_read_as_python_reads_it() {
+        for (text, number) in [
+            (" 12\n", "12"),
+            ("\u{2000}+1_000", "1000"),
+            ("１２", "12"),
+            ("\u{661}.\u{662}", "1.2"),
+            (".5", "0.5"),
+            ("5.", "5.0"),
+            ("1_0.5e1_0", "105000000000.0"),
+            ("-Infinity", "-Infinity"),
+            ("+nan", "NaN"),
+            ("0_1", "1"),
+            ("1e999", "Infinity"),
+        ] {
+            assert_eq!(
+                read(&text.into()).map(|json| json.to_canonical()),
+                Some(number.to_owned()),
+                "{text}"
+            );
+        }
+        for text in [
+            "", " ", "0x10", "1__0", "_1", "1_", "1._5", "\u{1c}12", "1\0", "abc", "+-1", "1 2",
+            ".",
+        ] {
+            assert_eq!(read(&text.into()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_integer_with_too_many_digits_is_a_float() {
+        assert_eq!(
+            read(&"9".repeat(4300).into()).map(|json| json.type_name()),
+            Some("number")
+        );
+        assert_eq!(
+            read(&"9".repeat(4301).into()).map(|json| json.to_canonical()),
+            Some("Infinity".to_owned())
+        );
+    }
+}

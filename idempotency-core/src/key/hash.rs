@@ -1,0 +1,156 @@
+//! Digests of canonical text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use md5::Md5;
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+
+/// The digest that stands for a key or for a validated part.
+///
+/// ```
+/// use idempotency_core::key::HashAlgorithm;
+///
+/// let hash: HashAlgorithm = "SHA256".parse()?;
+/// assert_eq!(hash, HashAlgorithm::Sha256);
+/// assert_eq!(HashAlgorithm::Md5.hex("\"abc\""), "ebd9f4c7b06cb0aaf5d13d80e49d8b90");
+/// # Ok::<(), idempotency_core::key::UnknownHashAlgorithm>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum HashAlgorithm {
+    /// MD5, 32 hex digits: the default, shared with other languages. It names a call; it guards no secret.
+    #[default]
+    Md5,
+    /// SHA-224, 56 hex digits.
+    Sha224,
+    /// SHA-256, 64 hex digits.
+    Sha256,
+    /// SHA-384, 96 hex digits.
+    Sha384,
+    /// SHA-512, 128 hex digits.
+    Sha512,
+}
+
+impl HashAlgorithm {
+    const ALL: [Self; 5] = [
+        Self::Md5,
+        Self::Sha224,
+        Self::Sha256,
+        Self::Sha384,
+        Self::Sha512,
+    ];
+
+    /// The digest of a text in lower-case hex.
+    ///
+    /// ```
+    /// # use idempotency_core::key::HashAlgorithm;
+    /// assert_eq!(HashAlgorithm::Md5.hex("{\"a\": 1}"), "42b7b4f2921788ea14dac5566e6f06d0");
+    /// ```
+    #[must_use]
+    pub fn hex(&self, text: &str) -> String {
+        match self {
+            Self::Md5 => hex(&Md5::digest(text)),
+            Self::Sha224 => hex(&Sha224::digest(text)),
+            Self::Sha256 => hex(&Sha256::digest(text)),
+            Self::Sha384 => hex(&Sha384::digest(text)),
+            Self::Sha512 => hex(&Sha512::digest(text)),
+        }
+    }
+
+    /// The name, as it is written in an attribute or the environment.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Md5 => "md5",
+            Self::Sha224 => "sha224",
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        }
+    }
+}
+
+fn hex(digest: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(2 * digest.len());
+    for byte in digest {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    text
+}
+
+impl fmt::Display for HashAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no [`HashAlgorithm`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownHashAlgorithm {
+    name: String,
+}
+
+impl fmt::Display for UnknownHashAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown hash algorithm {:?}; accepted are ", self.name)?;
+        for (at, algorithm) in HashAlgorithm::ALL.iter().enumerate() {
+            write!(f, "{}{algorithm}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for UnknownHashAlgorithm {}
+
+impl FromStr for HashAlgorithm {
+    type Err = UnknownHashAlgorithm;
+
+    /// Reads a name in upper or lower case.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownHashAlgorithm`], which lists the accepted names.
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
+            .ok_or_else(|| UnknownHashAlgorithm {
+                name: name.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_any_case_and_printed_in_lower() {
+        for algorithm in HashAlgorithm::ALL {
+            assert_eq!(algorithm.name().to_uppercase().parse(), Ok(algorithm));
+            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = "crc32".parse::<HashAlgorithm>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown hash algorithm \"crc32\"; accepted are md5, sha224, sha256, sha384, sha512"
+        );
+    }
+
+    #[test]
+    fn digests_have_their_lengths() {
+        let lengths = HashAlgorithm::ALL.map(|algorithm| algorithm.hex("").len());
+        assert_eq!(lengths, [32, 56, 64, 96, 128]);
+        assert_eq!(
+            HashAlgorithm::Md5.hex("[\"u-1\", 42]"),
+            "e31b8b84a9be62e9ae878d3fb2b80004"
+        );
+    }
+}

@@ -1,0 +1,338 @@
+//! Integers of any length: as many digits as were sent.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// An integer of any length.
+///
+/// Digits are never lost: two payloads with different numbers must not share a key.
+///
+/// ```
+/// use idempotency_core::key::Integer;
+///
+/// assert_eq!(Integer::from(42).to_string(), "42");
+/// assert_eq!(Integer::from_digits(true, "0").to_string(), "0");
+/// assert_eq!(Integer::from_digits(false, "18446744073709551617").to_string(), "18446744073709551617");
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Integer(Repr);
+
+/// `Big` is only ever used beyond 64 bits, so that equal numbers have equal forms.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Repr {
+    Small(i64),
+    Big { negative: bool, digits: Box<str> },
+}
+
+impl Integer {
+    /// The integer with these ASCII digits; leading zeros are allowed.
+    ///
+    /// Anything but digits is taken as the end of the number.
+    #[must_use]
+    pub fn from_digits(negative: bool, digits: &str) -> Self {
+        let end = digits
+            .bytes()
+            .position(|b| !b.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let digits = digits[..end].trim_start_matches('0');
+        if digits.len() <= 19
+            && let Some(small) = small(negative, digits)
+        {
+            return Self(Repr::Small(small));
+        }
+        Self(Repr::Big {
+            negative,
+            digits: digits.into(),
+        })
+    }
+
+    /// The number where it fits into 64 bits.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        match self.0 {
+            Repr::Small(small) => Some(small),
+            Repr::Big { .. } => None,
+        }
+    }
+
+    /// The nearest float, or `None` where it is beyond the range of floats.
+    #[must_use]
+    pub(crate) fn to_f64(&self) -> Option<f64> {
+        match &self.0 {
+            #[allow(clippy::cast_precision_loss)]
+            Repr::Small(small) => Some(*small as f64),
+            Repr::Big { .. } => self
+                .to_string()
+                .parse()
+                .ok()
+                .filter(|float: &f64| float.is_finite()),
+        }
+    }
+
+    /// The integer a float without a fraction stands for; `None` for infinities and not-a-number.
+    #[must_use]
+    pub(crate) fn from_whole_f64(float: f64) -> Option<Self> {
+        // With no digits after the point, every digit before it is printed exactly.
+        float
+            .is_finite()
+            .then(|| Self::from_digits(float < 0.0, &format!("{:.0}", float.abs())))
+    }
+
+    pub(crate) fn from_count(count: usize) -> Self {
+        i64::try_from(count)
+            .map_or_else(|_| Self::from_digits(false, &count.to_string()), Self::from)
+    }
+
+    /// How many bytes a number needs beside those of its type.
+    pub(crate) fn digits_beyond_64_bits(&self) -> usize {
+        match &self.0 {
+            Repr::Small(_) => 0,
+            Repr::Big { digits, .. } => digits.len(),
+        }
+    }
+
+    pub(crate) fn is_negative(&self) -> bool {
+        match &self.0 {
+            Repr::Small(small) => *small < 0,
+            Repr::Big { negative, .. } => *negative,
+        }
+    }
+
+    pub(crate) fn abs(&self) -> Self {
+        Self::from_digits(false, &self.magnitude())
+    }
+
+    /// The digits without the sign.
+    pub(crate) fn magnitude(&self) -> String {
+        match &self.0 {
+            Repr::Small(small) => small.unsigned_abs().to_string(),
+            Repr::Big { digits, .. } => digits.to_string(),
+        }
+    }
+
+    pub(crate) fn add(&self, other: &Self) -> Self {
+        if let (Repr::Small(a), Repr::Small(b)) = (&self.0, &other.0)
+            && let Some(sum) = a.checked_add(*b)
+        {
+            return Self(Repr::Small(sum));
+        }
+        let (a, b) = (self.magnitude(), other.magnitude());
+        if self.is_negative() == other.is_negative() {
+            return Self::from_digits(self.is_negative(), &add_digits(&a, &b));
+        }
+        match compare_digits(&a, &b) {
+            Ordering::Less => Self::from_digits(other.is_negative(), &subtract_digits(&b, &a)),
+            _ => Self::from_digits(self.is_negative(), &subtract_digits(&a, &b)),
+        }
+    }
+
+    /// `self / divisor` as the nearest float, or `None` beyond the range of floats.
+    pub(crate) fn divide(&self, divisor: u64) -> Option<f64> {
+        // No point halfway between two floats of this size needs more digits than these; one more digit tells
+        // whether anything is left over.
+        const FRACTION: usize = 160;
+        let mut quotient = String::new();
+        let mut rest: u128 = 0;
+        for digit in self.magnitude().bytes() {
+            rest = rest * 10 + u128::from(digit - b'0');
+            push_digit(&mut quotient, rest / u128::from(divisor));
+            rest %= u128::from(divisor);
+        }
+        quotient.push('.');
+        for _ in 0..FRACTION {
+            rest *= 10;
+            push_digit(&mut quotient, rest / u128::from(divisor));
+            rest %= u128::from(divisor);
+        }
+        if rest > 0 {
+            quotient.push('1');
+        }
+        let float: f64 = quotient
+            .parse()
+            .ok()
+            .filter(|float: &f64| float.is_finite())?;
+        Some(if self.is_negative() { -float } else { float })
+    }
+
+    /// Compares with a float exactly; `None` for not-a-number.
+    pub(crate) fn compare_f64(&self, float: f64) -> Option<Ordering> {
+        if float.is_nan() {
+            return None;
+        }
+        let Some(whole) = Self::from_whole_f64(float.trunc()) else {
+            return Some(if float > 0.0 {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            });
+        };
+        Some(self.cmp(&whole).then_with(|| {
+            let fraction = float.fract();
+            if fraction > 0.0 {
+                Ordering::Less
+            } else if fraction < 0.0 {
+                Ordering::Greater
+            } else {
+                Ordering::Equal
+            }
+        }))
+    }
+}
+
+fn small(negative: bool, digits: &str) -> Option<i64> {
+    if digits.is_empty() {
+        return Some(0);
+    }
+    let magnitude: i128 = digits.parse().ok()?;
+    i64::try_from(if negative { -magnitude } else { magnitude }).ok()
+}
+
+fn push_digit(digits: &mut String, digit: u128) {
+    digits.push(char::from(b'0' + u8::try_from(digit).unwrap_or(0)));
+}
+
+fn compare_digits(a: &str, b: &str) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+fn add_digits(a: &str, b: &str) -> String {
+    let (mut a, mut b) = (a.bytes().rev(), b.bytes().rev());
+    let (mut digits, mut carry) = (Vec::new(), 0);
+    loop {
+        let (x, y) = (a.next(), b.next());
+        if x.is_none() && y.is_none() && carry == 0 {
+            break;
+        }
+        let sum = x.map_or(0, |d| d - b'0') + y.map_or(0, |d| d - b'0') + carry;
+        digits.push(b'0' + sum % 10);
+        carry = sum / 10;
+    }
+    digits.iter().rev().map(|&d| char::from(d)).collect()
+}
+
+/// `a - b` for `a >= b`.
+fn subtract_digits(a: &str, b: &str) -> String {
+    let mut b = b.bytes().rev();
+    let (mut digits, mut borrow) = (Vec::new(), 0);
+    for x in a.bytes().rev() {
+        let y = b.next().map_or(0, |d| d - b'0') + borrow;
+        let x = x - b'0';
+        borrow = u8::from(x < y);
+        digits.push(b'0' + (x + 10 * borrow - y));
+    }
+    digits.iter().rev().map(|&d| char::from(d)).collect()
+}
+
+impl From<i64> for Integer {
+    fn from(small: i64) -> Self {
+        Self(Repr::Small(small))
+    }
+}
+
+impl Ord for Integer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if let (Repr::Small(a), Repr::Small(b)) = (&self.0, &other.0) {
+            return a.cmp(b);
+        }
+        match (self.is_negative(), other.is_negative()) {
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            (negative, _) => {
+                let order = compare_digits(&self.magnitude(), &other.magnitude());
+                if negative { order.reverse() } else { order }
+            }
+        }
+    }
+}
+
+impl PartialOrd for Integer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Integer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Small(small) => write!(f, "{small}"),
+            Repr::Big { negative, digits } => {
+                write!(f, "{}{digits}", if *negative { "-" } else { "" })
+            }
+        }
+    }
+}
+
+/// The kind alone: numbers come from payloads.
+impl fmt::Debug for Integer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Integer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(text: &str) -> Integer {
+        match text.strip_prefix('-') {
+            Some(digits) => Integer::from_digits(true, digits),
+            None => Integer::from_digits(false, text),
+        }
+    }
+
+    #[test]
+    fn every_digit_is_kept() {
+        for text in [
+            "0",
+            "-1",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "9223372036854775808",
+        ] {
+            assert_eq!(int(text).to_string(), text);
+        }
+        assert_eq!(int("-9223372036854775808").as_i64(), Some(i64::MIN));
+        assert_eq!(int("-0").to_string(), "0");
+    }
+
+    #[test]
+    fn sums_cross_the_border_of_64_bits() {
+        assert_eq!(
+            Integer::from(i64::MAX).add(&Integer::from(1)),
+            int("9223372036854775808")
+        );
+        assert_eq!(
+            int("9223372036854775808").add(&Integer::from(-1)).as_i64(),
+            Some(i64::MAX)
+        );
+        assert_eq!(
+            int("-99999999999999999999")
+                .add(&int("99999999999999999999"))
+                .to_string(),
+            "0"
+        );
+        assert_eq!(
+            int("10000000000000000000000").add(&int("-1")).to_string(),
+            "9999999999999999999999"
+        );
+    }
+
+    #[test]
+    fn division_rounds_to_the_nearest_float() {
+        assert_eq!(Integer::from(6).divide(2), Some(3.0));
+        assert_eq!(Integer::from(-1).divide(3), Some(-1.0 / 3.0));
+        assert_eq!(int("9007199254740993").divide(1), Some(9007199254740992.0));
+        assert_eq!(int("18014398509481987").divide(2), Some(9007199254740994.0));
+    }
+
+    #[test]
+    fn integers_and_floats_compare_exactly() {
+        assert_eq!(
+            int("9007199254740993").compare_f64(9007199254740992.0),
+            Some(Ordering::Greater)
+        );
+        assert_eq!(int("-1").compare_f64(-1.5), Some(Ordering::Greater));
+        assert_eq!(int("1").compare_f64(f64::INFINITY), Some(Ordering::Less));
+        assert_eq!(int("1").compare_f64(f64::NAN), None);
+    }
+}

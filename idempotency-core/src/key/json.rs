@@ -1,0 +1,153 @@
+//! A JSON value that keeps what was sent: every digit, every character, the order of members.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+
+use super::{Integer, Text};
+
+/// The members of an object, in the order of the text.
+pub type Object = IndexMap<Text, Json>;
+
+/// A JSON value as it was sent.
+///
+/// Beside what the standard allows, floats may be infinite or not a number, as in the JSON that Python reads and
+/// writes. `Debug` shows the shape alone, never the payload.
+///
+/// ```
+/// use idempotency_core::key::Json;
+///
+/// let json = Json::parse(r#"{"b": 1, "a": [true, null]}"#)?;
+/// assert_eq!(json.to_canonical(), r#"{"a": [true, null], "b": 1}"#);
+/// assert_eq!(format!("{json:?}"), "Json(object)");
+/// # Ok::<(), idempotency_core::key::JsonError>(())
+/// ```
+// Its kinds are fixed by the format; a match over them may be complete.
+#[derive(Clone, PartialEq)]
+pub enum Json {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number without fraction and exponent.
+    Int(Integer),
+    /// A number with a fraction or an exponent.
+    Float(f64),
+    /// A string.
+    Str(Text),
+    /// An array.
+    Array(Vec<Json>),
+    /// An object.
+    Object(Object),
+}
+
+impl Json {
+    /// The name of the value's type, as JMESPath calls it.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Json;
+    /// assert_eq!(Json::Null.type_name(), "null");
+    /// assert_eq!(Json::Float(0.5).type_name(), "number");
+    /// ```
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "boolean",
+            Self::Int(_) | Self::Float(_) => "number",
+            Self::Str(_) => "string",
+            Self::Array(_) => "array",
+            Self::Object(_) => "object",
+        }
+    }
+
+    /// The member of an object, or `None` where there is none or the value is no object.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Json;
+    /// let json = Json::parse(r#"{"a": null}"#)?;
+    /// assert_eq!(json.member("a"), Some(&Json::Null));
+    /// assert_eq!(json.member("b"), None);
+    /// # Ok::<(), idempotency_core::key::JsonError>(())
+    /// ```
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Json> {
+        match self {
+            Self::Object(members) => members.get(name.as_bytes()),
+            _ => None,
+        }
+    }
+
+    /// The text of a string without lone surrogates.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Json;
+    /// assert_eq!(Json::Str("a".into()).as_str(), Some("a"));
+    /// assert_eq!(Json::Null.as_str(), None);
+    /// ```
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Str(text) => text.as_str(),
+            _ => None,
+        }
+    }
+}
+
+/// Whether an extracted value is no key at all: null, `""`, or a list or object that is empty or holds nulls alone.
+///
+/// ```
+/// use idempotency_core::key::{Json, is_absent_key};
+///
+/// assert!(is_absent_key(&Json::parse("[null, null]")?));
+/// assert!(!is_absent_key(&Json::parse("[[null]]")?));
+/// assert!(!is_absent_key(&Json::parse("0")?));
+/// # Ok::<(), idempotency_core::key::JsonError>(())
+/// ```
+#[must_use]
+pub fn is_absent_key(json: &Json) -> bool {
+    match json {
+        Json::Null => true,
+        Json::Bool(_) | Json::Int(_) | Json::Float(_) => false,
+        Json::Str(text) => text.is_empty(),
+        Json::Array(elements) => elements.iter().all(|element| matches!(element, Json::Null)),
+        Json::Object(members) => members.values().all(|member| matches!(member, Json::Null)),
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Json({})", self.type_name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn falsy_values_are_keys_and_empty_ones_are_not() {
+        for (text, absent) in [
+            ("null", true),
+            ("\"\"", true),
+            ("[]", true),
+            ("{}", true),
+            ("[null]", true),
+            ("{\"a\": null}", true),
+            ("0", false),
+            ("0.0", false),
+            ("false", false),
+            ("[\"\"]", false),
+            ("[[]]", false),
+            ("{\"a\": {}}", false),
+        ] {
+            assert_eq!(is_absent_key(&Json::parse(text).unwrap()), absent, "{text}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_payload() {
+        let json = Json::parse("[\"secret\", 4242]").unwrap();
+        assert_eq!(format!("{json:?}"), "Json(array)");
+    }
+}

@@ -1,0 +1,216 @@
+//! An operation: one protected function with its configuration, and how it is called.
+
+mod identity;
+
+pub use identity::Identity;
+
+use std::future::Future;
+use std::num::NonZeroUsize;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::config::{ConfigurationError, Settings, Variables};
+use crate::engine::{Codec, Driver, Environment, StoreWhen};
+use crate::error::{Error, ErrorKind};
+use crate::key::{Expression, HashAlgorithm};
+use crate::outcome::{Bypass, Outcome};
+use crate::protocol::policy::{Call, Policy};
+use crate::time::EpochMillis;
+
+/// A protected function's whole configuration, compiled once. It owns what it has: two operations share nothing.
+///
+/// ```
+/// use idempotency_core::config::{Settings, Variables};
+/// use idempotency_core::operation::Operation;
+/// let settings = Settings { key: Some("order_id".to_owned()), ..Settings::default() };
+/// let operation = Operation::new("shop::orders::place", &settings, &Variables::default()).unwrap();
+/// assert_eq!(operation.key_prefix(), "local.shop.orders.place");
+/// ```
+#[derive(Debug)]
+pub struct Operation {
+    key_prefix: String,
+    key: Option<Expression>,
+    validate: Option<Expression>,
+    key_required: bool,
+    hash: HashAlgorithm,
+    policy: Policy,
+    local_cache: Option<NonZeroUsize>,
+    store_when: Option<Expression>,
+    disabled: bool,
+}
+
+impl Operation {
+    /// Compiles the configuration of the operation at `path` (`crate::module::function`).
+    ///
+    /// # Errors
+    /// The first setting that cannot be understood, with its value and what is accepted.
+    pub fn new(
+        path: &str,
+        settings: &Settings,
+        variables: &Variables,
+    ) -> Result<Self, ConfigurationError> {
+        let policy = settings.policy(variables)?;
+        Ok(Self {
+            key_prefix: settings.key_prefix(variables, path)?,
+            key: compile("key", settings.key.as_deref())?,
+            validate: compile("validate", settings.validate.as_deref())?,
+            key_required: settings.key_required(variables)?,
+            hash: settings.hash(variables)?,
+            policy,
+            local_cache: settings.local_cache(variables)?,
+            store_when: compile("store_when", settings.store_when.as_deref())?,
+            disabled: Settings::disabled(variables)?,
+        })
+    }
+
+    /// The operation's name in its keys.
+    pub fn key_prefix(&self) -> &str {
+        &self.key_prefix
+    }
+
+    /// How the operation treats what stands in its way.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether protection is switched off.
+    pub fn is_disabled(&self) -> bool {
+        self.disabled
+    }
+
+    /// Runs `handler` under the protocol, as the call that `identity` names.
+    ///
+    /// `deadline` is when the invocation ends, where that is known; else the configured lease counts. The handler is
+    /// built and polled at most once, and only under a claim; with [`Identity::bypass`] it runs unprotected.
+    ///
+    /// # Errors
+    /// The handler's own, or one of this framework's, which says whether the handler ran.
+    ///
+    /// # Panics
+    /// If the handler panics: its claim is given up first.
+    pub fn run<R, E, F, Fut>(
+        &self,
+        environment: &Environment,
+        identity: &Identity,
+        deadline: Option<EpochMillis>,
+        handler: F,
+    ) -> impl Future<Output = Result<Outcome<R>, E>>
+    where
+        R: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        self.run_with(
+            environment,
+            identity,
+            deadline,
+            Codec::json(),
+            E::from,
+            handler,
+        )
+    }
+
+    /// As [`run`](Self::run), with the answer's codec and the error's conversion handed in instead of required of the
+    /// types: for macros, whose users should be told once what their types lack.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_with<R, E, F, Fut>(
+        &self,
+        environment: &Environment,
+        identity: &Identity,
+        deadline: Option<EpochMillis>,
+        codec: Codec<R>,
+        convert: fn(Error) -> E,
+        handler: F,
+    ) -> impl Future<Output = Result<Outcome<R>, E>>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        // Each async function that takes another's future holds it twice; boxed here, it is moved once.
+        let handler = Box::new(handler);
+        let handler = move || Box::pin(handler());
+        self.protect(environment, identity, deadline, codec, convert, handler)
+    }
+
+    async fn protect<R, E, F, Fut>(
+        &self,
+        environment: &Environment,
+        identity: &Identity,
+        deadline: Option<EpochMillis>,
+        codec: Codec<R>,
+        convert: fn(Error) -> E,
+        handler: F,
+    ) -> Result<Outcome<R>, E>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        let (id, validation) = match identity.protected() {
+            Ok(identity) => identity,
+            Err(why) => {
+                if why == Bypass::NoKey {
+                    tracing::warn!(
+                        operation = self.key_prefix,
+                        outcome = "bypassed",
+                        "the payload has no idempotency key: the handler runs unprotected"
+                    );
+                }
+                return handler().await.map(|answer| Outcome::bypassed(answer, why));
+            }
+        };
+        let now = environment.clock().now();
+        if now.get() < 0 {
+            let error = self.error(ErrorKind::Environment);
+            return Err(convert(
+                error.with_detail("the clock is before 1970: set it right"),
+            ));
+        }
+        let owner = environment.owner_token().map_err(|error| {
+            convert(
+                self.error(ErrorKind::Environment)
+                    .with_detail(error.to_string()),
+            )
+        })?;
+        let driver = Driver {
+            environment,
+            operation: &self.key_prefix,
+            cache: self.local_cache,
+            store_when: StoreWhen(self.store_when.as_ref()),
+            codec,
+            convert,
+            give_up_at: deadline.unwrap_or_else(|| now.plus(self.policy.lease)),
+            call: Call {
+                id: id.clone(),
+                owner,
+                validation: validation.map(str::to_owned),
+                deadline,
+                policy: self.policy.clone(),
+            },
+        };
+        driver.drive(handler).await
+    }
+
+    fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, &self.key_prefix)
+    }
+}
+
+fn compile(
+    setting: &str,
+    expression: Option<&str>,
+) -> Result<Option<Expression>, ConfigurationError> {
+    expression
+        .filter(|text| !text.trim().is_empty())
+        .map(|text| {
+            Expression::compile(text)
+                .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
+        })
+        .transpose()
+}

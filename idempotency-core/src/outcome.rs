@@ -1,0 +1,218 @@
+//! What a call came to: executed, replayed or bypassed.
+
+use crate::protocol::Source;
+use crate::record::RecordId;
+use crate::time::EpochSeconds;
+
+/// An answer, and how it came about.
+///
+/// ```
+/// use idempotency_core::outcome::{Bypass, How, Outcome};
+/// let outcome = Outcome::bypassed(42, Bypass::Disabled);
+/// assert!(!outcome.is_replayed());
+/// assert_eq!(outcome.into_answer(), 42);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Outcome<R> {
+    answer: R,
+    how: How,
+}
+
+/// How an answer came about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum How {
+    /// The handler ran under a claim.
+    Executed {
+        /// Its key.
+        key: RecordId,
+        /// Whether duplicates are given this answer.
+        stored: bool,
+    },
+    /// The answer of an earlier call.
+    Replayed(Replay),
+    /// The handler ran unprotected.
+    Bypassed(Bypass),
+}
+
+/// An answer that was stored by an earlier call.
+///
+/// ```
+/// use idempotency_core::outcome::Replay;
+/// use idempotency_core::protocol::Source;
+/// use idempotency_core::record::RecordId;
+/// let replay = Replay::new(RecordId::new("charge#42"), Source::Store, None);
+/// assert_eq!(replay.key().as_str(), "charge#42");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    key: RecordId,
+    source: Source,
+    expires_at: Option<EpochSeconds>,
+}
+
+/// Why a handler ran unprotected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Bypass {
+    /// `IDEMPOTENCY_DISABLED` is set.
+    Disabled,
+    /// The payload has no key, and none is required.
+    NoKey,
+}
+
+impl<R> Outcome<R> {
+    /// An answer of a handler that ran under a claim.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::Outcome, record::RecordId};
+    /// assert!(!Outcome::executed(1, RecordId::new("a#1"), true).is_replayed());
+    /// ```
+    pub fn executed(answer: R, key: RecordId, stored: bool) -> Self {
+        Self {
+            answer,
+            how: How::Executed { key, stored },
+        }
+    }
+
+    /// A stored answer.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::*, protocol::Source, record::RecordId};
+    /// let replay = Replay::new(RecordId::new("a#1"), Source::Cache, None);
+    /// assert!(Outcome::replayed(1, replay).is_replayed());
+    /// ```
+    pub fn replayed(answer: R, replay: Replay) -> Self {
+        Self {
+            answer,
+            how: How::Replayed(replay),
+        }
+    }
+
+    /// An answer of a handler that ran unprotected.
+    ///
+    /// ```
+    /// # use idempotency_core::outcome::*;
+    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).how(), &How::Bypassed(Bypass::NoKey));
+    /// ```
+    pub fn bypassed(answer: R, why: Bypass) -> Self {
+        Self {
+            answer,
+            how: How::Bypassed(why),
+        }
+    }
+
+    /// The answer.
+    ///
+    /// ```
+    /// # use idempotency_core::outcome::*;
+    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).answer(), &1);
+    /// ```
+    pub fn answer(&self) -> &R {
+        &self.answer
+    }
+
+    /// The answer alone.
+    ///
+    /// ```
+    /// # use idempotency_core::outcome::*;
+    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).into_answer(), 1);
+    /// ```
+    pub fn into_answer(self) -> R {
+        self.answer
+    }
+
+    /// How the answer came about.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::*, record::RecordId};
+    /// let outcome = Outcome::executed(1, RecordId::new("a#1"), true);
+    /// assert!(matches!(outcome.how(), How::Executed { stored: true, .. }));
+    /// ```
+    pub fn how(&self) -> &How {
+        &self.how
+    }
+
+    /// Whether the answer is an earlier call's.
+    ///
+    /// ```
+    /// # use idempotency_core::outcome::*;
+    /// assert!(!Outcome::bypassed(1, Bypass::NoKey).is_replayed());
+    /// ```
+    pub fn is_replayed(&self) -> bool {
+        matches!(self.how, How::Replayed(_))
+    }
+
+    /// The outcome with a replayed answer passed through `hook`; other answers stay as they are.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::*, protocol::Source, record::RecordId};
+    /// let replay = Replay::new(RecordId::new("a#1"), Source::Store, None);
+    /// let outcome = Outcome::replayed(1, replay).on_replay(|answer, _| answer + 1);
+    /// assert_eq!(outcome.into_answer(), 2);
+    /// ```
+    #[must_use]
+    pub fn on_replay(self, hook: impl FnOnce(R, &Replay) -> R) -> Self {
+        let answer = match &self.how {
+            How::Replayed(replay) => hook(self.answer, replay),
+            How::Executed { .. } | How::Bypassed(_) => self.answer,
+        };
+        Self {
+            answer,
+            how: self.how,
+        }
+    }
+}
+
+/// Shows how the answer came about, never the answer.
+impl<R> std::fmt::Debug for Outcome<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Outcome").field(&self.how).finish()
+    }
+}
+
+impl Replay {
+    /// A replay of the answer under `key`.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
+    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Cache, None).source(), Source::Cache);
+    /// ```
+    pub fn new(key: RecordId, source: Source, expires_at: Option<EpochSeconds>) -> Self {
+        Self {
+            key,
+            source,
+            expires_at,
+        }
+    }
+
+    /// The key.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
+    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).key().as_str(), "a#1");
+    /// ```
+    pub fn key(&self) -> &RecordId {
+        &self.key
+    }
+
+    /// Where the answer was found.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
+    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).source(), Source::Store);
+    /// ```
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// When the window of the answer ends, in seconds since the epoch.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
+    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).expires_at(), None);
+    /// ```
+    pub fn expires_at(&self) -> Option<EpochSeconds> {
+        self.expires_at
+    }
+}

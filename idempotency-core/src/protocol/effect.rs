@@ -1,0 +1,180 @@
+//! What an attempt asks to be done, and what it is told.
+
+use std::time::Duration;
+
+use super::condition::Condition;
+use crate::record::{Data, Record};
+use crate::store::Change;
+use crate::time::EpochMillis;
+
+/// What the driver of an [`Attempt`](super::Attempt) does next.
+///
+/// The answers to the effects are the [`Input`] variants of the same line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Look the key up in the local cache, if there is one: [`Input::Looked`].
+    Look,
+    /// Put the record if the condition holds: [`Input::Written`].
+    Put(Record, Condition),
+    /// Change the record if the condition holds: [`Input::Written`].
+    Update(Change, Condition),
+    /// Delete the record if the condition holds: [`Input::Written`].
+    Delete(Condition),
+    /// Read the record consistently: [`Input::Read`], or [`Input::Unread`] if that failed.
+    Read,
+    /// Let a random time pass, uniform between nothing and this: [`Input::Paused`].
+    Pause(Duration),
+    /// Run the handler: [`Input::Ran`].
+    Run,
+    /// It is over: tell the caller.
+    Finish(Verdict),
+}
+
+/// What became of an [`Effect`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// What the local cache holds of this key.
+    Looked(Option<Record>),
+    /// What a write came to.
+    Written(Written),
+    /// What a read found.
+    Read(Option<Record>),
+    /// The read failed.
+    Unread,
+    /// The time has passed.
+    Paused,
+    /// What the handler came to.
+    Ran(Ran),
+}
+
+/// What a write came to, as far as the protocol cares.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Written {
+    /// It was applied.
+    Applied,
+    /// Its condition did not hold.
+    Refused {
+        /// The record that was brought back.
+        existing: Option<Record>,
+        /// Whether an earlier send of the same write may have been applied.
+        lost: bool,
+    },
+    /// It failed.
+    Failed {
+        /// Whether a send may have been applied, or may yet arrive.
+        lost: bool,
+        /// What kind of failure.
+        trouble: Trouble,
+    },
+}
+
+/// How a write failed, as far as the protocol cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Trouble {
+    /// The same write may succeed later.
+    Transient,
+    /// The record is larger than the store takes.
+    TooLarge,
+    /// The same write will fail again.
+    Permanent,
+}
+
+/// What the handler came to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ran {
+    /// It gave an answer that is to be stored.
+    Answered(Data),
+    /// It gave an answer that cannot be written as JSON.
+    Unrepresentable,
+    /// It gave an answer that by policy is not stored.
+    Unstored,
+    /// It failed, or panicked; the name of its error's type.
+    Failed(String),
+}
+
+/// How a call ends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The handler ran; its caller is given the handler's own result.
+    Own(Stored),
+    /// The caller is given a stored answer.
+    Replay {
+        /// The record that holds it.
+        record: Record,
+        /// Where it was found.
+        source: Source,
+    },
+    /// The caller is given an error.
+    Refuse(Refusal),
+}
+
+/// What became of the handler's own result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stored {
+    /// It is the confirmed answer of its key: duplicates are given it.
+    Answer(Record),
+    /// Its key is completed without it, because it cannot be stored: duplicates are told so.
+    Nothing,
+    /// Its claim was given up: the next call runs.
+    Released,
+    /// Its claim could not be given up: the lease will free the key.
+    NotReleased,
+}
+
+/// Where a replayed answer was found.
+///
+/// ```
+/// use idempotency_core::protocol::Source;
+/// assert_ne!(Source::Store, Source::Cache);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// In the store, before the handler would have run.
+    Store,
+    /// In the process's own memory.
+    Cache,
+    /// In the store, after the handler ran: another call had taken over and completed first, or an earlier send of
+    /// our own completion was found to have been applied.
+    Completion,
+}
+
+/// Why a call is refused an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Another call with this key is still running.
+    AlreadyInProgress {
+        /// When its lease ends, where it has one.
+        until: Option<EpochMillis>,
+    },
+    /// The key is known with another payload.
+    PayloadMismatch,
+    /// Under `hold`: a run may have happened and was never resolved.
+    Unresolved,
+    /// The record cannot be understood.
+    CorruptRecord(&'static str),
+    /// Others were faster, time and again.
+    Contended,
+    /// The lease was over before the handler could start.
+    NoTimeLeft,
+    /// The key is completed, but its answer could not be stored.
+    ResponseUnavailable,
+    /// The handler ran, but its claim had gone to another call that has no answer for it.
+    LostOwnership,
+    /// The handler ran, but nobody confirmed that its answer is stored.
+    CompletionUnknown,
+    /// The handler ran, but its answer cannot be written as JSON.
+    Unrepresentable,
+    /// The store failed before the handler ran.
+    StoreFailed,
+}
+
+impl Verdict {
+    /// The stored answer this verdict confirms, fit for a local cache.
+    pub fn confirmed_record(&self) -> Option<&Record> {
+        match self {
+            Self::Own(Stored::Answer(record)) | Self::Replay { record, .. } => Some(record),
+            Self::Own(_) | Self::Refuse(_) => None,
+        }
+    }
+}

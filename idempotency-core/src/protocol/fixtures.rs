@@ -1,0 +1,57 @@
+//! What the protocol's tests begin with.
+
+use super::policy::{Call, Policy};
+use crate::owner::OwnerToken;
+use crate::record::{Data, Field, Record, RecordId, Status};
+use crate::time::{EpochMillis, EpochSeconds};
+
+/// When the tests take place.
+pub(super) const NOW: EpochMillis = EpochMillis::new(1_700_000_000_500);
+
+pub(super) fn now_plus(milliseconds: i64) -> EpochMillis {
+    EpochMillis::new(NOW.get() + milliseconds)
+}
+
+pub(super) fn seconds(offset: i64) -> EpochSeconds {
+    EpochSeconds::new(NOW.floor_to_seconds().get() + offset)
+}
+
+pub(super) fn me() -> OwnerToken {
+    OwnerToken::from_bytes([1; 16])
+}
+
+pub(super) fn another() -> OwnerToken {
+    OwnerToken::from_bytes([2; 16])
+}
+
+/// A call with 30 s left.
+pub(super) fn call() -> Call {
+    Call {
+        id: RecordId::new("charge#1"),
+        owner: me(),
+        validation: None,
+        deadline: Some(now_plus(30_000)),
+        policy: Policy::default(),
+    }
+}
+
+pub(super) fn claim_of(owner: OwnerToken, lease_end: EpochMillis) -> Record {
+    Record {
+        expiration: Field::Value(seconds(3_600)),
+        in_progress_expiration: Field::Value(lease_end),
+        status: Field::Value(Status::InProgress),
+        owner: Field::Value(owner),
+        ..Record::default()
+    }
+}
+
+pub(super) fn completed(data: &str) -> Record {
+    Record {
+        expiration: Field::Value(seconds(3_600)),
+        in_progress_expiration: Field::Value(now_plus(30_000)),
+        status: Field::Value(Status::Completed),
+        data: Field::Value(Data::new(data)),
+        owner: Field::Value(another()),
+        ..Record::default()
+    }
+}

@@ -1,0 +1,54 @@
+//! Every decision of the protocol, without I/O: time, tokens and results of I/O are handed in.
+//!
+//! - [`condition`]: when a write may be applied; among them *claimable*, the one predicate of claims and judgements.
+//! - [`judge()`]: what a record that stands in the way means.
+//! - [`Attempt::step`]: one call as a state machine; the [`engine`](crate::engine) performs its effects.
+//! - [`policy`]: what the user decides; [`time_limit`]: how long one effect may take.
+//!
+//! The rules themselves, and why each is there, are in `docs/protocol.md`.
+
+pub mod condition;
+mod effect;
+#[cfg(test)]
+mod fixtures;
+mod judge;
+pub mod policy;
+mod step;
+mod writes;
+
+pub use effect::{Effect, Input, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
+pub use judge::{Judgement, judge};
+pub use step::Attempt;
+
+use std::time::Duration;
+
+use crate::time::EpochMillis;
+
+/// How long a request may take when the deadline has passed and yet nobody has killed the process.
+const OVERTIME: Duration = Duration::from_secs(2);
+/// How much of the deadline is kept for telling the caller.
+const REPLY_RESERVE: Duration = Duration::from_millis(200);
+
+/// How long one request to the store may take, so that the caller hears of a store that hangs before Lambda kills the
+/// process: what is left until `deadline` less a reserve, or half of what is left where that is little. A deadline that
+/// has passed no longer limits anything: an answer that is late is still worth storing.
+///
+/// ```
+/// use idempotency_core::protocol::time_limit;
+/// use idempotency_core::time::EpochMillis;
+/// use std::time::Duration;
+/// let limit = time_limit(EpochMillis::new(0), EpochMillis::new(3_000));
+/// assert_eq!(limit, Duration::from_millis(2_800));
+/// assert_eq!(time_limit(EpochMillis::new(2_900), EpochMillis::new(3_000)), Duration::from_millis(50));
+/// ```
+pub fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
+    let left = now.until(deadline);
+    if left.is_zero() {
+        return OVERTIME;
+    }
+    if left > REPLY_RESERVE * 2 {
+        left - REPLY_RESERVE
+    } else {
+        left / 2
+    }
+}

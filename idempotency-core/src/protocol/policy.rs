@@ -1,0 +1,151 @@
+//! What a user decides about an operation, and what one call of it is.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::owner::OwnerToken;
+use crate::record::RecordId;
+use crate::time::EpochMillis;
+
+/// What a duplicate does while the first call still runs.
+///
+/// ```
+/// use idempotency_core::protocol::policy::OnInProgress;
+/// assert_eq!("wait".parse(), Ok(OnInProgress::Wait));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnInProgress {
+    /// It is told so at once, with a retryable error.
+    #[default]
+    Reject,
+    /// It waits for the answer, as long as its own deadline allows.
+    Wait,
+}
+
+/// What a claim whose lease ended without a completion is taken for.
+///
+/// ```
+/// use idempotency_core::protocol::policy::OnTimeout;
+/// assert_eq!("hold".parse(), Ok(OnTimeout::Hold));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnTimeout {
+    /// For a run that died: the next call runs again.
+    #[default]
+    Rerun,
+    /// For a run that may have had its effect: nobody runs again until an operator decides.
+    Hold,
+}
+
+/// What becomes of a claim whose handler failed.
+///
+/// ```
+/// use idempotency_core::protocol::policy::OnError;
+/// assert_eq!("record".parse(), Ok(OnError::Record));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnError {
+    /// It is deleted, so that a retry runs.
+    #[default]
+    Release,
+    /// It stays, with the failure written on it and its lease ended, so that a retry runs and an operator can see.
+    Record,
+}
+
+macro_rules! named {
+    ($type:ty, $($text:literal => $value:path),+) => {
+        impl FromStr for $type {
+            type Err = UnknownPolicy;
+
+            fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
+                match text {
+                    $($text => Ok($value),)+
+                    _ => Err(UnknownPolicy { accepted: &[$($text),+] }),
+                }
+            }
+        }
+    };
+}
+
+named!(OnInProgress, "reject" => OnInProgress::Reject, "wait" => OnInProgress::Wait);
+named!(OnTimeout, "rerun" => OnTimeout::Rerun, "hold" => OnTimeout::Hold);
+named!(OnError, "release" => OnError::Release, "record" => OnError::Record);
+
+/// A word that names no policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownPolicy {
+    accepted: &'static [&'static str],
+}
+
+impl std::fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "write one of `{}`", self.accepted.join("`, `"))
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
+
+/// Everything the protocol wants to know of an operation.
+///
+/// ```
+/// use idempotency_core::protocol::policy::Policy;
+/// assert_eq!(Policy::default().expires_after.as_secs(), 3_600);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// What a duplicate does while the first call still runs.
+    pub on_in_progress: OnInProgress,
+    /// What a claim whose lease ended without a completion is taken for.
+    pub on_timeout: OnTimeout,
+    /// What becomes of a claim whose handler failed.
+    pub on_error: OnError,
+    /// How long an answer is replayed, from its completion on (whole seconds).
+    pub expires_after: Duration,
+    /// How long a claim lasts where no deadline is known.
+    pub lease: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            on_in_progress: OnInProgress::default(),
+            on_timeout: OnTimeout::default(),
+            on_error: OnError::default(),
+            expires_after: Duration::from_secs(60 * 60),
+            lease: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// One call of an operation: its identity, and until when it may work.
+///
+/// ```
+/// use idempotency_core::owner::OwnerToken;
+/// use idempotency_core::protocol::policy::{Call, Policy};
+/// use idempotency_core::record::RecordId;
+/// let call = Call {
+///     id: RecordId::new("payments.charge#42"),
+///     owner: OwnerToken::from_bytes([1; 16]),
+///     validation: None,
+///     deadline: None,
+///     policy: Policy::default(),
+/// };
+/// assert!(call.deadline.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// The record's id.
+    pub id: RecordId,
+    /// This call's own token: the same in all its tries, never used for another call.
+    pub owner: OwnerToken,
+    /// The hash of the validated part of the payload, where the operation validates.
+    pub validation: Option<String>,
+    /// When the invocation ends, where that is known. A deadline that has come is still a deadline.
+    pub deadline: Option<EpochMillis>,
+    /// The operation's policy.
+    pub policy: Policy,
+}

@@ -1,0 +1,223 @@
+//! One call as a state machine: each step consumes the attempt, so a stale state cannot be used.
+
+mod claim;
+mod completion;
+
+use std::time::Duration;
+
+use super::effect::{Effect, Input, Refusal, Source, Verdict};
+use super::policy::Call;
+use crate::record::Record;
+use crate::time::EpochMillis;
+
+/// The first pause of a wait or of a retried completion; each further one may be twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// One call on its way through the protocol.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Verdict, Ran, Written, Stored};
+/// use idempotency_core::protocol::policy::{Call, Policy};
+/// use idempotency_core::{owner::OwnerToken, record::*, time::*};
+/// let call = Call {
+///     id: RecordId::new("a#1"),
+///     owner: OwnerToken::from_bytes([1; 16]),
+///     validation: None,
+///     deadline: Some(EpochMillis::new(30_000)),
+///     policy: Policy::default(),
+/// };
+/// let now = EpochMillis::new(1_000);
+/// let (attempt, effect) = Attempt::begin(call);
+/// assert_eq!(effect, Effect::Look);
+/// let (attempt, effect) = attempt.step(now, Input::Looked(None));
+/// assert!(matches!(effect, Effect::Put(..)));
+/// let (attempt, effect) = attempt.step(now, Input::Written(Written::Applied));
+/// assert_eq!(effect, Effect::Run);
+/// let (attempt, effect) = attempt.step(now, Input::Ran(Ran::Answered(Data::new("42"))));
+/// assert!(matches!(effect, Effect::Update(..)));
+/// let (_, effect) = attempt.step(now, Input::Written(Written::Applied));
+/// assert!(matches!(effect, Effect::Finish(Verdict::Own(Stored::Answer(_)))));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attempt {
+    call: Call,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// The local cache is asked.
+    Looking,
+    /// A claim is on its way.
+    Claiming(Claiming),
+    /// The record is read, because a claim's answer left it unknown, or because of a wait.
+    Reading(Claiming),
+    /// A wait for the other call.
+    Waiting(Claiming),
+    /// The handler runs.
+    Running(Held),
+    /// A completion is on its way.
+    Completing(Completing),
+    /// A pause before the completion is sent again.
+    RetryingCompletion(Completing),
+    /// The record is read, because a refused completion brought nothing back.
+    ReadingAfterCompletion(Completing),
+    /// The completion of an evicted claim is on its way.
+    Restoring(Completing),
+    /// The claim is given up before the handler ran.
+    GivingUp(Refusal),
+    /// The claim is given up after the handler ran.
+    Releasing {
+        /// Whether the handler gave an answer, which then yields to a stored one.
+        answered: bool,
+    },
+    /// The caller has been told.
+    Finished,
+}
+
+/// What a call remembers while it has no claim yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Claiming {
+    /// How many claims were sent since the last wait.
+    tries: u8,
+    /// How many pauses there were.
+    pauses: u8,
+    /// Whether any claim of this call may have been applied, or may yet arrive.
+    lost: bool,
+    /// The time of the last claim.
+    claimed_at: EpochMillis,
+    /// Until when this call may wait.
+    patience: EpochMillis,
+}
+
+/// What a call remembers of its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Held {
+    claimed_at: EpochMillis,
+    lease_end: EpochMillis,
+}
+
+/// What a call remembers while its completion is on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Completing {
+    held: Held,
+    tries: u8,
+    /// Whether any send of the completion may have been applied.
+    lost: bool,
+    /// What is to be stored.
+    record: Record,
+    /// What the caller is told once the completion is confirmed, if the answer itself is not what is stored.
+    instead: Option<Unstorable>,
+}
+
+/// Why a completion carries no data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Unstorable {
+    /// It is not JSON, so not even its own caller can be given it.
+    Unrepresentable,
+    /// It is too large for the store; its own caller is given it all the same.
+    TooLarge,
+}
+
+type Next = (State, Effect);
+
+impl Attempt {
+    /// Begins a call. The first effect is always [`Effect::Look`].
+    ///
+    /// ```
+    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::{owner::OwnerToken, record::*};
+    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+    /// #     deadline: None, policy: Policy::default() };
+    /// assert_eq!(Attempt::begin(call).1, Effect::Look);
+    /// ```
+    pub fn begin(call: Call) -> (Self, Effect) {
+        let attempt = Self {
+            call,
+            state: State::Looking,
+        };
+        (attempt, Effect::Look)
+    }
+
+    /// The call this attempt is for.
+    ///
+    /// ```
+    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::{owner::OwnerToken, record::*};
+    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+    /// #     deadline: None, policy: Policy::default() };
+    /// assert_eq!(Attempt::begin(call).0.call().id.as_str(), "a#1");
+    /// ```
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// Takes what became of the last effect, at the time `now`, and says what is to be done next.
+    ///
+    /// # Panics
+    /// If `input` is not an answer to the last effect: a mistake of the driver, not of its environment.
+    #[allow(clippy::panic)]
+    pub fn step(self, now: EpochMillis, input: Input) -> (Self, Effect) {
+        let Self { call, state } = self;
+        let (state, effect) = match (state, input) {
+            (State::Looking, Input::Looked(cached)) => claim::looked(&call, now, cached),
+            (State::Claiming(claiming), Input::Written(written)) => {
+                claim::claimed(&call, now, claiming, written)
+            }
+            (State::Reading(claiming), Input::Read(existing)) => {
+                claim::read(&call, now, claiming, existing)
+            }
+            (State::Reading(claiming), Input::Unread) => {
+                claim::give_up(&call, claiming, Refusal::StoreFailed)
+            }
+            (State::Waiting(claiming), Input::Paused) => (State::Reading(claiming), Effect::Read),
+            (State::Running(held), Input::Ran(ran)) => {
+                completion::ran_handler(&call, now, held, ran)
+            }
+            (State::Completing(completing), Input::Written(written)) => {
+                completion::completion_written(&call, now, completing, written)
+            }
+            (State::RetryingCompletion(completing), Input::Paused) => {
+                completion::send_completion(&call, completing)
+            }
+            (State::ReadingAfterCompletion(completing), Input::Read(existing)) => {
+                completion::completion_refused(&call, now, completing, existing)
+            }
+            (State::ReadingAfterCompletion(_), Input::Unread) => refuse(Refusal::CompletionUnknown),
+            (State::Restoring(completing), Input::Written(written)) => {
+                completion::restored(&call, now, completing, written)
+            }
+            (State::GivingUp(refusal), Input::Written(_)) => refuse(refusal),
+            (State::Releasing { answered }, Input::Written(written)) => {
+                completion::released(&call, now, answered, written)
+            }
+            (state, input) => panic!("{input:?} does not answer what {state:?} asked for"),
+        };
+        (Self { call, state }, effect)
+    }
+}
+
+fn finish(verdict: Verdict) -> Next {
+    (State::Finished, Effect::Finish(verdict))
+}
+
+fn refuse(refusal: Refusal) -> Next {
+    finish(Verdict::Refuse(refusal))
+}
+
+fn replay(record: Record, source: Source) -> Next {
+    finish(Verdict::Replay { record, source })
+}
+
+/// The longest `n`th pause, counted from one.
+fn backoff(n: u8) -> Duration {
+    let doublings = u32::from(n.saturating_sub(1)).min(16);
+    FIRST_PAUSE
+        .saturating_mul(1 << doublings)
+        .min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Before the handler: the claim, and what stands in its way.
+
+use super::super::effect::{Effect, Refusal, Source, Written};
+use super::super::judge::{Judgement, is_over, judge};
+use super::super::policy::{Call, OnInProgress};
+use super::super::writes;
+use super::{Claiming, Held, Next, State, backoff, refuse, replay};
+use crate::record::Record;
+use crate::time::EpochMillis;
+use std::time::Duration;
+
+/// How often one call tries to claim before it gives up, not counting the tries after a wait.
+const MAX_CLAIMS: u8 = 4;
+/// A duplicate stops waiting when less than this is left of its deadline.
+const WAIT_RESERVE: Duration = Duration::from_millis(250);
+
+pub(super) fn looked(call: &Call, now: EpochMillis, cached: Option<Record>) -> Next {
+    if let Some(record) = cached {
+        match judge(&record, now, call) {
+            Judgement::Replay => return replay(record, Source::Cache),
+            Judgement::PayloadMismatch => return refuse(Refusal::PayloadMismatch),
+            // Its window is over.
+            _ => {}
+        }
+    }
+    if call.deadline.is_some_and(|deadline| is_over(deadline, now)) {
+        return refuse(Refusal::NoTimeLeft);
+    }
+    send_claim(
+        call,
+        now,
+        Claiming {
+            tries: 0,
+            pauses: 0,
+            lost: false,
+            claimed_at: now,
+            patience: writes::lease_end(call, now),
+        },
+    )
+}
+
+/// Claims, the same token in every try: a late arrival of an earlier one is then still this call's own.
+fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+    if claiming.tries == MAX_CLAIMS {
+        return give_up(call, claiming, Refusal::Contended);
+    }
+    let claiming = Claiming {
+        tries: claiming.tries + 1,
+        claimed_at: now,
+        ..claiming
+    };
+    (State::Claiming(claiming), writes::claim(call, now))
+}
+
+pub(super) fn claimed(
+    call: &Call,
+    now: EpochMillis,
+    mut claiming: Claiming,
+    written: Written,
+) -> Next {
+    match written {
+        Written::Applied => {
+            let lease_end = writes::lease_end(call, claiming.claimed_at);
+            hold(call, now, claiming, lease_end)
+        }
+        Written::Refused { existing, lost } => {
+            claiming.lost |= lost;
+            match existing {
+                Some(existing) => judged(call, now, claiming, existing),
+                None => (State::Reading(claiming), Effect::Read),
+            }
+        }
+        Written::Failed { lost, .. } => {
+            claiming.lost |= lost;
+            // The last error alone proves nothing: it is the whole call that must have lost no send.
+            if claiming.lost {
+                (State::Reading(claiming), Effect::Read)
+            } else {
+                refuse(Refusal::StoreFailed)
+            }
+        }
+    }
+}
+
+pub(super) fn read(
+    call: &Call,
+    now: EpochMillis,
+    claiming: Claiming,
+    existing: Option<Record>,
+) -> Next {
+    match existing {
+        Some(existing) => judged(call, now, claiming, existing),
+        // Nothing there proves nothing: a lost claim may still arrive.
+        None => send_claim(call, now, claiming),
+    }
+}
+
+fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -> Next {
+    match judge(&existing, now, call) {
+        Judgement::Mine => {
+            let lease_end = existing
+                .in_progress_expiration
+                .value()
+                .copied()
+                .unwrap_or_else(|| writes::lease_end(call, claiming.claimed_at));
+            hold(call, now, claiming, lease_end)
+        }
+        Judgement::MineButOver => abandon(call, Refusal::NoTimeLeft),
+        Judgement::Claimable => send_claim(call, now, claiming),
+        Judgement::PayloadMismatch => refuse(Refusal::PayloadMismatch),
+        Judgement::Replay => replay(existing, Source::Store),
+        Judgement::ResponseUnavailable => refuse(Refusal::ResponseUnavailable),
+        Judgement::Unresolved => refuse(Refusal::Unresolved),
+        Judgement::InProgress => in_progress(call, now, claiming, &existing),
+        Judgement::Corrupt(what) => refuse(Refusal::CorruptRecord(what)),
+    }
+}
+
+fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
+    let patience = now
+        .until(claiming.patience)
+        .checked_sub(WAIT_RESERVE)
+        .filter(|left| !left.is_zero());
+    match (call.policy.on_in_progress, patience) {
+        (OnInProgress::Wait, Some(left)) => {
+            let claiming = Claiming {
+                // A wait is bounded by the deadline, not by tries.
+                tries: 0,
+                pauses: claiming.pauses.saturating_add(1),
+                ..claiming
+            };
+            let pause = backoff(claiming.pauses).min(left);
+            (State::Waiting(claiming), Effect::Pause(pause))
+        }
+        _ => refuse(Refusal::AlreadyInProgress {
+            until: existing.in_progress_expiration.value().copied(),
+        }),
+    }
+}
+
+/// The claim is this call's. No handler starts on a lease that is over.
+fn hold(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
+    if is_over(lease_end, now) {
+        return abandon(call, Refusal::NoTimeLeft);
+    }
+    let held = Held {
+        claimed_at: claiming.claimed_at,
+        lease_end,
+    };
+    (State::Running(held), Effect::Run)
+}
+
+/// Ends a call that has no claim it knows of; one that may have been applied is given up, as well as it can be.
+pub(super) fn give_up(call: &Call, claiming: Claiming, refusal: Refusal) -> Next {
+    if claiming.lost {
+        abandon(call, refusal)
+    } else {
+        refuse(refusal)
+    }
+}
+
+fn abandon(call: &Call, refusal: Refusal) -> Next {
+    (State::GivingUp(refusal), writes::release(call))
+}

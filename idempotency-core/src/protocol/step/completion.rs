@@ -1,0 +1,171 @@
+//! After the handler: the completion, or the release.
+
+use super::super::effect::{Effect, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
+use super::super::judge::{Judgement, answer_of, is_claim_of, is_over, judge, same_payload};
+use super::super::policy::{Call, OnError};
+use super::super::writes;
+use super::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
+use crate::record::{Field, Record, Status};
+use crate::time::EpochMillis;
+
+/// How often one call tries to have its completion confirmed.
+const MAX_COMPLETIONS: u8 = 4;
+
+pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -> Next {
+    let (data, instead) = match ran {
+        Ran::Answered(data) => (Some(data), None),
+        Ran::Unrepresentable => (None, Some(Unstorable::Unrepresentable)),
+        Ran::Unstored => {
+            return (State::Releasing { answered: true }, writes::release(call));
+        }
+        Ran::Failed(failure) => {
+            let effect = match call.policy.on_error {
+                OnError::Release => writes::release(call),
+                OnError::Record => writes::record_failure(call, &failure, held.claimed_at),
+            };
+            return (State::Releasing { answered: false }, effect);
+        }
+    };
+    let completing = Completing {
+        held,
+        tries: 0,
+        lost: false,
+        record: writes::completed(call, now, data.as_ref()),
+        instead,
+    };
+    send_completion(call, completing)
+}
+
+pub(super) fn send_completion(call: &Call, mut completing: Completing) -> Next {
+    completing.tries += 1;
+    let effect = writes::complete(call, &completing.record);
+    (State::Completing(completing), effect)
+}
+
+pub(super) fn completion_written(
+    call: &Call,
+    now: EpochMillis,
+    mut completing: Completing,
+    written: Written,
+) -> Next {
+    match written {
+        Written::Applied => confirmed(completing),
+        Written::Refused { existing, lost } => {
+            completing.lost |= lost;
+            match existing {
+                Some(existing) => completion_refused(call, now, completing, Some(existing)),
+                None => (State::ReadingAfterCompletion(completing), Effect::Read),
+            }
+        }
+        Written::Failed { lost, trouble } => {
+            completing.lost |= lost;
+            match trouble {
+                // The effect has happened: the key is completed without its answer rather than freed to run again.
+                Trouble::TooLarge if completing.record.data.exists() => {
+                    completing.record.data = Field::Absent;
+                    completing.instead = Some(Unstorable::TooLarge);
+                    completing.tries = 0;
+                    send_completion(call, completing)
+                }
+                Trouble::Transient
+                    if completing.tries < MAX_COMPLETIONS
+                        && !is_over(completing.held.lease_end, now) =>
+                {
+                    let pause = backoff(completing.tries);
+                    (State::RetryingCompletion(completing), Effect::Pause(pause))
+                }
+                _ => refuse(Refusal::CompletionUnknown),
+            }
+        }
+    }
+}
+
+/// The record is no longer this call's claim, or there is none.
+pub(super) fn completion_refused(
+    call: &Call,
+    now: EpochMillis,
+    completing: Completing,
+    existing: Option<Record>,
+) -> Next {
+    match existing {
+        Some(existing) => after_completion(call, now, completing, existing),
+        None if completing.lost || is_over(completing.held.lease_end, now) => {
+            refuse(Refusal::LostOwnership)
+        }
+        None => {
+            let effect = writes::restore(call, &completing.record, completing.held.lease_end);
+            (State::Restoring(completing), effect)
+        }
+    }
+}
+
+pub(super) fn restored(
+    call: &Call,
+    now: EpochMillis,
+    completing: Completing,
+    written: Written,
+) -> Next {
+    match written {
+        Written::Applied => confirmed(completing),
+        Written::Refused {
+            existing: Some(existing),
+            ..
+        } => after_completion(call, now, completing, existing),
+        Written::Refused { existing: None, .. } | Written::Failed { .. } => {
+            refuse(Refusal::CompletionUnknown)
+        }
+    }
+}
+
+/// What a record found after the handler ran means to its caller.
+fn after_completion(
+    call: &Call,
+    now: EpochMillis,
+    completing: Completing,
+    existing: Record,
+) -> Next {
+    if is_claim_of(&existing, call) {
+        // The condition holds of this record, and yet it was refused: nobody can say what is stored.
+        return refuse(Refusal::CompletionUnknown);
+    }
+    match stored_answer(call, now, &existing) {
+        Some(Judgement::Replay) => replay(existing, Source::Completion),
+        // An earlier send of a completion that carries no answer.
+        Some(Judgement::ResponseUnavailable)
+            if completing.instead.is_some() && existing.owner.value() == Some(&call.owner) =>
+        {
+            confirmed(completing)
+        }
+        _ => refuse(Refusal::LostOwnership),
+    }
+}
+
+/// What a completed record of this payload, whose window still runs, answers.
+fn stored_answer(call: &Call, now: EpochMillis, existing: &Record) -> Option<Judgement> {
+    let completed = existing.status.value() == Some(&Status::Completed);
+    let running = judge(existing, now, call) != Judgement::Claimable;
+    (completed && running && same_payload(existing, call)).then(|| answer_of(existing))
+}
+
+fn confirmed(completing: Completing) -> Next {
+    match completing.instead {
+        None => finish(Verdict::Own(Stored::Answer(completing.record))),
+        Some(Unstorable::TooLarge) => finish(Verdict::Own(Stored::Nothing)),
+        Some(Unstorable::Unrepresentable) => refuse(Refusal::Unrepresentable),
+    }
+}
+
+pub(super) fn released(call: &Call, now: EpochMillis, answered: bool, written: Written) -> Next {
+    match written {
+        Written::Applied => finish(Verdict::Own(Stored::Released)),
+        Written::Refused {
+            existing: Some(existing),
+            ..
+        } if answered && stored_answer(call, now, &existing) == Some(Judgement::Replay) => {
+            replay(existing, Source::Completion)
+        }
+        // Somebody else holds the key, or nobody does: there is nothing of ours to give up.
+        Written::Refused { .. } => finish(Verdict::Own(Stored::Released)),
+        Written::Failed { .. } => finish(Verdict::Own(Stored::NotReleased)),
+    }
+}

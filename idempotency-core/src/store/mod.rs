@@ -1,0 +1,128 @@
+//! The `Store` trait: four conditional operations on one record, and what each may answer.
+//!
+//! A store decides nothing. [`protocol`](crate::protocol) hands it a [`Condition`] with each write; the store applies
+//! the write if the condition holds of the record that is there, atomically, and says what happened. [`MemoryStore`]
+//! is the specification in code.
+
+mod error;
+mod memory;
+
+pub use error::{StoreError, StoreErrorKind};
+pub use memory::MemoryStore;
+
+use crate::protocol::condition::Condition;
+use crate::record::{Attribute, Record, RecordId};
+use crate::time::BoxFuture;
+
+/// Where records live.
+///
+/// Implementations keep four promises: a write is applied wholly or not at all; its condition is judged against the
+/// record that it replaces, in one atomic step; a refused write brings back that record; and a write that *may* have
+/// been applied is never reported as not applied.
+///
+/// ```
+/// use idempotency_core::protocol::condition::Condition;
+/// use idempotency_core::record::{Record, RecordId};
+/// use idempotency_core::store::{MemoryStore, Store, Write};
+/// # futures_lite_block_on(async {
+/// let store = MemoryStore::new();
+/// let id = RecordId::new("doc#1");
+/// let put = store.put(&id, &Record::default(), &Condition::NoRecord).await;
+/// assert!(matches!(put, Write::Applied));
+/// let again = store.put(&id, &Record::default(), &Condition::NoRecord).await;
+/// assert!(matches!(again, Write::Refused { existing: Some(_), .. }));
+/// # });
+/// # fn futures_lite_block_on(f: impl Future<Output = ()>) {
+/// #     let mut f = std::pin::pin!(f);
+/// #     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     assert!(f.as_mut().poll(&mut cx).is_ready());
+/// # }
+/// ```
+pub trait Store: Send + Sync {
+    /// Replaces the whole record by `record` if `condition` holds of the one that is there.
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &'a Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write>;
+
+    /// Changes some attributes of the record if `condition` holds of it.
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &'a Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write>;
+
+    /// Deletes the record if `condition` holds of it.
+    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write>;
+
+    /// Reads the record, consistently with every write that was applied before.
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read>;
+
+    /// What errors call this store, such as ``DynamoDB table `idempotency` ``.
+    fn name(&self) -> String;
+
+    /// Opens connections and fetches credentials, so that the first event does not pay for it.
+    ///
+    /// # Errors
+    /// What the first call would have met, where that can be told without touching a record. The default does nothing.
+    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Attributes to set, and attributes to remove.
+///
+/// ```
+/// use idempotency_core::record::{Attribute, Field, Record};
+/// use idempotency_core::store::Change;
+/// let change = Change {
+///     set: Record { failure: Field::Value("Timeout".to_owned()), ..Record::default() },
+///     remove: vec![Attribute::Owner],
+/// };
+/// assert!(change.set.failure.exists());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Change {
+    /// The attributes that are [`Field::Value`](crate::record::Field::Value) here are set; the others stay as they are.
+    pub set: Record,
+    /// These attributes are removed.
+    pub remove: Vec<Attribute>,
+}
+
+/// What a write came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Write {
+    /// It was applied.
+    Applied,
+    /// Its condition did not hold.
+    Refused {
+        /// The record that is there. `None` if the store brought none back: then there is none, or it could not be
+        /// read, and a [`Store::read`] tells.
+        existing: Option<Record>,
+        /// Whether an earlier send within this very call was lost, and so may have been applied.
+        lost: bool,
+    },
+    /// It failed.
+    Failed {
+        /// Whether any send within this very call was lost, and so may have been applied or may yet arrive.
+        lost: bool,
+        /// Why.
+        error: StoreError,
+    },
+}
+
+/// What a read came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Read {
+    /// The record.
+    Found(Record),
+    /// There is none.
+    Nothing,
+    /// It failed.
+    Failed(StoreError),
+}

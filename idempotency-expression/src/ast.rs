@@ -1,0 +1,120 @@
+//! What an expression means.
+
+use crate::Function;
+
+/// A checked expression.
+///
+/// An evaluator has to handle every node, so a new one is a breaking change and the enum is exhaustive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ast {
+    /// `@`: the current value.
+    Current,
+    /// A member of an object.
+    Field(Name),
+    /// An element of an array; negative counts from the end.
+    Index(i64),
+    /// `[start:stop:step]` of an array, without a projection. The step is never 0.
+    Slice {
+        /// The first index.
+        start: Option<i64>,
+        /// The index to stop before.
+        stop: Option<i64>,
+        /// The step.
+        step: i64,
+    },
+    /// A constant.
+    Literal(Literal),
+    /// `[a, b]`: null on null.
+    List(Vec<Ast>),
+    /// `{a: b}`: null on null. A later member of one name replaces the value of an earlier one.
+    Hash(Vec<(Name, Ast)>),
+    /// The second evaluated on the result of the first: `a.b`, `a[0]`, `a | b`.
+    Chain(Box<Ast>, Box<Ast>),
+    /// `each` on every element of the array `over`; nulls are dropped. Null where `over` is no array.
+    Project {
+        /// Where the elements come from.
+        over: Box<Ast>,
+        /// What becomes of each.
+        each: Box<Ast>,
+    },
+    /// The same, for the elements that satisfy a condition.
+    Filter {
+        /// Where the elements come from.
+        over: Box<Ast>,
+        /// What an element has to satisfy.
+        condition: Box<Ast>,
+        /// What becomes of each.
+        each: Box<Ast>,
+    },
+    /// The values of an object as an array; null where it is no object.
+    Values(Box<Ast>),
+    /// An array with the arrays in it merged; null where it is no array.
+    Flatten(Box<Ast>),
+    /// `a || b`.
+    Or(Box<Ast>, Box<Ast>),
+    /// `a && b`.
+    And(Box<Ast>, Box<Ast>),
+    /// `!a`.
+    Not(Box<Ast>),
+    /// `a == b` and the like.
+    Compare {
+        /// How to compare.
+        comparator: Comparator,
+        /// The left side.
+        left: Box<Ast>,
+        /// The right side.
+        right: Box<Ast>,
+    },
+    /// A call with as many arguments as the function takes.
+    Call {
+        /// The function.
+        function: Function,
+        /// Its arguments.
+        arguments: Vec<Argument>,
+    },
+}
+
+/// An argument of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Argument {
+    /// A value: evaluated before the call.
+    Value(Ast),
+    /// `&expression`: evaluated by the function, on each element. Stands only where the function takes one.
+    Expression(Ast),
+}
+
+/// The name of a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Name {
+    /// The name itself.
+    Plain(String),
+    /// The name as a JSON string, quotes included: it holds a lone surrogate, which a `String` cannot.
+    Json(String),
+}
+
+/// A constant of an expression.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Literal {
+    /// A raw string: `'text'`.
+    Raw(String),
+    /// The text between backticks, to be read as JSON, or as a string where it is none: `` `foo` `` is `"foo"`.
+    /// Kept as text, so that no digit is lost.
+    Json(String),
+}
+
+/// How two values are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Comparator {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}

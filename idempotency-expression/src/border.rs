@@ -1,0 +1,239 @@
+//! The border to the `jmespath` crate: what it is given, and how its places lead back to ours.
+//!
+//! The crate reads literals with `serde_json`, which loses digits, and numbers into 32 bits; and its grammar differs from
+//! that of the reference implementation in a few places. So it is given our own words: each literal and quoted name is
+//! replaced by the number of its token.
+
+use jmespath::ast::Ast as Parsed;
+
+use crate::SyntaxError;
+use crate::tokens::{Kind, Token};
+
+pub(crate) struct Border {
+    tokens: Vec<Token>,
+    /// What the crate parses.
+    pub(crate) text: String,
+    /// Where each token begins in `text`, and which it is.
+    starts: Vec<(usize, usize)>,
+    /// The length of the expression in bytes.
+    length: usize,
+}
+
+/// Stands for a token in what was put between ours.
+const MARK: usize = usize::MAX;
+
+/// What an open bracket belongs to.
+#[derive(Clone, Copy, PartialEq)]
+enum Open {
+    Call,
+    /// Parentheses around an expression.
+    Group,
+    Hash,
+    List,
+    /// `[1]`, `[1:2]` or `[*]`, with the number of colons so far.
+    Index(u8),
+    Other,
+}
+
+impl Border {
+    pub(crate) fn new(tokens: Vec<Token>, length: usize) -> Result<Self, SyntaxError> {
+        let mut border = Self {
+            tokens,
+            text: String::new(),
+            starts: Vec::new(),
+            length,
+        };
+        let mut open = Vec::new();
+        for at in 0..border.tokens.len() {
+            border.refuse(at, open.last().copied())?;
+            border.pass(at, &mut open);
+        }
+        Ok(border)
+    }
+
+    /// The token that begins at this place of `text`, or the last one before it.
+    pub(crate) fn index_at(&self, text_offset: usize) -> Option<usize> {
+        let after = self
+            .starts
+            .partition_point(|&(start, _)| start <= text_offset);
+        after.checked_sub(1).map(|entry| self.starts[entry].1)
+    }
+
+    pub(crate) fn token_at(&self, text_offset: usize) -> Option<&Token> {
+        self.tokens.get(self.index_at(text_offset)?)
+    }
+
+    /// Whether this symbol stands at this place of `text`.
+    pub(crate) fn is(&self, text_offset: usize, symbol: &str) -> bool {
+        self.token_at(text_offset)
+            .is_some_and(|token| token.is(symbol))
+    }
+
+    /// Whether this place of `text` is the mark that parentheses leave.
+    pub(crate) fn is_mark(&self, text_offset: usize) -> bool {
+        self.index_at(text_offset) == Some(MARK)
+    }
+
+    /// What the reference calls an index expression, with parentheses around it.
+    pub(crate) fn is_index_in_parentheses(&self, parsed: &Parsed) -> bool {
+        let Parsed::Subexpr { offset, lhs, .. } = parsed else {
+            return false;
+        };
+        self.is_mark(*offset) && (self.is_index(lhs) || self.is_index_in_parentheses(lhs))
+    }
+
+    fn is_index(&self, parsed: &Parsed) -> bool {
+        match parsed {
+            Parsed::Index { .. } => true,
+            Parsed::Subexpr { offset, lhs, rhs } if self.is(*offset, "[") => match &**rhs {
+                Parsed::Index { .. } => true,
+                // A slice continues an index only where nothing is done with its elements.
+                Parsed::Projection { rhs: each, .. } => {
+                    matches!(**each, Parsed::Identity { .. })
+                        && (self.is_index(lhs) || self.is_index_in_parentheses(lhs))
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    pub(crate) fn token(&self, index: usize) -> Option<&Token> {
+        self.tokens.get(index)
+    }
+
+    /// The token that the crate refused at this place; none at the end. At a mark, it is the parenthesis after it.
+    pub(crate) fn refused(&self, text_offset: usize) -> Option<&Token> {
+        let after = self
+            .starts
+            .partition_point(|&(start, _)| start < text_offset);
+        self.starts[after..]
+            .iter()
+            .find_map(|&(_, index)| self.tokens.get(index))
+    }
+
+    /// Our place for the crate's.
+    pub(crate) fn offset(&self, text_offset: usize) -> usize {
+        self.refused(text_offset)
+            .map_or(self.length, |token| token.offset)
+    }
+
+    fn symbol(&self, at: Option<usize>) -> &'static str {
+        match at
+            .and_then(|at| self.tokens.get(at))
+            .map(|token| &token.kind)
+        {
+            Some(Kind::Symbol(symbol)) => symbol,
+            _ => "",
+        }
+    }
+
+    fn is_operand(&self, at: usize) -> bool {
+        !matches!(
+            self.tokens.get(at).map(|token| &token.kind),
+            None | Some(Kind::Symbol(_))
+        )
+    }
+
+    /// What the crate would accept, or take otherwise, but the reference refuses.
+    fn refuse(&self, at: usize, open: Option<Open>) -> Result<(), SyntaxError> {
+        let (token, previous) = (&self.tokens[at], self.symbol(at.checked_sub(1)));
+        let refuse = |message: &str| Err(SyntaxError::new(token.offset, message));
+        if token.is("&") && previous == "." {
+            return refuse("`&` cannot follow a dot");
+        }
+        if open == Some(Open::List) && at > 0 {
+            if token.is("]") && previous == "[" {
+                return refuse("the list is empty; name what to select");
+            }
+            let begins = self.is_operand(at) || token.is("@") || token.is("&");
+            let ended =
+                self.is_operand(at - 1) || matches!(previous, "]" | ")" | "}" | "@" | "*" | "[]");
+            if begins && ended {
+                return refuse("expected `,` or `]`");
+            }
+        }
+        if open == Some(Open::Index(2)) && token.kind == Kind::Number(0) && !self.is_replaced(at) {
+            return refuse("the step of a slice cannot be 0");
+        }
+        Ok(())
+    }
+
+    /// Of numbers side by side in a slice, the reference takes the last.
+    fn is_replaced(&self, at: usize) -> bool {
+        matches!(
+            self.tokens.get(at + 1),
+            Some(Token {
+                kind: Kind::Number(_),
+                ..
+            })
+        )
+    }
+
+    fn pass(&mut self, at: usize, open: &mut Vec<Open>) {
+        let previous = self.symbol(at.checked_sub(1));
+        let next = self.symbol(Some(at + 1));
+        let inside = open.last().copied();
+        match (&self.tokens[at].kind, inside) {
+            (Kind::Symbol("("), _) => {
+                let call = at > 0 && matches!(self.tokens[at - 1].kind, Kind::Identifier(_));
+                open.push(if call { Open::Call } else { Open::Group });
+            }
+            (Kind::Symbol("{"), _) => open.push(Open::Hash),
+            (Kind::Symbol("[?"), _) => open.push(Open::Other),
+            (Kind::Symbol("["), _) => {
+                let number = matches!(
+                    self.tokens.get(at + 1),
+                    Some(Token {
+                        kind: Kind::Number(_),
+                        ..
+                    })
+                );
+                let wildcard = next == "*" && self.symbol(Some(at + 2)) == "]";
+                open.push(if number || wildcard || next == ":" {
+                    Open::Index(0)
+                } else {
+                    Open::List
+                });
+            }
+            (Kind::Symbol("]" | ")" | "}"), _) => {
+                // The crate's tree forgets parentheses, but their end matters: `| @` changes no value and leaves a
+                // mark. In `(length)(a)`, the name of a function, it would.
+                let group = open.pop() == Some(Open::Group);
+                if group && next != "(" {
+                    self.starts.push((self.text.len(), MARK));
+                    self.text.push_str("| @ ");
+                }
+            }
+            // The reference allows a comma before the end of a call.
+            (Kind::Symbol(","), Some(Open::Call))
+                if next == ")" && previous != "(" && previous != "," =>
+            {
+                return;
+            }
+            (Kind::Symbol(":"), Some(Open::Index(colons))) => {
+                open.pop();
+                open.push(Open::Index(colons.saturating_add(1)));
+            }
+            (Kind::Number(_), Some(Open::Index(colons))) if colons > 0 && self.is_replaced(at) => {
+                return;
+            }
+            // The reference needs no comma between the members of a hash.
+            (Kind::Identifier(_) | Kind::Quoted(_), Some(Open::Hash))
+                if next == ":" && previous != "{" && previous != "," =>
+            {
+                self.text.push_str(", ");
+            }
+            _ => {}
+        }
+        self.starts.push((self.text.len(), at));
+        match &self.tokens[at].kind {
+            Kind::Identifier(name) => self.text.push_str(name),
+            Kind::Quoted(_) => self.text.push_str(&format!("\"{at}\"")),
+            Kind::Literal(_) => self.text.push_str(&format!("'{at}'")),
+            Kind::Number(number) => self.text.push_str(&number.to_string()),
+            Kind::Symbol(symbol) => self.text.push_str(symbol),
+        }
+        self.text.push(' ');
+    }
+}

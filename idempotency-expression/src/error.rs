@@ -1,0 +1,56 @@
+//! What is wrong with an expression, and where.
+
+use std::fmt;
+
+/// An expression that cannot be used: its place and what is wrong there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SyntaxError {
+    /// The place, in bytes from the beginning of the expression.
+    pub offset: usize,
+    /// What is wrong, in one line.
+    pub message: String,
+}
+
+impl SyntaxError {
+    pub(crate) fn new(offset: usize, message: impl Into<String>) -> Self {
+        Self {
+            offset,
+            message: message.into(),
+        }
+    }
+
+    /// The message under the expression, with a caret under the place.
+    ///
+    /// ```
+    /// let text = "body.[id,";
+    /// let error = idempotency_expression::parse(text).unwrap_err();
+    /// assert_eq!(error.render(text), format!("body.[id,\n         ^ {error}"));
+    /// ```
+    #[must_use]
+    pub fn render(&self, expression: &str) -> String {
+        let mut offset = self.offset.min(expression.len());
+        while !expression.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let start = expression[..offset]
+            .rfind('\n')
+            .map_or(0, |newline| newline + 1);
+        let end = expression[offset..]
+            .find('\n')
+            .map_or(expression.len(), |newline| offset + newline);
+        // Tabs stay tabs, so that the caret stands under its character at any tab width.
+        let indent: String = expression[start..offset]
+            .chars()
+            .map(|c| if c == '\t' { '\t' } else { ' ' })
+            .collect();
+        format!("{}\n{indent}^ {}", &expression[start..end], self.message)
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SyntaxError {}

@@ -1,0 +1,231 @@
+//! The functions an expression can call, and what each takes.
+
+use std::fmt;
+
+/// A function of an expression.
+///
+/// ```
+/// use idempotency_expression::Function;
+///
+/// assert_eq!(Function::from_name("sort_by"), Some(Function::SortBy));
+/// assert_eq!(Function::PowertoolsJson.to_string(), "powertools_json");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Function {
+    Abs,
+    Avg,
+    Ceil,
+    Contains,
+    EndsWith,
+    Floor,
+    Join,
+    Keys,
+    Length,
+    Map,
+    Max,
+    MaxBy,
+    Merge,
+    Min,
+    MinBy,
+    NotNull,
+    PowertoolsBase64,
+    PowertoolsBase64Gzip,
+    PowertoolsJson,
+    Reverse,
+    Sort,
+    SortBy,
+    StartsWith,
+    Sum,
+    ToArray,
+    ToNumber,
+    ToString,
+    Type,
+    Values,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Value,
+    Expression,
+}
+
+use Takes::{Expression, Value};
+
+struct Signature {
+    function: Function,
+    name: &'static str,
+    parameters: &'static [Takes],
+    /// Whether the last parameter can be repeated.
+    variadic: bool,
+}
+
+const fn row(function: Function, name: &'static str, parameters: &'static [Takes]) -> Signature {
+    Signature {
+        function,
+        name,
+        parameters,
+        variadic: false,
+    }
+}
+
+/// In the order of the enum.
+const TABLE: [Signature; 29] = [
+    row(Function::Abs, "abs", &[Value]),
+    row(Function::Avg, "avg", &[Value]),
+    row(Function::Ceil, "ceil", &[Value]),
+    row(Function::Contains, "contains", &[Value, Value]),
+    row(Function::EndsWith, "ends_with", &[Value, Value]),
+    row(Function::Floor, "floor", &[Value]),
+    row(Function::Join, "join", &[Value, Value]),
+    row(Function::Keys, "keys", &[Value]),
+    row(Function::Length, "length", &[Value]),
+    row(Function::Map, "map", &[Expression, Value]),
+    row(Function::Max, "max", &[Value]),
+    row(Function::MaxBy, "max_by", &[Value, Expression]),
+    Signature {
+        function: Function::Merge,
+        name: "merge",
+        parameters: &[Value],
+        variadic: true,
+    },
+    row(Function::Min, "min", &[Value]),
+    row(Function::MinBy, "min_by", &[Value, Expression]),
+    Signature {
+        function: Function::NotNull,
+        name: "not_null",
+        parameters: &[Value],
+        variadic: true,
+    },
+    row(Function::PowertoolsBase64, "powertools_base64", &[Value]),
+    row(
+        Function::PowertoolsBase64Gzip,
+        "powertools_base64_gzip",
+        &[Value],
+    ),
+    row(Function::PowertoolsJson, "powertools_json", &[Value]),
+    row(Function::Reverse, "reverse", &[Value]),
+    row(Function::Sort, "sort", &[Value]),
+    row(Function::SortBy, "sort_by", &[Value, Expression]),
+    row(Function::StartsWith, "starts_with", &[Value, Value]),
+    row(Function::Sum, "sum", &[Value]),
+    row(Function::ToArray, "to_array", &[Value]),
+    row(Function::ToNumber, "to_number", &[Value]),
+    row(Function::ToString, "to_string", &[Value]),
+    row(Function::Type, "type", &[Value]),
+    row(Function::Values, "values", &[Value]),
+];
+
+impl Function {
+    fn signature(self) -> &'static Signature {
+        &TABLE[self as usize]
+    }
+
+    /// The function of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        TABLE
+            .iter()
+            .find(|signature| signature.name == name)
+            .map(|signature| signature.function)
+    }
+
+    /// The name, as expressions call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.signature().name
+    }
+
+    /// Whether the parameter at this place takes `&expression`, and nothing else.
+    #[must_use]
+    pub fn takes_expression(self, parameter: usize) -> bool {
+        self.signature().parameters.get(parameter) == Some(&Expression)
+    }
+
+    /// What is wrong with this number of arguments, if anything.
+    pub(crate) fn refuse_count(self, given: usize) -> Option<String> {
+        let Signature {
+            name,
+            parameters,
+            variadic,
+            ..
+        } = self.signature();
+        let takes = parameters.len();
+        if given == takes || (*variadic && given > takes) {
+            return None;
+        }
+        let at_least = if *variadic { "at least " } else { "" };
+        let plural = if takes == 1 { "" } else { "s" };
+        Some(format!(
+            "`{name}` takes {at_least}{takes} argument{plural}, not {given}"
+        ))
+    }
+
+    /// What to say about a name that is no function.
+    pub(crate) fn refuse_name(name: &str) -> String {
+        let nearest = TABLE
+            .iter()
+            .map(|row| (distance(name, row.name), row.name))
+            .min();
+        match nearest {
+            Some((distance, nearest)) if distance <= (nearest.len() / 3).max(1) => {
+                format!("unknown function `{name}`; did you mean `{nearest}`?")
+            }
+            _ => {
+                let names: Vec<_> = TABLE.iter().map(|row| row.name).collect();
+                format!(
+                    "unknown function `{name}`; the functions are {}",
+                    names.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// How many letters have to be added, removed or replaced.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_enum() {
+        for (at, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.function as usize, at);
+            assert_eq!(Function::from_name(row.name), Some(row.function));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest() {
+        assert_eq!(
+            Function::refuse_name("lenght"),
+            "unknown function `lenght`; did you mean `length`?"
+        );
+        assert_eq!(
+            Function::refuse_name("powertool_json"),
+            "unknown function `powertool_json`; did you mean `powertools_json`?"
+        );
+        assert!(Function::refuse_name("nope").contains("the functions are abs, avg"));
+    }
+}

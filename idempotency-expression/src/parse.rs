@@ -1,0 +1,59 @@
+//! From text to a checked tree.
+
+use crate::border::Border;
+use crate::convert::convert;
+use crate::limits;
+use crate::tokens::{Kind, tokenize};
+use crate::{Ast, SyntaxError};
+
+/// Reads an expression and checks what can be known before it meets an event: functions, the number of their
+/// arguments, slices.
+///
+/// # Errors
+///
+/// [`SyntaxError`] for what the reference implementation would refuse, or could never evaluate; for expressions of more
+/// than 4096 bytes, 32 brackets inside one another, or 64 steps in a row.
+///
+/// ```
+/// let error = idempotency_expression::parse("join(ids)").unwrap_err();
+/// assert_eq!((error.offset, error.message.as_str()), (0, "`join` takes 2 arguments, not 1"));
+/// ```
+pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
+    if text.len() > limits::MAX_BYTES {
+        let message = format!(
+            "the expression has {} bytes; at most {} are read",
+            text.len(),
+            limits::MAX_BYTES
+        );
+        return Err(SyntaxError::new(limits::MAX_BYTES, message));
+    }
+    let tokens = tokenize(text)?;
+    if tokens.is_empty() {
+        return Err(SyntaxError::new(0, "the expression is empty"));
+    }
+    limits::check(&tokens)?;
+    let border = Border::new(tokens, text.len())?;
+    let parsed = jmespath::parse(&border.text).map_err(|error| refused(&border, &error))?;
+    convert(&border, parsed)
+}
+
+/// The crate's refusal in our words: its own quote the text that it was given, which is not the user's.
+fn refused(border: &Border, error: &jmespath::JmespathError) -> SyntaxError {
+    let offset = border.offset(error.offset);
+    let found = match border.refused(error.offset) {
+        None => "the expression ends here, but is not complete".to_owned(),
+        Some(token) => match &token.kind {
+            Kind::Symbol(symbol) => format!("`{symbol}` cannot stand here"),
+            Kind::Identifier(name) => format!("`{name}` cannot stand here"),
+            Kind::Quoted(_) => "a quoted name cannot stand here".to_owned(),
+            Kind::Literal(_) => "a literal cannot stand here".to_owned(),
+            Kind::Number(_) => {
+                "a number can only be an index; write it between backticks".to_owned()
+            }
+        },
+    };
+    SyntaxError::new(offset, found)
+}
+
+#[cfg(test)]
+mod tests;

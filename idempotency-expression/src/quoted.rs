@@ -1,0 +1,186 @@
+//! What stands between quotes and backticks: just enough of JSON to refuse what can never be read.
+
+pub(crate) enum Decoded {
+    Text(String),
+    /// A string of JSON that a `String` cannot hold.
+    LoneSurrogate,
+}
+
+/// Decodes what stands between the double quotes of a JSON string; `None` where it is none.
+pub(crate) fn decode(inside: &str) -> Option<Decoded> {
+    let mut units: Vec<u16> = Vec::new();
+    let mut characters = inside.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' | '\0'..='\u{1f}' => return None,
+            '\\' => units.push(match characters.next()? {
+                same @ ('"' | '\\' | '/') => same as u16,
+                'b' => 0x08,
+                'f' => 0x0C,
+                'n' => 0x0A,
+                'r' => 0x0D,
+                't' => 0x09,
+                'u' => {
+                    let mut unit = 0;
+                    for _ in 0..4 {
+                        unit = unit * 16 + u16::try_from(characters.next()?.to_digit(16)?).ok()?;
+                    }
+                    unit
+                }
+                _ => return None,
+            }),
+            plain => units.extend_from_slice(plain.encode_utf16(&mut [0; 2])),
+        }
+    }
+    Some(String::from_utf16(&units).map_or(Decoded::LoneSurrogate, Decoded::Text))
+}
+
+/// Whether a text between backticks can be read: as JSON, or else as a bare word.
+pub(crate) fn is_literal(text: &str) -> bool {
+    let json = Scan {
+        text: text.as_bytes(),
+        at: 0,
+    }
+    .document();
+    json.is_some() || decode(text.trim_start_matches(is_python_space)).is_some()
+}
+
+/// What Python strips from a text.
+fn is_python_space(character: char) -> bool {
+    character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
+}
+
+/// Passes over a JSON text, without making values of it.
+struct Scan<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// The reader of literals refuses more.
+const MAX_DEPTH: usize = 128;
+
+impl Scan<'_> {
+    fn document(mut self) -> Option<()> {
+        self.value(0)?;
+        (self.at == self.text.len()).then_some(())
+    }
+
+    fn space(&mut self) {
+        while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, word: &str) -> Option<()> {
+        let found = self.text[self.at..].starts_with(word.as_bytes());
+        self.at += if found { word.len() } else { 0 };
+        found.then_some(())
+    }
+
+    fn value(&mut self, depth: usize) -> Option<()> {
+        self.space();
+        match self.text.get(self.at)? {
+            b'"' => self.string()?,
+            b'[' if depth < MAX_DEPTH => self.elements("]", |scan| scan.value(depth + 1))?,
+            b'{' if depth < MAX_DEPTH => self.elements("}", |scan| {
+                scan.space();
+                scan.string()?;
+                scan.space();
+                scan.take(":")?;
+                scan.value(depth + 1)
+            })?,
+            b'-' | b'0'..=b'9' => self.number()?,
+            _ => ["null", "true", "false", "NaN", "Infinity"]
+                .into_iter()
+                .find_map(|word| self.take(word))?,
+        }
+        self.space();
+        Some(())
+    }
+
+    fn elements(&mut self, close: &str, element: impl Fn(&mut Self) -> Option<()>) -> Option<()> {
+        self.at += 1;
+        self.space();
+        if self.take(close).is_some() {
+            return Some(());
+        }
+        loop {
+            element(self)?;
+            if self.take(close).is_some() {
+                return Some(());
+            }
+            self.take(",")?;
+        }
+    }
+
+    fn string(&mut self) -> Option<()> {
+        self.take("\"")?;
+        let start = self.at;
+        while *self.text.get(self.at)? != b'"' {
+            self.at += if self.text[self.at] == b'\\' { 2 } else { 1 };
+        }
+        let inside = std::str::from_utf8(self.text.get(start..self.at)?).ok()?;
+        self.at += 1;
+        decode(inside).map(|_| ())
+    }
+
+    fn number(&mut self) -> Option<()> {
+        if self.take("-Infinity").is_some() {
+            return Some(());
+        }
+        let _negative = self.take("-");
+        if self.take("0").is_none() {
+            self.digits()?;
+        }
+        if self.take(".").is_some() {
+            self.digits()?;
+        }
+        if self.take("e").or_else(|| self.take("E")).is_some() {
+            let _signed = self.take("+").or_else(|| self.take("-"));
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        let start = self.at;
+        while matches!(self.text.get(self.at), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_is_json_or_a_bare_word() {
+        for text in [
+            "",
+            "foo",
+            " foo",
+            "1",
+            "1.",
+            "-1.5e+3",
+            "[1, {\"a\": null}]",
+            "NaN",
+            "[-Infinity]",
+            "a\\nb",
+            "{",
+            "\"\\ud800\"",
+        ] {
+            assert!(is_literal(text), "{text}");
+        }
+        for text in ["\"", "{\"a\"}", "[\"a\",]", "a\nb", "a\\x", "\"a\" b"] {
+            assert!(!is_literal(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn deep_literals_do_not_overflow() {
+        assert!(!is_literal(&"[\"".repeat(2000)));
+        assert!(!is_literal(&"{\"a\":".repeat(800)));
+    }
+}

@@ -1,0 +1,274 @@
+//! The order in which the reference implementation (jmespath.py) applies operators.
+//!
+//! In three forms it is another than the crate's tree suggests:
+//!
+//! 1. `a[0][1:].b`: a slice directly after an index starts no projection; `.b` is applied to the array, and is null.
+//! 2. `a.*.b.c`: the projection ends before the second dot; `.c` is applied to the array.
+//! 3. `a[*].{b: c}.d`: it ends after the braces.
+//!
+//! Keys made here and there must be the same. So a tree is taken apart into its first operand and the operators after
+//! it, and what the crate put into a projection is taken out where the reference ends it.
+
+use jmespath::ast::Ast as Parsed;
+
+use crate::border::Border;
+use crate::convert::convert;
+use crate::{Ast, SyntaxError};
+
+type Result<T> = std::result::Result<T, SyntaxError>;
+
+/// How strongly operators bind.
+mod power {
+    pub(super) const FLATTEN: usize = 9;
+    pub(super) const STAR: usize = 20;
+    pub(super) const FILTER: usize = 21;
+    pub(super) const DOT: usize = 40;
+    pub(super) const NOT: usize = 45;
+    pub(super) const BRACKET: usize = 55;
+}
+
+/// A first operand, if any, and the operators after it in the order of the text.
+#[derive(Default)]
+struct Sequence {
+    first: Option<First>,
+    operators: Vec<Operator>,
+}
+
+struct First {
+    ast: Ast,
+    /// `{..}`, behind which nothing stays in a projection.
+    braces: bool,
+    /// An index in parentheses, or with slices after it.
+    index: bool,
+}
+
+/// An operator without its left side. What is done with each element stays apart until its end is known.
+enum Operator {
+    Dot(Ast),
+    /// An index, or a slice that starts no projection.
+    Index(Ast),
+    Slice(Ast, Sequence),
+    Values(Sequence),
+    Elements(Sequence),
+    Flatten(Sequence),
+    Filter(Ast, Sequence),
+}
+
+impl Operator {
+    fn power(&self) -> usize {
+        match self {
+            Self::Flatten(_) => power::FLATTEN,
+            Self::Filter(..) => power::FILTER,
+            Self::Dot(_) | Self::Values(_) => power::DOT,
+            Self::Index(_) | Self::Slice(..) | Self::Elements(_) => power::BRACKET,
+        }
+    }
+}
+
+/// Converts a chain of operators, or a negation of one.
+pub(crate) fn convert_sequence(border: &Border, parsed: Parsed) -> Result<Ast> {
+    Ok(join(sequence(border, parsed)?))
+}
+
+fn sequence(border: &Border, parsed: Parsed) -> Result<Sequence> {
+    match parsed {
+        Parsed::Subexpr { offset, lhs, rhs }
+            if !border.is(offset, "|") && !border.is_mark(offset) =>
+        {
+            let mut left = sequence(border, *lhs)?;
+            if border.is(offset, "[") {
+                extend(&mut left, sequence(border, *rhs)?);
+            } else {
+                let (right, rest) = split(sequence(border, *rhs)?, power::DOT, true);
+                left.operators.push(Operator::Dot(join(right)));
+                rest.into_iter()
+                    .for_each(|operator| push(&mut left, operator));
+            }
+            Ok(left)
+        }
+        Parsed::Projection { lhs, rhs, .. } => projection(border, *lhs, *rhs),
+        Parsed::Index { .. } | Parsed::Slice { .. } => {
+            let operators = vec![Operator::Index(convert(border, parsed)?)];
+            Ok(Sequence {
+                first: None,
+                operators,
+            })
+        }
+        Parsed::Not { node, .. } => {
+            let (negated, rest) = split(sequence(border, *node)?, power::NOT, false);
+            let ast = Ast::Not(Box::new(join(negated)));
+            Ok(Sequence {
+                first: Some(First {
+                    ast,
+                    braces: false,
+                    index: false,
+                }),
+                operators: rest,
+            })
+        }
+        first => {
+            let braces = matches!(first, Parsed::MultiHash { .. });
+            let index = border.is_index_in_parentheses(&first);
+            Ok(Sequence {
+                first: Some(First {
+                    ast: convert(border, first)?,
+                    braces,
+                    index,
+                }),
+                operators: Vec::new(),
+            })
+        }
+    }
+}
+
+fn projection(border: &Border, over: Parsed, each: Parsed) -> Result<Sequence> {
+    let (mut left, operator) = match (over, each) {
+        (
+            over,
+            Parsed::Condition {
+                predicate, then, ..
+            },
+        ) => {
+            let condition = convert(border, *predicate)?;
+            (
+                before(border, over, "[?")?,
+                Operator::Filter(condition, inside(border, *then)?),
+            )
+        }
+        (Parsed::ObjectValues { node, .. }, each) => (
+            before(border, *node, "*")?,
+            Operator::Values(inside(border, each)?),
+        ),
+        (Parsed::Flatten { node, .. }, each) => (
+            before(border, *node, "[]")?,
+            Operator::Flatten(inside(border, each)?),
+        ),
+        (slice @ Parsed::Slice { .. }, each) => (
+            Sequence::default(),
+            Operator::Slice(convert(border, slice)?, inside(border, each)?),
+        ),
+        (over, each) => (
+            before(border, over, "[")?,
+            Operator::Elements(inside(border, each)?),
+        ),
+    };
+    push(&mut left, operator);
+    Ok(left)
+}
+
+/// What stands before an operator: nothing, where the crate noted the operator's own place.
+fn before(border: &Border, over: Parsed, symbol: &str) -> Result<Sequence> {
+    match over {
+        Parsed::Identity { offset } if border.is(offset, symbol) => Ok(Sequence::default()),
+        over => sequence(border, over),
+    }
+}
+
+/// What is done with each element: nothing, where the crate notes a current value that stands in no text.
+fn inside(border: &Border, each: Parsed) -> Result<Sequence> {
+    match each {
+        Parsed::Identity { .. } => Ok(Sequence::default()),
+        each => sequence(border, each),
+    }
+}
+
+/// Appends an operator; of what the crate put into its projection, only as much as the reference leaves there.
+fn push(left: &mut Sequence, operator: Operator) {
+    let begins = left.first.is_none() && left.operators.is_empty();
+    let after_index = match (left.operators.last(), &left.first) {
+        (Some(last), _) => matches!(last, Operator::Index(_)),
+        (None, first) => first.as_ref().is_some_and(|first| first.index),
+    };
+    let (operator, rest) = match operator {
+        Operator::Slice(slice, each) if after_index => {
+            left.operators.push(Operator::Index(slice));
+            return extend(left, each);
+        }
+        Operator::Slice(slice, each) => {
+            ended(each, power::STAR, |each| Operator::Slice(slice, each))
+        }
+        Operator::Values(each) => ended(
+            each,
+            if begins { power::STAR } else { power::DOT },
+            Operator::Values,
+        ),
+        Operator::Elements(each) => ended(each, power::STAR, Operator::Elements),
+        Operator::Flatten(each) => ended(each, power::FLATTEN, Operator::Flatten),
+        Operator::Filter(condition, each) => ended(each, power::FILTER, |each| {
+            Operator::Filter(condition, each)
+        }),
+        plain => (plain, Vec::new()),
+    };
+    left.operators.push(operator);
+    rest.into_iter().for_each(|operator| push(left, operator));
+}
+
+/// Appends all of a sequence.
+fn extend(left: &mut Sequence, right: Sequence) {
+    if let Some(first) = right.first {
+        left.operators.push(Operator::Dot(first.ast));
+    }
+    right
+        .operators
+        .into_iter()
+        .for_each(|operator| push(left, operator));
+}
+
+fn ended(
+    each: Sequence,
+    outer: usize,
+    operator: impl FnOnce(Sequence) -> Operator,
+) -> (Operator, Vec<Operator>) {
+    let (each, rest) = split(each, outer, true);
+    (operator(each), rest)
+}
+
+/// What holds together by this power, and the operators that follow.
+fn split(mut sequence: Sequence, outer: usize, after_dot: bool) -> (Sequence, Vec<Operator>) {
+    let closed = after_dot && sequence.first.as_ref().is_some_and(|first| first.braces);
+    // An operator that begins the sequence is no operator to what stands before.
+    let least = usize::from(sequence.first.is_none());
+    let stays =
+        |(at, operator): &(usize, &Operator)| !closed && (*at < least || operator.power() > outer);
+    let kept = sequence
+        .operators
+        .iter()
+        .enumerate()
+        .take_while(stays)
+        .count();
+    let rest = sequence.operators.split_off(kept);
+    (sequence, rest)
+}
+
+fn join(sequence: Sequence) -> Ast {
+    let mut ast = sequence.first.map(|first| first.ast);
+    for operator in sequence.operators {
+        let over = Box::new(ast.take().unwrap_or(Ast::Current));
+        let each = |each: Sequence| Box::new(join(each));
+        ast = Some(match operator {
+            Operator::Dot(right) | Operator::Index(right) => Ast::Chain(over, Box::new(right)),
+            Operator::Slice(slice, inside) => Ast::Project {
+                over: Box::new(Ast::Chain(over, Box::new(slice))),
+                each: each(inside),
+            },
+            Operator::Values(inside) => Ast::Project {
+                over: Box::new(Ast::Values(over)),
+                each: each(inside),
+            },
+            Operator::Flatten(inside) => Ast::Project {
+                over: Box::new(Ast::Flatten(over)),
+                each: each(inside),
+            },
+            Operator::Elements(inside) => Ast::Project {
+                over,
+                each: each(inside),
+            },
+            Operator::Filter(condition, inside) => Ast::Filter {
+                over,
+                condition: Box::new(condition),
+                each: each(inside),
+            },
+        });
+    }
+    ast.unwrap_or(Ast::Current)
+}

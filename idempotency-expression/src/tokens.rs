@@ -1,0 +1,203 @@
+//! The words of an expression, with literals and quoted names kept as they were written.
+
+use crate::{Literal, Name, SyntaxError, quoted};
+
+/// Beyond any index of an event: what is further out selects the same.
+const FAR: i64 = 999_999_999;
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Kind {
+    Identifier(String),
+    Quoted(Name),
+    Literal(Literal),
+    /// Clamped to a range in which it still selects the same.
+    Number(i64),
+    Symbol(&'static str),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    /// In bytes from the beginning of the expression.
+    pub(crate) offset: usize,
+}
+
+impl Token {
+    pub(crate) fn is(&self, symbol: &str) -> bool {
+        matches!(self.kind, Kind::Symbol(own) if own == symbol)
+    }
+}
+
+/// Longer ones first, so that a prefix does not hide them.
+const SYMBOLS: [&str; 26] = [
+    "[]", "[?", "||", "&&", "==", "!=", "<=", ">=", "[", "]", "(", ")", "{", "}", ".", "*", ",",
+    ":", "@", "|", "&", "<", ">", "!", "=", "-",
+];
+
+pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(first) = text[at..].chars().next() {
+        let offset = at;
+        let kind = match first {
+            ' ' | '\t' | '\n' | '\r' => {
+                at += 1;
+                continue;
+            }
+            'a'..='z' | 'A'..='Z' | '_' => {
+                at += run(&text[at..], |c| c.is_ascii_alphanumeric() || c == b'_');
+                Kind::Identifier(text[offset..at].to_owned())
+            }
+            '0'..='9' => {
+                at += run(&text[at..], |c| c.is_ascii_digit());
+                Kind::Number(number(&text[offset..at]))
+            }
+            '-' if text[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                at += 1 + run(&text[at + 1..], |c| c.is_ascii_digit());
+                Kind::Number(-number(&text[offset + 1..at]))
+            }
+            '"' | '\'' | '`' => {
+                let end = closing(text, offset, first)?;
+                at = end + 1;
+                delimited(&text[offset..at], offset, first)?
+            }
+            other => {
+                let symbol = SYMBOLS
+                    .into_iter()
+                    .find(|symbol| text[at..].starts_with(symbol));
+                match symbol {
+                    Some("=") => {
+                        return Err(SyntaxError::new(
+                            offset,
+                            "a single `=` compares nothing; write `==`",
+                        ));
+                    }
+                    Some("-") => {
+                        return Err(SyntaxError::new(offset, "`-` must be followed by a number"));
+                    }
+                    Some(symbol) => {
+                        at += symbol.len();
+                        Kind::Symbol(symbol)
+                    }
+                    None => {
+                        let message = format!(
+                            "unexpected character {other:?}; put names with other characters than letters, digits and \
+                             underscores in double quotes"
+                        );
+                        return Err(SyntaxError::new(offset, message));
+                    }
+                }
+            }
+        };
+        tokens.push(Token { kind, offset });
+    }
+    Ok(tokens)
+}
+
+fn run(text: &str, member: fn(u8) -> bool) -> usize {
+    text.bytes()
+        .position(|byte| !member(byte))
+        .unwrap_or(text.len())
+}
+
+fn number(digits: &str) -> i64 {
+    digits.parse().unwrap_or(FAR).min(FAR)
+}
+
+/// Where the delimiter closes; a backslash keeps the next character from closing it.
+fn closing(text: &str, open: usize, delimiter: char) -> Result<usize, SyntaxError> {
+    let mut characters = text[open + 1..].char_indices();
+    while let Some((at, character)) = characters.next() {
+        if character == delimiter {
+            return Ok(open + 1 + at);
+        }
+        if character == '\\' {
+            characters.next();
+        }
+    }
+    Err(SyntaxError::new(
+        open,
+        format!("this {delimiter} is not closed"),
+    ))
+}
+
+fn delimited(source: &str, offset: usize, delimiter: char) -> Result<Kind, SyntaxError> {
+    let inside = &source[1..source.len() - 1];
+    match delimiter {
+        '\'' => Ok(Kind::Literal(Literal::Raw(inside.replace("\\'", "'")))),
+        '`' => {
+            let json = inside.replace("\\`", "`");
+            if !quoted::is_literal(&json) {
+                let message = "the text between the backticks is neither JSON nor a plain word";
+                return Err(SyntaxError::new(offset, message));
+            }
+            Ok(Kind::Literal(Literal::Json(json)))
+        }
+        _ => match quoted::decode(inside) {
+            Some(quoted::Decoded::Text(name)) => Ok(Kind::Quoted(Name::Plain(name))),
+            Some(quoted::Decoded::LoneSurrogate) => Ok(Kind::Quoted(Name::Json(source.to_owned()))),
+            None => Err(SyntaxError::new(
+                offset,
+                "a name in double quotes must be a JSON string",
+            )),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Kind> {
+        tokenize(text)
+            .unwrap()
+            .into_iter()
+            .map(|token| token.kind)
+            .collect()
+    }
+
+    #[test]
+    fn literals_keep_their_text() {
+        assert_eq!(
+            kinds(r#"`123456789012345678901` 'it\'s' `"\`"`"#),
+            [
+                Kind::Literal(Literal::Json("123456789012345678901".into())),
+                Kind::Literal(Literal::Raw("it's".into())),
+                Kind::Literal(Literal::Json("\"`\"".into())),
+            ]
+        );
+    }
+
+    #[test]
+    fn quoted_names_are_decoded_unless_they_hold_a_lone_surrogate() {
+        assert_eq!(
+            kinds(r#""a\u00e9\ud83d\ude00" "\ud83d""#),
+            [
+                Kind::Quoted(Name::Plain("aé😀".into())),
+                Kind::Quoted(Name::Json(r#""\ud83d""#.into()))
+            ]
+        );
+    }
+
+    #[test]
+    fn numbers_too_far_out_select_the_same_as_the_farthest() {
+        assert_eq!(
+            kinds("-0 -12 99999999999999999999"),
+            [Kind::Number(0), Kind::Number(-12), Kind::Number(FAR)]
+        );
+    }
+
+    #[test]
+    fn a_wrong_word_is_refused_at_its_place() {
+        for (text, offset) in [
+            ("a = b", 2),
+            ("é", 0),
+            ("a.'b", 2),
+            ("a - b", 2),
+            ("\"\\x\"", 0),
+            ("a `\"`", 2),
+        ] {
+            assert_eq!(tokenize(text).unwrap_err().offset, offset, "{text}");
+        }
+    }
+}
