@@ -1,0 +1,333 @@
+//! The store: one request an operation, unless the SDK has to send again.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::get_item::{GetItemError, GetItemOutput};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use idempotency_core::config::ConfigurationError;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Attribute, Record, RecordId};
+use idempotency_core::store::{Change, Read, Store, StoreError, Write};
+use idempotency_core::time::BoxFuture;
+
+use crate::attempts::Attempts;
+use crate::builder::{Builder, Composite};
+use crate::expression::Expressions;
+use crate::failure::Place;
+use crate::item::{self, Item};
+use crate::names::Names;
+use crate::size;
+
+/// The id that a warm-up reads. Records end with a hex digest, so none has it.
+const NOBODY: &str = "#warm-up";
+
+/// Brings the old record back with a refusal, at no cost in reads.
+const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
+
+/// Records in a DynamoDB table.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use idempotency_core::store::Store;
+/// use idempotency_dynamodb::DynamoDbStore;
+///
+/// let client = idempotency_dynamodb::client::client().await?;
+/// let store = DynamoDbStore::builder().table("idempotency").client(client).build()?;
+/// store.warm_up().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct DynamoDbStore {
+    client: Client,
+    place: Place,
+    names: Names,
+    composite: Option<Composite>,
+}
+
+impl DynamoDbStore {
+    /// The settings of a store, to be filled in.
+    ///
+    /// ```
+    /// # use idempotency_dynamodb::DynamoDbStore;
+    /// let error = DynamoDbStore::builder().build().unwrap_err();
+    /// assert!(error.to_string().contains("set IDEMPOTENCY_TABLE"));
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A store with the default names, on a client from a configuration of the caller's.
+    ///
+    /// ```
+    /// # use aws_config::{Region, SdkConfig};
+    /// # use idempotency_dynamodb::DynamoDbStore;
+    /// let config = SdkConfig::builder().region(Region::new("eu-west-1")).build();
+    /// assert_eq!(DynamoDbStore::from_sdk_config(&config, "idempotency")?.table(), "idempotency");
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the table's name is empty, or the configuration has no region.
+    pub fn from_sdk_config(
+        config: &SdkConfig,
+        table: impl Into<String>,
+    ) -> Result<Self, ConfigurationError> {
+        Self::builder().table(table).sdk_config(config).build()
+    }
+
+    /// The table's name.
+    ///
+    /// ```
+    /// # use aws_config::{Region, SdkConfig};
+    /// # use idempotency_dynamodb::DynamoDbStore;
+    /// # let config = SdkConfig::builder().region(Region::new("eu-west-1")).build();
+    /// assert_eq!(DynamoDbStore::from_sdk_config(&config, "payments")?.table(), "payments");
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
+    pub fn table(&self) -> &str {
+        &self.place.table
+    }
+
+    pub(crate) fn new(
+        client: Client,
+        place: Place,
+        names: Names,
+        composite: Option<Composite>,
+    ) -> Self {
+        Self {
+            client,
+            place,
+            names,
+            composite,
+        }
+    }
+
+    /// The key attributes of the record under `id`.
+    fn key(&self, id: &str) -> Item {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        match &self.composite {
+            None => Item::from([(self.names.key.clone(), text(id))]),
+            Some(Composite {
+                sort_key,
+                partition,
+            }) => Item::from([
+                (self.names.key.clone(), text(partition)),
+                (sort_key.clone(), text(id)),
+            ]),
+        }
+    }
+
+    /// Refuses a record that DynamoDB would not take, before it is sent. What an update leaves in place is not known
+    /// here: DynamoDB counts that.
+    fn fits(
+        &self,
+        key: &Item,
+        attributes: &[(Attribute, AttributeValue)],
+    ) -> Result<(), StoreError> {
+        let key = key.iter().map(|(name, value)| size::attribute(name, value));
+        let attributes = attributes.iter();
+        let attributes =
+            attributes.map(|(attribute, value)| size::attribute(self.names.of(*attribute), value));
+        let bytes = key.chain(attributes).sum();
+        if bytes > size::LARGEST {
+            return Err(self.place.too_large(bytes));
+        }
+        Ok(())
+    }
+
+    /// What a write came to. `item` takes the old item out of a refusal.
+    fn write<T, E>(
+        &self,
+        action: &str,
+        attempts: &Attempts<E>,
+        result: Result<T, SdkError<E>>,
+        item: impl FnOnce(E) -> Option<Item>,
+    ) -> Write
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        let error = match result {
+            Ok(_) => return Write::Applied,
+            Err(error) => error,
+        };
+        let lost = attempts.lost();
+        match error {
+            SdkError::ServiceError(refusal)
+                if refusal.err().code() == Some("ConditionalCheckFailedException") =>
+            {
+                let existing = item(refusal.into_err()).filter(|item| !item.is_empty());
+                Write::Refused {
+                    existing: existing.map(|item| item::record(item, &self.names)),
+                    lost,
+                }
+            }
+            error => Write::Failed {
+                lost,
+                error: self.place.error(action, error, attempts.sent()),
+            },
+        }
+    }
+
+    async fn get(&self, id: &str, consistent: bool) -> Result<GetItemOutput, StoreError> {
+        let attempts = Attempts::<GetItemError>::new();
+        let request = self.client.get_item().table_name(self.table());
+        let request = request
+            .set_key(Some(self.key(id)))
+            .consistent_read(consistent);
+        let result = request
+            .customize()
+            .interceptor(attempts.clone())
+            .send()
+            .await;
+        result.map_err(|error| self.place.error("dynamodb:GetItem", error, attempts.sent()))
+    }
+}
+
+impl Store for DynamoDbStore {
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &'a Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        Box::pin(async move {
+            let (mut item, attributes) = (self.key(id.as_str()), item::attributes(record));
+            if let Err(error) = self.fits(&item, &attributes) {
+                return Write::Failed { lost: false, error };
+            }
+            let attributes = attributes.into_iter();
+            item.extend(
+                attributes.map(|(attribute, value)| (self.names.of(attribute).to_owned(), value)),
+            );
+            let mut expressions = Expressions::new(&self.names);
+            let condition = expressions.condition(condition);
+            let attempts = Attempts::new();
+            let request = self
+                .client
+                .put_item()
+                .table_name(self.table())
+                .set_item(Some(item));
+            let request = request
+                .condition_expression(condition)
+                .set_expression_attribute_names(expressions.names())
+                .set_expression_attribute_values(expressions.values())
+                .return_values_on_condition_check_failure(ALL_OLD);
+            let result = request
+                .customize()
+                .interceptor(attempts.clone())
+                .send()
+                .await;
+            self.write("dynamodb:PutItem", &attempts, result, |error| match error {
+                PutItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+                _ => None,
+            })
+        })
+    }
+
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &'a Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        Box::pin(async move {
+            let (key, set) = (self.key(id.as_str()), item::attributes(&change.set));
+            if let Err(error) = self.fits(&key, &set) {
+                return Write::Failed { lost: false, error };
+            }
+            let mut expressions = Expressions::new(&self.names);
+            let update = expressions.update(set, &change.remove);
+            let condition = expressions.condition(condition);
+            let attempts = Attempts::new();
+            let request = self.client.update_item().table_name(self.table());
+            let request = request
+                .set_key(Some(key))
+                .set_update_expression(update)
+                .condition_expression(condition)
+                .set_expression_attribute_names(expressions.names())
+                .set_expression_attribute_values(expressions.values())
+                .return_values_on_condition_check_failure(ALL_OLD);
+            let result = request
+                .customize()
+                .interceptor(attempts.clone())
+                .send()
+                .await;
+            self.write(
+                "dynamodb:UpdateItem",
+                &attempts,
+                result,
+                |error| match error {
+                    UpdateItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+                    _ => None,
+                },
+            )
+        })
+    }
+
+    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+        Box::pin(async move {
+            let mut expressions = Expressions::new(&self.names);
+            let condition = expressions.condition(condition);
+            let attempts = Attempts::new();
+            let request = self.client.delete_item().table_name(self.table());
+            let request = request
+                .set_key(Some(self.key(id.as_str())))
+                .condition_expression(condition)
+                .set_expression_attribute_names(expressions.names())
+                .set_expression_attribute_values(expressions.values())
+                .return_values_on_condition_check_failure(ALL_OLD);
+            let result = request
+                .customize()
+                .interceptor(attempts.clone())
+                .send()
+                .await;
+            self.write(
+                "dynamodb:DeleteItem",
+                &attempts,
+                result,
+                |error| match error {
+                    DeleteItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+                    _ => None,
+                },
+            )
+        })
+    }
+
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+        Box::pin(async move {
+            match self.get(id.as_str(), true).await {
+                Ok(output) => match output.item {
+                    Some(item) => Read::Found(item::record(item, &self.names)),
+                    None => Read::Nothing,
+                },
+                Err(error) => Read::Failed(error),
+            }
+        })
+    }
+
+    fn name(&self) -> String {
+        format!("DynamoDB table `{}`", self.table())
+    }
+
+    /// Reads a key that no record has, at 0.5 read units: it connects, fetches credentials, and meets a missing table,
+    /// other keys or a denied `dynamodb:GetItem` before the first event does.
+    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.get(NOBODY, false).await.map(drop) })
+    }
+}
+
+impl fmt::Debug for DynamoDbStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynamoDbStore")
+            .field("table", &self.place.table)
+            .field("region", &self.place.region)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! The SDK's own HTTP client: how many connections it opens, and which failed ones are certain not to have carried a
+//! write.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::{Change, Store, StoreErrorKind, Write};
+use idempotency_dynamodb::DynamoDbStore;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A store at this endpoint that sends once and waits as long as it takes.
+fn store(endpoint: String) -> DynamoDbStore {
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(TimeoutConfig::disabled())
+        .endpoint_url(endpoint)
+        .build();
+    let client = Client::from_conf(config);
+    DynamoDbStore::builder()
+        .table("payments")
+        .client(client)
+        .build()
+        .unwrap()
+}
+
+/// What a claim comes to at this endpoint.
+async fn claimed(endpoint: String) -> (bool, StoreErrorKind) {
+    match store(endpoint)
+        .put(
+            &RecordId::new("a#1"),
+            &Record::default(),
+            &Condition::NoRecord,
+        )
+        .await
+    {
+        Write::Failed { lost, error } => (lost, error.kind()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_closed_port_took_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    assert_eq!(
+        claimed(endpoint).await,
+        (false, StoreErrorKind::Unreachable)
+    );
+}
+
+#[tokio::test]
+async fn a_failed_handshake_took_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    assert_eq!(
+        claimed(endpoint).await,
+        (false, StoreErrorKind::Unreachable)
+    );
+}
+
+#[tokio::test]
+async fn a_connection_closed_after_the_request_may_have_carried_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            // The first byte of the request proves that it was on its way.
+            connection.read_u8().await.unwrap();
+        }
+    });
+    assert_eq!(claimed(endpoint).await, (true, StoreErrorKind::Unreachable));
+}
+
+#[tokio::test]
+async fn a_warm_up_opens_the_one_connection_that_all_calls_use() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(answer(connection));
+        }
+    });
+    let store = store(endpoint);
+    store.warm_up().await.unwrap();
+    let id = RecordId::new("a#1");
+    for write in [
+        store
+            .put(&id, &Record::default(), &Condition::NoRecord)
+            .await,
+        store
+            .update(&id, &Change::default(), &Condition::NoRecord)
+            .await,
+        store.delete(&id, &Condition::NoRecord).await,
+    ] {
+        assert!(matches!(write, Write::Applied), "{write:?}");
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+}
+
+/// Answers every request on a connection with success and nothing else.
+async fn answer(connection: TcpStream) {
+    let mut connection = BufReader::new(connection);
+    let (mut line, mut length) = (String::new(), 0);
+    while connection.read_line(&mut line).await.unwrap() > 0 {
+        if let Some(text) = line.to_lowercase().strip_prefix("content-length:") {
+            length = text.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            connection.read_exact(&mut vec![0; length]).await.unwrap();
+            let reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+            connection.write_all(reply).await.unwrap();
+        }
+        line.clear();
+    }
+}

@@ -1,0 +1,50 @@
+//! The real SDK against a scripted wire: what each outcome of a call is taken for.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
+
+mod errors;
+mod outcomes;
+mod requests;
+mod script;
+
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::store::{Store, StoreError, Write};
+use idempotency_core::time::EpochSeconds;
+use idempotency_dynamodb::DynamoDbStore;
+use script::{Reply, Wire};
+
+fn store(wire: &Wire) -> DynamoDbStore {
+    DynamoDbStore::builder()
+        .table("payments")
+        .client(wire.client())
+        .build()
+        .unwrap()
+}
+
+fn id() -> RecordId {
+    RecordId::new("charge#42")
+}
+
+fn claim() -> Record {
+    Record {
+        expiration: Field::Value(EpochSeconds::new(1_700_003_600)),
+        status: Field::Value(Status::InProgress),
+        ..Record::default()
+    }
+}
+
+/// What a claim comes to on a wire that answers like this.
+async fn claimed(wire: &Wire) -> Write {
+    store(wire).put(&id(), &claim(), &Condition::NoRecord).await
+}
+
+/// How a claim fails on a wire that answers like this: whether a send was lost, and why.
+async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
+    let wire = Wire::new(replies);
+    let Write::Failed { lost, error } = claimed(&wire).await else {
+        panic!("it did not fail")
+    };
+    wire.requests();
+    (lost, error)
+}

@@ -1,0 +1,166 @@
+//! Whether a write was applied, refused, or lost.
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::held_by;
+use idempotency_core::record::{Data, Field};
+use idempotency_core::store::{Change, Store, StoreErrorKind, Write};
+use serde_json::json;
+
+use crate::script::{Reply, Wire};
+use crate::{claim, claimed, failed, id, store};
+
+#[tokio::test]
+async fn a_refusal_brings_the_record_back() {
+    let item = json!({ "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "S": "[1]" } });
+    let wire = Wire::new([Reply::conflict(&item)]);
+    let Write::Refused { existing, lost } = claimed(&wire).await else {
+        panic!("it was not refused")
+    };
+    assert_eq!(existing.unwrap().data, Field::Value(Data::new("[1]")));
+    assert!(!lost);
+    assert_eq!(wire.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn every_write_tells_a_refusal_where_there_is_no_record() {
+    let refusal = || {
+        Reply::error(
+            "ConditionalCheckFailedException",
+            "The conditional request failed",
+        )
+    };
+    let wire = Wire::new([refusal(), refusal(), refusal()]);
+    let store = store(&wire);
+    let fence = held_by(&OwnerToken::from_bytes([7; 16]));
+    for write in [
+        store.put(&id(), &claim(), &fence).await,
+        store.update(&id(), &Change::default(), &fence).await,
+        store.delete(&id(), &fence).await,
+    ] {
+        assert!(
+            matches!(
+                write,
+                Write::Refused {
+                    existing: None,
+                    lost: false
+                }
+            ),
+            "{write:?}"
+        );
+    }
+    wire.requests();
+}
+
+#[tokio::test]
+async fn a_lost_reply_makes_the_refusal_of_the_next_send_uncertain() {
+    let item = json!({ "id": { "S": "charge#42" }, "status": { "S": "INPROGRESS" } });
+    for first in [
+        Reply::Reset,
+        Reply::Silence,
+        Reply::error("InternalServerError", "internal"),
+        Reply::Text(502, "<html>bad gateway</html>"),
+        Reply::Text(200, "{ \"Attributes\": "),
+    ] {
+        let wire = Wire::new([first.clone(), Reply::conflict(&item)]);
+        match claimed(&wire).await {
+            Write::Refused { existing, lost } => assert!(existing.is_some() && lost, "{first:?}"),
+            // An unreadable success is not sent again.
+            Write::Failed { lost, .. } => {
+                assert!(lost && matches!(first, Reply::Text(200, _)), "{first:?}")
+            }
+            other => panic!("{first:?}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_throttled_send_does_not_make_the_refusal_of_the_next_uncertain() {
+    for first in [
+        Reply::error("ThrottlingException", "slow down"),
+        Reply::Refused,
+    ] {
+        let wire = Wire::new([
+            first,
+            Reply::conflict(&json!({ "id": { "S": "charge#42" } })),
+        ]);
+        assert!(matches!(
+            claimed(&wire).await,
+            Write::Refused { lost: false, .. }
+        ));
+        assert_eq!(wire.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn an_internal_error_followed_by_success_is_applied() {
+    let wire = Wire::new([Reply::error("InternalServerError", "internal"), Reply::ok()]);
+    assert!(matches!(claimed(&wire).await, Write::Applied));
+    assert_eq!(wire.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn throttled_to_the_end_is_not_applied() {
+    for code in [
+        "ThrottlingException",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+    ] {
+        let (lost, error) = failed(std::iter::repeat_n(Reply::error(code, "slow down"), 3)).await;
+        assert!(!lost, "{code}");
+        assert_eq!(error.kind(), StoreErrorKind::Throttled);
+    }
+}
+
+#[tokio::test]
+async fn one_lost_send_among_throttled_ones_is_enough() {
+    let throttled = || Reply::error("ThrottlingException", "slow down");
+    let (lost, error) = failed([Reply::Reset, throttled(), throttled()]).await;
+    assert!(lost);
+    assert_eq!(error.kind(), StoreErrorKind::Throttled);
+}
+
+#[tokio::test]
+async fn silence_is_a_timeout_that_may_have_been_applied() {
+    let (lost, error) = failed([Reply::Silence, Reply::Silence, Reply::Silence]).await;
+    assert!(lost);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(
+        error
+            .to_string()
+            .starts_with("no answer in time from DynamoDB table `payments` in eu-west-1: ")
+    );
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_not_applied() {
+    let (lost, error) = failed([Reply::Refused, Reply::Refused, Reply::Refused]).await;
+    assert!(!lost);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(
+        error
+            .to_string()
+            .starts_with("no connection to DynamoDB table `payments` in eu-west-1: ")
+    );
+}
+
+#[tokio::test]
+async fn a_broken_connection_may_have_been_applied() {
+    let (lost, error) = failed([Reply::Reset, Reply::Reset, Reply::Reset]).await;
+    assert!(lost);
+    assert!(
+        error
+            .to_string()
+            .starts_with("the connection broke before an answer from DynamoDB table `payments`")
+    );
+}
+
+#[tokio::test]
+async fn internal_errors_to_the_end_may_have_been_applied() {
+    let (lost, error) = failed(std::iter::repeat_n(
+        Reply::error("InternalServerError", "internal"),
+        3,
+    ))
+    .await;
+    assert!(lost);
+    assert_eq!(error.kind(), StoreErrorKind::Internal);
+}

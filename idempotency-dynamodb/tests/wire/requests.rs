@@ -1,0 +1,117 @@
+//! What is sent: one request an operation, in this form.
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::{Condition, held_by};
+use idempotency_core::record::{Attribute, Data, Field, Record, Status};
+use idempotency_core::store::{Change, Read, Store, Write};
+use idempotency_dynamodb::DynamoDbStore;
+use idempotency_dynamodb::names::Names;
+use serde_json::json;
+
+use crate::script::{Reply, Wire};
+use crate::{claimed, id, store};
+
+#[tokio::test]
+async fn a_put_is_one_request_that_replaces_the_whole_item() {
+    let wire = Wire::new([Reply::ok()]);
+    assert!(matches!(claimed(&wire).await, Write::Applied));
+    let expected = json!({
+        "TableName": "payments",
+        "Item": {
+            "id": { "S": "charge#42" },
+            "expiration": { "N": "1700003600" },
+            "status": { "S": "INPROGRESS" }
+        },
+        "ConditionExpression": "attribute_not_exists(#id)",
+        "ExpressionAttributeNames": { "#id": "id" },
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
+    });
+    assert_eq!(wire.requests(), [("PutItem".to_owned(), expected)]);
+}
+
+#[tokio::test]
+async fn an_update_is_one_request_that_leaves_other_attributes_alone() {
+    let wire = Wire::new([Reply::ok()]);
+    let change = Change {
+        set: Record {
+            data: Field::Value(Data::new("1")),
+            ..Record::default()
+        },
+        remove: vec![Attribute::Owner],
+    };
+    let condition = held_by(&OwnerToken::from_bytes([7; 16]));
+    assert!(matches!(
+        store(&wire).update(&id(), &change, &condition).await,
+        Write::Applied
+    ));
+    let expected = json!({
+        "TableName": "payments",
+        "Key": { "id": { "S": "charge#42" } },
+        "UpdateExpression": "SET #data = :v0 REMOVE #owner",
+        "ConditionExpression": "#owner = :v1 AND #status = :v2",
+        "ExpressionAttributeNames": { "#data": "data", "#owner": "owner", "#status": "status" },
+        "ExpressionAttributeValues": {
+            ":v0": { "S": "1" },
+            ":v1": { "S": "07070707070707070707070707070707" },
+            ":v2": { "S": "INPROGRESS" }
+        },
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
+    });
+    assert_eq!(wire.requests(), [("UpdateItem".to_owned(), expected)]);
+}
+
+#[tokio::test]
+async fn composite_keys_hold_the_id_in_the_sort_key() {
+    let wire = Wire::new([Reply::ok(), Reply::ok()]);
+    let names = Names {
+        key: "pk".to_owned(),
+        ..Names::default()
+    };
+    let store = DynamoDbStore::builder()
+        .table("payments")
+        .client(wire.client())
+        .names(names)
+        .composite_key("sk", "idempotency#charge")
+        .build()
+        .unwrap();
+    assert!(matches!(
+        store.delete(&id(), &Condition::NoRecord).await,
+        Write::Applied
+    ));
+    assert!(matches!(store.read(&id()).await, Read::Nothing));
+    let key = json!({ "pk": { "S": "idempotency#charge" }, "sk": { "S": "charge#42" } });
+    let delete = json!({
+        "TableName": "payments",
+        "Key": key,
+        "ConditionExpression": "attribute_not_exists(#id)",
+        "ExpressionAttributeNames": { "#id": "pk" },
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
+    });
+    let get = json!({ "TableName": "payments", "Key": key, "ConsistentRead": true });
+    assert_eq!(
+        wire.requests(),
+        [
+            ("DeleteItem".to_owned(), delete),
+            ("GetItem".to_owned(), get)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_read_brings_the_record() {
+    let item = json!({ "Item": { "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "N": "7" } } });
+    let wire = Wire::new([Reply::Answer(200, item)]);
+    let Read::Found(record) = store(&wire).read(&id()).await else {
+        panic!("nothing was found")
+    };
+    assert_eq!(record.status, Field::Value(Status::Completed));
+    assert_eq!(record.data, Field::Value(Data::new("7")));
+}
+
+#[tokio::test]
+async fn a_warm_up_is_one_cheap_read_of_a_key_that_no_record_has() {
+    let wire = Wire::new([Reply::ok()]);
+    store(&wire).warm_up().await.unwrap();
+    let get = json!({ "TableName": "payments", "Key": { "id": { "S": "#warm-up" } }, "ConsistentRead": false });
+    assert_eq!(wire.requests(), [("GetItem".to_owned(), get)]);
+}

@@ -1,0 +1,151 @@
+//! A wire that answers by a script.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{
+    AsyncSleep, BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents, Sleep,
+};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use serde_json::{Value, json};
+
+/// What the wire does with one send.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// DynamoDB answers.
+    Answer(u16, Value),
+    /// Something else answers.
+    Text(u16, &'static str),
+    /// The request is gone, and no answer comes back.
+    Reset,
+    /// There is nobody to connect to.
+    Refused,
+    /// No answer ever comes.
+    Silence,
+}
+
+impl Reply {
+    /// An error of DynamoDB's.
+    pub(crate) fn error(code: &str, message: &str) -> Self {
+        let kind = format!("com.amazonaws.dynamodb.v20120810#{code}");
+        let status = if code.starts_with("Internal") {
+            500
+        } else {
+            400
+        };
+        Self::Answer(status, json!({ "__type": kind, "message": message }))
+    }
+
+    /// A failed condition, with the item that is there.
+    pub(crate) fn conflict(item: &Value) -> Self {
+        let kind = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
+        let body =
+            json!({ "__type": kind, "message": "The conditional request failed", "Item": item });
+        Self::Answer(400, body)
+    }
+
+    /// A success.
+    pub(crate) fn ok() -> Self {
+        Self::Answer(200, json!({}))
+    }
+}
+
+/// The wire: replies to come, and the requests that were sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire {
+    replies: Arc<Mutex<VecDeque<Reply>>>,
+    requests: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Wire {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self {
+            replies: Arc::new(Mutex::new(replies.into_iter().collect())),
+            requests: Arc::default(),
+        }
+    }
+
+    /// The requests that were sent: DynamoDB's action, and the body.
+    pub(crate) fn requests(&self) -> Vec<(String, Value)> {
+        assert!(
+            self.replies.lock().unwrap().is_empty(),
+            "not every reply was asked for"
+        );
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// A client on this wire, with credentials and the SDK's three attempts.
+    pub(crate) fn client(&self) -> Client {
+        Client::from_conf(
+            self.config()
+                .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+                .build(),
+        )
+    }
+
+    /// A client on this wire that has no credentials.
+    pub(crate) fn client_without_credentials(&self) -> Client {
+        Client::from_conf(self.config().build())
+    }
+
+    fn config(&self) -> aws_sdk_dynamodb::config::Builder {
+        let attempt = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(3));
+        aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("eu-west-1"))
+            .retry_config(RetryConfig::standard().with_max_attempts(3))
+            .timeout_config(attempt.build())
+            .sleep_impl(NoTime)
+            .http_client(self.clone())
+    }
+}
+
+impl HttpConnector for Wire {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let action = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let body = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+        self.requests.lock().unwrap().push((action, body));
+        let reply = self.replies.lock().unwrap().pop_front();
+        let broken = |kind: io::ErrorKind| Err(ConnectorError::io(Box::new(io::Error::from(kind))));
+        let answer =
+            |status: u16, body: SdkBody| Ok(HttpResponse::new(status.try_into().unwrap(), body));
+        HttpConnectorFuture::ready(match reply.expect("one send more than the script has") {
+            Reply::Answer(status, body) => answer(status, SdkBody::from(body.to_string())),
+            Reply::Text(status, body) => answer(status, SdkBody::from(body)),
+            Reply::Reset => broken(io::ErrorKind::ConnectionReset),
+            Reply::Refused => broken(io::ErrorKind::ConnectionRefused),
+            Reply::Silence => return HttpConnectorFuture::new(std::future::pending()),
+        })
+    }
+}
+
+impl HttpClient for Wire {
+    fn http_connector(
+        &self,
+        _: &HttpConnectorSettings,
+        _: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+/// Sleeps that are over at once: backoff takes no time, and what never ends times out.
+#[derive(Debug)]
+struct NoTime;
+
+impl AsyncSleep for NoTime {
+    fn sleep(&self, _: Duration) -> Sleep {
+        Sleep::new(std::future::ready(()))
+    }
+}
