@@ -7,8 +7,8 @@ use crate::tokens::{Kind, Token};
 pub(crate) const MAX_BYTES: usize = 4096;
 /// Brackets, braces and parentheses inside one another.
 const MAX_NESTING: usize = 32;
-/// Steps one below the other, brackets included: what bounds the depth of the tree.
-const MAX_DEPTH: usize = 64;
+/// Steps one after the other, those in brackets after those before: what bounds the depth of the tree.
+const MAX_STEPS: usize = 72;
 
 /// Refuses what would make the tree too deep to walk on a small stack.
 pub(crate) fn check(tokens: &[Token]) -> Result<(), SyntaxError> {
@@ -31,7 +31,9 @@ pub(crate) fn check(tokens: &[Token]) -> Result<(), SyntaxError> {
             }
             "@" | ":" => {}
             _ => {
-                *steps += 1;
+                // What starts a projection is parsed by more functions that call one another.
+                let projects = matches!(symbol, "[" | "[?" | "[]" | "*");
+                *steps += if projects { 2 } else { 1 };
                 if matches!(symbol, "[" | "[?" | "(" | "{") {
                     open.push(0);
                 }
@@ -43,10 +45,10 @@ pub(crate) fn check(tokens: &[Token]) -> Result<(), SyntaxError> {
                 format!("more than {MAX_NESTING} brackets inside one another"),
             ));
         }
-        if open.iter().sum::<usize>() > MAX_DEPTH {
+        if open.iter().sum::<usize>() > MAX_STEPS {
             return Err(SyntaxError::new(
                 token.offset,
-                format!("more than {MAX_DEPTH} steps one after the other"),
+                format!("more than {MAX_STEPS} steps one after the other"),
             ));
         }
     }

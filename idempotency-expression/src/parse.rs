@@ -12,7 +12,7 @@ use crate::{Ast, SyntaxError};
 /// # Errors
 ///
 /// [`SyntaxError`] for what the reference implementation would refuse, or could never evaluate; for expressions of more
-/// than 4096 bytes, 32 brackets inside one another, or 64 steps in a row.
+/// than 4096 bytes, 32 brackets inside one another, or 72 steps in a row (brackets and `*` count twice).
 ///
 /// ```
 /// let error = idempotency_expression::parse("join(ids)").unwrap_err();

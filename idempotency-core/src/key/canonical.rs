@@ -117,30 +117,58 @@ fn float_text(float: f64) -> String {
     if float.is_infinite() {
         return if float > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
-    let scientific = format!("{float:e}");
-    let exponent: i32 = scientific
-        .rsplit('e')
-        .next()
-        .and_then(|digits| digits.parse().ok())
-        .unwrap_or(0);
-    if float == 0.0 || (-4..16).contains(&exponent) {
-        // `{:?}` keeps the point of whole numbers, but has its own idea of when an exponent is due.
-        let plain = format!("{float}");
-        return if plain.contains('.') {
-            plain
-        } else {
-            plain + ".0"
-        };
+    let sign = if float.is_sign_negative() { "-" } else { "" };
+    let (digits, exponent) = shortest(float.abs());
+    let (first, others) = digits.split_at(1);
+    if !(-4..16).contains(&exponent) {
+        let point = if others.is_empty() { "" } else { "." };
+        let direction = if exponent < 0 { '-' } else { '+' };
+        return format!(
+            "{sign}{first}{point}{others}e{direction}{:02}",
+            exponent.unsigned_abs()
+        );
     }
-    let mantissa = scientific.split('e').next().unwrap_or_default();
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+    // At most four zeros after the point, or fifteen before it.
+    let zeros = |count: usize| "0".repeat(count);
+    let Ok(before_point) = usize::try_from(exponent + 1) else {
+        return format!(
+            "{sign}0.{}{digits}",
+            zeros(usize::try_from(-exponent - 1).unwrap_or(0))
+        );
+    };
+    if before_point == 0 {
+        return format!("{sign}0.{digits}");
+    }
+    match digits.split_at_checked(before_point) {
+        Some((whole, "")) => format!("{sign}{whole}.0"),
+        Some((whole, fraction)) => format!("{sign}{whole}.{fraction}"),
+        None => format!("{sign}{digits}{}.0", zeros(before_point - digits.len())),
+    }
+}
+
+/// The digits and the decimal exponent of the first.
+///
+/// Of two shortest texts that are equally near, Rust takes the greater and Python the one with the even last digit; so
+/// the number of digits is taken from the shortest text, and the digits from rounding to that many, which is to even.
+fn shortest(float: f64) -> (String, i32) {
+    let count = |text: &str| {
+        text.bytes()
+            .take_while(|&byte| byte != b'e')
+            .filter(u8::is_ascii_digit)
+            .count()
+    };
+    let digits = count(&format!("{float:e}"));
+    let rounded = format!("{float:.*e}", digits - 1);
+    let (mantissa, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
+    (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    // The exact halves are the point.
+    #[allow(clippy::excessive_precision)]
     #[test]
     fn floats_are_written_as_python_writes_them() {
         for (float, text) in [
@@ -154,6 +182,11 @@ mod tests {
             (5e-324, "5e-324"),
             (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
             (0.1 + 0.2, "0.30000000000000004"),
+            (-0.012, "-0.012"),
+            (9_999_999_999_999_998.0, "9999999999999998.0"),
+            (147_121_842_227_151.125, "147121842227151.12"),
+            (1_627_975_231_114_949.25, "1627975231114949.2"),
+            (1_627_975_231_114_949.75, "1627975231114949.8"),
             (f64::NEG_INFINITY, "-Infinity"),
         ] {
             assert_eq!(float_text(float), text);

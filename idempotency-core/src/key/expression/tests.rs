@@ -97,7 +97,7 @@ fn what_doubles_at_each_step_is_stopped() {
         evaluate(&doubling, "{\"a\": 1}"),
         Ok(value(&doubling, "{\"a\": 1}"))
     );
-    let doubling = vec!["[@, @]"; 30].join(" | ");
+    let doubling = vec!["[@, @]"; 22].join(" | ");
     assert_eq!(evaluate(&doubling, "1"), Err(EvaluationError::TooLarge));
 }
 

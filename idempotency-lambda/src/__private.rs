@@ -1,0 +1,176 @@
+//! What the code that `#[idempotent]` writes calls. Not part of the public interface: it changes with the macro.
+
+use std::fmt;
+use std::future::Future;
+
+use idempotency_core::engine::{Codec as CoreCodec, Environment};
+use idempotency_core::error::Error;
+use idempotency_core::outcome::Outcome;
+use idempotency_core::time::EpochMillis;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::event::{Event, Payload, deadline_of};
+use crate::operation::{Invocation, call};
+use crate::process;
+use crate::scope::Scope;
+
+pub use crate::registry::{OPERATIONS, Spec, StaticOperation};
+pub use crate::store::StoreHandle;
+pub use idempotency_core::key::HashAlgorithm;
+pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
+pub use linkme;
+pub use std::time::Duration;
+
+/// A call whose identity is known, before the handler's future is built.
+pub struct Prepared(Result<Invocation, Error>);
+
+pub fn prepare_event<V: Event>(operation: &'static StaticOperation, event: &V) -> Prepared {
+    let context = event.context();
+    prepare(
+        operation,
+        event.payload(),
+        deadline_of(context),
+        context.tenant_id.clone(),
+    )
+}
+
+pub fn prepare_value<P: Payload + ?Sized>(
+    operation: &'static StaticOperation,
+    payload: &P,
+) -> Prepared {
+    let scope = Scope::current();
+    prepare(operation, payload, scope.deadline, scope.tenant.clone())
+}
+
+fn prepare<P: Payload + ?Sized>(
+    operation: &'static StaticOperation,
+    payload: &P,
+    deadline: Option<EpochMillis>,
+    tenant: Option<String>,
+) -> Prepared {
+    let identity = operation
+        .operation()
+        .and_then(|operation| payload.identity(operation, tenant.as_deref()));
+    Prepared(identity.map(|identity| Invocation {
+        identity,
+        deadline,
+        tenant,
+    }))
+}
+
+/// The two types of a handler's result.
+#[diagnostic::on_unimplemented(
+    message = "an idempotent function returns a `Result`, not `{Self}`",
+    label = "write `Result<Answer, Error>` here"
+)]
+pub trait Returned {
+    type Answer;
+    type Failure;
+}
+
+impl<R, E> Returned for Result<R, E> {
+    type Answer = R;
+    type Failure = E;
+}
+
+/// What can be stored and given to duplicates.
+#[diagnostic::on_unimplemented(
+    message = "the answer `{Self}` cannot be stored and given to duplicates",
+    label = "an answer is written as JSON and read back",
+    note = "derive `serde::Serialize` and `serde::Deserialize` for it; it must own what it holds"
+)]
+pub trait Answer: Sized {
+    fn codec() -> Codec<Self>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: Serialize + DeserializeOwned> Answer for R {
+    fn codec() -> Codec<R> {
+        Codec(CoreCodec::json())
+    }
+}
+
+/// An error that this framework's can become.
+#[diagnostic::on_unimplemented(
+    message = "the error `{Self}` cannot hold this framework's errors",
+    label = "this error needs `From<idempotency_lambda::Error>`",
+    note = "use `Box<dyn std::error::Error + Send + Sync>`, `anyhow::Error`, or add a variant with `#[from] idempotency_lambda::Error`"
+)]
+pub trait Failure: Sized {
+    fn convert(error: Error) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>> Failure for E {
+    fn convert(error: Error) -> E {
+        E::from(error)
+    }
+}
+
+/// How answers of one type are written and read: only an [`Answer`] has one.
+pub struct Codec<R>(CoreCodec<R>);
+
+/// How this framework's errors become the handler's: only a [`Failure`] has one.
+pub struct Convert<E>(fn(Error) -> E);
+
+pub fn answer<R: Answer>() -> Codec<R> {
+    R::codec()
+}
+
+pub fn failure<E: Failure>() -> Convert<E> {
+    Convert(E::convert)
+}
+
+/// Gives a block its type, where it is never reached.
+#[allow(clippy::unreachable)]
+pub fn never<T>() -> T {
+    unreachable!("this stands in code that is never run")
+}
+
+pub fn store(store: impl Into<StoreHandle>) -> StoreHandle {
+    store.into()
+}
+
+pub fn run<R, E, F, Fut>(
+    operation: &'static StaticOperation,
+    prepared: Prepared,
+    store: Option<StoreHandle>,
+    codec: Codec<R>,
+    convert: Convert<E>,
+    handler: F,
+) -> impl Future<Output = Result<Outcome<R>, E>>
+where
+    F: FnOnce() -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+{
+    let (Codec(codec), Convert(convert)) = (codec, convert);
+    let handler = Box::new(handler);
+    async move {
+        let invocation = prepared.0.map_err(convert)?;
+        let environment = environment(operation, store).await.map_err(convert)?;
+        let compiled = operation.operation().map_err(convert)?;
+        call(compiled, &environment, invocation, codec, convert, handler).await
+    }
+}
+
+/// What is around the call, else around the operation's own store, else the process's.
+async fn environment(
+    operation: &'static StaticOperation,
+    store: Option<StoreHandle>,
+) -> Result<Environment, Error> {
+    if let Some(environment) = Scope::current().environment.clone() {
+        return Ok(environment);
+    }
+    operation.check_prefix()?;
+    match store {
+        Some(store) => Ok(operation.environment_over(store)),
+        None => process::environment().await.cloned(),
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prepared")
+    }
+}

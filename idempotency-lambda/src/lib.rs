@@ -1,0 +1,84 @@
+//! Makes AWS Lambda functions safe to retry.
+//!
+//! One attribute over a handler: the key is found in the event, claimed in DynamoDB with one conditional write, the
+//! handler runs, its answer is stored, and every duplicate is given that same answer.
+//!
+//! ```
+//! use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Payment {
+//!     order_id: String,
+//!     amount: u64,
+//! }
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Receipt {
+//!     charged: u64,
+//! }
+//!
+//! #[idempotent(key = "order_id", validate = "amount", expires_after = "1h")]
+//! async fn handler(event: LambdaEvent<Payment>) -> Result<Receipt, BoxError> {
+//!     Ok(Receipt { charged: event.payload.amount })
+//! }
+//! ```
+//!
+//! | to | look at |
+//! |---|---|
+//! | annotate a function | [`idempotent`], with every setting |
+//! | start the function | [`run`]; or [`init`] and [`service`] under a `Runtime` of your own |
+//! | take keys from what was sent | [`Raw`] |
+//! | protect a piece of code, and see the outcome | [`Operation`], [`Outcome`], [`Deadline`] |
+//! | know what went wrong | [`Error`], [`ErrorKind`], [`diagnostic()`] |
+//! | bring a client or a store of your own | [`install`], [`DynamoDbStore`], [`environment_with`] |
+//! | test | [`with_environment`], and the crate `idempotency-testkit` |
+//!
+//! What is promised, and what is not, is in `docs/protocol.md` of the repository.
+
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod __private;
+mod clock;
+mod deadline;
+mod diagnostic;
+mod dynamodb;
+mod event;
+mod operation;
+mod process;
+mod raw;
+#[allow(missing_docs)]
+mod registry;
+mod run;
+mod scope;
+mod store;
+
+pub use clock::{SystemClock, SystemRandom};
+pub use deadline::Deadline;
+pub use diagnostic::diagnostic;
+pub use event::{Event, Payload};
+pub use operation::{Operation, OperationBuilder};
+pub use process::{environment_with, install};
+pub use raw::{Raw, RawError};
+pub use run::{init, run, service};
+pub use scope::{carry, with_environment};
+pub use store::StoreHandle;
+
+pub use idempotency_core as core;
+pub use idempotency_core::engine::Environment;
+pub use idempotency_core::error::{Error, ErrorKind};
+pub use idempotency_core::key::HashAlgorithm;
+pub use idempotency_core::outcome::{Bypass, How, Outcome, Replay};
+pub use idempotency_core::protocol::Source;
+pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
+pub use idempotency_dynamodb::DynamoDbStore;
+pub use idempotency_macros::idempotent;
+pub use lambda_runtime::{Context, LambdaEvent};
+
+/// A boxed error: the one that `lambda_runtime` calls `Error`.
+pub type BoxError = lambda_runtime::Error;
+
+/// The README's own example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -1,0 +1,117 @@
+//! The process's own environment: variables, store, clock and randomness, built once.
+
+use std::sync::{Arc, OnceLock};
+
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::engine::Environment;
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::store::{MemoryStore, Store};
+use tokio::sync::OnceCell;
+
+use crate::clock::{SystemClock, SystemRandom};
+
+static VARIABLES: OnceLock<Variables> = OnceLock::new();
+static ENVIRONMENT: OnceCell<Environment> = OnceCell::const_new();
+
+/// The process's variables, as they were when they were first asked for.
+pub(crate) fn variables() -> &'static Variables {
+    VARIABLES.get_or_init(|| {
+        // `vars` would panic on a name or value that is not Unicode; such a one cannot be ours.
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
+    })
+}
+
+/// The process's environment; built at the first call, which `run` makes during the init phase.
+pub(crate) async fn environment() -> Result<&'static Environment, Error> {
+    ENVIRONMENT
+        .get_or_try_init(async || store(variables()).await.map(environment_with))
+        .await
+        .map_err(|error| configuration(&error))
+}
+
+/// An environment over `store`, with the operating system's clock and randomness and an empty cache.
+///
+/// ```
+/// use idempotency_lambda::core::store::MemoryStore;
+/// use std::sync::Arc;
+/// let environment = idempotency_lambda::environment_with(Arc::new(MemoryStore::new()));
+/// assert_eq!(environment.store().name(), "memory");
+/// ```
+pub fn environment_with(store: Arc<dyn Store>) -> Environment {
+    Environment::new(store, Arc::new(SystemClock), Arc::new(SystemRandom))
+}
+
+/// Makes `environment` the process's own, instead of the one that the variables describe: for a DynamoDB client of
+/// one's own, or another store.
+///
+/// Call it before the first event, best at the top of `main`.
+///
+/// ```no_run
+/// # async fn f(client: aws_sdk_dynamodb::Client) -> Result<(), idempotency_lambda::BoxError> {
+/// use idempotency_lambda::{DynamoDbStore, environment_with, install};
+/// use std::sync::Arc;
+/// let store = DynamoDbStore::builder().client(client).table("payments").build()?;
+/// install(environment_with(Arc::new(store)))?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If the process has an environment already.
+pub fn install(environment: Environment) -> Result<(), Error> {
+    ENVIRONMENT.set(environment).map_err(|_| {
+        configuration(&ConfigurationError::new(
+            "the process has an environment already: call `install` once, before anything is called",
+        ))
+    })
+}
+
+pub(crate) fn configuration(error: &ConfigurationError) -> Error {
+    Error::new(ErrorKind::Configuration, "idempotency").with_detail(error.to_string())
+}
+
+/// The store that the variables name.
+async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
+    if Settings::disabled(variables)? {
+        // Nothing is asked of it, and a function that is switched off needs no table.
+        return Ok(Arc::new(MemoryStore::new()));
+    }
+    match variables.value("IDEMPOTENCY_STORE").unwrap_or("dynamodb") {
+        "dynamodb" => Ok(Arc::new(crate::dynamodb::from_variables(variables).await?)),
+        "memory" => {
+            tracing::warn!(
+                "IDEMPOTENCY_STORE is `memory`: calls are protected within this process alone, and not after it ends"
+            );
+            Ok(Arc::new(MemoryStore::new()))
+        }
+        other => Err(ConfigurationError::value(
+            "IDEMPOTENCY_STORE",
+            other,
+            "write one of `dynamodb`, `memory`",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_unknown_store_is_refused_with_the_names_that_are_known() {
+        let variables =
+            Variables::from_iter([("IDEMPOTENCY_STORE".to_owned(), "redis".to_owned())]);
+        let error = store(&variables).await.err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "IDEMPOTENCY_STORE is `redis`: write one of `dynamodb`, `memory`"
+        );
+    }
+
+    #[tokio::test]
+    async fn without_a_table_the_function_is_told_to_name_one() {
+        let error = store(&Variables::default()).await.err().unwrap();
+        assert!(error.to_string().contains("IDEMPOTENCY_TABLE"), "{error}");
+    }
+}

@@ -1,0 +1,181 @@
+//! `Raw<T>`: an event's typed value beside the very text that was sent.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A value with the JSON text it was read from.
+///
+/// Keys are then taken from what was sent, not from what the type kept: `10` stays `10` where the field is an `f64`, and
+/// fields that the type does not know still count.
+///
+/// ```
+/// use idempotency_lambda::{LambdaEvent, Raw, idempotent};
+/// # use serde::Deserialize;
+/// #[derive(Deserialize)]
+/// struct Payment {
+///     amount: f64,
+/// }
+///
+/// #[idempotent(key = "order_id")]
+/// async fn handler(event: LambdaEvent<Raw<Payment>>) -> Result<f64, idempotency_lambda::BoxError> {
+///     Ok(event.payload.amount)
+/// }
+/// # let raw: Raw<Payment> = Raw::from_json(r#"{"order_id": 1, "amount": 10}"#).unwrap();
+/// # assert_eq!(raw.amount, 10.0);
+/// # let _ = handler;
+/// ```
+#[derive(Clone)]
+pub struct Raw<T> {
+    value: T,
+    text: Box<RawValue>,
+}
+
+impl<T> Raw<T> {
+    /// The text as it was sent.
+    ///
+    /// ```
+    /// # use idempotency_lambda::Raw;
+    /// assert_eq!(Raw::<f64>::from_json("10").unwrap().text(), "10");
+    /// ```
+    pub fn text(&self) -> &str {
+        self.text.get()
+    }
+
+    /// The value alone.
+    ///
+    /// ```
+    /// # use idempotency_lambda::Raw;
+    /// assert_eq!(Raw::<f64>::from_json("10").unwrap().into_inner(), 10.0);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+}
+
+impl<T: DeserializeOwned> Raw<T> {
+    /// Reads a value and keeps its text; how a unit test makes an event.
+    ///
+    /// ```
+    /// # use idempotency_lambda::Raw;
+    /// let raw: Raw<Vec<u8>> = Raw::from_json("[1, 2]").unwrap();
+    /// assert_eq!(raw.len(), 2);
+    /// ```
+    ///
+    /// # Errors
+    /// If the text is not JSON, or does not fit the type: path, line and column, never the payload.
+    pub fn from_json(text: impl Into<String>) -> Result<Self, RawError> {
+        let text = RawValue::from_string(text.into()).map_err(|error| RawError::new("", &error))?;
+        Self::from_raw_value(text)
+    }
+
+    fn from_raw_value(text: Box<RawValue>) -> Result<Self, RawError> {
+        let mut deserializer = serde_json::Deserializer::from_str(text.get());
+        match serde_path_to_error::deserialize(&mut deserializer) {
+            Ok(value) => Ok(Self { value, text }),
+            Err(error) => Err(RawError::new(&error.path().to_string(), error.inner())),
+        }
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Raw<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Self::from_raw_value(text).map_err(D::Error::custom)
+    }
+}
+
+impl<T> Deref for Raw<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// Shows the type and the length, never the payload.
+impl<T> fmt::Debug for Raw<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Raw<{}>({} bytes)",
+            std::any::type_name::<T>(),
+            self.text().len()
+        )
+    }
+}
+
+/// A text that does not fit its type: where, never what.
+///
+/// ```
+/// # use idempotency_lambda::Raw;
+/// let error = Raw::<Vec<u8>>::from_json(r#"[1, "4242 4242"]"#).unwrap_err();
+/// assert_eq!(error.to_string(), "the event does not fit its type at `[1]` (line 1, column 15)");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawError {
+    message: String,
+}
+
+impl RawError {
+    fn new(path: &str, error: &serde_json::Error) -> Self {
+        let what = match error.classify() {
+            serde_json::error::Category::Data => "does not fit its type",
+            serde_json::error::Category::Eof => "ends too early",
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "is not JSON",
+        };
+        let place = if path.is_empty() || path == "." {
+            String::new()
+        } else {
+            format!(" at `{path}`")
+        };
+        Self {
+            message: format!(
+                "the event {what}{place} (line {}, column {})",
+                error.line(),
+                error.column()
+            ),
+        }
+    }
+}
+
+impl fmt::Display for RawError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RawError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_kept_as_it_was_sent() {
+        let raw: Raw<f64> = serde_json::from_str(" 10 ").unwrap();
+        assert_eq!((raw.text(), *raw), ("10", 10.0));
+    }
+
+    #[test]
+    fn neither_debug_nor_errors_show_the_payload() {
+        let raw: Raw<String> = Raw::from_json(r#""s3cr3t""#).unwrap();
+        assert!(!format!("{raw:?}").contains("s3cr3t"));
+        let error = serde_json::from_str::<Raw<u8>>(r#""s3cr3t""#).unwrap_err();
+        assert!(!error.to_string().contains("s3cr3t"), "{error}");
+    }
+
+    #[test]
+    fn a_path_with_a_payload_key_is_the_types_own_path() {
+        #[derive(Debug, Deserialize)]
+        struct Order {
+            #[allow(dead_code)]
+            amount: u8,
+        }
+        let error = Raw::<Order>::from_json(r#"{"amount": "s3cr3t"}"#).unwrap_err();
+        assert!(error.to_string().contains("at `amount`"), "{error}");
+    }
+}

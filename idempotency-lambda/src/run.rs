@@ -1,0 +1,128 @@
+//! The one-line start of a Lambda function.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use idempotency_core::error::Error;
+use lambda_runtime::layers::TracingLayer;
+use lambda_runtime::streaming::Body;
+use lambda_runtime::{
+    BoxFuture, Diagnostic, FunctionResponse, LambdaEvent, Runtime, Service, SnapStartResource,
+    service_fn,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::diagnostic::diagnostic;
+use crate::{BoxError, process, registry};
+
+/// Starts the function: checks every annotated function's settings, builds the store's client and opens its connection,
+/// all before the first event; then answers events with `handler`.
+///
+/// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. Errors of this framework get stable `errorType`s,
+/// such as `IdempotencyAlreadyInProgress` (see [`ErrorKind::name`](crate::ErrorKind::name)).
+///
+/// ```no_run
+/// use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+/// use serde_json::{Value, json};
+///
+/// #[idempotent(key = "order_id", validate = "amount")]
+/// async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+///     Ok(json!({ "charged": event.payload["amount"] }))
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), BoxError> {
+///     idempotency_lambda::run(handler).await
+/// }
+/// ```
+///
+/// # Errors
+/// A setting that cannot be understood, with the remedy; or what ended the runtime. A table that cannot be reached at
+/// start is logged, not returned: every event is then answered with the error until the table is there.
+///
+/// # Panics
+/// If the process was not started by Lambda, `cargo lambda` or another that speaks the Runtime API: `lambda_runtime`
+/// misses its environment variables.
+pub async fn run<F, Fut, A, R, E>(handler: F) -> Result<(), BoxError>
+where
+    F: Fn(LambdaEvent<A>) -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+    A: DeserializeOwned,
+    R: Serialize,
+    E: Into<BoxError>,
+{
+    init().await?;
+    Runtime::new(service(handler))
+        .layer(TracingLayer::new())
+        .register_snapstart_resource(Arc::new(ClearCaches))
+        .run()
+        .await
+}
+
+/// Does what [`run`] does before the first event, for a `main` that builds its own
+/// [`Runtime`](lambda_runtime::Runtime).
+///
+/// # Errors
+/// A setting that cannot be understood, with the remedy.
+pub async fn init() -> Result<(), Error> {
+    registry::check(process::variables())?;
+    let environment = process::environment().await?;
+    if let Err(error) = environment.store().warm_up().await {
+        tracing::error!(
+            error = &error as &(dyn std::error::Error + 'static),
+            "the idempotency store cannot be used yet, and every event will be refused until it can: {error}"
+        );
+    }
+    Ok(())
+}
+
+/// The handler as a service whose errors have stable names, for a `main` that builds its own
+/// [`Runtime`](lambda_runtime::Runtime).
+///
+/// ```no_run
+/// # use idempotency_lambda::{BoxError, LambdaEvent};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # async fn f() -> Result<(), BoxError> {
+/// idempotency_lambda::init().await?;
+/// lambda_runtime::Runtime::new(idempotency_lambda::service(handler)).run().await
+/// # }
+/// ```
+pub fn service<F, Fut, A, R, E>(
+    handler: F,
+) -> impl Service<
+    LambdaEvent<A>,
+    Response = FunctionResponse<R, Body>,
+    Error = Diagnostic,
+    Future = impl Future<Output = Result<FunctionResponse<R, Body>, Diagnostic>>,
+>
+where
+    F: Fn(LambdaEvent<A>) -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+    E: Into<BoxError>,
+{
+    service_fn(move |event| {
+        let answer = handler(event);
+        async move {
+            answer
+                .await
+                .map(FunctionResponse::BufferedResponse)
+                .map_err(diagnostic)
+        }
+    })
+}
+
+/// What a process remembers may be of another time once its snapshot is restored.
+struct ClearCaches;
+
+impl SnapStartResource for ClearCaches {
+    fn after_restore(&self) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async {
+            process::environment().await?.cache().clear();
+            registry::OPERATIONS
+                .iter()
+                .for_each(|operation| operation.clear_cache());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! Third phase: the code. No decision is left to make here.
+//!
+//! Names are hygienic (`mixed_site`), so that no name of the user's can meet one of ours. Each demand on one of the user's
+//! types is made by one call, placed at that type: one mistake is one error, at the user's own word. The body's tokens
+//! follow `if false { return .. }`, which gives them their type without a block around them.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+
+use crate::parse::Function;
+use crate::settings;
+use crate::validate::{Operation, Payload, Returned};
+use crate::values::{self, Constant};
+
+/// The protected function.
+pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream {
+    let site = Span::mixed_site();
+    let Function {
+        attributes,
+        visibility,
+        body,
+        ..
+    } = function;
+    let Operation {
+        signature,
+        returned,
+        ..
+    } = operation;
+    let statics = statics(function, operation);
+    let (prepared, destructure) = prepared(&operation.payload);
+    let codec = witness(
+        "answer",
+        &returned.answer,
+        part(returned, &returned.answer, "Answer"),
+    );
+    let convert = witness(
+        "failure",
+        &returned.failure,
+        part(returned, &returned.failure, "Failure"),
+    );
+    let never = never(returned);
+    let store = store(operation);
+    let answer = answer(operation);
+    quote_spanned! {site=>
+        #(#attributes)*
+        #visibility #signature {
+            let operation = #statics;
+            let prepared = #prepared;
+            let store = #store;
+            let codec = #codec;
+            let convert = #convert;
+            let result = ::idempotency_lambda::__private::run(
+                operation,
+                prepared,
+                store,
+                codec,
+                convert,
+                move || async move {
+                    if false {
+                        return #never;
+                    }
+                    #destructure
+                    #body
+                },
+            )
+            .await;
+            match result {
+                ::core::result::Result::Ok(outcome) => ::core::result::Result::Ok(#answer),
+                ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
+            }
+        }
+    }
+}
+
+/// The operation, and its registration, in a block of their own: statics know no hygiene.
+fn statics(function: &Function, operation: &Operation) -> TokenStream {
+    let site = Span::mixed_site();
+    let name = function.name();
+    // Each field is written out: clippy looks into `..EMPTY` where nothing is left to take from it.
+    let spec = settings::constants().map(|name| {
+        let field = values::field(name);
+        let written = operation
+            .constants
+            .iter()
+            .find(|(written, _)| written == name);
+        let value = match written {
+            Some((_, value)) => {
+                let value = constant(value);
+                quote_spanned!(site=> ::core::option::Option::Some(#value))
+            }
+            None => quote_spanned!(site=> ::core::option::Option::None),
+        };
+        quote_spanned!(site=> #field: #value,)
+    });
+    quote_spanned! {site=>
+        {
+            static OPERATION: ::idempotency_lambda::__private::StaticOperation =
+                ::idempotency_lambda::__private::StaticOperation::new(
+                    ::core::concat!(::core::module_path!(), "::", #name),
+                    ::core::concat!(::core::file!(), ":", ::core::line!()),
+                    ::idempotency_lambda::__private::Spec {
+                        #(#spec)*
+                    },
+                );
+            #[::idempotency_lambda::__private::linkme::distributed_slice(::idempotency_lambda::__private::OPERATIONS)]
+            #[linkme(crate = ::idempotency_lambda::__private::linkme)]
+            static REGISTERED: &'static ::idempotency_lambda::__private::StaticOperation = &OPERATION;
+            &OPERATION
+        }
+    }
+}
+
+fn constant(value: &Constant) -> TokenStream {
+    let site = Span::mixed_site();
+    match value {
+        Constant::Text(text) => quote_spanned!(site=> #text),
+        Constant::Truth(truth) => quote_spanned!(site=> #truth),
+        Constant::Number(number) => quote_spanned!(site=> #number),
+        Constant::Time(time) => {
+            let (seconds, nanoseconds) = (time.as_secs(), time.subsec_nanos());
+            quote_spanned!(site=> ::idempotency_lambda::__private::Duration::new(#seconds, #nanoseconds))
+        }
+        Constant::Choice(kind, variant) => {
+            let (kind, variant) = (values::field(kind), values::field(variant));
+            quote_spanned!(site=> ::idempotency_lambda::__private::#kind::#variant)
+        }
+    }
+}
+
+/// The identity's computation, and what the body begins with.
+fn prepared(payload: &Payload) -> (TokenStream, TokenStream) {
+    match payload {
+        Payload::Event { name, pattern, of } => {
+            let at = Place::of(of);
+            // Placed at the type, but still the parameter.
+            let event = syn::Ident::new(&name.to_string(), at.end.resolved_at(name.span()));
+            let (head, and) = (
+                at.head("prepare_event"),
+                quote_spanned!(at.start.resolved_at(name.span())=> &),
+            );
+            let destructure = pattern
+                .as_ref()
+                .map(|pattern| quote_spanned!(Span::mixed_site()=> let #pattern = #name;));
+            let call = quote_spanned!(at.end=> (operation, #and #event));
+            (
+                quote_spanned!(at.start=> #head #call),
+                destructure.into_token_stream(),
+            )
+        }
+        Payload::Value(reference) => {
+            let at = Place::of(reference);
+            let head = at.head("prepare_value");
+            let call = quote_spanned!(at.end=> (operation, #reference));
+            (quote_spanned!(at.start=> #head #call), TokenStream::new())
+        }
+    }
+}
+
+/// A call that only the right type allows, placed at the part of the return type that must be right.
+fn witness(function: &str, place: &TokenStream, of: TokenStream) -> TokenStream {
+    let at = Place::of(place);
+    let head = at.head(function);
+    let (open, close) = (quote_spanned!(at.start=> ::<), quote_spanned!(at.end=> >()));
+    quote_spanned!(at.start=> #head #open #of #close)
+}
+
+/// One of the two types of the returned `Result`, whatever alias it has.
+fn part(returned: &Returned, place: &TokenStream, part: &str) -> TokenStream {
+    let at = Place::of(place);
+    let (whole, part) = (&returned.whole, syn::Ident::new(part, at.end));
+    let open = quote_spanned!(at.start=> <);
+    let rest = quote_spanned!(at.end=> as ::idempotency_lambda::__private::Returned>::#part);
+    quote_spanned!(at.start=> #open #whole #rest)
+}
+
+/// What gives the body its type. It is taken apart and put together again, so that a return type that is no `Result` is
+/// an error at that type alone.
+fn never(returned: &Returned) -> TokenStream {
+    let whole = returned.whole.to_token_stream();
+    let at = Place::of(&whole);
+    let answer = part(returned, &whole, "Answer");
+    let failure = part(returned, &whole, "Failure");
+    witness(
+        "never",
+        &whole,
+        quote_spanned!(at.start=> ::core::result::Result<#answer, #failure>),
+    )
+}
+
+fn store(operation: &Operation) -> TokenStream {
+    match &operation.store {
+        Some(store) => {
+            let head = Place::of(store).head("store");
+            quote_spanned!(Span::mixed_site()=> ::core::option::Option::Some(#head(#store)))
+        }
+        None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
+    }
+}
+
+fn answer(operation: &Operation) -> TokenStream {
+    let hook = operation
+        .on_replay
+        .as_ref()
+        .map(|hook| quote_spanned!(Span::mixed_site()=> .on_replay(#hook)));
+    quote_spanned!(Span::mixed_site()=> outcome #hook.into_answer())
+}
+
+/// From the first token of something to its last. An expression whose first and last tokens are placed there is
+/// underlined as a whole, which a joined span cannot do on stable Rust.
+struct Place {
+    start: Span,
+    end: Span,
+}
+
+impl Place {
+    fn of(tokens: &impl ToTokens) -> Self {
+        let mut tokens = tokens.to_token_stream().into_iter();
+        let site = Span::mixed_site();
+        let start = tokens.next().map_or(site, |token| token.span());
+        let end = tokens.last().map_or(start, |token| token.span());
+        Self {
+            start: start.resolved_at(site),
+            end: end.resolved_at(site),
+        }
+    }
+
+    /// The path of a function of the hidden module.
+    fn head(&self, function: &str) -> TokenStream {
+        let function = syn::Ident::new(function, self.start);
+        quote_spanned!(self.start=> ::idempotency_lambda::__private::#function)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use crate::validate::validate;
+
+    fn expanded(arguments: &str, item: &str) -> String {
+        let function = syn::parse_str(item).unwrap();
+        let settings = Settings::parse(arguments.parse().unwrap());
+        let operation = validate(&function, settings).ok().unwrap();
+        expand(&function, &operation).to_string()
+    }
+
+    const HANDLER: &str =
+        "#[doc = \"x\"] pub async fn f(event: LambdaEvent<u8>) -> Result<u8, E> { body(event) }";
+
+    #[test]
+    fn what_was_written_is_kept() {
+        let code = expanded("", HANDLER);
+        let signature =
+            "# [doc = \"x\"] pub async fn f (event : LambdaEvent < u8 >) -> Result < u8 , E > {";
+        assert!(code.starts_with(signature), "{code}");
+        assert!(code.contains("} body (event) }"), "{code}");
+    }
+
+    #[test]
+    fn a_setting_that_is_not_written_is_not_set() {
+        let code = expanded("lease = \"1500ms\", hash = \"md5\"", HANDLER);
+        let private = ":: idempotency_lambda :: __private ::";
+        for set in [
+            format!(
+                "lease : :: core :: option :: Option :: Some ({private} Duration :: new (1u64 , 500000000u32))"
+            ),
+            format!("hash : :: core :: option :: Option :: Some ({private} HashAlgorithm :: Md5)"),
+        ] {
+            assert!(code.contains(&set), "{code}");
+        }
+        assert!(
+            code.contains("expires_after : :: core :: option :: Option :: None"),
+            "{code}"
+        );
+    }
+
+    #[test]
+    fn a_pattern_is_matched_before_the_body() {
+        let code = expanded(
+            "",
+            &HANDLER.replace("event:", "LambdaEvent { payload, .. }:"),
+        );
+        assert!(
+            code.contains("let LambdaEvent { payload , .. } = event ; body"),
+            "{code}"
+        );
+    }
+
+    #[test]
+    fn the_hook_and_the_store_are_the_users_expressions() {
+        let code = expanded("on_replay = |r, _| r, store = self::store()", HANDLER);
+        assert!(
+            code.contains(". on_replay (| r , _ | r) . into_answer ()"),
+            "{code}"
+        );
+        assert!(
+            code.contains("__private :: store (self :: store ())"),
+            "{code}"
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! The attribute `#[idempotent]` of `idempotency-lambda`, which re-exports it: depend on that crate, not on this one.
+//!
+//! | phase | what it does |
+//! |---|---|
+//! | `parse` | the function in its parts; the body stays tokens |
+//! | `settings` | the attribute's arguments; every `name = value` passes through one place |
+//! | `values` | what each setting may be |
+//! | `validate` | everything that can be wrong, collected |
+//! | `expand` | the code; no decisions |
+//! | `fallback` | the user's own function beside the errors, where there are any |
+//!
+//! The code that is written calls `idempotency_lambda::__private` and nothing else.
+
+mod expand;
+mod fallback;
+mod parse;
+mod settings;
+mod validate;
+mod values;
+
+use proc_macro::TokenStream;
+
+/// Makes an async function safe to retry: a duplicate is given the answer of the first call, and does not run.
+///
+/// On a Lambda handler it stands alone. The payload is the event's, the deadline is the invocation's, and the signature
+/// stays as it is, so that a unit test calls the handler like any function.
+///
+/// ```
+/// use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Payment {
+///     order_id: String,
+///     amount: u64,
+/// }
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Receipt {
+///     charged: u64,
+/// }
+///
+/// #[idempotent(key = "order_id", validate = "amount", expires_after = "1h")]
+/// async fn handler(event: LambdaEvent<Payment>) -> Result<Receipt, BoxError> {
+///     Ok(Receipt { charged: event.payload.amount })
+/// }
+/// # let _ = handler;
+/// ```
+///
+/// On any other async function or method, `payload` says what a call is known by. It is an expression over the
+/// parameters; it is serialised before the body runs, and nothing in it is moved.
+///
+/// ```
+/// # use idempotency_lambda::{BoxError, idempotent};
+/// # struct Order { id: u64 }
+/// # struct Shop;
+/// #[idempotent(payload = (customer, &order.id))]
+/// async fn ship(customer: &str, order: Order) -> Result<String, BoxError> {
+///     Ok(format!("order {} is on its way to {customer}", order.id))
+/// }
+///
+/// impl Shop {
+///     #[idempotent(payload = order.id, key_prefix = "shop.refund")]
+///     async fn refund(&self, order: &Order) -> Result<u64, BoxError> {
+///         Ok(order.id)
+///     }
+/// }
+/// # let _ = (ship, Shop::refund);
+/// ```
+///
+/// # What the function must be
+///
+/// - an `async fn` that returns a `Result<R, E>`, under this name or an alias;
+/// - `R` is written as JSON and read back: `Serialize` and `DeserializeOwned`;
+/// - `E` can hold this framework's errors: `From<idempotency_lambda::Error>`, as `Box<dyn Error + Send + Sync>` and
+///   `anyhow::Error` do;
+/// - without `payload`, its one parameter is a `LambdaEvent<T>`, where `T` is `Serialize` or `Raw<_>`.
+///
+/// # Settings
+///
+/// What is left out here comes from the environment, then from the default. All are checked when the program is compiled.
+///
+/// | setting | value | environment | default |
+/// |---|---|---|---|
+/// | `key` | JMESPath over the payload | – | the whole payload |
+/// | `validate` | JMESPath over the payload: a duplicate with the same key must agree in this too | – | off |
+/// | `key_required` | `true`: a payload without a key is an error; `false`: it runs unprotected | `IDEMPOTENCY_KEY_REQUIRED` | `false` |
+/// | `key_prefix` | the operation's name in its keys, up to 512 bytes | `IDEMPOTENCY_KEY_PREFIX` | Lambda function, module and name |
+/// | `hash` | `"md5"`, `"sha224"`, `"sha256"`, `"sha384"`, `"sha512"` | `IDEMPOTENCY_HASH` | `"md5"` |
+/// | `expires_after` | how long an answer is replayed, `"1s"` or more | `IDEMPOTENCY_EXPIRES_AFTER` | `"1h"` |
+/// | `lease` | how long a claim lasts where no deadline is known, `"1ms"` or more | `IDEMPOTENCY_LEASE` | `"15m"` |
+/// | `local_cache` | records kept in memory; 0 is off | `IDEMPOTENCY_LOCAL_CACHE` | 0 |
+/// | `on_in_progress` | `"reject"` or `"wait"`: a duplicate while the first call runs | `IDEMPOTENCY_ON_IN_PROGRESS` | `"reject"` |
+/// | `on_timeout` | `"rerun"` or `"hold"`: after a run that never ended | `IDEMPOTENCY_ON_TIMEOUT` | `"rerun"` |
+/// | `on_error` | `"release"` or `"record"`: after a handler that failed | `IDEMPOTENCY_ON_ERROR` | `"release"` |
+/// | `store_when` | JMESPath over the answer: stored if it is true | – | always |
+/// | `on_replay` | a function or closure `fn(R, &Replay) -> R`, called on answers given again | – | – |
+/// | `store` | an expression, evaluated at each call, for a store of the operation's own | `IDEMPOTENCY_STORE` | DynamoDB |
+/// | `payload` | an expression over the parameters | – | the event's payload |
+///
+/// Durations are written like `"30s"`, `"15m"` or `"1h 30m"`. The table and its attributes are the environment's alone.
+///
+/// Methods and generic functions need a `key_prefix`: module and name do not tell two of them apart.
+///
+/// # Order of attributes
+///
+/// What stands below `#[idempotent]` stays on the function and sees every call, replayed ones too. Under `#[async_trait]`
+/// the function is no longer async when this attribute sees it: annotate a function of its own and call it there.
+#[proc_macro_attribute]
+pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let item = item.into();
+    protect(arguments.into(), &item)
+        .unwrap_or_else(|error| fallback::fallback(&item, &error))
+        .into()
+}
+
+fn protect(
+    arguments: proc_macro2::TokenStream,
+    item: &proc_macro2::TokenStream,
+) -> syn::Result<proc_macro2::TokenStream> {
+    let function = syn::parse2(item.clone())?;
+    let settings = settings::Settings::parse(arguments);
+    let operation = validate::validate(&function, settings)?;
+    Ok(expand::expand(&function, &operation))
+}

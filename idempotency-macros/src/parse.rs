@@ -1,0 +1,134 @@
+//! First phase: an annotated function in its parts. Only the signature is read; the body stays tokens, so that what is
+//! wrong in it is rustc's to say, once.
+
+use proc_macro2::{Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::{AttrStyle, Attribute, Error, Ident, Signature, Token, Visibility, braced};
+
+/// A function as it was written.
+pub(crate) struct Function {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) visibility: Visibility,
+    pub(crate) signature: Signature,
+    pub(crate) body: TokenStream,
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut attributes = input.call(Attribute::parse_outer)?;
+        let visibility = input.parse()?;
+        let start = input.span();
+        if let Some(other) = other_item(input) {
+            return Err(Error::new(
+                start,
+                format!("`#[idempotent]` protects one `async fn`, not {other}"),
+            ));
+        }
+        let signature: Signature = input.parse()?;
+        if input.peek(Token![;]) {
+            return Err(Error::new(
+                signature.fn_token.span,
+                "a method without a body has nothing to protect: write `#[idempotent]` on the method in each `impl`",
+            ));
+        }
+        let content;
+        braced!(content in input);
+        // `#![..]` at the start of a body belongs to the function; in the middle of generated code it would not parse.
+        for mut inner in content.call(Attribute::parse_inner)? {
+            inner.style = AttrStyle::Outer;
+            attributes.push(inner);
+        }
+        Ok(Self {
+            attributes,
+            visibility,
+            signature,
+            body: content.parse()?,
+        })
+    }
+}
+
+/// What else the attribute stands on, if it is no function.
+fn other_item(input: ParseStream<'_>) -> Option<&'static str> {
+    let ahead = input.fork();
+    let word = ahead.call(Ident::parse_any).ok()?.to_string();
+    Some(match word.as_str() {
+        "struct" | "union" => "a struct",
+        "enum" => "an enum",
+        "impl" => "an `impl`: write it on each method",
+        "trait" => "a trait: write it on the methods of each `impl`",
+        "mod" => "a module: write it on each function",
+        "static" => "a static",
+        "type" => "a type",
+        "use" => "an import",
+        "let" => "a `let`: name the function and call it here",
+        "const"
+            if !ahead.peek(Token![fn])
+                && !ahead.peek(Token![async])
+                && !ahead.peek(Token![unsafe]) =>
+        {
+            "a constant"
+        }
+        _ => return None,
+    })
+}
+
+impl Function {
+    /// Where an error about the whole function points.
+    pub(crate) fn fn_span(&self) -> Span {
+        self.signature.fn_token.span
+    }
+
+    /// Its name, as it is in its path.
+    pub(crate) fn name(&self) -> String {
+        self.signature.ident.unraw().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(item: &str) -> String {
+        syn::parse_str::<Function>(item).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_body_is_not_read() {
+        let function: Function = syn::parse_str("pub async fn f() -> R { let x = ; }").unwrap();
+        assert_eq!(function.body.to_string(), "let x = ;");
+        assert_eq!(function.name(), "f");
+    }
+
+    #[test]
+    fn a_raw_name_is_written_plainly() {
+        let function: Function = syn::parse_str("async fn r#type() {}").unwrap();
+        assert_eq!(function.name(), "type");
+    }
+
+    #[test]
+    fn inner_attributes_become_the_functions_own() {
+        let function: Function =
+            syn::parse_str("#[inline] async fn f() { #![allow(unused)] 1 }").unwrap();
+        assert_eq!(function.attributes.len(), 2);
+        assert!(
+            function
+                .attributes
+                .iter()
+                .all(|attribute| matches!(attribute.style, AttrStyle::Outer))
+        );
+        assert_eq!(function.body.to_string(), "1");
+    }
+
+    #[test]
+    fn other_items_are_refused_by_name() {
+        for (item, said) in [
+            ("struct S;", "not a struct"),
+            ("pub impl S {}", "write it on each method"),
+            ("const N: u8 = 1;", "not a constant"),
+            ("async fn f();", "has nothing to protect"),
+        ] {
+            assert!(error(item).contains(said), "{item}: {}", error(item));
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! First phase: the attribute's arguments, `name = value` each. All of them pass through [`Settings::add`], so that no
+//! setting can be written twice or be misspelt unnoticed.
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, Ident, LitStr, Token, token};
+
+/// Every setting, in the order of the documentation, with an example of its value.
+pub(crate) const KNOWN: [(&str, &str); 15] = [
+    ("key", "\"order_id\""),
+    ("validate", "\"amount\""),
+    ("key_required", "true"),
+    ("key_prefix", "\"charge\""),
+    ("hash", "\"sha256\""),
+    ("expires_after", "\"1h\""),
+    ("lease", "\"15m\""),
+    ("local_cache", "256"),
+    ("on_in_progress", "\"wait\""),
+    ("on_timeout", "\"hold\""),
+    ("on_error", "\"record\""),
+    ("store_when", "\"status == 'ok'\""),
+    ("on_replay", "mark_as_replayed"),
+    ("store", "store.clone()"),
+    ("payload", "order"),
+];
+
+/// The settings whose values are code.
+const CODE: [&str; 3] = ["on_replay", "store", "payload"];
+
+/// The settings whose values are constants.
+pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
+    let names = KNOWN.iter().map(|(name, _)| *name);
+    names.filter(|name| !CODE.contains(name))
+}
+
+/// Settings of the environment, whose names somebody may try here.
+const ENVIRONMENT: [(&str, &str); 12] = [
+    ("table", "IDEMPOTENCY_TABLE"),
+    ("table_name", "IDEMPOTENCY_TABLE"),
+    ("key_attr", "IDEMPOTENCY_KEY_ATTR"),
+    ("expiry_attr", "IDEMPOTENCY_EXPIRY_ATTR"),
+    (
+        "in_progress_expiry_attr",
+        "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
+    ),
+    ("status_attr", "IDEMPOTENCY_STATUS_ATTR"),
+    ("data_attr", "IDEMPOTENCY_DATA_ATTR"),
+    ("validation_attr", "IDEMPOTENCY_VALIDATION_ATTR"),
+    ("sort_key_attr", "IDEMPOTENCY_SORT_KEY_ATTR"),
+    ("static_pk_value", "IDEMPOTENCY_STATIC_PK_VALUE"),
+    ("disabled", "IDEMPOTENCY_DISABLED"),
+    ("enabled", "IDEMPOTENCY_DISABLED"),
+];
+
+/// One setting as it was written.
+pub(crate) struct Setting {
+    pub(crate) name: Ident,
+    pub(crate) value: Expr,
+}
+
+/// All settings that could be read, and what is wrong with the others.
+#[derive(Default)]
+pub(crate) struct Settings {
+    pub(crate) all: Vec<Setting>,
+    pub(crate) errors: Vec<Error>,
+    seen: Vec<String>,
+}
+
+impl Settings {
+    /// Reads an attribute's arguments to their end, whatever is wrong on the way.
+    pub(crate) fn parse(arguments: TokenStream) -> Self {
+        let mut settings = Self::default();
+        let read = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                settings.add(input);
+                if input.peek(Token![,]) {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = read.parse2(arguments) {
+            settings.errors.push(error);
+        }
+        settings
+    }
+
+    /// Whether a setting was written, rightly or wrongly.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.seen.iter().any(|seen| seen == name)
+    }
+
+    fn add(&mut self, input: ParseStream<'_>) {
+        match self.setting(input) {
+            Ok(setting) => self.all.push(setting),
+            Err(error) => {
+                self.errors.push(error);
+                skip_to_next(input);
+            }
+        }
+    }
+
+    fn setting(&mut self, input: ParseStream<'_>) -> syn::Result<Setting> {
+        let Ok(name) = input.call(Ident::parse_any) else {
+            return Err(match input.parse::<LitStr>() {
+                Ok(text) => Error::new(
+                    text.span(),
+                    "a setting has a name: write `key = \"..\"` for the key's expression",
+                ),
+                Err(_) => input.error("a setting is written `name = value`"),
+            });
+        };
+        let text = name.to_string();
+        let Some((_, example)) = KNOWN.iter().find(|(known, _)| *known == text) else {
+            return Err(Error::new(name.span(), unknown(&text)));
+        };
+        if self.names(&text) {
+            return Err(Error::new(
+                name.span(),
+                format!("`{text}` is written twice: leave one out"),
+            ));
+        }
+        self.seen.push(text.clone());
+        if !input.peek(Token![=]) || input.peek(Token![==]) {
+            return Err(Error::new(
+                name.span(),
+                format!("`{text}` needs a value: write `{text} = {example}`"),
+            ));
+        }
+        input.parse::<Token![=]>()?;
+        let value = value(input, &text, example)?;
+        Ok(Setting { name, value })
+    }
+}
+
+/// A value up to the comma. Anything that is no Rust expression is most likely a text without its quotes.
+fn value(input: ParseStream<'_>, name: &str, example: &str) -> syn::Result<Expr> {
+    let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
+    let start = if ends(input) {
+        None
+    } else {
+        Some(input.span())
+    };
+    let Some(start) = start else {
+        return Err(Error::new(
+            input.span(),
+            format!("`{name}` needs a value: write `{name} = {example}`"),
+        ));
+    };
+    let ahead = input.fork();
+    let value = ahead.parse::<Expr>();
+    match value {
+        Ok(value) if ends(&ahead) => {
+            input.advance_to(&ahead);
+            Ok(value)
+        }
+        _ if example.starts_with('"') => Err(Error::new(
+            start,
+            format!(
+                "the value of `{name}` is a text: write it in quotes, like `{name} = {example}`"
+            ),
+        )),
+        Ok(_) => Err(ahead.error("expected `,` between two settings")),
+        Err(error) => Err(error),
+    }
+}
+
+/// Steps over what is left of a setting, so that the next one is still read. Commas within an expression do not end it:
+/// only one before another setting does.
+fn skip_to_next(input: ParseStream<'_>) {
+    while !input.is_empty() {
+        let ahead = input.fork();
+        let comma = ahead.parse::<Token![,]>().is_ok();
+        if comma && (ahead.is_empty() || starts_setting(&ahead)) {
+            return;
+        }
+        // A token tree is there, as the input is not empty.
+        if input.parse::<TokenTree>().is_err() {
+            return;
+        }
+    }
+}
+
+fn starts_setting(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    let Ok(name) = ahead.call(Ident::parse_any) else {
+        return false;
+    };
+    let equals = ahead.peek(Token![=]) && !ahead.peek(Token![==]);
+    let known = KNOWN.iter().any(|(known, _)| name == known);
+    equals || known && (ahead.is_empty() || ahead.peek(Token![,]) || ahead.peek(token::Paren))
+}
+
+/// What to say to a name that is no setting.
+fn unknown(name: &str) -> String {
+    if let Some((_, variable)) = ENVIRONMENT.iter().find(|(known, _)| *known == name) {
+        return format!(
+            "`{name}` is a setting of the environment: set `{variable}` for the function"
+        );
+    }
+    let nearest = KNOWN
+        .iter()
+        .map(|(known, _)| (likeness(known, name), *known))
+        .filter(|(likeness, _)| *likeness >= 0.5)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    match nearest {
+        Some((_, known)) => format!("unknown setting `{name}`: did you mean `{known}`?"),
+        None => {
+            let known: Vec<_> = KNOWN
+                .iter()
+                .map(|(known, _)| format!("`{known}`"))
+                .collect();
+            format!(
+                "unknown setting `{name}`: write one of {}",
+                known.join(", ")
+            )
+        }
+    }
+}
+
+/// Between 0 and 1. A part of a name (`expires`) counts as much as one with letters swapped (`kye`).
+fn likeness(one: &str, other: &str) -> f64 {
+    let part = if one.contains(other) || other.contains(one) {
+        0.9
+    } else {
+        0.0
+    };
+    strsim::normalized_damerau_levenshtein(one, other).max(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(arguments: &str) -> (Vec<String>, Vec<String>) {
+        let settings = Settings::parse(arguments.parse().unwrap());
+        (
+            settings
+                .all
+                .iter()
+                .map(|setting| setting.name.to_string())
+                .collect(),
+            settings.errors.iter().map(ToString::to_string).collect(),
+        )
+    }
+
+    #[test]
+    fn an_attribute_without_arguments_says_nothing() {
+        assert_eq!(read(""), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_comma_may_end_the_list() {
+        assert_eq!(
+            read("key = \"a\", local_cache = 2,").0,
+            ["key", "local_cache"]
+        );
+    }
+
+    #[test]
+    fn one_wrong_setting_does_not_hide_the_next() {
+        let (names, errors) = read(
+            "kye = \"a\", hash = md-5], lease = \"1m\""
+                .replace(']', "")
+                .as_str(),
+        );
+        assert_eq!(names, ["hash", "lease"]);
+        assert_eq!(errors, ["unknown setting `kye`: did you mean `key`?"]);
+    }
+
+    #[test]
+    fn commas_within_a_closure_or_generics_are_its_own() {
+        let (names, errors) = read("on_replay = |r, _| r, payload = f::<A, B>(x), lease = \"1m\"");
+        assert_eq!((names.len(), errors.len()), (3, 0), "{errors:?}");
+    }
+
+    #[test]
+    fn a_name_twice_is_said_once() {
+        let (names, errors) = read("key = \"a\", key = \"b\", key_required = true");
+        assert_eq!(names, ["key", "key_required"]);
+        assert_eq!(errors, ["`key` is written twice: leave one out"]);
+    }
+
+    #[test]
+    fn a_text_without_quotes_is_asked_for_them() {
+        let (_, errors) = read("key = body.[user_id, order_id], hash = \"md5\"");
+        assert_eq!(
+            errors,
+            ["the value of `key` is a text: write it in quotes, like `key = \"order_id\"`"]
+        );
+    }
+
+    #[test]
+    fn a_setting_without_a_value_is_shown_one() {
+        for arguments in [
+            "key",
+            "key, lease = \"1m\"",
+            "key(\"a\")",
+            "key =",
+            "key = , lease = \"1m\"",
+        ] {
+            let (_, errors) = read(arguments);
+            assert_eq!(
+                errors,
+                ["`key` needs a value: write `key = \"order_id\"`"],
+                "{arguments}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_text_alone_is_asked_for_its_name() {
+        assert!(read("\"order_id\"").1[0].contains("write `key ="));
+    }
+
+    #[test]
+    fn the_nearest_name_is_offered() {
+        for (written, known) in [
+            ("expires", "expires_after"),
+            ("expire_after", "expires_after"),
+            ("on_inprogress", "on_in_progress"),
+            ("validation", "validate"),
+            ("keyprefix", "key_prefix"),
+            ("cache", "local_cache"),
+        ] {
+            assert!(
+                unknown(written).contains(&format!("`{known}`?")),
+                "{}",
+                unknown(written)
+            );
+        }
+    }
+
+    #[test]
+    fn a_setting_of_the_environment_is_named() {
+        assert!(read("table = \"t\"").1[0].contains("set `IDEMPOTENCY_TABLE`"));
+    }
+
+    #[test]
+    fn a_name_like_no_other_is_shown_all() {
+        assert!(read("zzz = 1").1[0].contains("`key`, `validate`"));
+    }
+}

@@ -1,0 +1,302 @@
+//! Second phase, one setting at a time: what each value may be, and what is said of any other.
+
+use std::time::Duration;
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit};
+
+use crate::settings::{KNOWN, Setting};
+
+/// A value that is known when the program is compiled.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Constant {
+    Text(String),
+    Truth(bool),
+    Number(usize),
+    Time(Duration),
+    /// An enum of the hidden module, and its variant.
+    Choice(&'static str, &'static str),
+}
+
+/// A setting's value, once it is known to be right.
+pub(crate) enum Value {
+    Constant(Constant),
+    Store(Expr),
+    OnReplay(Expr),
+    Payload(Expr),
+}
+
+type Choices = &'static [(&'static str, &'static str)];
+
+const HASHES: Choices = &[
+    ("md5", "Md5"),
+    ("sha224", "Sha224"),
+    ("sha256", "Sha256"),
+    ("sha384", "Sha384"),
+    ("sha512", "Sha512"),
+];
+const IN_PROGRESS: Choices = &[("reject", "Reject"), ("wait", "Wait")];
+const TIMEOUT: Choices = &[("rerun", "Rerun"), ("hold", "Hold")];
+const ERROR: Choices = &[("release", "Release"), ("record", "Record")];
+
+/// The longest prefix: with tenant and digest, an id must fit DynamoDB's 1024 bytes of a sort key.
+const LONGEST_PREFIX: usize = 512;
+
+/// Checks one setting.
+pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
+    let Setting { name, value } = setting;
+    let name = name.to_string();
+    let value = without_groups(value);
+    Ok(Value::Constant(match name.as_str() {
+        "key" => expression(&name, &value, "the whole payload")?,
+        "validate" => expression(&name, &value, "no validation")?,
+        "store_when" => expression(&name, &value, "storing every answer")?,
+        "key_required" => truth(&name, &value)?,
+        "key_prefix" => prefix(&name, &value)?,
+        "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
+        "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
+        "lease" => duration(&name, &value, Duration::from_millis(1))?,
+        "local_cache" => number(&name, &value)?,
+        "on_in_progress" => choice(&name, &value, "OnInProgress", IN_PROGRESS)?,
+        "on_timeout" => choice(&name, &value, "OnTimeout", TIMEOUT)?,
+        "on_error" => choice(&name, &value, "OnError", ERROR)?,
+        "on_replay" => return hook(value).map(Value::OnReplay),
+        "store" => return code(&name, value).map(Value::Store),
+        _ => return payload(&name, value).map(Value::Payload),
+    }))
+}
+
+/// A `macro_rules!` that hands a literal on wraps it in a group nobody sees.
+fn without_groups(mut value: Expr) -> Expr {
+    while let Expr::Group(group) = value {
+        value = *group.expr;
+    }
+    value
+}
+
+fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Str(text),
+        ..
+    }) = value
+    {
+        return Ok((text.value(), text.span()));
+    }
+    let said = match value {
+        Expr::Path(path) if is_constant(&path.path) => {
+            "a constant cannot be read here: write the text itself, in quotes".to_owned()
+        }
+        Expr::Path(_) | Expr::Field(_) => {
+            let written = value.to_token_stream().to_string().replace(' ', "");
+            format!("the value of `{name}` is a text: write it in quotes, `{name} = \"{written}\"`")
+        }
+        _ => {
+            let example = example(name);
+            format!(
+                "the value of `{name}` is a text: write it in quotes, like `{name} = {example}`"
+            )
+        }
+    };
+    Err(Error::new_spanned(value, said))
+}
+
+fn is_constant(path: &syn::Path) -> bool {
+    path.segments.last().is_some_and(|last| {
+        let name = last.ident.to_string();
+        name.len() > 1 && !name.contains(char::is_lowercase)
+    })
+}
+
+fn example(name: &str) -> &'static str {
+    KNOWN
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or("..", |(_, example)| example)
+}
+
+fn expression(name: &str, value: &Expr, otherwise: &str) -> syn::Result<Constant> {
+    let (text, span) = text(name, value)?;
+    if text.trim().is_empty() {
+        return Err(Error::new(
+            span,
+            format!("`{name}` is empty: leave it out for {otherwise}"),
+        ));
+    }
+    match idempotency_expression::parse(&text) {
+        Ok(_) => Ok(Constant::Text(text)),
+        Err(error) => Err(Error::new(
+            span,
+            format!(
+                "`{name}` is not an expression that can be used:\n{}",
+                error.render(&text)
+            ),
+        )),
+    }
+}
+
+fn prefix(name: &str, value: &Expr) -> syn::Result<Constant> {
+    let (text, span) = text(name, value)?;
+    let wrong = if text.is_empty() {
+        "`key_prefix` is empty: write a name for this operation, or leave it out".to_owned()
+    } else if text.len() > LONGEST_PREFIX {
+        format!(
+            "`key_prefix` has {} bytes: write at most {LONGEST_PREFIX}",
+            text.len()
+        )
+    } else if text.contains("#tenant=") {
+        "leave out `#tenant=`, which marks a tenant's keys".to_owned()
+    } else {
+        return Ok(Constant::Text(text));
+    };
+    Err(Error::new(span, wrong))
+}
+
+fn choice(name: &str, value: &Expr, kind: &'static str, choices: Choices) -> syn::Result<Constant> {
+    let accepted = || {
+        let names: Vec<_> = choices
+            .iter()
+            .map(|(name, _)| format!("\"{name}\""))
+            .collect();
+        format!("`{name}` is one of {}", names.join(", "))
+    };
+    let Ok((text, span)) = text(name, value) else {
+        return Err(Error::new_spanned(value, accepted()));
+    };
+    match choices
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(&text))
+    {
+        Some((_, variant)) => Ok(Constant::Choice(kind, variant)),
+        None => Err(Error::new(span, accepted())),
+    }
+}
+
+fn duration(name: &str, value: &Expr, shortest: Duration) -> syn::Result<Constant> {
+    let wrong = "write a duration such as \"30s\", \"15m\" or \"1h\"";
+    let Ok((text, span)) = text(name, value) else {
+        return Err(Error::new_spanned(value, wrong));
+    };
+    match humantime::parse_duration(&text) {
+        Ok(time) if time >= shortest => Ok(Constant::Time(time)),
+        Ok(_) => Err(Error::new(
+            span,
+            format!(
+                "`{name}` is too short: write at least \"{}\"",
+                humantime::format_duration(shortest)
+            ),
+        )),
+        Err(_) => Err(Error::new(span, wrong)),
+    }
+}
+
+fn number(name: &str, value: &Expr) -> syn::Result<Constant> {
+    if let Expr::Lit(ExprLit {
+        lit: Lit::Int(number),
+        ..
+    }) = value
+        && matches!(number.suffix(), "" | "usize")
+    {
+        return match number.base10_parse() {
+            Ok(number) => Ok(Constant::Number(number)),
+            Err(_) => Err(Error::new(
+                number.span(),
+                format!("`{name}` is too large a number"),
+            )),
+        };
+    }
+    Err(Error::new_spanned(
+        value,
+        format!("`{name}` is a number of records; 0 is off"),
+    ))
+}
+
+fn truth(name: &str, value: &Expr) -> syn::Result<Constant> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(truth),
+            ..
+        }) => Ok(Constant::Truth(truth.value)),
+        _ => Err(Error::new_spanned(
+            value,
+            format!("`{name}` is `true` or `false`"),
+        )),
+    }
+}
+
+fn hook(value: Expr) -> syn::Result<Expr> {
+    match value {
+        Expr::Path(_) | Expr::Closure(_) => Ok(value),
+        other => Err(Error::new_spanned(
+            other,
+            "`on_replay` is a function of the answer and its record: write the name of a `fn(Answer, &Replay) -> Answer`, or a closure",
+        )),
+    }
+}
+
+fn code(name: &str, value: Expr) -> syn::Result<Expr> {
+    match &value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(_), ..
+        }) if name == "store" => Err(Error::new_spanned(
+            &value,
+            "`store` is an expression that yields a store, like `store = store.clone()`; a kind of store is named in `IDEMPOTENCY_STORE`",
+        )),
+        Expr::Lit(literal) => Err(Error::new_spanned(
+            literal,
+            format!(
+                "`{name}` is an expression, not a literal: write it without quotes, like `{name} = {}`",
+                example(name)
+            ),
+        )),
+        _ => Ok(value),
+    }
+}
+
+/// What is serialised must stay the handler's own, so the elements of a tuple or an array are taken by reference. An array
+/// becomes a tuple, since its elements may then differ in type; both are lists in JSON.
+fn payload(name: &str, value: Expr) -> syn::Result<Expr> {
+    /// As many elements as serde serialises in a tuple.
+    const LONGEST_TUPLE: usize = 16;
+
+    let span = value.span();
+    let value = code(name, value)?;
+    let (Expr::Tuple(syn::ExprTuple { elems, .. }) | Expr::Array(syn::ExprArray { elems, .. })) =
+        &value
+    else {
+        return Ok(reference(value));
+    };
+    if elems.is_empty() || elems.len() > LONGEST_TUPLE {
+        let said = format!(
+            "write between 1 and {LONGEST_TUPLE} elements; each is one element of the payload's list"
+        );
+        return Err(Error::new_spanned(&value, said));
+    }
+    let mut tuple = syn::ExprTuple {
+        attrs: Vec::new(),
+        paren_token: syn::token::Paren(span),
+        elems: elems.iter().cloned().map(reference).collect(),
+    };
+    // `(a)` is no tuple.
+    tuple.elems.push_punct(syn::Token![,](span));
+    Ok(reference(Expr::Tuple(tuple)))
+}
+
+fn reference(value: Expr) -> Expr {
+    Expr::Reference(syn::ExprReference {
+        attrs: Vec::new(),
+        and_token: syn::Token![&](value.span().resolved_at(Span::mixed_site())),
+        mutability: None,
+        expr: Box::new(value),
+    })
+}
+
+/// The same identifier, where generated code may look for it.
+pub(crate) fn field(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+#[cfg(test)]
+#[path = "values_tests.rs"]
+mod tests;

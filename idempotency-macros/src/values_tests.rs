@@ -1,0 +1,217 @@
+use super::*;
+
+fn checked(setting: &str) -> syn::Result<Value> {
+    let mut settings = crate::settings::Settings::parse(setting.parse().unwrap());
+    assert!(
+        settings.errors.is_empty(),
+        "{setting}: {:?}",
+        settings.errors
+    );
+    check(settings.all.remove(0))
+}
+
+fn constant(setting: &str) -> Constant {
+    match checked(setting).unwrap() {
+        Value::Constant(constant) => constant,
+        _ => panic!("{setting} is no constant"),
+    }
+}
+
+fn error(setting: &str) -> String {
+    checked(setting)
+        .err()
+        .unwrap_or_else(|| panic!("{setting} was taken"))
+        .to_string()
+}
+
+fn payload_of(setting: &str) -> String {
+    match checked(setting).unwrap() {
+        Value::Payload(payload) => payload.to_token_stream().to_string(),
+        _ => panic!("{setting} is no payload"),
+    }
+}
+
+#[test]
+fn each_setting_is_read() {
+    assert_eq!(constant("key = \"a.b\""), Constant::Text("a.b".into()));
+    assert_eq!(
+        constant("key = r#\"a.\"b c\"\"#"),
+        Constant::Text("a.\"b c\"".into())
+    );
+    assert_eq!(constant("key_required = true"), Constant::Truth(true));
+    assert_eq!(constant("local_cache = 1_000"), Constant::Number(1_000));
+    assert_eq!(
+        constant("expires_after = \"1h 30m\""),
+        Constant::Time(Duration::from_secs(5_400))
+    );
+    assert_eq!(
+        constant("lease = \"1ms\""),
+        Constant::Time(Duration::from_millis(1))
+    );
+    assert_eq!(
+        constant("hash = \"SHA512\""),
+        Constant::Choice("HashAlgorithm", "Sha512")
+    );
+    assert_eq!(
+        constant("on_in_progress = \"wait\""),
+        Constant::Choice("OnInProgress", "Wait")
+    );
+    assert_eq!(
+        constant("on_timeout = \"hold\""),
+        Constant::Choice("OnTimeout", "Hold")
+    );
+    assert_eq!(
+        constant("on_error = \"record\""),
+        Constant::Choice("OnError", "Record")
+    );
+}
+
+#[test]
+fn a_literal_from_a_macro_is_still_a_literal() {
+    let mut value: Expr = syn::parse_str("\"a\"").unwrap();
+    value = Expr::Group(syn::ExprGroup {
+        attrs: Vec::new(),
+        group_token: syn::token::Group::default(),
+        expr: Box::new(value),
+    });
+    let name = Ident::new("key", Span::call_site());
+    assert!(check(Setting { name, value }).is_ok());
+}
+
+#[test]
+fn a_wrong_expression_is_shown_with_a_caret() {
+    let error = error("key = \"body.[user_id,\"");
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "`key` is not an expression that can be used:",
+            "body.[user_id,"
+        ]
+    );
+    assert!(lines[2].trim_start().starts_with('^'), "{error}");
+}
+
+#[test]
+fn an_empty_expression_is_left_out() {
+    assert_eq!(
+        error("key = \"\""),
+        "`key` is empty: leave it out for the whole payload"
+    );
+    assert_eq!(
+        error("store_when = \" \""),
+        "`store_when` is empty: leave it out for storing every answer"
+    );
+}
+
+#[test]
+fn a_path_is_shown_in_its_quotes() {
+    assert_eq!(
+        error("key = body.user_id"),
+        "the value of `key` is a text: write it in quotes, `key = \"body.user_id\"`"
+    );
+    assert!(error("key_prefix = PREFIX").starts_with("a constant cannot be read here"));
+    assert!(error("validate = 3").contains("like `validate = \"amount\"`"));
+}
+
+#[test]
+fn a_prefix_must_fit_and_must_not_look_like_a_tenants() {
+    assert!(error("key_prefix = \"\"").contains("is empty"));
+    assert!(error("key_prefix = \"a#tenant=b\"").contains("leave out"));
+    let longest = "p".repeat(LONGEST_PREFIX);
+    assert!(checked(&format!("key_prefix = \"{longest}\"")).is_ok());
+    assert_eq!(
+        error(&format!("key_prefix = \"{longest}p\"")),
+        "`key_prefix` has 513 bytes: write at most 512"
+    );
+}
+
+#[test]
+fn a_choice_lists_what_is_accepted() {
+    for setting in [
+        "on_timeout = \"rerum\"",
+        "on_timeout = hold",
+        "on_timeout = true",
+    ] {
+        assert_eq!(error(setting), "`on_timeout` is one of \"rerun\", \"hold\"");
+    }
+    assert!(error("hash = \"crc32\"").ends_with("\"sha384\", \"sha512\""));
+}
+
+#[test]
+fn a_duration_has_a_unit_and_a_least_length() {
+    for setting in [
+        "lease = 30",
+        "lease = \"30\"",
+        "lease = \"soon\"",
+        "expires_after = HOUR",
+    ] {
+        assert_eq!(
+            error(setting),
+            "write a duration such as \"30s\", \"15m\" or \"1h\""
+        );
+    }
+    assert_eq!(
+        error("expires_after = \"999ms\""),
+        "`expires_after` is too short: write at least \"1s\""
+    );
+    assert_eq!(
+        error("lease = \"0s\""),
+        "`lease` is too short: write at least \"1ms\""
+    );
+}
+
+#[test]
+fn a_number_is_a_number() {
+    for setting in [
+        "local_cache = \"5\"",
+        "local_cache = -1",
+        "local_cache = 1.5",
+        "local_cache = 5u8",
+    ] {
+        assert_eq!(
+            error(setting),
+            "`local_cache` is a number of records; 0 is off"
+        );
+    }
+    assert!(error("local_cache = 99999999999999999999").contains("too large"));
+    assert_eq!(
+        error("key_required = \"yes\""),
+        "`key_required` is `true` or `false`"
+    );
+}
+
+#[test]
+fn code_is_written_without_quotes() {
+    assert!(
+        error("payload = \"order\"").contains("write it without quotes, like `payload = order`")
+    );
+    assert!(error("store = \"dynamodb\"").contains("is named in `IDEMPOTENCY_STORE`"));
+    assert!(error("on_replay = \"hook\"").contains("write the name of a `fn"));
+}
+
+#[test]
+fn a_payload_is_never_moved() {
+    assert_eq!(payload_of("payload = self.0"), "& self . 0");
+    assert_eq!(
+        payload_of("payload = (user, &order.id)"),
+        "& (& user , & & order . id ,)"
+    );
+    assert_eq!(payload_of("payload = [user]"), "& (& user ,)");
+    assert_eq!(payload_of("payload = (order)"), "& (order)");
+}
+
+#[test]
+fn an_operator_stays_within_its_reference() {
+    assert_eq!(payload_of("payload = a + b"), "& (a + b)");
+    assert_eq!(
+        payload_of("payload = (a as u64, b)"),
+        "& (& (a as u64) , & b ,)"
+    );
+}
+
+#[test]
+fn a_list_of_nothing_is_no_payload() {
+    assert!(error("payload = ()").contains("between 1 and 16 elements"));
+    assert!(error("payload = []").contains("between 1 and 16 elements"));
+}
