@@ -1,0 +1,293 @@
+use super::request::Request;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// Something that goes wrong with one request, or with several: built with [`Fault::on`], put in force with
+/// [`EmbeddedDynamoDb::inject`](super::EmbeddedDynamoDb::inject).
+#[derive(Clone, Debug)]
+#[must_use = "pass it to `EmbeddedDynamoDb::inject`"]
+pub struct Fault {
+    place: FaultBuilder,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    DropRequest,
+    DropReply,
+    LateArrival,
+    Hold,
+    HoldReply,
+    Answer {
+        status: u16,
+        error: String,
+        message: String,
+    },
+}
+
+/// Which requests a [`Fault`] meets: by default the first of the operation that arrives after the injection.
+#[derive(Clone, Debug)]
+#[must_use = "choose what goes wrong, such as `.drop_reply()`"]
+pub struct FaultBuilder {
+    operation: Option<String>,
+    table: Option<String>,
+    first: usize,
+    times: usize,
+}
+
+impl Fault {
+    /// Meets requests of one API operation, such as `PutItem`.
+    ///
+    /// ```
+    /// use idempotency_testkit::dynamodb::Fault;
+    /// let second_and_third = Fault::on("PutItem").nth(2).times(2).throttle();
+    /// # let _ = second_and_third;
+    /// ```
+    pub fn on(operation: impl Into<String>) -> FaultBuilder {
+        FaultBuilder {
+            operation: Some(operation.into()),
+            ..Self::on_any()
+        }
+    }
+
+    /// Meets requests of every operation.
+    pub fn on_any() -> FaultBuilder {
+        FaultBuilder {
+            operation: None,
+            table: None,
+            first: 1,
+            times: 1,
+        }
+    }
+}
+
+impl FaultBuilder {
+    /// Meets requests to one table alone.
+    pub fn table(mut self, table: impl Into<String>) -> Self {
+        self.table = Some(table.into());
+        self
+    }
+
+    /// Lets the matching requests before the `nth` pass; counted from 1, from the injection on, retries included.
+    pub fn nth(mut self, nth: usize) -> Self {
+        self.first = nth.max(1);
+        self
+    }
+
+    /// Meets so many requests in a row.
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// Meets every request from the [`nth`](Self::nth) on.
+    pub fn always(self) -> Self {
+        self.times(usize::MAX)
+    }
+
+    /// The request is lost: the connection closes and nothing is applied.
+    pub fn drop_request(self) -> Fault {
+        self.kind(Kind::DropRequest)
+    }
+
+    /// The reply is lost: the request is applied, then the connection closes.
+    pub fn drop_reply(self) -> Fault {
+        self.kind(Kind::DropReply)
+    }
+
+    /// The connection closes now, and the request is applied upon [`Injected::release`].
+    pub fn late_arrival(self) -> Fault {
+        self.kind(Kind::LateArrival)
+    }
+
+    /// The request waits for [`Injected::release`], then is applied and answered.
+    pub fn hold(self) -> Fault {
+        self.kind(Kind::Hold)
+    }
+
+    /// The request is applied at once, and its reply waits for [`Injected::release`].
+    pub fn hold_reply(self) -> Fault {
+        self.kind(Kind::HoldReply)
+    }
+
+    /// `ProvisionedThroughputExceededException` (400), which the SDK retries; nothing is applied.
+    pub fn throttle(self) -> Fault {
+        self.answer(400, "ProvisionedThroughputExceededException")
+    }
+
+    /// `InternalServerError` (500), which the SDK retries; nothing is applied.
+    pub fn internal_error(self) -> Fault {
+        self.answer(500, "InternalServerError")
+    }
+
+    /// `AccessDeniedException` (400), which the SDK does not retry; nothing is applied.
+    pub fn access_denied(self) -> Fault {
+        self.answer(400, "AccessDeniedException")
+    }
+
+    /// Any other error of the service, by status and name, such as `(400, "RequestLimitExceeded")`; nothing is applied.
+    pub fn answer(self, status: u16, error: impl Into<String>) -> Fault {
+        let error = error.into();
+        let message = format!("{error}, injected by a test");
+        self.kind(Kind::Answer {
+            status,
+            error,
+            message,
+        })
+    }
+
+    fn kind(self, kind: Kind) -> Fault {
+        Fault { place: self, kind }
+    }
+
+    fn meets(&self, request: &Request) -> bool {
+        let same = |wanted: &Option<String>, found: Option<&str>| match wanted {
+            Some(wanted) => found == Some(wanted),
+            None => true,
+        };
+        same(&self.operation, Some(&request.operation))
+            && same(&self.table, request.table.as_deref())
+    }
+}
+
+/// A fault in force. It stays in force when this handle is dropped.
+#[derive(Clone, Debug)]
+pub struct Injected {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    open: watch::Sender<bool>,
+    met: watch::Sender<usize>,
+    done: watch::Sender<usize>,
+}
+
+impl Injected {
+    fn new() -> Self {
+        Self {
+            state: Arc::new(State {
+                open: watch::Sender::new(false),
+                met: watch::Sender::new(0),
+                done: watch::Sender::new(0),
+            }),
+        }
+    }
+
+    /// How many requests the fault has met so far.
+    #[must_use]
+    pub fn met(&self) -> usize {
+        *self.state.met.borrow()
+    }
+
+    /// Waits until the fault has met its first request.
+    ///
+    /// Of a held request this means that it is being held now; of a lost or held reply, that the request has been applied.
+    pub async fn reached(&self) {
+        self.reached_times(1).await;
+    }
+
+    /// Waits until the fault has met so many requests, such as two claims that are to be let go at once.
+    pub async fn reached_times(&self, times: usize) {
+        let mut met = self.state.met.subscribe();
+        // The sender lives in `self`, so the wait cannot fail.
+        let _ = met.wait_for(|met| *met >= times).await;
+    }
+
+    /// Lets the waiting requests go, and waits until the database has dealt with each of them.
+    ///
+    /// Requests that the fault meets later do not wait any more. Without effect on faults that hold nothing back.
+    ///
+    /// ```
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = EmbeddedDynamoDb::start().await?;
+    /// # db.create_table(TableSpec::new("orders")).await?;
+    /// let held = db.inject(Fault::on("PutItem").hold());
+    /// let put = db.client().put_item().table_name("orders").item("id", AttributeValue::S("o-1".into()));
+    /// let put = tokio::spawn(put.send());
+    ///
+    /// held.reached().await;
+    /// assert!(db.items("orders").await?.is_empty());
+    /// held.release().await;
+    /// assert_eq!(db.items("orders").await?.len(), 1);
+    /// put.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release(&self) {
+        self.state.open.send_replace(true);
+        let met = self.met();
+        let mut done = self.state.done.subscribe();
+        let _ = done.wait_for(|done| *done >= met).await;
+    }
+
+    pub(super) async fn released(&self) {
+        let mut open = self.state.open.subscribe();
+        let _ = open.wait_for(|open| *open).await;
+    }
+
+    /// Counts the request as dealt with once the guard is dropped, whichever way its handling ends.
+    pub(super) fn dealing(&self) -> Dealing {
+        self.state.met.send_modify(|met| *met += 1);
+        Dealing(self.clone())
+    }
+}
+
+pub(super) struct Dealing(Injected);
+
+impl Drop for Dealing {
+    fn drop(&mut self) {
+        self.0.state.done.send_modify(|done| *done += 1);
+    }
+}
+
+/// All faults in force, in the order of their injection.
+#[derive(Debug, Default)]
+pub(super) struct Faults(Mutex<Vec<Armed>>);
+
+#[derive(Debug)]
+struct Armed {
+    fault: Fault,
+    seen: usize,
+    injected: Injected,
+}
+
+impl Faults {
+    pub(super) fn inject(&self, fault: Fault) -> Injected {
+        let injected = Injected::new();
+        self.armed().push(Armed {
+            fault,
+            seen: 0,
+            injected: injected.clone(),
+        });
+        injected
+    }
+
+    pub(super) fn clear(&self) {
+        self.armed().clear();
+    }
+
+    /// The fault that meets this request: the one injected first. All of them count it.
+    pub(super) fn meet(&self, request: &Request) -> Option<(Kind, Injected)> {
+        let mut met = None;
+        for armed in self.armed().iter_mut() {
+            let place = &armed.fault.place;
+            if !place.meets(request) {
+                continue;
+            }
+            armed.seen += 1;
+            let due = armed.seen >= place.first && armed.seen - place.first < place.times;
+            if due && met.is_none() {
+                met = Some((armed.fault.kind.clone(), armed.injected.clone()));
+            }
+        }
+        met
+    }
+
+    fn armed(&self) -> std::sync::MutexGuard<'_, Vec<Armed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

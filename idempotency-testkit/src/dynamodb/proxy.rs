@@ -1,0 +1,157 @@
+//! What stands between the port and the database: notes each request and applies the faults.
+
+use super::fault::{Faults, Injected, Kind};
+use super::request::{Request, error_response};
+use crate::wire::{self, HangUp};
+use http_body_util::{BodyExt, Full};
+use hyper::Uri;
+use hyper::body::Bytes;
+use hyper::http::request::Parts;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(super) struct Proxy {
+    database: SocketAddr,
+    client: Client<HttpConnector, Full<Bytes>>,
+    log: Mutex<Log>,
+    pub(super) faults: Faults,
+}
+
+#[derive(Default)]
+struct Log {
+    requests: Vec<Request>,
+    /// How many were cleared: a request's number stays valid when those before it are forgotten.
+    cleared: usize,
+}
+
+impl Proxy {
+    pub(super) fn new(database: SocketAddr) -> Arc<Self> {
+        Arc::new(Self {
+            database,
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            log: Mutex::default(),
+            faults: Faults::default(),
+        })
+    }
+
+    pub(super) fn requests(&self) -> Vec<Request> {
+        self.log().requests.clone()
+    }
+
+    pub(super) fn clear_requests(&self) {
+        let mut log = self.log();
+        log.cleared += log.requests.len();
+        log.requests.clear();
+    }
+
+    pub(super) async fn handle(
+        self: Arc<Self>,
+        request: wire::Request,
+    ) -> Result<wire::Response, HangUp> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
+        let request = Request::read(&parts, &body);
+        let fault = self.faults.meet(&request);
+        let number = self.note(request);
+        // A task of its own: a request that has arrived is carried out, even if its sender is killed meanwhile.
+        let reply = tokio::spawn(async move {
+            match fault {
+                None => self.apply(number, parts, body).await,
+                Some((kind, injected)) => self.spoil(number, parts, body, kind, injected).await,
+            }
+        });
+        reply.await.unwrap_or(Err(HangUp))
+    }
+
+    async fn spoil(
+        self: Arc<Self>,
+        number: usize,
+        parts: Parts,
+        body: Bytes,
+        kind: Kind,
+        injected: Injected,
+    ) -> Result<wire::Response, HangUp> {
+        // Counted when the fault itself begins: where the request is applied first, after that.
+        match kind {
+            Kind::DropRequest => {
+                let _dealing = injected.dealing();
+                Err(HangUp)
+            }
+            Kind::DropReply => {
+                let _ = self.apply(number, parts, body).await;
+                let _dealing = injected.dealing();
+                Err(HangUp)
+            }
+            Kind::LateArrival => {
+                let dealing = injected.dealing();
+                tokio::spawn(async move {
+                    injected.released().await;
+                    let _ = self.apply(number, parts, body).await;
+                    drop(dealing);
+                });
+                Err(HangUp)
+            }
+            Kind::Hold => {
+                let _dealing = injected.dealing();
+                injected.released().await;
+                self.apply(number, parts, body).await
+            }
+            Kind::HoldReply => {
+                let reply = self.apply(number, parts, body).await;
+                let _dealing = injected.dealing();
+                injected.released().await;
+                reply
+            }
+            Kind::Answer {
+                status,
+                error,
+                message,
+            } => {
+                let _dealing = injected.dealing();
+                Ok(error_response(status, &error, &message))
+            }
+        }
+    }
+
+    /// Sends the request on as it came; only the address differs.
+    async fn apply(
+        &self,
+        number: usize,
+        parts: Parts,
+        body: Bytes,
+    ) -> Result<wire::Response, HangUp> {
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let uri: Uri = format!("http://{}{path}", self.database)
+            .parse()
+            .map_err(|_| HangUp)?;
+        let mut request = hyper::Request::new(Full::new(body));
+        *request.method_mut() = parts.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = parts.headers;
+        let reply = self.client.request(request).await.map_err(|_| HangUp)?;
+        let (parts, body) = reply.into_parts();
+        let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
+        self.answered(number, parts.status.as_u16());
+        Ok(wire::Response::from_parts(parts, Full::new(body)))
+    }
+
+    fn note(&self, request: Request) -> usize {
+        let mut log = self.log();
+        log.requests.push(request);
+        log.cleared + log.requests.len() - 1
+    }
+
+    fn answered(&self, number: usize, status: u16) {
+        let mut log = self.log();
+        let index = number.checked_sub(log.cleared);
+        if let Some(request) = index.and_then(|index| log.requests.get_mut(index)) {
+            request.status = Some(status);
+        }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,206 @@
+use super::environment::Environment;
+use super::local::LocalLambda;
+use super::outcome::{InvokeError, Reply};
+use super::state::{Deadline, Event, Outcome};
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+
+const REQUEST_ID: &str = "lambda-runtime-aws-request-id";
+const TENANT: &str = "lambda-runtime-aws-tenant-id";
+const TRACE: &str = "lambda-runtime-trace-id";
+const CLIENT_CONTEXT: &str = "lambda-runtime-client-context";
+
+/// An invocation to be sent: await it, or [`start`](Self::start) it.
+#[must_use = "an invocation is sent when it is awaited or started"]
+pub struct Invocation<'a> {
+    target: Target<'a>,
+    payload: String,
+    request_id: String,
+    headers: Vec<(&'static str, String)>,
+    deadline: Deadline,
+    enforce: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    Environment(&'a Environment),
+    Lambda(&'a LocalLambda),
+}
+
+impl<'a> Invocation<'a> {
+    pub(super) fn new(target: Target<'a>, payload: String, timeout: Duration) -> Self {
+        // Unlike those of other local Lambdas, since several can share one table.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let request_id = format!("{:08x}-0000-4000-8000-{number:012x}", std::process::id());
+        Self {
+            target,
+            payload,
+            request_id,
+            headers: Vec::new(),
+            deadline: Deadline::In(timeout),
+            enforce: true,
+        }
+    }
+
+    /// Sets the deadline: so long after the process has taken the event.
+    pub fn deadline_in(mut self, time: Duration) -> Self {
+        self.deadline = Deadline::In(time);
+        self
+    }
+
+    /// Sets the deadline, in ms since the epoch; 0 is none.
+    pub fn deadline(mut self, epoch_ms: u64) -> Self {
+        self.deadline = Deadline::At(epoch_ms);
+        self
+    }
+
+    /// Whether the process is killed when the deadline passes, as Lambda does; `true` by default.
+    pub fn enforce_deadline(mut self, enforce: bool) -> Self {
+        self.enforce = enforce;
+        self
+    }
+
+    /// Sets the tenant id.
+    pub fn tenant(self, tenant: impl Into<String>) -> Self {
+        self.header(TENANT, tenant.into())
+    }
+
+    /// Sets the X-Ray trace id.
+    pub fn trace_id(self, trace_id: impl Into<String>) -> Self {
+        self.header(TRACE, trace_id.into())
+    }
+
+    /// Sets the client context, a JSON text.
+    pub fn client_context(self, json: impl Into<String>) -> Self {
+        self.header(CLIENT_CONTEXT, json.into())
+    }
+
+    /// Sets the request id, as when Lambda itself repeats an asynchronous invocation; unique by default.
+    pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
+        self.request_id = request_id.into();
+        self
+    }
+
+    /// Sends the invocation and returns at once.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::{Environment, InvokeError};
+    /// # async fn example(environment: Environment) -> Result<(), InvokeError> {
+    /// let first = environment.invoke("1").start();
+    /// environment.wait_for_line("begun").await?;
+    /// // ... look at the table, invoke another environment, or kill this one ...
+    /// let reply = first.await?;
+    /// # let _ = reply;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start(self) -> Pending {
+        let (answer, outcome) = oneshot::channel();
+        let pending = Pending {
+            request_id: self.request_id.clone(),
+            outcome,
+        };
+        let headers = match headers(&self.request_id, &self.headers) {
+            Ok(headers) => headers,
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                return pending;
+            }
+        };
+        let event = Event {
+            request_id: self.request_id,
+            payload: self.payload,
+            headers,
+            deadline: self.deadline,
+            enforce: self.enforce,
+            answer,
+        };
+        match self.target {
+            Target::Environment(environment) => environment.inner.state.push(event),
+            Target::Lambda(lambda) => lambda.send(event),
+        }
+        pending
+    }
+
+    fn header(mut self, name: &'static str, value: String) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+impl IntoFuture for Invocation<'_> {
+    type Output = Result<Reply, InvokeError>;
+    type IntoFuture = Pending;
+
+    fn into_future(self) -> Pending {
+        self.start()
+    }
+}
+
+impl fmt::Debug for Invocation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Invocation")
+            .field("request_id", &self.request_id)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An invocation that was sent: a future of its outcome.
+///
+/// Dropping it ends nothing: the invocation goes on unheard, as one whose caller went away.
+#[must_use = "await it to learn the outcome"]
+#[derive(Debug)]
+pub struct Pending {
+    request_id: String,
+    outcome: oneshot::Receiver<Outcome>,
+}
+
+impl Pending {
+    /// The invocation's request id.
+    #[must_use]
+    pub fn request_id(&self) -> &str {
+        &self.request_id
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Reply, InvokeError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let gone = || InvokeError::Exited {
+            status: None,
+            log: Vec::new(),
+        };
+        Poll::Ready(ready!(Pin::new(&mut self.outcome).poll(cx)).unwrap_or_else(|_| Err(gone())))
+    }
+}
+
+fn headers(request_id: &str, given: &[(&'static str, String)]) -> Result<HeaderMap, InvokeError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .chain([(REQUEST_ID, request_id)])
+    {
+        let value = HeaderValue::from_str(value).map_err(|_| InvokeError::Invalid {
+            reason: "a request id, tenant, trace id or client context holds a character that no header can carry: \
+                     escape it",
+        })?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    if request_id.is_empty() || request_id.contains(['/', '?', '#', ' ', '%']) {
+        return Err(InvokeError::Invalid {
+            reason: "the request id is empty or holds a character that no path can carry: use letters, digits and `-`",
+        });
+    }
+    Ok(headers)
+}

@@ -1,0 +1,280 @@
+//! A store around another, which counts requests and breaks those it is told to.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::{Change, Read, Store, StoreError, StoreErrorKind, Write};
+use idempotency_core::time::BoxFuture;
+
+use super::{StoreCall, StoreOperation};
+
+/// How a request to a [`FaultyStore`] breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreFault {
+    /// It is applied, but its reply is lost.
+    LoseReply,
+    /// It is lost on the way and never applied; the caller cannot tell this from [`LoseReply`](Self::LoseReply).
+    LoseRequest,
+    /// Its reply is lost, and it is applied only when [`FaultyStore::deliver`] is called.
+    Delay,
+    /// Its reply is lost, then the SDK sends it again: the caller sees the second answer, with the loss noted.
+    Resend,
+    /// It is refused before it is looked at: the store asks to be called less often.
+    Throttle,
+    /// It is never answered, and never applied.
+    Hang,
+    /// The record would be too large.
+    TooLarge,
+    /// The condition is judged, but a refusal brings no record back.
+    ForgetItem,
+}
+
+/// A store that remembers every request, and breaks the ones it is told to.
+///
+/// ```
+/// use idempotency_core::protocol::condition::Condition;
+/// use idempotency_core::record::{Record, RecordId};
+/// use idempotency_core::store::{MemoryStore, Store, Write};
+/// use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let store = FaultyStore::new(MemoryStore::new());
+/// store.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
+/// let put = store.put(&RecordId::new("a#1"), &Record::default(), &Condition::NoRecord).await;
+/// assert!(matches!(put, Write::Failed { lost: true, .. }));
+/// assert_eq!(store.inner().len(), 1);
+/// assert_eq!(store.count(StoreOperation::Put), 1);
+/// # }
+/// ```
+pub struct FaultyStore<S> {
+    inner: S,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    calls: Vec<StoreCall>,
+    faults: Vec<(StoreOperation, usize, StoreFault)>,
+    delayed: Vec<StoreCall>,
+}
+
+impl<S: Store> FaultyStore<S> {
+    /// A store around `inner` that breaks nothing yet.
+    ///
+    /// ```
+    /// # use idempotency_testkit::store::FaultyStore;
+    /// # use idempotency_core::store::MemoryStore;
+    /// assert!(FaultyStore::new(MemoryStore::new()).calls().is_empty());
+    /// ```
+    pub fn new(inner: S) -> Self {
+        Self {
+            inner,
+            state: Mutex::default(),
+        }
+    }
+
+    /// The store inside.
+    ///
+    /// ```
+    /// # use idempotency_testkit::store::FaultyStore;
+    /// # use idempotency_core::store::MemoryStore;
+    /// assert!(FaultyStore::new(MemoryStore::new()).inner().is_empty());
+    /// ```
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Breaks the `nth` request of a kind from now on, counted from one.
+    ///
+    /// ```
+    /// # use idempotency_testkit::store::*;
+    /// # use idempotency_core::store::MemoryStore;
+    /// FaultyStore::new(MemoryStore::new()).inject(StoreOperation::Update, 1, StoreFault::Throttle);
+    /// ```
+    pub fn inject(&self, operation: StoreOperation, nth: usize, fault: StoreFault) {
+        let mut state = self.state();
+        let before = count(&state.calls, operation);
+        state.faults.push((operation, before + nth, fault));
+    }
+
+    /// Every request so far, in order.
+    ///
+    /// ```
+    /// # use idempotency_testkit::store::FaultyStore;
+    /// # use idempotency_core::store::MemoryStore;
+    /// assert!(FaultyStore::new(MemoryStore::new()).calls().is_empty());
+    /// ```
+    pub fn calls(&self) -> Vec<StoreCall> {
+        self.state().calls.clone()
+    }
+
+    /// How many requests of a kind there were.
+    ///
+    /// ```
+    /// # use idempotency_testkit::store::*;
+    /// # use idempotency_core::store::MemoryStore;
+    /// assert_eq!(FaultyStore::new(MemoryStore::new()).count(StoreOperation::Read), 0);
+    /// ```
+    pub fn count(&self, operation: StoreOperation) -> usize {
+        count(&self.state().calls, operation)
+    }
+
+    /// Lets the writes arrive that [`StoreFault::Delay`] held back, in order; what each came to nobody hears.
+    ///
+    /// ```
+    /// # use idempotency_testkit::store::FaultyStore;
+    /// # use idempotency_core::store::MemoryStore;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// FaultyStore::new(MemoryStore::new()).deliver().await;
+    /// # }
+    /// ```
+    pub async fn deliver(&self) {
+        let delayed = std::mem::take(&mut self.state().delayed);
+        for call in delayed {
+            self.send(&call).await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a request and finds what is to break it.
+    fn note(&self, call: StoreCall) -> Option<StoreFault> {
+        let mut state = self.state();
+        let operation = call.operation();
+        state.calls.push(call);
+        let nth = count(&state.calls, operation);
+        let at = state
+            .faults
+            .iter()
+            .position(|(on, when, _)| *on == operation && *when == nth)?;
+        Some(state.faults.swap_remove(at).2)
+    }
+
+    async fn send(&self, call: &StoreCall) -> Write {
+        match call {
+            StoreCall::Put {
+                id,
+                record,
+                condition,
+            } => self.inner.put(id, record, condition).await,
+            StoreCall::Update {
+                id,
+                change,
+                condition,
+            } => self.inner.update(id, change, condition).await,
+            StoreCall::Delete { id, condition } => self.inner.delete(id, condition).await,
+            StoreCall::Read { .. } => failed(false, StoreErrorKind::Rejected),
+        }
+    }
+
+    fn write(&self, call: StoreCall) -> BoxFuture<'_, Write> {
+        Box::pin(async move {
+            let Some(fault) = self.note(call.clone()) else {
+                return self.send(&call).await;
+            };
+            match fault {
+                StoreFault::LoseReply => {
+                    self.send(&call).await;
+                    failed(true, StoreErrorKind::Unreachable)
+                }
+                StoreFault::LoseRequest => failed(true, StoreErrorKind::Unreachable),
+                StoreFault::Delay => {
+                    self.state().delayed.push(call);
+                    failed(true, StoreErrorKind::Unreachable)
+                }
+                StoreFault::Resend => {
+                    self.send(&call).await;
+                    match self.send(&call).await {
+                        Write::Refused { existing, .. } => Write::Refused {
+                            existing,
+                            lost: true,
+                        },
+                        Write::Failed { error, .. } => Write::Failed { lost: true, error },
+                        other => other,
+                    }
+                }
+                StoreFault::Throttle => failed(false, StoreErrorKind::Throttled),
+                StoreFault::TooLarge => failed(false, StoreErrorKind::TooLarge),
+                StoreFault::Hang => std::future::pending().await,
+                StoreFault::ForgetItem => match self.send(&call).await {
+                    Write::Refused { lost, .. } => Write::Refused {
+                        existing: None,
+                        lost,
+                    },
+                    other => other,
+                },
+            }
+        })
+    }
+}
+
+fn count(calls: &[StoreCall], operation: StoreOperation) -> usize {
+    calls
+        .iter()
+        .filter(|call| call.operation() == operation)
+        .count()
+}
+
+fn failed(lost: bool, kind: StoreErrorKind) -> Write {
+    Write::Failed {
+        lost,
+        error: injected(kind),
+    }
+}
+
+fn injected(kind: StoreErrorKind) -> StoreError {
+    StoreError::new(kind, format!("an injected fault ({kind:?})"))
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &'a Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        self.write(StoreCall::put(id, record, condition))
+    }
+
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &'a Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        self.write(StoreCall::update(id, change, condition))
+    }
+
+    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+        self.write(StoreCall::delete(id, condition))
+    }
+
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+        Box::pin(async move {
+            match self.note(StoreCall::Read { id: id.clone() }) {
+                None | Some(StoreFault::ForgetItem | StoreFault::Resend) => {
+                    self.inner.read(id).await
+                }
+                Some(StoreFault::Hang) => std::future::pending().await,
+                Some(StoreFault::Throttle) => Read::Failed(injected(StoreErrorKind::Throttled)),
+                Some(_) => Read::Failed(injected(StoreErrorKind::Unreachable)),
+            }
+        })
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+}
+
+impl<S> fmt::Debug for FaultyStore<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,107 @@
+//! Stores for tests: one that counts and breaks, and one that answers from a script.
+
+mod faulty;
+mod scripted;
+
+pub use faulty::{FaultyStore, StoreFault};
+pub use scripted::{ScriptedAnswer, ScriptedStore};
+
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::Change;
+
+/// One request to a store.
+///
+/// ```
+/// use idempotency_testkit::store::{StoreCall, StoreOperation};
+/// use idempotency_core::record::RecordId;
+/// let call = StoreCall::Read { id: RecordId::new("charge#1") };
+/// assert_eq!(call.operation(), StoreOperation::Read);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreCall {
+    /// The whole record, on a condition.
+    Put {
+        /// The record's id.
+        id: RecordId,
+        /// What was to be put there.
+        record: Record,
+        /// On which condition.
+        condition: Condition,
+    },
+    /// Some attributes, on a condition.
+    Update {
+        /// The record's id.
+        id: RecordId,
+        /// What was to be changed.
+        change: Change,
+        /// On which condition.
+        condition: Condition,
+    },
+    /// A deletion, on a condition.
+    Delete {
+        /// The record's id.
+        id: RecordId,
+        /// On which condition.
+        condition: Condition,
+    },
+    /// A consistent read.
+    Read {
+        /// The record's id.
+        id: RecordId,
+    },
+}
+
+/// The kinds of requests to a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreOperation {
+    /// A claim, or the completion of an evicted claim.
+    Put,
+    /// A completion, or a recorded failure.
+    Update,
+    /// A release.
+    Delete,
+    /// A consistent read.
+    Read,
+}
+
+impl StoreCall {
+    /// Which kind of request it is.
+    ///
+    /// ```
+    /// # use idempotency_testkit::store::*;
+    /// # use idempotency_core::record::RecordId;
+    /// assert_eq!(StoreCall::Read { id: RecordId::new("a#1") }.operation(), StoreOperation::Read);
+    /// ```
+    pub fn operation(&self) -> StoreOperation {
+        match self {
+            Self::Put { .. } => StoreOperation::Put,
+            Self::Update { .. } => StoreOperation::Update,
+            Self::Delete { .. } => StoreOperation::Delete,
+            Self::Read { .. } => StoreOperation::Read,
+        }
+    }
+
+    fn put(id: &RecordId, record: &Record, condition: &Condition) -> Self {
+        Self::Put {
+            id: id.clone(),
+            record: record.clone(),
+            condition: condition.clone(),
+        }
+    }
+
+    fn update(id: &RecordId, change: &Change, condition: &Condition) -> Self {
+        Self::Update {
+            id: id.clone(),
+            change: change.clone(),
+            condition: condition.clone(),
+        }
+    }
+
+    fn delete(id: &RecordId, condition: &Condition) -> Self {
+        Self::Delete {
+            id: id.clone(),
+            condition: condition.clone(),
+        }
+    }
+}

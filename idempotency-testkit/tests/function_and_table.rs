@@ -1,0 +1,67 @@
+//! A function's real process and a real table: this test program, started again as [`the_function`].
+#![allow(clippy::unwrap_used)]
+
+use aws_config::BehaviorVersion;
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::Value;
+use std::process::Command;
+
+const ROLE: &str = "TESTKIT_ROLE";
+
+/// In a process that a local Lambda started: the function. In the test run: nothing.
+#[test]
+fn the_function() {
+    if std::env::var_os(ROLE).is_some() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let served = runtime.block_on(lambda_runtime::run(service_fn(handler)));
+        served.unwrap();
+    }
+}
+
+/// Finds the table by nothing but its environment, as a deployed function does.
+async fn handler(event: LambdaEvent<Value>) -> Result<(), Error> {
+    let config = aws_config::load_defaults(BehaviorVersion::latest()).await;
+    let id = event.payload["id"].as_str().unwrap_or_default();
+    let put = aws_sdk_dynamodb::Client::new(&config).put_item();
+    let put = put
+        .table_name("orders")
+        .item("id", AttributeValue::S(id.into()));
+    put.send().await?;
+    Ok(())
+}
+
+async fn start() -> (EmbeddedDynamoDb, LocalLambda) {
+    let db = EmbeddedDynamoDb::start().await.unwrap();
+    db.create_table(TableSpec::new("orders")).await.unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["the_function", "--exact", "--nocapture"]);
+    let function = Function::new("orders", command)
+        .env(ROLE, "function")
+        .envs(db.environment());
+    let lambda = LocalLambda::start(function).await.unwrap();
+    (db, lambda)
+}
+
+#[tokio::test]
+async fn a_process_finds_the_table_by_its_environment() {
+    let (db, lambda) = start().await;
+    lambda.invoke(r#"{"id":"o-1"}"#).await.unwrap();
+    assert!(db.item("orders", [("id", "o-1")]).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_write_of_a_killed_process_can_arrive_after_its_death() {
+    let (db, lambda) = start().await;
+    let held = db.inject(Fault::on("PutItem").hold());
+    let environment = lambda.environment().await.unwrap();
+    let pending = environment.invoke(r#"{"id":"o-1"}"#).start();
+    held.reached().await;
+    environment.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    assert!(db.items("orders").await.unwrap().is_empty());
+    held.release().await;
+    assert_eq!(db.items("orders").await.unwrap().len(), 1);
+}

@@ -1,0 +1,418 @@
+//! The local Lambda, with a real process on `lambda_runtime`: this test program, started again as [`the_function`].
+#![allow(clippy::unwrap_used)]
+
+use idempotency_testkit::lambda::{Environment, Function, InvokeError, LocalLambda, LogSource};
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+const ROLE: &str = "TESTKIT_ROLE";
+
+fn function(role: &str) -> Function {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["the_function", "--exact", "--nocapture"]);
+    Function::new("payment", command).env(ROLE, role)
+}
+
+async fn lambda(role: &str) -> LocalLambda {
+    LocalLambda::start(function(role)).await.unwrap()
+}
+
+/// In a process that a local Lambda started: the function. In the test run: nothing.
+#[test]
+fn the_function() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("handler") => {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime
+                .block_on(lambda_runtime::run(service_fn(handler)))
+                .unwrap();
+        }
+        Ok("exits at start") => {
+            eprintln!("no table");
+            std::process::exit(3);
+        }
+        Ok("reports at start") => {
+            call(
+                "POST",
+                "init/error",
+                r#"{"errorType":"NoTable","errorMessage":"set it"}"#,
+            );
+            std::thread::park();
+        }
+        Ok("by hand") => by_hand(),
+        Ok("two at once") => two_at_once(),
+        _ => {}
+    }
+}
+
+async fn handler(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
+    let context = &event.context;
+    println!("begun {}", event.payload);
+    match event.payload["do"].as_str().unwrap_or_default() {
+        "fail" => {
+            return Err(Diagnostic {
+                error_type: "CardDeclined".to_owned(),
+                error_message: "no funds".to_owned(),
+            });
+        }
+        "panic" => panic!("on purpose"),
+        "exit" => std::process::exit(7),
+        "hang" => std::future::pending().await,
+        "context" => {
+            return Ok(json!({
+                "request_id": context.request_id,
+                "deadline": context.deadline,
+                "arn": context.invoked_function_arn,
+                "tenant": context.tenant_id,
+                "trace": context.xray_trace_id,
+                "name": context.env_config.function_name,
+                "memory": context.env_config.memory,
+                "version": context.env_config.version,
+                "log_group": context.env_config.log_group,
+                "cargo": std::env::var("CARGO_MANIFEST_DIR").ok(),
+            }));
+        }
+        "large" => return Ok(Value::String("x".repeat(7 << 20))),
+        _ => {}
+    }
+    eprintln!("done");
+    Ok(json!({ "process": std::process::id(), "event": event.payload }))
+}
+
+/// A runtime that does not keep to the rules: prints the status of each request.
+fn by_hand() {
+    let id = next();
+    for (path, body) in [
+        ("invocation/unknown/response".to_owned(), "1"),
+        ("nowhere".to_owned(), "1"),
+        (format!("invocation/{id}/response"), "first"),
+        (format!("invocation/{id}/response"), "second"),
+        (format!("invocation/{id}/error"), "{}"),
+    ] {
+        let reply = call("POST", &path, body);
+        println!("{} {}", &reply[9..12], reply.lines().last().unwrap());
+    }
+}
+
+/// Takes two events before it answers either.
+fn two_at_once() {
+    assert_eq!(std::env::var("AWS_LAMBDA_MAX_CONCURRENCY").unwrap(), "2");
+    let ids = [next(), next()];
+    for id in ids.iter().rev() {
+        call(
+            "POST",
+            &format!("invocation/{id}/response"),
+            &format!("\"{id}\""),
+        );
+    }
+}
+
+fn next() -> String {
+    let next = call("GET", "invocation/next", "");
+    let id = next
+        .lines()
+        .find_map(|line| line.strip_prefix("lambda-runtime-aws-request-id: "));
+    id.unwrap().to_owned()
+}
+
+fn call(method: &str, path: &str, body: &str) -> String {
+    let api = std::env::var("AWS_LAMBDA_RUNTIME_API").unwrap();
+    let mut stream = TcpStream::connect(&api).unwrap();
+    let length = body.len();
+    let head =
+        format!("{method} /2018-06-01/runtime/{path} HTTP/1.1\r\nhost: {api}\r\nconnection: close");
+    write!(stream, "{head}\r\ncontent-length: {length}\r\n\r\n{body}").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
+}
+
+#[tokio::test]
+async fn a_call_is_given_the_answer_and_its_own_log() {
+    let lambda = lambda("handler").await;
+    let environment = lambda.environment().await.unwrap();
+    environment.ready().await.unwrap();
+    for n in 1..=2 {
+        let reply = environment
+            .invoke(json!({ "n": n }).to_string())
+            .await
+            .unwrap();
+        assert_eq!(reply.json().unwrap()["event"], json!({ "n": n }));
+        let log: Vec<_> = reply
+            .log
+            .iter()
+            .map(|line| (line.source, line.text.as_str()))
+            .collect();
+        let begun = format!("begun {{\"n\":{n}}}");
+        assert_eq!(log.len(), 2, "{log:?}");
+        assert!(
+            log.contains(&(LogSource::Stdout, begun.as_str())),
+            "{log:?}"
+        );
+        assert!(log.contains(&(LogSource::Stderr, "done")), "{log:?}");
+        assert!(!format!("{reply:?}").contains("begun"));
+    }
+}
+
+#[tokio::test]
+async fn the_function_is_told_what_lambda_tells() {
+    let lambda = LocalLambda::start(function("handler").memory_size(256))
+        .await
+        .unwrap();
+    let call = lambda
+        .invoke(r#"{"do":"context"}"#)
+        .request_id("r-1")
+        .tenant("blue");
+    let deadline = 4_000_000_000_000_u64;
+    let reply = call.trace_id("Root=1").deadline(deadline).await.unwrap();
+    let expected = json!({
+        "request_id": "r-1",
+        "deadline": deadline,
+        "arn": "arn:aws:lambda:eu-central-1:123456789012:function:payment",
+        "tenant": "blue",
+        "trace": "Root=1",
+        "name": "payment",
+        "memory": 256,
+        "version": "$LATEST",
+        "log_group": "/aws/lambda/payment",
+        "cargo": null,
+    });
+    assert_eq!(reply.json().unwrap(), expected);
+    assert_eq!(reply.request_id, "r-1");
+}
+
+#[tokio::test]
+async fn no_deadline_is_told_as_zero() {
+    let lambda = lambda("handler").await;
+    let reply = lambda
+        .invoke(r#"{"do":"context"}"#)
+        .deadline(0)
+        .await
+        .unwrap();
+    assert_eq!(reply.json().unwrap()["deadline"], 0);
+}
+
+#[tokio::test]
+async fn an_error_keeps_its_type_and_message() {
+    let lambda = lambda("handler").await;
+    match lambda.invoke(r#"{"do":"fail"}"#).await {
+        Err(InvokeError::Function {
+            error_type,
+            error_message,
+            log,
+            ..
+        }) => {
+            assert_eq!(
+                (error_type.as_str(), error_message.as_str()),
+                ("CardDeclined", "no funds")
+            );
+            assert!(log.iter().any(|line| line.text.starts_with("begun")));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_and_its_process_goes_on() {
+    let lambda = lambda("handler").await;
+    let environment = lambda.environment().await.unwrap();
+    let error = environment.invoke(r#"{"do":"panic"}"#).await.unwrap_err();
+    assert!(matches!(&error, InvokeError::Function { .. }), "{error:?}");
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    let reply = environment.invoke("{}").await.unwrap();
+    assert_eq!(
+        reply.json().unwrap()["process"],
+        json!(environment.process_id())
+    );
+}
+
+#[tokio::test]
+async fn a_kill_in_the_handler_ends_the_invocation_and_those_behind_it() {
+    let lambda = lambda("handler").await;
+    let environment = lambda.environment().await.unwrap();
+    let running = environment.invoke(r#"{"do":"hang"}"#).start();
+    let waiting = environment.invoke("{}").start();
+    let line = environment.wait_for_line("begun").await.unwrap();
+    assert_eq!(line.source, LogSource::Stdout);
+    environment.kill().await;
+    assert!(!environment.is_alive());
+    let error = running.await.unwrap_err();
+    assert_eq!(error.log().len(), 1, "{:?}", environment.log());
+    assert!(
+        matches!(error, InvokeError::Exited { status: Some(status), .. } if status.code().is_none())
+    );
+    assert!(matches!(waiting.await, Err(InvokeError::Exited { .. })));
+    assert!(matches!(
+        environment.invoke("{}").await,
+        Err(InvokeError::Exited { .. })
+    ));
+    assert!(environment.wait_for_line("begun").await.is_err());
+}
+
+#[tokio::test]
+async fn a_process_that_ends_itself_is_not_a_timeout() {
+    let lambda = lambda("handler").await;
+    match lambda.invoke(r#"{"do":"exit"}"#).await {
+        Err(InvokeError::Exited { status, .. }) => assert_eq!(status.unwrap().code(), Some(7)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_passed_deadline_kills_the_process_and_the_next_call_has_a_new_one() {
+    let lambda = lambda("handler").await;
+    let environment = lambda.environment().await.unwrap();
+    let call = environment.invoke(r#"{"do":"hang"}"#);
+    let error = call
+        .deadline_in(Duration::from_millis(50))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, InvokeError::TimedOut { .. }), "{error:?}");
+    assert!(!environment.is_alive());
+    lambda.invoke("{}").await.unwrap();
+    assert_eq!(lambda.all_environments().len(), 2);
+}
+
+#[tokio::test]
+async fn a_deadline_that_is_not_enforced_is_only_told() {
+    let lambda = lambda("handler").await;
+    let call = lambda
+        .invoke(r#"{"do":"context"}"#)
+        .deadline(1)
+        .enforce_deadline(false);
+    assert_eq!(call.await.unwrap().json().unwrap()["deadline"], 1);
+}
+
+#[tokio::test]
+async fn two_environments_are_two_processes_at_work_at_once() {
+    let lambda = lambda("handler").await;
+    let one = lambda.environment().await.unwrap();
+    let two = lambda.environment().await.unwrap();
+    let held = one.invoke(r#"{"do":"hang"}"#).start();
+    one.wait_for_line("begun").await.unwrap();
+    let reply = two.invoke("{}").await.unwrap();
+    assert_eq!(reply.json().unwrap()["process"], json!(two.process_id()));
+    assert_ne!(one.process_id(), two.process_id());
+    one.kill().await;
+    assert!(held.await.is_err());
+    assert!(two.is_alive());
+}
+
+#[tokio::test]
+async fn an_idle_environment_is_used_again_and_a_busy_one_is_not() {
+    let lambda = lambda("handler").await;
+    let first = lambda.invoke("{}").await.unwrap().json().unwrap();
+    let second = lambda.invoke("{}").await.unwrap().json().unwrap();
+    assert_eq!(first["process"], second["process"]);
+    let held = lambda.invoke(r#"{"do":"hang"}"#).start();
+    let third = lambda.invoke("{}").await.unwrap().json().unwrap();
+    assert_ne!(first["process"], third["process"]);
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_concurrent_function_has_several_events_in_one_process() {
+    let function = function("two at once").concurrency(2);
+    let lambda = LocalLambda::start(function).await.unwrap();
+    let one = lambda.invoke("1").start();
+    let two = lambda.invoke("2").start();
+    let expected = [one.request_id(), two.request_id()].map(|id| format!("\"{id}\""));
+    assert_eq!(
+        [one.await.unwrap().payload, two.await.unwrap().payload],
+        expected
+    );
+    assert_eq!(lambda.all_environments().len(), 1);
+}
+
+#[tokio::test]
+async fn a_process_that_ends_before_its_first_event_failed_to_start() {
+    let lambda = lambda("exits at start").await;
+    let error = lambda.invoke("{}").await.unwrap_err();
+    assert!(matches!(&error, InvokeError::Init { .. }), "{error:?}");
+    assert!(error.log().iter().any(|line| line.text == "no table"));
+    assert_eq!(error.error_type(), "Runtime.ExitError");
+    assert!(error.to_string().contains("exit status: 3"), "{error}");
+    assert!(lambda.environment().await.unwrap().ready().await.is_err());
+}
+
+#[tokio::test]
+async fn a_reported_start_error_keeps_its_type() {
+    let lambda = lambda("reports at start").await;
+    match lambda.invoke("{}").await {
+        Err(InvokeError::Init {
+            error_type,
+            error_message,
+            ..
+        }) => assert_eq!(
+            (error_type.as_str(), error_message.as_str()),
+            ("NoTable", "set it")
+        ),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn replies_against_the_rules_are_refused() {
+    let lambda = lambda("by hand").await;
+    let environment = lambda.environment().await.unwrap();
+    let reply = environment.invoke("{}").await.unwrap();
+    assert_eq!(reply.payload, "first");
+    environment.ended().await;
+    let log = environment.log();
+    let said = |text: &str| log.iter().any(|line| line.text.starts_with(text));
+    assert!(said(
+        r#"400 {"errorMessage":"Invalid request ID","errorType":"InvalidRequestID"}"#
+    ));
+    assert!(said("404 "));
+    assert!(said(r#"202 {"status":"OK"}"#));
+    assert_eq!(
+        log.iter()
+            .filter(|line| line.text.starts_with("403 "))
+            .count(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn an_answer_above_lambdas_limit_is_an_error() {
+    let lambda = lambda("handler").await;
+    let error = lambda.invoke(r#"{"do":"large"}"#).await.unwrap_err();
+    assert_eq!(error.error_type(), "Function.ResponseSizeTooLarge");
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let function = Function::new("payment", Command::new("no/such/program"));
+    let lambda = LocalLambda::start(function).await.unwrap();
+    let error = lambda.invoke("{}").await.unwrap_err();
+    assert!(matches!(&error, InvokeError::Start(_)));
+    assert!(error.to_string().contains("no/such/program"), "{error}");
+}
+
+#[tokio::test]
+async fn what_no_header_can_carry_is_refused() {
+    let lambda = lambda("handler").await;
+    let error = lambda.invoke("{}").tenant("a\nb").await.unwrap_err();
+    assert!(matches!(error, InvokeError::Invalid { .. }));
+    assert!(lambda.invoke("{}").request_id("a/b").await.is_err());
+    assert!(lambda.all_environments().is_empty());
+}
+
+#[tokio::test]
+async fn dropping_the_lambda_ends_its_processes() {
+    let lambda = lambda("handler").await;
+    let environment: Environment = lambda.environment().await.unwrap();
+    let pending = environment.invoke(r#"{"do":"hang"}"#).start();
+    environment.wait_for_line("begun").await.unwrap();
+    drop(lambda);
+    assert!(matches!(
+        pending.await,
+        Err(InvokeError::Exited { status: None, .. })
+    ));
+    assert!(!environment.is_alive());
+    assert!(environment.invoke("{}").await.is_err());
+}
