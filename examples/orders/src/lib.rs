@@ -1,0 +1,106 @@
+//! Orders from SQS: each message is an operation of its own, and only those that failed are delivered again.
+
+use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent};
+use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+use serde::{Deserialize, Serialize};
+
+/// The body of a message.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Which order.
+    pub order_id: String,
+    /// Whose.
+    pub user_id: String,
+    /// Of what.
+    pub items: Vec<Item>,
+}
+
+/// A line of an order.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Item {
+    /// Which article.
+    pub sku: String,
+    /// How many.
+    pub quantity: u32,
+}
+
+/// Starts the function.
+///
+/// # Errors
+/// If its settings are wrong; the text says which and what to write.
+pub async fn start() -> Result<(), BoxError> {
+    idempotency_lambda::run(handler).await
+}
+
+/// Reserves stock for each order of the batch.
+///
+/// # Errors
+/// None: a message that fails is reported by its id, and SQS delivers it again.
+pub async fn handler(event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, BoxError> {
+    let mut response = SqsBatchResponse::default();
+    for message in event.payload.records {
+        if let Err(error) = process(message.body.as_deref().unwrap_or_default()).await {
+            tracing::warn!(message_id = message.message_id, "{error}");
+            let mut failure = BatchItemFailure::default();
+            failure.item_identifier = message.message_id.unwrap_or_default();
+            response.batch_item_failures.push(failure);
+        }
+    }
+    Ok(response)
+}
+
+async fn process(body: &str) -> Result<Reservation, BoxError> {
+    let order: Order = serde_json::from_str(body).map_err(|_| "the message is not an order")?;
+    reserve(&order).await
+}
+
+/// What is kept of a reserved order.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Reservation {
+    /// Which order.
+    pub order_id: String,
+    /// How many articles.
+    pub reserved: u32,
+}
+
+/// Reserves stock for one order. It is called from the handler, so its lease ends with the invocation's deadline.
+///
+/// # Errors
+/// If the order is empty, or the call cannot be made idempotent.
+#[idempotent(payload = order, key = "order_id", validate = "items", key_required = true)]
+pub async fn reserve(order: &Order) -> Result<Reservation, BoxError> {
+    if order.items.is_empty() {
+        return Err("the order is empty".into());
+    }
+    tracing::info!(order_id = order.order_id, "reserving stock");
+    Ok(Reservation {
+        order_id: order.order_id.clone(),
+        reserved: order.items.iter().map(|item| item.quantity).sum(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use idempotency_lambda::core::store::MemoryStore;
+    use idempotency_lambda::{environment_with, with_environment};
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn the_messages_that_failed_are_reported_and_the_others_are_not() {
+        let event = serde_json::json!({ "Records": [
+            { "messageId": "m-1", "body": r#"{"order_id":"o-1","user_id":"u","items":[{"sku":"tea","quantity":2}]}"# },
+            { "messageId": "m-2", "body": r#"{"order_id":"o-2","user_id":"u","items":[]}"# },
+            { "messageId": "m-3", "body": "not an order" },
+        ]});
+        let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), Default::default());
+        let environment = environment_with(Arc::new(MemoryStore::new()));
+        let response = with_environment(environment, handler(event)).await.unwrap();
+        let failed: Vec<_> = response
+            .batch_item_failures
+            .iter()
+            .map(|failure| failure.item_identifier.as_str())
+            .collect();
+        assert_eq!(failed, ["m-2", "m-3"]);
+    }
+}

@@ -1,0 +1,159 @@
+//! What the tests that cross crates begin with: environments whose clock, store and randomness a test holds.
+
+mod table;
+
+pub use table::Table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::record::{Record, RecordId};
+use idempotency_lambda::core::store::MemoryStore;
+use idempotency_lambda::core::time::{Clock, EpochMillis};
+use idempotency_lambda::{
+    BoxError, Deadline, Environment, Operation, OperationBuilder, Outcome, with_environment,
+};
+use idempotency_testkit::store::{FaultyStore, StoreOperation};
+use idempotency_testkit::{ManualClock, SeededRandom};
+use serde_json::Value;
+
+/// When the tests take place, in milliseconds since the epoch.
+pub const START: i64 = 1_700_000_000_500;
+
+/// A store in memory that counts and breaks, a clock that stands still, and an environment around both.
+pub struct Bench {
+    /// The clock.
+    pub clock: ManualClock,
+    /// The store.
+    pub store: Arc<FaultyStore<MemoryStore>>,
+    /// The environment of a process.
+    pub environment: Environment,
+    runs: AtomicUsize,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self::with_clock(ManualClock::at(START))
+    }
+}
+
+impl Bench {
+    /// A bench around a clock.
+    pub fn with_clock(clock: ManualClock) -> Self {
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let environment = Environment::new(
+            store.clone(),
+            Arc::new(clock.clone()),
+            Arc::new(SeededRandom::new(7)),
+        );
+        Self {
+            clock,
+            store,
+            environment,
+            runs: AtomicUsize::new(0),
+        }
+    }
+
+    /// Another process over the same table: a cache of its own, tokens of its own.
+    pub fn another_process(&self) -> Environment {
+        Environment::new(
+            self.store.clone(),
+            Arc::new(self.clock.clone()),
+            Arc::new(SeededRandom::new(1_000 + self.runs() as u64)),
+        )
+    }
+
+    /// A deadline this far from now.
+    pub fn deadline_in(&self, duration: Duration) -> Deadline {
+        Deadline::At(self.clock.now().plus(duration))
+    }
+
+    /// Calls `operation` with 30 s left; the handler counts its runs and answers with its number.
+    pub async fn call(
+        &self,
+        operation: &Operation,
+        payload: Value,
+    ) -> Result<Outcome<usize>, BoxError> {
+        self.call_with(operation, payload, async |run| Ok(run))
+            .await
+    }
+
+    /// As [`call`](Self::call), with a handler that is told its number.
+    pub async fn call_with<R, F>(
+        &self,
+        operation: &Operation,
+        payload: Value,
+        handler: F,
+    ) -> Result<Outcome<R>, BoxError>
+    where
+        R: serde::Serialize + serde::de::DeserializeOwned,
+        F: AsyncFnOnce(usize) -> Result<R, BoxError>,
+    {
+        let deadline = self.deadline_in(Duration::from_secs(30));
+        let call = operation.run(&payload, deadline, || async {
+            let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+            handler(run).await
+        });
+        with_environment(self.environment.clone(), call).await
+    }
+
+    /// How often a handler ran.
+    pub fn runs(&self) -> usize {
+        self.runs.load(Ordering::Relaxed)
+    }
+
+    /// How many requests of each kind there were: put, update, delete, read.
+    pub fn requests(&self) -> [usize; 4] {
+        [
+            StoreOperation::Put,
+            StoreOperation::Update,
+            StoreOperation::Delete,
+            StoreOperation::Read,
+        ]
+        .map(|operation| self.store.count(operation))
+    }
+
+    /// The one record there is.
+    ///
+    /// # Panics
+    /// If there is not one record under this key.
+    pub fn record(&self, operation: &Operation, payload: &Value) -> Record {
+        let id = id(operation, payload);
+        match self.store.inner().record(&id) {
+            Some(record) => record,
+            None => panic!("there is no record under {id}"),
+        }
+    }
+
+    /// Now, in milliseconds.
+    pub fn now(&self) -> EpochMillis {
+        self.clock.now()
+    }
+}
+
+/// The id of a payload that is its own key, hashed with md5.
+pub fn id(operation: &Operation, key: &Value) -> RecordId {
+    use idempotency_lambda::HashAlgorithm;
+    use idempotency_lambda::core::key::Json;
+    let json = Json::parse(&key.to_string()).map(|json| json.to_canonical());
+    let digest = HashAlgorithm::Md5.hex(&json.unwrap_or_default());
+    RecordId::new(format!("{}#{digest}", operation.key_prefix()))
+}
+
+/// An operation that reads none of the process's variables.
+pub fn operation() -> OperationBuilder {
+    Operation::builder("shop::charge").variables(Variables::default())
+}
+
+/// The framework's error inside a boxed one.
+///
+/// # Panics
+/// If it is another error.
+pub fn ours(error: &BoxError) -> &idempotency_lambda::Error {
+    match error.downcast_ref() {
+        Some(error) => error,
+        None => panic!("{error} is not the framework's"),
+    }
+}

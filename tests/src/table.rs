@@ -1,0 +1,110 @@
+//! A table in the embedded DynamoDB, and the store on it through the real SDK.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_lambda::core::time::Clock;
+use idempotency_lambda::{
+    BoxError, Deadline, DynamoDbStore, Environment, Operation, Outcome, with_environment,
+};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::{ManualClock, SeededRandom};
+use serde_json::Value;
+
+use crate::START;
+
+/// The table's name.
+const TABLE: &str = "idempotency";
+
+/// A table, a clock that stands still, and an environment around both.
+pub struct Table {
+    /// The clock.
+    pub clock: ManualClock,
+    /// The database.
+    pub database: EmbeddedDynamoDb,
+    /// The environment of a process.
+    pub environment: Environment,
+}
+
+impl Table {
+    /// A new database with an empty table.
+    ///
+    /// # Errors
+    /// If the database does not start.
+    pub async fn start() -> Result<Self, BoxError> {
+        let database = EmbeddedDynamoDb::start().await?;
+        database.create_table(TableSpec::new(TABLE)).await?;
+        let store = DynamoDbStore::builder()
+            .client(database.client())
+            .table(TABLE)
+            .build()?;
+        let clock = ManualClock::at(START);
+        let environment = Environment::new(
+            Arc::new(store),
+            Arc::new(clock.clone()),
+            Arc::new(SeededRandom::new(7)),
+        );
+        Ok(Self {
+            clock,
+            database,
+            environment,
+        })
+    }
+
+    /// Calls `operation` with 30 s left.
+    ///
+    /// # Errors
+    /// The handler's, or the framework's.
+    pub async fn call<R, F>(
+        &self,
+        operation: &Operation,
+        payload: &Value,
+        handler: F,
+    ) -> Result<Outcome<R>, BoxError>
+    where
+        R: serde::Serialize + serde::de::DeserializeOwned,
+        F: AsyncFnOnce() -> Result<R, BoxError>,
+    {
+        let deadline = Deadline::At(self.clock.now().plus(Duration::from_secs(30)));
+        with_environment(
+            self.environment.clone(),
+            operation.run(payload, deadline, || handler()),
+        )
+        .await
+    }
+
+    /// The operations that were requested since the last time this was asked, each with the status it was answered.
+    pub fn requests(&self) -> Vec<(String, Option<u16>)> {
+        let requests = self
+            .database
+            .requests()
+            .into_iter()
+            .map(|request| (request.operation, request.status))
+            .collect();
+        self.database.clear_requests();
+        requests
+    }
+
+    /// The one item in the table, in DynamoDB's own notation: each value with its type.
+    ///
+    /// # Errors
+    /// If the table cannot be read.
+    ///
+    /// # Panics
+    /// If there is not one item.
+    pub async fn only_item(&self) -> Result<std::collections::BTreeMap<String, String>, BoxError> {
+        let mut items = self.database.items(TABLE).await?;
+        assert_eq!(items.len(), 1, "one item");
+        let item = items.pop().unwrap_or_default();
+        Ok(item
+            .into_iter()
+            .map(|(name, value)| {
+                let text = value
+                    .as_s()
+                    .or_else(|_| value.as_n())
+                    .map_or_else(|_| String::new(), Clone::clone);
+                (name, text)
+            })
+            .collect())
+    }
+}

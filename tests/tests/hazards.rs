@@ -1,0 +1,379 @@
+//! The fourteen hazards found in existing libraries, each a test that fails if the hazard is put back.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use idempotency_lambda::core::record::{Data, Field, Status};
+use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_lambda::{ErrorKind, Operation};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{Bench, START, id, operation, ours};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+fn charge() -> Operation {
+    operation().key("order_id").build().unwrap()
+}
+
+fn order() -> Value {
+    json!({ "order_id": 7, "amount": 42 })
+}
+
+#[tokio::test]
+async fn hazard_01_a_slow_owner_neither_overwrites_nor_deletes_the_record_of_the_one_that_took_over()
+ {
+    for slow_one_fails in [false, true] {
+        let bench = Bench::default();
+        let charge = charge();
+        let (go_on, wait) = oneshot::channel();
+        let slow = bench.call_with(&charge, order(), async |_| {
+            wait.await?;
+            if slow_one_fails {
+                Err("declined".into())
+            } else {
+                Ok("slow".to_owned())
+            }
+        });
+        let others = async {
+            tokio::task::yield_now().await;
+            bench.clock.advance(Duration::from_secs(31));
+            let winner = bench
+                .call_with(&charge, order(), async |_| Ok("winner".to_owned()))
+                .await
+                .unwrap();
+            assert_eq!(winner.answer(), "winner");
+            go_on.send(()).unwrap();
+        };
+        let (slow, ()) = tokio::join!(slow, others);
+        match slow {
+            Ok(outcome) => assert_eq!(outcome.into_answer(), "winner"),
+            Err(error) => assert_eq!(error.to_string(), "declined"),
+        }
+        let record = bench.record(&charge, &json!(7));
+        assert_eq!(record.data, Field::Value(Data::new("\"winner\"")));
+    }
+}
+
+#[tokio::test]
+async fn hazard_02_a_claim_whose_reply_was_lost_is_not_told_that_it_is_in_progress() {
+    for fault in [
+        StoreFault::Resend,
+        StoreFault::LoseReply,
+        StoreFault::LoseRequest,
+    ] {
+        let bench = Bench::default();
+        bench.store.inject(StoreOperation::Put, 1, fault);
+        let outcome = bench.call(&charge(), order()).await.unwrap();
+        assert_eq!((outcome.into_answer(), bench.runs()), (1, 1), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn hazard_03_nested_and_parallel_operations_keep_their_own_configuration() {
+    let bench = Bench::default();
+    let outer = operation()
+        .key("outer")
+        .key_prefix("outer")
+        .build()
+        .unwrap();
+    let inner = operation()
+        .key("inner")
+        .key_prefix("inner")
+        .validate("amount")
+        .build()
+        .unwrap();
+    let payload = json!({ "outer": 1, "inner": 2, "amount": 3 });
+    let outcome = bench
+        .call_with(&outer, payload.clone(), async |_| {
+            let inner = bench.call(&inner, payload.clone());
+            Ok(inner.await?.into_answer())
+        })
+        .await
+        .unwrap();
+    assert_eq!(outcome.into_answer(), 2);
+    assert_eq!(bench.record(&outer, &json!(1)).validation, Field::Absent);
+    assert!(bench.record(&inner, &json!(2)).validation.exists());
+}
+
+#[tokio::test]
+async fn hazard_04_a_wrong_expression_or_hash_name_never_fails_once_and_then_passes() {
+    for _ in 0..2 {
+        let error = operation().key("order_id.").build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!("md6".parse::<idempotency_lambda::HashAlgorithm>().is_err());
+    }
+    let bench = Bench::default();
+    let fails_on_this_payload = operation()
+        .key("powertools_json(order_id)")
+        .build()
+        .unwrap();
+    for _ in 0..2 {
+        let error = bench
+            .call(&fails_on_this_payload, order())
+            .await
+            .unwrap_err();
+        assert_eq!(ours(&error).kind(), ErrorKind::ExpressionFailed);
+    }
+    assert_eq!(bench.runs(), 0);
+}
+
+#[tokio::test]
+async fn hazard_05_falsy_answers_replay_as_themselves() {
+    for answer in [
+        json!(0),
+        json!(false),
+        json!(""),
+        json!([]),
+        json!({}),
+        json!(null),
+    ] {
+        let bench = Bench::default();
+        let charge = charge();
+        for replayed in [false, true] {
+            let outcome = bench
+                .call_with(&charge, order(), async |_| Ok(answer.clone()))
+                .await
+                .unwrap();
+            assert_eq!(
+                (outcome.is_replayed(), outcome.into_answer()),
+                (replayed, answer.clone())
+            );
+        }
+    }
+}
+
+/// An answer that can be read but not written.
+#[derive(Debug, serde::Deserialize)]
+struct Unwritable;
+
+impl serde::Serialize for Unwritable {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("a NaN in the key of a map"))
+    }
+}
+
+#[tokio::test]
+async fn hazard_06_an_answer_too_large_or_not_serialisable_never_runs_again() {
+    let bench = Bench::default();
+    let charge = charge();
+    bench
+        .store
+        .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
+    let own = bench.call(&charge, order()).await.unwrap();
+    assert_eq!(own.into_answer(), 1);
+    // Long after the deadline, but within the window.
+    bench.clock.advance(Duration::from_secs(60));
+    let error = bench.call(&charge, order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+
+    let other = json!({ "order_id": 8 });
+    let error = bench
+        .call_with(&charge, other.clone(), async |_| Ok(Unwritable))
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseNotSerializable);
+    assert!(ours(&error).handler_ran());
+    bench.clock.advance(Duration::from_secs(60));
+    let error = bench
+        .call_with(&charge, other, async |_| Ok(Unwritable))
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+    assert_eq!(bench.runs(), 2);
+}
+
+#[tokio::test]
+async fn hazard_07_expiry_is_counted_in_seconds_since_the_epoch_whatever_the_local_clock_shows() {
+    // The last half hour before daylight saving ends in Europe: 2024-10-27T00:30:00Z, shown as 02:30, then 02:30 again.
+    let before_the_change = 1_729_989_000_000;
+    let bench = Bench::with_clock(ManualClock::at(before_the_change));
+    let charge = operation()
+        .key("order_id")
+        .expires_after(Duration::from_secs(3_600))
+        .build()
+        .unwrap();
+    bench.call(&charge, order()).await.unwrap();
+    let record = bench.record(&charge, &json!(7));
+    assert_eq!(
+        record.expiration,
+        Field::Value(EpochSeconds::new(before_the_change / 1_000 + 3_600))
+    );
+    bench.clock.advance(Duration::from_secs(3_600));
+    assert!(bench.call(&charge, order()).await.unwrap().is_replayed());
+    bench.clock.advance(Duration::from_secs(1));
+    assert!(!bench.call(&charge, order()).await.unwrap().is_replayed());
+    // Milliseconds are never mistaken for seconds: a lease of 30 s is a lease of 30 s.
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(EpochMillis::new(before_the_change + 30_000))
+    );
+}
+
+#[tokio::test]
+async fn hazard_08_a_window_shorter_than_the_run_does_not_free_a_live_claim() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .expires_after(Duration::from_secs(1))
+        .build()
+        .unwrap();
+    bench
+        .call_with(&charge, order(), async |_| {
+            bench.clock.advance(Duration::from_secs(10));
+            let duplicate = bench.call(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(bench.runs(), 1);
+}
+
+#[tokio::test]
+async fn hazard_09_the_cache_validates_keeps_only_answers_and_ends_with_the_window() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .validate("amount")
+        .local_cache(8)
+        .build()
+        .unwrap();
+    bench
+        .call_with(&charge, order(), async |_| {
+            // What is in progress is not in the cache: the duplicate asks the store.
+            let duplicate = bench.call(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+            Ok(1)
+        })
+        .await
+        .unwrap();
+    let puts = bench.store.count(StoreOperation::Put);
+    assert!(bench.call(&charge, order()).await.unwrap().is_replayed());
+    let changed = json!({ "order_id": 7, "amount": 43 });
+    let error = bench.call(&charge, changed).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
+    assert_eq!(
+        bench.store.count(StoreOperation::Put),
+        puts,
+        "both were answered from the cache"
+    );
+    bench.clock.advance(Duration::from_secs(3_601));
+    assert!(!bench.call(&charge, order()).await.unwrap().is_replayed());
+}
+
+#[tokio::test]
+async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left_is_a_deadline() {
+    use idempotency_lambda::{BoxError, Deadline, with_environment};
+    let bench = Bench::default();
+    let charge = charge();
+    // No context: the configured lease protects the claim.
+    let first = order();
+    let call = charge.run(&first, Deadline::Surrounding, || async {
+        let duplicate = bench.call(&charge, order()).await.unwrap_err();
+        Ok::<_, BoxError>(ours(&duplicate).kind() == ErrorKind::AlreadyInProgress)
+    });
+    let outcome = with_environment(bench.environment.clone(), call)
+        .await
+        .unwrap();
+    assert!(outcome.into_answer());
+    let record = bench.record(&charge, &json!(7));
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(EpochMillis::new(START + 15 * 60 * 1_000))
+    );
+    // No time left: nothing is claimed and nothing runs.
+    let over = Deadline::At(EpochMillis::new(START - 1));
+    let error = with_environment(
+        bench.environment.clone(),
+        charge.run(&json!({ "order_id": 8 }), over, || async {
+            Ok::<_, BoxError>(())
+        }),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::NoTimeLeft);
+    assert_eq!(bench.store.inner().record(&id(&charge, &json!(8))), None);
+}
+
+#[tokio::test]
+async fn hazard_11_a_handler_that_changes_its_input_saves_its_answer_under_the_key_that_was_sent() {
+    use idempotency_lambda::{BoxError, Deadline, with_environment};
+    let bench = Bench::default();
+    let charge = charge();
+    let mut payload = order();
+    let handed_over = payload.clone();
+    let outcome = with_environment(
+        bench.environment.clone(),
+        charge.run(&handed_over, Deadline::Surrounding, || async {
+            payload["order_id"] = json!("changed");
+            Ok::<_, BoxError>(1)
+        }),
+    )
+    .await
+    .unwrap();
+    assert!(!outcome.is_replayed());
+    assert_eq!(payload["order_id"], "changed");
+    assert_eq!(
+        bench.record(&charge, &json!(7)).status,
+        Field::Value(Status::Completed)
+    );
+    assert_eq!(bench.store.inner().len(), 1);
+}
+
+#[tokio::test]
+async fn hazard_12_a_rejected_duplicate_leaves_the_lock_that_it_never_held() {
+    let bench = Bench::default();
+    let charge = charge();
+    bench
+        .call_with(&charge, order(), async |_| {
+            let before = bench.record(&charge, &json!(7));
+            bench.call(&charge, order()).await.unwrap_err();
+            assert_eq!(bench.record(&charge, &json!(7)), before);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(bench.store.count(StoreOperation::Delete), 0);
+}
+
+#[tokio::test]
+async fn hazard_13_nulls_are_no_key_and_the_order_of_an_objects_keys_does_not_matter() {
+    let bench = Bench::default();
+    let charge = operation().key("[user_id, order_id]").build().unwrap();
+    for _ in 0..2 {
+        let outcome = bench.call(&charge, json!({ "amount": 1 })).await.unwrap();
+        assert!(
+            !outcome.is_replayed(),
+            "two callers without a key must not meet"
+        );
+    }
+    assert_eq!(bench.requests(), [0; 4]);
+    let whole = operation().build().unwrap();
+    let identity = |text| id(&whole, &serde_json::from_str(text).unwrap());
+    assert_eq!(
+        identity(r#"{"a": 1, "b": 2}"#),
+        identity(r#"{"b": 2, "a": 1}"#)
+    );
+}
+
+#[tokio::test]
+async fn hazard_14_a_changed_payload_is_refused_while_the_first_call_still_runs() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .validate("amount")
+        .build()
+        .unwrap();
+    let changed = json!({ "order_id": 7, "amount": 43 });
+    bench
+        .call_with(&charge, order(), async |_| {
+            let error = bench.call(&charge, changed.clone()).await.unwrap_err();
+            assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    // One request was enough to notice it.
+    assert_eq!(bench.requests(), [2, 1, 0, 0]);
+}

@@ -1,0 +1,199 @@
+//! The payment example as real processes under the local Lambda: this test program, started again as [`the_function`].
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+use std::time::Duration;
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda, Reply};
+use serde_json::json;
+
+const ROLE: &str = "TESTS_ROLE";
+
+/// In a process that the local Lambda started: the function. In the test run: nothing.
+#[test]
+fn the_function() {
+    if std::env::var_os(ROLE).is_some() {
+        tracing_subscriber::fmt().with_ansi(false).init();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let ended = runtime.block_on(payment::start());
+        if let Err(error) = ended {
+            eprintln!("Error: {error:?}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn function() -> Function {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["the_function", "--exact", "--nocapture"]);
+    Function::new("payment", command).env(ROLE, "function")
+}
+
+async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let function = function()
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "idempotency");
+    Ok((database, LocalLambda::start(function).await?))
+}
+
+fn order(card: &str, amount: u32) -> String {
+    let body = json!({ "user_id": "u-1", "order_id": "o-1", "amount": amount, "currency": "EUR", "card": card });
+    json!({ "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "headers": {},
+            "requestContext": { "http": { "method": "POST" } }, "isBase64Encoded": false, "body": body.to_string() })
+    .to_string()
+}
+
+fn error_type(result: Result<Reply, InvokeError>) -> String {
+    match result {
+        Ok(_) => "an answer".to_owned(),
+        Err(error) => error.error_type().to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_in_another_process_is_given_the_first_answer() -> Result<(), BoxError> {
+    let (database, lambda) = start().await?;
+    let first = lambda.environment().await?.invoke(order("good", 1)).await?;
+    let again = lambda.environment().await?.invoke(order("good", 1)).await?;
+    assert_eq!(first.json()?, again.json()?);
+    assert_eq!(
+        error_type(lambda.invoke(order("good", 2)).await),
+        "IdempotencyPayloadMismatch"
+    );
+    let writes = database
+        .requests()
+        .into_iter()
+        .filter(|request| request.operation != "GetItem");
+    assert_eq!(writes.count(), 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_killed_in_its_handler_frees_the_key_when_its_deadline_is_over()
+-> Result<(), BoxError> {
+    let (_database, lambda) = start().await?;
+    let killed = lambda.environment().await?;
+    let pending = killed
+        .invoke(order("stuck", 1))
+        .deadline_in(Duration::from_secs(2))
+        .start();
+    killed.wait_for_line("charging the card").await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    assert_eq!(
+        error_type(lambda.invoke(order("good", 1)).await),
+        "IdempotencyAlreadyInProgress"
+    );
+    // No clock can be handed to a process: the deadline itself is waited for, by asking until it is over.
+    let answer = loop {
+        match lambda.invoke(order("good", 1)).await {
+            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
+            other => break other,
+        }
+    };
+    assert_eq!(answer?.json()?["statusCode"], 201);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed()
+-> Result<(), BoxError> {
+    let (database, lambda) = start().await?;
+    let held = database.inject(Fault::on("UpdateItem").hold());
+    let environment = lambda.environment().await?;
+    let pending = environment.invoke(order("good", 1)).start();
+    held.reached().await;
+    // Killed between its effect and its completion, which arrives after its death all the same.
+    environment.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    held.release().await;
+    let retried = lambda.environment().await?;
+    let answer = retried.invoke(order("good", 1)).await?;
+    assert_eq!(answer.json()?["statusCode"], 201);
+    assert!(
+        retried
+            .log()
+            .iter()
+            .all(|line| !line.text.contains("charging the card"))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_is_told_before_the_process_is_killed() -> Result<(), BoxError> {
+    let (database, lambda) = start().await?;
+    database.inject(Fault::on("PutItem").always().hold());
+    database.inject(Fault::on("GetItem").nth(2).always().hold());
+    database.inject(Fault::on("DeleteItem").always().hold());
+    let call = lambda.environment().await?;
+    let result = call
+        .invoke(order("good", 1))
+        .deadline_in(Duration::from_secs(2))
+        .await;
+    assert_eq!(error_type(result), "IdempotencyStoreFailed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_table_the_function_stops_at_start_and_says_what_to_set() -> Result<(), BoxError>
+{
+    let lambda = LocalLambda::start(function().env("AWS_REGION", "eu-central-1")).await?;
+    let environment = lambda.environment().await?;
+    environment.ended().await;
+    let log: String = environment
+        .log()
+        .iter()
+        .map(|line| format!("{}\n", line.text))
+        .collect();
+    assert!(log.contains("IDEMPOTENCY_TABLE is not set"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_table_is_named_at_start_and_at_every_event() -> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    let function = function()
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "nowhere");
+    let lambda = LocalLambda::start(function).await?;
+    let environment = lambda.environment().await?;
+    for _ in 0..2 {
+        let error = environment.invoke(order("good", 1)).await.unwrap_err();
+        assert_eq!(error.error_type(), "IdempotencyStoreFailed");
+        assert!(error.to_string().contains("nowhere"), "{error}");
+    }
+    let log: String = environment
+        .log()
+        .iter()
+        .map(|line| format!("{}\n", line.text))
+        .collect();
+    assert!(
+        log.contains("the idempotency store cannot be used yet"),
+        "{log}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn events_that_are_no_orders_are_answered_with_an_error_and_the_next_event_is_served()
+-> Result<(), BoxError> {
+    let (_database, lambda) = start().await?;
+    let environment = lambda.environment().await?;
+    let deep = format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000));
+    for event in ["null", "\"text\"", "{\"body\": 1}", "{}", &deep] {
+        assert_ne!(
+            error_type(environment.invoke(event).await),
+            "an answer",
+            "{event}"
+        );
+    }
+    assert_eq!(
+        environment.invoke(order("good", 1)).await?.json()?["statusCode"],
+        201
+    );
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! A hook of another shape.
+
+use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+
+fn mark(answer: u8) -> u8 {
+    answer
+}
+
+#[idempotent(on_replay = mark)]
+async fn hook(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+fn main() {}

@@ -1,0 +1,35 @@
+//! Values that a setting cannot have.
+
+use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+
+const PREFIX: &str = "orders";
+
+#[idempotent(
+    key_prefix = PREFIX,
+    key_required = "yes",
+    hash = "crc32",
+    expires_after = "500ms",
+    lease = 900,
+    local_cache = "many",
+    on_in_progress = "queue",
+    on_timeout = hold,
+    on_error = "retry",
+    on_replay = "mark",
+    store = "dynamodb",
+    payload = "event"
+)]
+async fn all(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(key_prefix = "", expires_after = "soon", lease = "0s", local_cache = -1, payload = ())]
+async fn others(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(key_prefix = "orders#tenant=a")]
+async fn of_a_tenant(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+fn main() {}
