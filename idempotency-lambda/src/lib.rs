@@ -44,6 +44,7 @@ mod deadline;
 mod diagnostic;
 mod dynamodb;
 mod event;
+mod init_error;
 mod operation;
 mod process;
 mod raw;

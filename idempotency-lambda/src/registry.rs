@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::config::{ConfigurationError, Settings};
 use idempotency_core::engine::Environment;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
@@ -157,11 +157,8 @@ impl StaticOperation {
     }
 }
 
-/// Checks every annotated function's settings, and warns of variables that nothing reads.
-pub(crate) fn check(variables: &Variables) -> Result<(), Error> {
-    for unknown in variables.unknown() {
-        tracing::warn!("{unknown}");
-    }
+/// Checks every annotated function's settings.
+pub(crate) fn check() -> Result<(), Error> {
     OPERATIONS
         .iter()
         .try_for_each(|operation| operation.check_prefix())

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotency_core::error::Error;
 use lambda_runtime::layers::TracingLayer;
@@ -14,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::diagnostic::diagnostic;
-use crate::{BoxError, process, registry};
+use crate::{BoxError, init_error, process, registry};
 
 /// Starts the function: checks every annotated function's settings, builds the store's client and opens its connection,
 /// all before the first event; then answers events with `handler`.
@@ -52,7 +53,10 @@ where
     R: Serialize,
     E: Into<BoxError>,
 {
-    init().await?;
+    if let Err(error) = init().await {
+        init_error::report(&error).await;
+        return Err(error.into());
+    }
     Runtime::new(service(handler))
         .layer(TracingLayer::new())
         .register_snapstart_resource(Arc::new(ClearCaches))
@@ -66,15 +70,33 @@ where
 /// # Errors
 /// A setting that cannot be understood, with the remedy.
 pub async fn init() -> Result<(), Error> {
-    registry::check(process::variables())?;
-    let environment = process::environment().await?;
-    if let Err(error) = environment.store().warm_up().await {
-        tracing::error!(
-            error = &error as &(dyn std::error::Error + 'static),
-            "the idempotency store cannot be used yet, and every event will be refused until it can: {error}"
-        );
+    registry::check()?;
+    for unknown in process::variables().unknown() {
+        warn(&unknown.to_string());
     }
+    let environment = process::environment().await?;
+    let warmed_up = tokio::time::timeout(WARM_UP, environment.store().warm_up()).await;
+    let trouble = match warmed_up {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("{} does not answer", environment.store().name()),
+    };
+    warn(&format!(
+        "the idempotency store cannot be used yet, and every event will be refused until it can: {trouble}"
+    ));
     Ok(())
+}
+
+/// How long the connection may take to open. Lambda's init phase ends after 10 s, and the first event can wait for it too.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// Says what somebody must know at start-up, also to a function that collects no events.
+fn warn(text: &str) {
+    if tracing::dispatcher::has_been_set() {
+        tracing::warn!("{text}");
+    } else {
+        eprintln!("WARN {text}");
+    }
 }
 
 /// The handler as a service whose errors have stable names, for a `main` that builds its own

@@ -10,14 +10,22 @@ use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda, Reply};
 use serde_json::json;
 
 const ROLE: &str = "TESTS_ROLE";
+/// The function under `lambda_runtime::run` instead of `idempotency_lambda::run`.
+const PLAIN: &str = "plain";
 
 /// In a process that the local Lambda started: the function. In the test run: nothing.
 #[test]
 fn the_function() {
-    if std::env::var_os(ROLE).is_some() {
+    if let Some(role) = std::env::var_os(ROLE) {
         tracing_subscriber::fmt().with_ansi(false).init();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let ended = runtime.block_on(payment::start());
+        let ended = runtime.block_on(async {
+            if role == PLAIN {
+                lambda_runtime::run(lambda_runtime::service_fn(payment::handler)).await
+            } else {
+                payment::start().await
+            }
+        });
         if let Err(error) = ended {
             eprintln!("Error: {error:?}");
             std::process::exit(1);
@@ -142,14 +150,27 @@ async fn a_store_that_hangs_is_told_before_the_process_is_killed() -> Result<(),
 async fn without_a_table_the_function_stops_at_start_and_says_what_to_set() -> Result<(), BoxError>
 {
     let lambda = LocalLambda::start(function().env("AWS_REGION", "eu-central-1")).await?;
+    let error = lambda.invoke(order("good", 1)).await.unwrap_err();
+    assert_eq!(error.error_type(), "IdempotencyConfiguration");
+    assert!(
+        error.to_string().contains("IDEMPOTENCY_TABLE is not set"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_misspelt_variable_is_warned_about_with_the_nearest_name() -> Result<(), BoxError> {
+    let function = function()
+        .env("IDEMPOTENCY_STORE", "memory")
+        .env("IDEMPOTENCY_TABEL", "t");
+    let lambda = LocalLambda::start(function).await?;
     let environment = lambda.environment().await?;
-    environment.ended().await;
-    let log: String = environment
-        .log()
-        .iter()
-        .map(|line| format!("{}\n", line.text))
-        .collect();
-    assert!(log.contains("IDEMPOTENCY_TABLE is not set"), "{log}");
+    environment
+        .wait_for_line(
+            "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
+        )
+        .await?;
     Ok(())
 }
 
@@ -195,5 +216,28 @@ async fn events_that_are_no_orders_are_answered_with_an_error_and_the_next_event
         environment.invoke(order("good", 1)).await?.json()?["statusCode"],
         201
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn plain_lambda_runtime_protects_too_and_a_wrong_setting_fails_every_event()
+-> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let plain = || function().envs(database.environment()).env(ROLE, PLAIN);
+    let lambda = LocalLambda::start(plain().env("IDEMPOTENCY_TABLE", "idempotency")).await?;
+    let first = lambda.environment().await?.invoke(order("good", 1)).await?;
+    let again = lambda.environment().await?.invoke(order("good", 1)).await?;
+    assert_eq!(first.json()?, again.json()?);
+
+    let lambda = LocalLambda::start(plain().env("IDEMPOTENCY_HASH", "md6")).await?;
+    let environment = lambda.environment().await?;
+    for _ in 0..2 {
+        let error = environment.invoke(order("good", 1)).await.unwrap_err();
+        assert!(
+            error.to_string().contains("IDEMPOTENCY_HASH is `md6`"),
+            "{error}"
+        );
+    }
     Ok(())
 }

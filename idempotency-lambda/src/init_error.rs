@@ -1,0 +1,40 @@
+//! Telling Lambda that the function cannot start, so that the caller is given the reason and not only an exit status.
+
+use std::time::Duration;
+
+use idempotency_core::error::Error;
+use lambda_runtime::Diagnostic;
+use lambda_runtime_api_client::body::Body;
+use lambda_runtime_api_client::{PooledClient, build_request};
+
+use crate::BoxError;
+
+/// How long the Runtime API may take; it listens on the same host.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Reports an error of the init phase to the Runtime API, as well as that can be done: the process ends with the error
+/// in any case.
+pub(crate) async fn report(error: &Error) {
+    // Not started by Lambda: the client would panic without an address.
+    if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_some()
+        && let Err(failure) = post(error).await
+    {
+        tracing::debug!("the error could not be reported to the Runtime API: {failure}");
+    }
+}
+
+/// See <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html#runtimes-api-initerror>.
+async fn post(error: &Error) -> Result<(), BoxError> {
+    let name = error.kind().name();
+    let diagnostic = Diagnostic {
+        error_type: name.to_owned(),
+        error_message: error.to_string(),
+    };
+    let request = build_request()
+        .method("POST")
+        .uri("/2018-06-01/runtime/init/error")
+        .header("lambda-runtime-function-error-type", name)
+        .body(Body::from(serde_json::to_vec(&diagnostic)?))?;
+    tokio::time::timeout(PATIENCE, PooledClient::builder().build().call(request)).await??;
+    Ok(())
+}
