@@ -82,10 +82,12 @@ mod tests {
     fn event(request_id: &str, amount: u64) -> LambdaEvent<Raw<ApiGatewayV2httpRequest>> {
         let body =
             format!(r#"{{"user_id":"u-1","order_id":"o-1","amount":{amount},"currency":"EUR"}}"#);
-        let event = serde_json::json!({ "version": "2.0", "body": body }).to_string();
+        let event = include_str!("../../events/payment.json");
+        let mut event: serde_json::Value = serde_json::from_str(event).unwrap();
+        event["body"] = body.into();
         let mut context = idempotency_lambda::Context::default();
         context.request_id = request_id.to_owned();
-        LambdaEvent::new(Raw::from_json(event).unwrap(), context)
+        LambdaEvent::new(Raw::from_json(event.to_string()).unwrap(), context)
     }
 
     #[tokio::test]

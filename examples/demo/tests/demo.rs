@@ -1,0 +1,59 @@
+//! The demo as `cargo run` starts it.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+fn demo(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_demo"))
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
+    let output = demo(&[]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let timeline = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{timeline}\n{errors}");
+    assert_eq!(errors, "");
+    for words in [
+        "stored answer",
+        "cached answer",
+        "ran unguarded",
+        "ran, failed",
+        "ran, killed",
+        "refused",
+        "IdempotencyPayloadMismatch",
+        "IdempotencyAlreadyInProgress",
+        "IdempotencyKeyMissing",
+        "the handler runs unprotected",
+        "Put Delete",
+        "this would be the second time",
+        "Every promise was kept",
+        "README.md",
+    ] {
+        assert!(
+            timeline.contains(words),
+            "`{words}` is missing in\n{timeline}"
+        );
+    }
+    assert!(!timeline.contains('\x1b'), "colours belong on a terminal");
+    for line in timeline.lines() {
+        assert!(line.chars().count() <= 100, "more than 100 columns: {line}");
+    }
+}
+
+#[test]
+fn help_is_two_lines_and_an_unknown_argument_is_refused() {
+    let help = demo(&["--help"]);
+    assert!(help.status.success());
+    assert_eq!(String::from_utf8(help.stdout).unwrap().lines().count(), 2);
+    let unknown = demo(&["--fast"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(
+        String::from_utf8(unknown.stderr)
+            .unwrap()
+            .contains("`--fast` is not known here")
+    );
+}
