@@ -1,0 +1,161 @@
+//! The store as the network shows it: slow, lossy, late.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use idempotency_lambda::core::protocol::condition::Condition;
+use idempotency_lambda::core::record::{Record, RecordId};
+use idempotency_lambda::core::store::{
+    Change, MemoryStore, Read, Store, StoreError, StoreErrorKind, Write,
+};
+use idempotency_lambda::core::time::BoxFuture;
+
+use super::schedule::{Dice, Time, yield_now};
+use super::world::Faults;
+
+/// A write on its way.
+#[derive(Clone)]
+enum Sent {
+    Put(RecordId, Record, Condition),
+    Update(RecordId, Change, Condition),
+    Delete(RecordId, Condition),
+}
+
+/// The table and everything between it and a process.
+pub(crate) struct Network {
+    pub(crate) table: MemoryStore,
+    dice: Dice,
+    time: Time,
+    faults: Faults,
+    /// Writes whose senders gave up, and which may yet arrive.
+    late: Mutex<Vec<Sent>>,
+}
+
+impl Network {
+    pub(crate) fn new(dice: Dice, time: Time, faults: Faults) -> Arc<Self> {
+        Arc::new(Self {
+            table: MemoryStore::new(),
+            dice,
+            time,
+            faults,
+            late: Mutex::default(),
+        })
+    }
+
+    /// Sometimes lets a write arrive whose sender gave up long ago.
+    pub(crate) fn deliver_sometimes(&self) {
+        let mut late = self.late.lock().unwrap();
+        if !late.is_empty() && self.dice.percent(10) {
+            let at = usize::try_from(self.dice.below(late.len() as u64)).unwrap();
+            let sent = late.swap_remove(at);
+            self.apply(&sent);
+        }
+    }
+
+    fn apply(&self, sent: &Sent) -> Write {
+        let always = Condition::All(Vec::new());
+        let fence = |condition| {
+            if self.faults.fences {
+                condition
+            } else {
+                &always
+            }
+        };
+        let write = match sent {
+            Sent::Put(id, record, condition) => self.table.put(id, record, condition),
+            Sent::Update(id, change, condition) => self.table.update(id, change, fence(condition)),
+            Sent::Delete(id, condition) => self.table.delete(id, fence(condition)),
+        };
+        ready(write)
+    }
+
+    async fn travel(&self) {
+        if self.dice.percent(self.faults.slow) {
+            // Now and then beyond any lease.
+            self.time
+                .sleep(Duration::from_millis(self.dice.below(4_000)))
+                .await;
+        } else {
+            yield_now().await;
+        }
+    }
+
+    async fn send(&self, sent: Sent) -> Write {
+        let mut lost = false;
+        // As the SDK does: a lost send is repeated within the same call.
+        for _ in 0..3 {
+            self.travel().await;
+            if self.dice.percent(self.faults.throttled) {
+                continue;
+            }
+            if self.dice.percent(self.faults.lost) {
+                lost = true;
+                match self.dice.below(3) {
+                    0 => {}
+                    1 => drop(self.apply(&sent)),
+                    _ => self.late.lock().unwrap().push(sent.clone()),
+                }
+                continue;
+            }
+            let write = self.apply(&sent);
+            self.travel().await;
+            return match write {
+                Write::Refused { existing, .. } => Write::Refused { existing, lost },
+                other => other,
+            };
+        }
+        Write::Failed {
+            lost,
+            error: StoreError::new(StoreErrorKind::Unreachable, "three sends failed"),
+        }
+    }
+}
+
+/// The output of a future that never waits, as those of the store in memory.
+fn ready<T>(mut future: BoxFuture<'_, T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => unreachable!("the store in memory never waits"),
+    }
+}
+
+impl Store for Network {
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &'a Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        Box::pin(self.send(Sent::Put(id.clone(), record.clone(), condition.clone())))
+    }
+
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &'a Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        Box::pin(self.send(Sent::Update(id.clone(), change.clone(), condition.clone())))
+    }
+
+    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+        Box::pin(self.send(Sent::Delete(id.clone(), condition.clone())))
+    }
+
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+        Box::pin(async move {
+            self.travel().await;
+            if self.dice.percent(self.faults.lost) {
+                return Read::Failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
+            }
+            let read = ready(self.table.read(id));
+            self.travel().await;
+            read
+        })
+    }
+
+    fn name(&self) -> String {
+        "simulated table".to_owned()
+    }
+}

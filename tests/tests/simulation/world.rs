@@ -1,0 +1,314 @@
+//! One schedule: several processes, several deliveries of one key, and what became of each.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_lambda::core::time::{Clock, EpochMillis};
+use idempotency_lambda::{
+    BoxError, Deadline, Environment, ErrorKind, How, OnInProgress, OnTimeout, Operation,
+    with_environment,
+};
+use idempotency_testkit::SeededRandom;
+use idempotency_tests::{START, operation, ours};
+use serde_json::json;
+
+use super::network::Network;
+use super::schedule::{Dice, SkewedClock, Task, Time, run, yield_now};
+
+/// How often things go wrong, in a hundred.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+    pub(crate) slow: u64,
+    pub(crate) crash: u64,
+    pub(crate) handler_fails: u64,
+    /// How far clocks differ at most, in milliseconds.
+    pub(crate) skew: u64,
+    pub(crate) hold: bool,
+    /// Whether the store keeps to the conditions of completions and releases.
+    pub(crate) fences: bool,
+}
+
+impl Faults {
+    pub(crate) fn none() -> Self {
+        Self {
+            lost: 0,
+            throttled: 0,
+            slow: 0,
+            crash: 0,
+            handler_fails: 0,
+            skew: 0,
+            hold: false,
+            fences: true,
+        }
+    }
+
+    pub(crate) fn network() -> Self {
+        Self {
+            lost: 12,
+            throttled: 5,
+            slow: 10,
+            ..Self::none()
+        }
+    }
+
+    pub(crate) fn crashes() -> Self {
+        Self {
+            crash: 2,
+            handler_fails: 10,
+            slow: 5,
+            ..Self::none()
+        }
+    }
+
+    pub(crate) fn everything() -> Self {
+        Self {
+            lost: 12,
+            throttled: 5,
+            slow: 15,
+            crash: 1,
+            handler_fails: 10,
+            skew: 300,
+            ..Self::none()
+        }
+    }
+
+    pub(crate) fn under_hold(self) -> Self {
+        Self { hold: true, ..self }
+    }
+
+    pub(crate) fn without_fences(self) -> Self {
+        Self {
+            fences: false,
+            ..self
+        }
+    }
+}
+
+/// What somebody outside sees of a call. The history is all that the checker is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) at: i64,
+    pub(crate) call: usize,
+    pub(crate) amount: u32,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Called,
+    /// The handler began, or went on after a time, on a clock that showed this much before its deadline.
+    RunBegan {
+        left: i64,
+    },
+    RunEnded {
+        answered: bool,
+    },
+    Answered {
+        run: usize,
+        amount: u32,
+        replayed: bool,
+    },
+    HandlersOwnError,
+    Refused(ErrorKind),
+    Crashed,
+}
+
+pub(crate) type History = Rc<RefCell<Vec<Event>>>;
+
+/// How long an invocation may take, in milliseconds.
+const TIMEOUT: i64 = 3_000;
+
+/// Plays one schedule.
+pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
+    let dice = Dice::new(seed);
+    let time = Time::starting_at(START);
+    let network = Network::new(Dice::new(seed ^ 0x5eed), time.clone(), faults.clone());
+    let history: History = Rc::default();
+    let operation = Rc::new(charge(&dice, faults));
+    let processes: Vec<_> = (0..3)
+        .map(|number| process(number, seed, &dice, &time, &network, faults))
+        .collect();
+
+    let mut calls = 0;
+    for _round in 0..3 {
+        let deliveries = 1 + dice.below(4);
+        let mut tasks: Vec<(usize, Task)> = (0..deliveries)
+            .map(|_| {
+                calls += 1;
+                let (environment, clock) =
+                    processes[usize::try_from(dice.below(3)).unwrap()].clone();
+                let amount = if dice.percent(20) { 99 } else { 42 };
+                let call = Call {
+                    number: calls,
+                    amount,
+                    clock,
+                    dice: dice.clone(),
+                    history: Rc::clone(&history),
+                };
+                (
+                    calls,
+                    deliver(
+                        call,
+                        Rc::clone(&operation),
+                        environment,
+                        faults.handler_fails,
+                    ),
+                )
+            })
+            .collect();
+        run(&mut tasks, &dice, &time, |call| {
+            network.deliver_sometimes();
+            let dies = dice.percent(faults.crash) && dice.percent(30);
+            if dies {
+                history.borrow_mut().push(Event {
+                    at: time.now(),
+                    call,
+                    amount: 0,
+                    what: What::Crashed,
+                });
+            }
+            dies
+        });
+        // Lambda tries again at once, or after the deadline of the first delivery.
+        time.advance(i64::try_from(dice.below(2 * 3_000)).unwrap());
+    }
+    // Long after every lease, but within the window: nobody may find the key stuck.
+    time.advance(2 * TIMEOUT + 10_000);
+    calls += 1;
+    let (environment, clock) = processes[0].clone();
+    let call = Call {
+        number: calls,
+        amount: 42,
+        clock,
+        dice: dice.clone(),
+        history: Rc::clone(&history),
+    };
+    let mut last = vec![(calls, deliver(call, operation, environment, 0))];
+    run(&mut last, &dice, &time, |_| false);
+    let history = history.borrow().clone();
+    history
+}
+
+fn charge(dice: &Dice, faults: &Faults) -> Operation {
+    operation()
+        .key("order_id")
+        .validate("amount")
+        .local_cache(if dice.percent(50) { 8 } else { 0 })
+        .on_in_progress(if dice.percent(50) {
+            OnInProgress::Wait
+        } else {
+            OnInProgress::Reject
+        })
+        .on_timeout(if faults.hold {
+            OnTimeout::Hold
+        } else {
+            OnTimeout::Rerun
+        })
+        .expires_after(Duration::from_secs(3_600))
+        .build()
+        .unwrap()
+}
+
+fn process(
+    number: u64,
+    seed: u64,
+    dice: &Dice,
+    time: &Time,
+    network: &Arc<Network>,
+    faults: &Faults,
+) -> (Environment, SkewedClock) {
+    let skew = i64::try_from(dice.below(2 * faults.skew + 1)).unwrap()
+        - i64::try_from(faults.skew).unwrap();
+    let clock = SkewedClock {
+        time: time.clone(),
+        skew,
+    };
+    let random = SeededRandom::new(seed.wrapping_mul(31).wrapping_add(number + 1));
+    (
+        Environment::new(network.clone(), Arc::new(clock.clone()), Arc::new(random)),
+        clock,
+    )
+}
+
+struct Call {
+    number: usize,
+    amount: u32,
+    clock: SkewedClock,
+    dice: Dice,
+    history: History,
+}
+
+impl Call {
+    fn note(&self, what: What) {
+        self.history.borrow_mut().push(Event {
+            at: self.clock.time.now(),
+            call: self.number,
+            amount: self.amount,
+            what,
+        });
+    }
+}
+
+/// One delivery, from the caller's and from the handler's side. The answer names the run that gave it.
+fn deliver(
+    call: Call,
+    operation: Rc<Operation>,
+    environment: Environment,
+    handler_fails: u64,
+) -> Task {
+    Box::pin(async move {
+        let call = &call;
+        if call.dice.percent(50) {
+            // Some come while a slow owner has outlived its lease.
+            call.clock
+                .sleep(Duration::from_millis(call.dice.below(5_000)))
+                .await;
+        }
+        let deadline = call.clock.now().get() + TIMEOUT;
+        call.note(What::Called);
+        let payload = json!({ "order_id": 1, "amount": call.amount });
+        let handler = || async move {
+            call.note(What::RunBegan {
+                left: deadline - call.clock.now().get(),
+            });
+            yield_now().await;
+            if call.dice.percent(30) {
+                // A slow owner outlives its lease now and then, as where nobody enforces the deadline.
+                call.clock
+                    .sleep(Duration::from_millis(call.dice.below(4_500)))
+                    .await;
+            }
+            let answered = !call.dice.percent(handler_fails);
+            call.note(What::RunEnded { answered });
+            if answered {
+                Ok((call.number, call.amount))
+            } else {
+                Err(BoxError::from("declined"))
+            }
+        };
+        let outcome = with_environment(
+            environment,
+            operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
+        )
+        .await;
+        call.note(match outcome {
+            Ok(outcome) => {
+                let replayed = matches!(outcome.how(), How::Replayed(_));
+                let (run, amount) = outcome.into_answer();
+                What::Answered {
+                    run,
+                    amount,
+                    replayed,
+                }
+            }
+            Err(error) if error.is::<idempotency_lambda::Error>() => {
+                What::Refused(ours(&error).kind())
+            }
+            Err(_) => What::HandlersOwnError,
+        });
+    })
+}
