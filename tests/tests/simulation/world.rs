@@ -189,8 +189,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
     };
     let mut last = vec![(calls, deliver(call, operation, environment, 0))];
     run(&mut last, &dice, &time, |_| false);
-    let history = history.borrow().clone();
-    history
+    history.take()
 }
 
 fn charge(dice: &Dice, faults: &Faults) -> Operation {
