@@ -51,6 +51,8 @@ pub enum ErrorKind {
     Unresolved,
     /// The record in the store cannot be understood.
     CorruptRecord,
+    /// The call is complete, but its stored answer does not fit the response type.
+    ResponseTypeChanged,
     /// Others were faster, time and again.
     Contended,
     /// The deadline was over before the handler could start.
@@ -87,6 +89,7 @@ impl ErrorKind {
             Self::ExpressionFailed => "IdempotencyExpressionFailed",
             Self::Unresolved => "IdempotencyUnresolved",
             Self::CorruptRecord => "IdempotencyCorruptRecord",
+            Self::ResponseTypeChanged => "IdempotencyResponseTypeChanged",
             Self::Contended => "IdempotencyContended",
             Self::NoTimeLeft => "IdempotencyNoTimeLeft",
             Self::ResponseUnavailable => "IdempotencyResponseUnavailable",
@@ -100,6 +103,8 @@ impl ErrorKind {
     }
 
     /// Whether the same call, sent again later, may be given an answer without anybody changing anything.
+    ///
+    /// Where [`Error::handler_ran`], the retry may be given the stored answer, or run the handler again.
     ///
     /// ```
     /// # use idempotency_core::error::ErrorKind;
@@ -131,7 +136,13 @@ impl ErrorKind {
                 "an earlier run of this key ended without a result and may have had its effect: \
                  find out, then delete the record to let it run again"
             }
-            Self::CorruptRecord => "the stored record cannot be understood: correct or delete it",
+            Self::CorruptRecord => {
+                "the stored record cannot be understood: find out what wrote it (deleting it lets the handler run again)"
+            }
+            Self::ResponseTypeChanged => {
+                "the call is complete, but its stored answer does not fit the response type: restore the type, or wait \
+                 for the end of the window (deleting the record lets the handler run again)"
+            }
             Self::Contended => "other calls with this key were faster each time: retry",
             Self::NoTimeLeft => {
                 "the invocation's time was over before the handler could start: retry, or raise the function's timeout"
@@ -144,7 +155,8 @@ impl ErrorKind {
                 "the answer cannot be written as JSON: correct the response type's `Serialize`"
             }
             Self::LostOwnership => {
-                "the run outlived its lease and another call took the key over: retry to be given that call's answer"
+                "the claim was gone when the handler had finished (taken over by another call, or evicted): a retry is \
+                 given that call's answer, or runs again"
             }
             Self::CompletionUnknown => {
                 "nobody confirmed that the answer is stored: retry to be given it if it is"

@@ -19,6 +19,14 @@ pub struct Outcome<R> {
 }
 
 /// How an answer came about.
+///
+/// ```
+/// use idempotency_core::{outcome::{How, Outcome}, record::RecordId};
+/// let outcome = Outcome::executed("paid", RecordId::new("charge#42"), true);
+/// if let How::Executed { key, stored } = outcome.how() {
+///     assert_eq!((key.as_str(), *stored), ("charge#42", true));
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum How {
@@ -52,6 +60,12 @@ pub struct Replay {
 }
 
 /// Why a handler ran unprotected.
+///
+/// ```
+/// use idempotency_core::outcome::{Bypass, How, Outcome};
+/// let outcome = Outcome::bypassed("paid", Bypass::NoKey);
+/// assert!(matches!(outcome.how(), How::Bypassed(Bypass::NoKey)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bypass {

@@ -77,6 +77,12 @@ pub trait Random: Send + Sync {
 }
 
 /// The source of randomness failed.
+///
+/// ```
+/// use idempotency_core::owner::RandomError;
+/// let error = RandomError::new("no entropy");
+/// assert_eq!(error.to_string(), "the source of randomness failed: no entropy");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RandomError {

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::config::TENANT_MARK;
 use crate::owner::OwnerToken;
 use crate::time::{EpochMillis, EpochSeconds};
 
@@ -27,6 +28,24 @@ impl RecordId {
     /// ```
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// The id that a digest has under a prefix. A tenant, where the invocation has one, gets ids of its own.
+    ///
+    /// ```
+    /// # use idempotency_core::record::RecordId;
+    /// assert_eq!(RecordId::of("shop", None, "42b7").as_str(), "shop#42b7");
+    /// assert_eq!(RecordId::of("shop", Some("blue"), "42b7").as_str(), "shop#tenant=blue#42b7");
+    /// ```
+    pub fn of(prefix: &str, tenant: Option<&str>, digest: &str) -> Self {
+        match tenant.filter(|tenant| !tenant.is_empty()) {
+            None => Self(format!("{prefix}#{digest}")),
+            // A `#` in the tenant must not let one tenant's id be read as another's.
+            Some(tenant) => {
+                let tenant = tenant.replace('%', "%25").replace('#', "%23");
+                Self(format!("{prefix}{TENANT_MARK}{tenant}#{digest}"))
+            }
+        }
     }
 
     /// The id as it is stored.

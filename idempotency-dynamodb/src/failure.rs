@@ -219,6 +219,7 @@ fn speaks_of_keys(message: &str) -> bool {
     [
         "does not match the schema",
         "Missing the key",
+        "One of the required keys was not given a value",
         "Type mismatch for key",
         "number of conditions on the keys",
         "Cannot update attribute",
@@ -229,10 +230,15 @@ fn speaks_of_keys(message: &str) -> bool {
 
 /// Whether a send failed before there was a connection to send on. `false` where that is not certain.
 pub(crate) fn never_connected(error: &ConnectorError) -> bool {
-    chain(error).any(|error| {
-        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-            return error.is_connect();
-        }
+    let mut chain = chain(error);
+    // Where the HTTP client says at which stage it failed, that decides, whatever lies below.
+    if let Some(error) = chain
+        .clone()
+        .find_map(|error| error.downcast_ref::<hyper_util::client::legacy::Error>())
+    {
+        return error.is_connect();
+    }
+    chain.any(|error| {
         let refused = |error: &io::Error| {
             use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
             matches!(
@@ -247,7 +253,7 @@ pub(crate) fn never_connected(error: &ConnectorError) -> bool {
 /// An error and what caused it, outermost first.
 fn chain<'a>(
     error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> + Clone {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         (*error).source()
     })

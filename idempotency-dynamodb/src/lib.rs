@@ -7,6 +7,7 @@
 //! | [`store`] | [`DynamoDbStore`]: one request an operation |
 //! | [`builder`] | its settings |
 //! | [`names`] | the names of the attributes |
+//! | [`settings`] | table and names from environment variables |
 //! | [`client`] | a DynamoDB client with timeouts that suit a Lambda function |
 //! | `expression` | a condition or a change as DynamoDB's expressions |
 //! | `item`, `number`, `json`, `size` | a record as an item, and back |
@@ -16,6 +17,7 @@
 pub mod builder;
 pub mod client;
 pub mod names;
+pub mod settings;
 pub mod store;
 
 mod attempts;

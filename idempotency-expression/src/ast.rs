@@ -5,6 +5,15 @@ use crate::Function;
 /// A checked expression.
 ///
 /// An evaluator has to handle every node, so a new one is a breaking change and the enum is exhaustive.
+///
+/// ```
+/// use idempotency_expression::{Ast, Name, parse};
+///
+/// let field = |name: &str| Box::new(Ast::Field(Name::Plain(name.to_owned())));
+/// assert_eq!(parse("order.id")?, Ast::Chain(field("order"), field("id")));
+/// assert_eq!(parse("id || order_id")?, Ast::Or(field("id"), field("order_id")));
+/// # Ok::<(), idempotency_expression::SyntaxError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ast {
     /// `@`: the current value.
@@ -75,6 +84,14 @@ pub enum Ast {
 }
 
 /// An argument of a call.
+///
+/// ```
+/// use idempotency_expression::{Argument, Ast, parse};
+///
+/// let Ast::Call { arguments, .. } = parse("max_by(items, &price)")? else { panic!("it is a call") };
+/// assert!(matches!(arguments[..], [Argument::Value(_), Argument::Expression(_)]));
+/// # Ok::<(), idempotency_expression::SyntaxError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Argument {
     /// A value: evaluated before the call.
@@ -84,6 +101,14 @@ pub enum Argument {
 }
 
 /// The name of a member.
+///
+/// ```
+/// use idempotency_expression::{Ast, Name, parse};
+///
+/// assert_eq!(parse(r#""order id""#)?, Ast::Field(Name::Plain("order id".to_owned())));
+/// assert_eq!(parse(r#""\ud800""#)?, Ast::Field(Name::Json(r#""\ud800""#.to_owned())));
+/// # Ok::<(), idempotency_expression::SyntaxError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Name {
     /// The name itself.
@@ -93,6 +118,14 @@ pub enum Name {
 }
 
 /// A constant of an expression.
+///
+/// ```
+/// use idempotency_expression::{Ast, Literal, parse};
+///
+/// assert_eq!(parse("'paid'")?, Ast::Literal(Literal::Raw("paid".to_owned())));
+/// assert_eq!(parse("`1.50`")?, Ast::Literal(Literal::Json("1.50".to_owned())));
+/// # Ok::<(), idempotency_expression::SyntaxError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Literal {
     /// A raw string: `'text'`.
@@ -103,6 +136,14 @@ pub enum Literal {
 }
 
 /// How two values are compared.
+///
+/// ```
+/// use idempotency_expression::{Ast, Comparator, parse};
+///
+/// let Ast::Compare { comparator, .. } = parse("amount >= `100`")? else { panic!("it compares") };
+/// assert_eq!(comparator, Comparator::GreaterOrEqual);
+/// # Ok::<(), idempotency_expression::SyntaxError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparator {
     /// `==`

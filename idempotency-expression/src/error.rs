@@ -3,6 +3,14 @@
 use std::fmt;
 
 /// An expression that cannot be used: its place and what is wrong there.
+///
+/// ```
+/// use idempotency_expression::parse;
+///
+/// let error = parse("body.lenght(id)").unwrap_err();
+/// assert_eq!(error.offset, 5);
+/// assert_eq!(error.message, "unknown function `lenght`; did you mean `length`?");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
     /// The place, in bytes from the beginning of the expression.

@@ -123,6 +123,12 @@ impl Function {
     }
 
     /// The function of this name.
+    ///
+    /// ```
+    /// # use idempotency_expression::Function;
+    /// assert_eq!(Function::from_name("length"), Some(Function::Length));
+    /// assert_eq!(Function::from_name("Length"), None);
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE
@@ -132,12 +138,24 @@ impl Function {
     }
 
     /// The name, as expressions call it.
+    ///
+    /// ```
+    /// # use idempotency_expression::Function;
+    /// assert_eq!(Function::MaxBy.name(), "max_by");
+    /// ```
     #[must_use]
     pub fn name(self) -> &'static str {
         self.signature().name
     }
 
     /// Whether the parameter at this place takes `&expression`, and nothing else.
+    ///
+    /// ```
+    /// # use idempotency_expression::Function;
+    /// // `max_by(items, &price)`
+    /// assert!(!Function::MaxBy.takes_expression(0));
+    /// assert!(Function::MaxBy.takes_expression(1));
+    /// ```
     #[must_use]
     pub fn takes_expression(self, parameter: usize) -> bool {
         self.signature().parameters.get(parameter) == Some(&Expression)

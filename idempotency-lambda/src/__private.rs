@@ -39,8 +39,10 @@ pub fn prepare_value<P: Payload + ?Sized>(
     operation: &'static StaticOperation,
     payload: &P,
 ) -> Prepared {
-    let scope = Scope::current();
-    prepare(operation, payload, scope.deadline, scope.tenant.clone())
+    match Scope::of_a_call(operation.path()) {
+        Ok(scope) => prepare(operation, payload, scope.deadline, scope.tenant.clone()),
+        Err(error) => Prepared(Err(error)),
+    }
 }
 
 fn prepare<P: Payload + ?Sized>(

@@ -9,6 +9,17 @@ use serde::Serialize;
 use crate::raw::Raw;
 
 /// Something a key can be taken from: any `Serialize`, or an event that kept its own text ([`Raw`]).
+///
+/// ```
+/// use idempotency_lambda::Payload;
+/// use idempotency_lambda::core::{config::*, operation::Operation};
+/// use serde_json::json;
+///
+/// let operation = Operation::new("orders::place", &Settings::default(), &Variables::default())?;
+/// let first = json!({"id": 7, "note": "fast"}).identity(&operation, None)?;
+/// assert_eq!(first, json!({"note": "fast", "id": 7}).identity(&operation, None)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a key cannot be taken from `{Self}`",
     label = "this payload cannot be written as JSON",
@@ -36,6 +47,17 @@ impl<T> Payload for Raw<T> {
 }
 
 /// The parameter of a Lambda handler: a payload with an invocation's context.
+///
+/// ```
+/// use idempotency_lambda::{Context, Event, LambdaEvent};
+///
+/// fn request_id<E: Event>(event: &E) -> &str {
+///     &event.context().request_id
+/// }
+/// let mut context = Context::default();
+/// context.request_id = "r-1".to_owned();
+/// assert_eq!(request_id(&LambdaEvent::new("an order", context)), "r-1");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a Lambda event",
     label = "write `LambdaEvent<T>` here",

@@ -1,7 +1,8 @@
 //! The process's own environment: variables, store, clock and randomness, built once.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use idempotency_core::cache::LocalCache;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Environment;
 use idempotency_core::error::{Error, ErrorKind};
@@ -9,9 +10,12 @@ use idempotency_core::store::{MemoryStore, Store};
 use tokio::sync::OnceCell;
 
 use crate::clock::{SystemClock, SystemRandom};
+use crate::notice::warn;
 
 static VARIABLES: OnceLock<Variables> = OnceLock::new();
 static ENVIRONMENT: OnceCell<Environment> = OnceCell::const_new();
+/// The caches of every environment made here, for as long as it lives.
+static CACHES: Mutex<Vec<Weak<LocalCache>>> = Mutex::new(Vec::new());
 
 /// The process's variables, as they were when they were first asked for.
 pub(crate) fn variables() -> &'static Variables {
@@ -19,6 +23,8 @@ pub(crate) fn variables() -> &'static Variables {
         // `vars` would panic on a name or value that is not Unicode; such a one cannot be ours.
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            // Nobody else's: credentials do not belong into a copy that lives as long as the process.
+            .filter(|(name, _)| name.contains("IDEMPOTENCY_") || name == "AWS_LAMBDA_FUNCTION_NAME")
             .collect()
     })
 }
@@ -40,7 +46,25 @@ pub(crate) async fn environment() -> Result<&'static Environment, Error> {
 /// assert_eq!(environment.store().name(), "memory");
 /// ```
 pub fn environment_with(store: Arc<dyn Store>) -> Environment {
-    Environment::new(store, Arc::new(SystemClock), Arc::new(SystemRandom))
+    let environment = Environment::new(store, Arc::new(SystemClock), Arc::new(SystemRandom));
+    let mut caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
+    caches.retain(|cache| cache.strong_count() > 0);
+    caches.push(Arc::downgrade(environment.shared_cache()));
+    environment
+}
+
+/// Forgets every answer that is kept in memory.
+pub(crate) fn clear_caches() {
+    let caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
+    caches
+        .iter()
+        .filter_map(Weak::upgrade)
+        .for_each(|cache| cache.clear());
+}
+
+/// Whether protection is switched off for this process.
+pub(crate) fn is_disabled() -> Result<bool, Error> {
+    Settings::disabled(variables()).map_err(|error| configuration(&error))
 }
 
 /// Makes `environment` the process's own, instead of the one that the variables describe: for a DynamoDB client of
@@ -79,10 +103,14 @@ async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationErr
         return Ok(Arc::new(MemoryStore::new()));
     }
     match variables.value("IDEMPOTENCY_STORE").unwrap_or("dynamodb") {
-        "dynamodb" => Ok(Arc::new(crate::dynamodb::from_variables(variables).await?)),
+        "dynamodb" => {
+            let settings = idempotency_dynamodb::settings::Settings::from_variables(variables)?;
+            let client = idempotency_dynamodb::client::client().await?;
+            Ok(Arc::new(settings.store(client)?))
+        }
         "memory" => {
-            tracing::warn!(
-                "IDEMPOTENCY_STORE is `memory`: calls are protected within this process alone, and not after it ends"
+            warn(
+                "IDEMPOTENCY_STORE is `memory`: calls are protected within this process alone, and not after it ends",
             );
             Ok(Arc::new(MemoryStore::new()))
         }

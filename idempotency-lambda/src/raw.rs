@@ -76,9 +76,32 @@ impl<T: DeserializeOwned> Raw<T> {
         let mut deserializer = serde_json::Deserializer::from_str(text.get());
         match serde_path_to_error::deserialize(&mut deserializer) {
             Ok(value) => Ok(Self { value, text }),
-            Err(error) => Err(RawError::new(&error.path().to_string(), error.inner())),
+            Err(error) => Err(RawError::new(&place(error.path()), error.inner())),
         }
     }
+}
+
+/// A path whose names are those of fields, as far as that can be told: what is no identifier came with the payload.
+fn place(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut place = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => place += &format!("[{index}]"),
+            Segment::Map { key: name } | Segment::Enum { variant: name } => {
+                let known = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                    && name
+                        .chars()
+                        .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+                if !place.is_empty() {
+                    place.push('.');
+                }
+                place += if known { name } else { "?" };
+            }
+            Segment::Unknown => place.push('?'),
+        }
+    }
+    place
 }
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Raw<T> {
@@ -127,7 +150,7 @@ impl RawError {
             serde_json::error::Category::Eof => "ends too early",
             serde_json::error::Category::Syntax | serde_json::error::Category::Io => "is not JSON",
         };
-        let place = if path.is_empty() || path == "." {
+        let place = if path.is_empty() {
             String::new()
         } else {
             format!(" at `{path}`")
@@ -169,7 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_a_payload_key_is_the_types_own_path() {
+    fn a_name_that_came_with_the_payload_is_not_quoted() {
+        type Cards = std::collections::BTreeMap<String, u8>;
+        let error = Raw::<Cards>::from_json(r#"{"4242-4242": "x"}"#).unwrap_err();
+        assert!(error.to_string().contains("at `?`"), "{error}");
+    }
+
+    #[test]
+    fn the_path_of_a_field_is_told() {
         #[derive(Debug, Deserialize)]
         struct Order {
             #[allow(dead_code)]

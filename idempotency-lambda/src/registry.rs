@@ -2,6 +2,7 @@
 //!
 //! `run` checks all of them before the first event. Under plain `lambda_runtime::run` the same errors come at every call.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -96,6 +97,11 @@ impl StaticOperation {
         }
     }
 
+    /// Its path, by which errors know it.
+    pub(crate) fn path(&self) -> &'static str {
+        self.path
+    }
+
     /// Its compiled configuration.
     pub(crate) fn operation(&self) -> Result<&Operation, Error> {
         self.compiled
@@ -114,14 +120,6 @@ impl StaticOperation {
                 *own = Some((store, environment.clone()));
                 environment
             }
-        }
-    }
-
-    /// Forgets the answers that its own environment keeps in memory.
-    pub(crate) fn clear_cache(&self) {
-        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, environment)) = &*own {
-            environment.cache().clear();
         }
     }
 
@@ -155,6 +153,28 @@ impl StaticOperation {
         Error::new(ErrorKind::Configuration, self.path)
             .with_detail(format!("{error} ({})", self.place))
     }
+}
+
+/// The prefixes of operations that were built in code, and the paths they were built for.
+static BUILT: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// Notes the prefix of an operation that was built in code, and finds another operation that has it already.
+pub(crate) fn claim_prefix(path: &str, prefix: &str) -> Result<(), ConfigurationError> {
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let holder = built
+        .entry(prefix.to_owned())
+        .or_insert_with(|| path.to_owned());
+    let annotated = OPERATIONS.iter().find(|operation| {
+        matches!(operation.operation(), Ok(operation) if operation.key_prefix() == prefix)
+    });
+    let twin = match annotated {
+        Some(annotated) => annotated.path,
+        None if holder != path => holder.as_str(),
+        None => return Ok(()),
+    };
+    Err(ConfigurationError::new(format!(
+        "{path} and {twin} share the key prefix `{prefix}`: give each a `key_prefix` of its own"
+    )))
 }
 
 /// Checks every annotated function's settings.

@@ -15,6 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::diagnostic::diagnostic;
+use crate::event::deadline_of;
+use crate::notice::warn;
+use crate::scope::{Scope, within};
 use crate::{BoxError, init_error, process, registry};
 
 /// Starts the function: checks every annotated function's settings, builds the store's client and opens its connection,
@@ -47,7 +50,7 @@ use crate::{BoxError, init_error, process, registry};
 /// misses its environment variables.
 pub async fn run<F, Fut, A, R, E>(handler: F) -> Result<(), BoxError>
 where
-    F: Fn(LambdaEvent<A>) -> Fut,
+    F: Fn(LambdaEvent<A>) -> Fut + Clone,
     Fut: Future<Output = Result<R, E>>,
     A: DeserializeOwned,
     R: Serialize,
@@ -67,6 +70,16 @@ where
 /// Does what [`run`] does before the first event, for a `main` that builds its own
 /// [`Runtime`](lambda_runtime::Runtime).
 ///
+/// ```no_run
+/// use idempotency_lambda::{BoxError, LambdaEvent, service};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// idempotency_lambda::init().await?;
+/// lambda_runtime::Runtime::new(service(handler)).run().await
+/// # }
+/// ```
+///
 /// # Errors
 /// A setting that cannot be understood, with the remedy.
 pub async fn init() -> Result<(), Error> {
@@ -75,6 +88,12 @@ pub async fn init() -> Result<(), Error> {
         warn(&unknown.to_string());
     }
     let environment = process::environment().await?;
+    if process::is_disabled()? {
+        warn(
+            "IDEMPOTENCY_DISABLED or POWERTOOLS_IDEMPOTENCY_DISABLED is set: every handler runs unprotected",
+        );
+        return Ok(());
+    }
     let warmed_up = tokio::time::timeout(WARM_UP, environment.store().warm_up()).await;
     let trouble = match warmed_up {
         Ok(Ok(())) => return Ok(()),
@@ -90,17 +109,11 @@ pub async fn init() -> Result<(), Error> {
 /// How long the connection may take to open. Lambda's init phase ends after 10 s, and the first event can wait for it too.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Says what somebody must know at start-up, also to a function that collects no events.
-fn warn(text: &str) {
-    if tracing::dispatcher::has_been_set() {
-        tracing::warn!("{text}");
-    } else {
-        eprintln!("WARN {text}");
-    }
-}
-
 /// The handler as a service whose errors have stable names, for a `main` that builds its own
 /// [`Runtime`](lambda_runtime::Runtime).
+///
+/// Each call of it is an invocation: calls within the handler find its deadline and its tenant, whether the handler itself
+/// is annotated or not.
 ///
 /// ```no_run
 /// # use idempotency_lambda::{BoxError, LambdaEvent};
@@ -117,14 +130,19 @@ pub fn service<F, Fut, A, R, E>(
     Response = FunctionResponse<R, Body>,
     Error = Diagnostic,
     Future = impl Future<Output = Result<FunctionResponse<R, Body>, Diagnostic>>,
->
+> + Clone
 where
-    F: Fn(LambdaEvent<A>) -> Fut,
+    F: Fn(LambdaEvent<A>) -> Fut + Clone,
     Fut: Future<Output = Result<R, E>>,
     E: Into<BoxError>,
 {
-    service_fn(move |event| {
-        let answer = handler(event);
+    service_fn(move |event: LambdaEvent<A>| {
+        let scope = Scope {
+            deadline: deadline_of(&event.context),
+            tenant: event.context.tenant_id.clone(),
+            ..(*Scope::current()).clone()
+        };
+        let answer = within(Arc::new(scope), handler(event));
         async move {
             answer
                 .await
@@ -134,16 +152,27 @@ where
     })
 }
 
-/// What a process remembers may be of another time once its snapshot is restored.
-struct ClearCaches;
+/// Clears what this process remembers after its snapshot was restored: it may be of another time.
+///
+/// [`run`] registers it by itself.
+///
+/// ```no_run
+/// # use idempotency_lambda::{BoxError, ClearCaches, LambdaEvent};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # async fn f() -> Result<(), BoxError> {
+/// lambda_runtime::Runtime::new(idempotency_lambda::service(handler))
+///     .register_snapstart_resource(std::sync::Arc::new(ClearCaches))
+///     .run()
+///     .await
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClearCaches;
 
 impl SnapStartResource for ClearCaches {
     fn after_restore(&self) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async {
-            process::environment().await?.cache().clear();
-            registry::OPERATIONS
-                .iter()
-                .for_each(|operation| operation.clear_cache());
+            process::clear_caches();
             Ok(())
         })
     }

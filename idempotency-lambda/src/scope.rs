@@ -6,9 +6,14 @@
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use idempotency_core::engine::Environment;
+use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::time::EpochMillis;
+
+/// Whether this process has served a tenant: then a call that has lost its invocation could be any tenant's.
+static HAS_TENANTS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
@@ -29,8 +34,28 @@ impl Scope {
     }
 }
 
+impl Scope {
+    /// What surrounds a call that takes deadline and tenant from there.
+    ///
+    /// # Errors
+    /// If nothing does, in a process that serves tenants: one tenant could be given another's answer.
+    pub(crate) fn of_a_call(operation: &str) -> Result<Arc<Self>, Error> {
+        let scope = CURRENT.with_borrow(Clone::clone);
+        if scope.is_none() && HAS_TENANTS.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Environment, operation).with_detail(
+                "this process serves tenants, and the call was made outside of any invocation, so nobody knows whose it \
+                 is: wrap the spawned task with `idempotency_lambda::carry`, or hand in `&event.context`",
+            ));
+        }
+        Ok(scope.unwrap_or_default())
+    }
+}
+
 /// Runs `future` within `scope`. It is boxed: a wrapper that held it in place would double its size at each layer.
 pub(crate) fn within<F: Future>(scope: Arc<Scope>, future: F) -> impl Future<Output = F::Output> {
+    if scope.tenant.is_some() {
+        HAS_TENANTS.store(true, Ordering::Relaxed);
+    }
     let mut future = Box::pin(future);
     poll_fn(move |context| {
         let _entered = Entered::new(Arc::clone(&scope));
@@ -93,7 +118,7 @@ pub fn with_environment<F: Future>(
 }
 
 /// Wraps a future so that, spawned as a task of its own, it still knows the deadline and tenant of the invocation that
-/// spawned it.
+/// spawned it. In a process that serves tenants, a call in a task that was not wrapped is refused.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

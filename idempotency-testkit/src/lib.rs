@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ManualClock`], [`SeededRandom`] | time and randomness that a test holds in its hands |
 //! | [`store`] | stores that count, break and follow a script |
+//! | [`conformance`] | the suite that every store must pass |
 //! | [`dynamodb`] | a DynamoDB inside the test's process, which counts requests and breaks them where it is told to |
 //! | [`lambda`] | a Lambda on loopback: starts the function's real process, invokes it, kills it |
 //!
@@ -12,6 +13,7 @@
 #[cfg(any(feature = "dynamodb", feature = "lambda"))]
 mod background;
 mod clock;
+pub mod conformance;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 #[cfg(feature = "lambda")]

@@ -87,21 +87,6 @@ async fn nested_calls_take_the_invocations_deadline_by_themselves() {
     assert_eq!(bench.store.inner().len(), 3);
 }
 
-#[tokio::test]
-async fn two_tenants_with_the_same_payload_never_meet() {
-    let bench = Bench::default();
-    let call = |tenant: &str, amount: u32| {
-        let mut event = event(json!({ "order_id": 1, "amount": amount }));
-        event.context.tenant_id = Some(tenant.to_owned());
-        with_environment(bench.environment.clone(), charge(event))
-    };
-    assert_eq!(call("blue", 1).await.unwrap()["paid"], 1);
-    assert_eq!(call("green", 2).await.unwrap()["paid"], 2);
-    assert_eq!(call("blue", 3).await.unwrap()["paid"], 1);
-    let (id, _) = only_record(&bench);
-    assert!(id.as_str().contains("#tenant=blue#"), "{id}");
-}
-
 fn mark(mut answer: Value, replay: &Replay) -> Value {
     answer["replayed_until"] = json!(replay.expires_at().map(|end| end.get()));
     answer
@@ -429,4 +414,81 @@ thread_local! {
 async fn a_store_of_its_own_is_used_outside_a_test_environment() {
     with_own_store(1).await.unwrap();
     assert_eq!(OWN.with(|store| store.len()), 1);
+}
+
+#[tokio::test]
+async fn a_replayed_float_is_the_float_that_was_answered() {
+    let bench = Bench::default();
+    let charge = idempotency_tests::operation()
+        .key("order_id")
+        .build()
+        .unwrap();
+    for number in 0..500_u32 {
+        // Fractions with long expansions, of which a fast and loose reader misses one in ten.
+        let answer = f64::from(number).mul_add(1.000_000_7, 0.1) / 3.0;
+        for _ in 0..2 {
+            let payload = json!({ "order_id": number });
+            let outcome = bench
+                .call_with(&charge, payload, async |_| Ok(answer))
+                .await
+                .unwrap();
+            assert_eq!(outcome.into_answer().to_bits(), answer.to_bits());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_back_is_told_to_its_caller_and_withheld_from_duplicates() {
+    let bench = Bench::default();
+    let charge = idempotency_tests::operation()
+        .key("order_id")
+        .build()
+        .unwrap();
+    let payload = json!({ "order_id": 1 });
+    let own = bench
+        .call_with(&charge, payload.clone(), async |_| Ok(f64::NAN))
+        .await
+        .unwrap();
+    assert!(own.into_answer().is_nan());
+    let error = bench
+        .call_with(&charge, payload, async |_| Ok(f64::NAN))
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+}
+
+#[test]
+fn an_empty_expression_does_not_switch_protection_off() {
+    for operation in [
+        idempotency_tests::operation().key(" "),
+        idempotency_tests::operation().validate(""),
+        idempotency_tests::operation().store_when(""),
+    ] {
+        let error = operation.build().unwrap_err();
+        assert!(error.to_string().contains("leave it out"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_at_the_completion_is_told_before_the_deadline() {
+    use idempotency_testkit::ManualClock;
+    use idempotency_testkit::store::{StoreFault, StoreOperation};
+    let bench = Bench::with_clock(ManualClock::rushing(START));
+    for nth in 1..=4 {
+        bench
+            .store
+            .inject(StoreOperation::Update, nth, StoreFault::Hang);
+    }
+    let charge = idempotency_tests::operation()
+        .key("order_id")
+        .build()
+        .unwrap();
+    let order = json!({ "order_id": 1 });
+    let deadline = bench.deadline_in(Duration::from_secs(3));
+    let call = charge.run(&order, deadline, || async { Ok::<_, BoxError>(1) });
+    let error = with_environment(bench.environment.clone(), call)
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    assert!(bench.now().get() < START + 3_000, "{}", bench.now());
 }

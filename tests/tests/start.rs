@@ -28,10 +28,7 @@ async fn two_functions_with_one_default_prefix_stop_the_start_and_every_call_and
     let at_start = idempotency_lambda::init().await.unwrap_err();
     assert_eq!(at_start.kind(), ErrorKind::Configuration);
     let text = at_start.to_string();
-    assert!(
-        text.contains("start.rs:9") && text.contains("start.rs:17"),
-        "{text}"
-    );
+    assert!(text.matches("start.rs:").count() >= 2, "{text}");
     assert!(text.contains("key_prefix"), "{text}");
     for _ in 0..2 {
         for call in [one::call().await, one::another().await] {

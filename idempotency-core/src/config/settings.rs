@@ -54,6 +54,14 @@ pub(crate) const TENANT_MARK: &str = "#tenant=";
 impl Settings {
     /// Whether a payload without a key is refused.
     ///
+    /// ```
+    /// # use idempotency_core::config::{Settings, Variables};
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "yes".to_owned())]);
+    /// assert!(Settings::default().key_required(&variables)?);
+    /// assert!(!Settings::default().key_required(&Variables::default())?);
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
+    ///
     /// # Errors
     /// If the variable is not a truth value.
     pub fn key_required(&self, variables: &Variables) -> Result<bool, ConfigurationError> {
@@ -63,7 +71,15 @@ impl Settings {
         }
     }
 
-    /// The digest.
+    /// The digest of keys and validation.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::{Settings, Variables}, key::HashAlgorithm};
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_HASH".to_owned(), "sha256".to_owned())]);
+    /// assert_eq!(Settings::default().hash(&variables)?, HashAlgorithm::Sha256);
+    /// assert_eq!(Settings::default().hash(&Variables::default())?, HashAlgorithm::Md5);
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
     ///
     /// # Errors
     /// If the variable names no digest.
@@ -71,7 +87,15 @@ impl Settings {
         choice(self.hash, variables, "IDEMPOTENCY_HASH", HashAlgorithm::Md5)
     }
 
-    /// How many answers are kept in memory, if any.
+    /// How many answers are kept in memory; `None` where the cache is off.
+    ///
+    /// ```
+    /// # use idempotency_core::config::{Settings, Variables};
+    /// let settings = Settings { local_cache: Some(256), ..Settings::default() };
+    /// assert_eq!(settings.local_cache(&Variables::default())?.map(|records| records.get()), Some(256));
+    /// assert_eq!(Settings::default().local_cache(&Variables::default())?, None);
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
     ///
     /// # Errors
     /// If the variable is not a number.
@@ -91,6 +115,15 @@ impl Settings {
     }
 
     /// The operation's name in its keys: the setting, or `{function}.{path of the operation in dots}`.
+    ///
+    /// ```
+    /// # use idempotency_core::config::{Settings, Variables};
+    /// let variables = Variables::from_iter([("AWS_LAMBDA_FUNCTION_NAME".to_owned(), "shop".to_owned())]);
+    /// assert_eq!(Settings::default().key_prefix(&variables, "orders::place")?, "shop.orders.place");
+    /// let settings = Settings { key_prefix: Some("orders".to_owned()), ..Settings::default() };
+    /// assert_eq!(settings.key_prefix(&variables, "orders::place")?, "orders");
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
     ///
     /// # Errors
     /// If it is empty, too long, or could be taken for a tenant's.
@@ -122,7 +155,17 @@ impl Settings {
         Err(ConfigurationError::value(name, &prefix, remedy))
     }
 
-    /// The policy.
+    /// The policy that settings, variables and defaults make together.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::{Settings, Variables}, protocol::policy::OnTimeout};
+    /// let settings = Settings { on_timeout: Some(OnTimeout::Hold), ..Settings::default() };
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_EXPIRES_AFTER".to_owned(), "1day".to_owned())]);
+    /// let policy = settings.policy(&variables)?;
+    /// assert_eq!(policy.on_timeout, OnTimeout::Hold);
+    /// assert_eq!(policy.expires_after.as_secs(), 86_400);
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
     ///
     /// # Errors
     /// If a variable names no policy or is no duration, or a duration is too short.
@@ -165,6 +208,14 @@ impl Settings {
     }
 
     /// Whether protection is switched off for this process.
+    ///
+    /// ```
+    /// # use idempotency_core::config::{Settings, Variables};
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
+    /// assert!(Settings::disabled(&variables)?);
+    /// assert!(!Settings::disabled(&Variables::default())?);
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
     ///
     /// # Errors
     /// If one of the two variables is not a truth value.

@@ -42,6 +42,15 @@ const PREFIX: &str = "IDEMPOTENCY_";
 pub struct Variables(BTreeMap<String, String>);
 
 /// An `IDEMPOTENCY_*` variable that nothing reads.
+///
+/// ```
+/// use idempotency_core::config::Variables;
+/// let variables = Variables::from_iter([("IDEMPOTENCY_TABEL".to_owned(), "payments".to_owned())]);
+/// assert_eq!(
+///     variables.unknown()[0].to_string(),
+///     "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
+/// );
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownVariable {

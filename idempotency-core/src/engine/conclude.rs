@@ -60,13 +60,6 @@ impl<R, E> Driver<'_, R, E> {
     }
 
     fn own(&self, stored: &Stored, finished: Finished<R, E>) -> Result<Outcome<R>, E> {
-        if *stored == Stored::NotReleased {
-            tracing::warn!(
-                operation = self.operation,
-                key = %self.call.id,
-                "the claim could not be released: the key is free again when its lease ends"
-            );
-        }
         match finished {
             Finished::Answered(answer) => {
                 let is_stored = matches!(stored, Stored::Answer(_));
@@ -97,14 +90,19 @@ impl<R, E> Driver<'_, R, E> {
         // serde's own message may quote the answer: place and kind are enough.
         let answer = (self.codec.read)(data).map_err(|error| {
             let detail = format!(
-                "its data does not fit the response type `{}` (line {}, column {}); was the type changed while the \
-                 window was open?",
+                "`{}`, line {}, column {}",
                 std::any::type_name::<R>(),
                 error.line(),
                 error.column()
             );
-            let error = self.error(ErrorKind::CorruptRecord).with_detail(detail);
-            if ran { error.after_the_handler() } else { error }
+            let error = self
+                .error(ErrorKind::ResponseTypeChanged)
+                .with_detail(detail);
+            if ran {
+                error.after_the_handler()
+            } else {
+                error
+            }
         })?;
         tracing::debug!(
             operation = self.operation,

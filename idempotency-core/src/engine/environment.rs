@@ -38,6 +38,20 @@ pub struct Environment {
 
 impl Environment {
     /// An environment with an empty cache of its own.
+    ///
+    /// ```
+    /// # use idempotency_core::{engine::Environment, owner::*, store::MemoryStore, time::*};
+    /// # use std::sync::Arc;
+    /// # struct Fixed;
+    /// # impl Clock for Fixed {
+    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(0) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+    /// # }
+    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+    /// let (clock, random) = (Arc::new(Fixed), Arc::new(Fixed));
+    /// let environment = Environment::new(Arc::new(MemoryStore::new()), clock, random);
+    /// assert_eq!(format!("{environment:?}"), r#"Environment { store: "memory", .. }"#);
+    /// ```
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         Self {
             store,
@@ -49,23 +63,93 @@ impl Environment {
 
     /// The same clock and randomness over another store, with an empty cache of its own: what one store has answered
     /// must not be given for another.
+    ///
+    /// ```
+    /// # use idempotency_core::{engine::Environment, owner::*, store::MemoryStore, time::*};
+    /// # use std::sync::Arc;
+    /// # struct Fixed;
+    /// # impl Clock for Fixed {
+    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(5) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+    /// # }
+    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// let other = environment.with_store(Arc::new(MemoryStore::new()));
+    /// assert_eq!(other.clock().now(), environment.clock().now());
+    /// ```
     #[must_use]
     pub fn with_store(&self, store: Arc<dyn Store>) -> Self {
         Self::new(store, Arc::clone(&self.clock), Arc::clone(&self.random))
     }
 
-    /// The store.
+    /// The store that holds the records.
+    ///
+    /// ```
+    /// # use idempotency_core::{engine::Environment, owner::*, store::MemoryStore, time::*};
+    /// # use std::sync::Arc;
+    /// # struct Fixed;
+    /// # impl Clock for Fixed {
+    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(5) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+    /// # }
+    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// assert_eq!(environment.store().name(), "memory");
+    /// ```
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// The clock.
+    /// The clock that leases and windows are judged by.
+    ///
+    /// ```
+    /// # use idempotency_core::{engine::Environment, owner::*, store::MemoryStore, time::*};
+    /// # use std::sync::Arc;
+    /// # struct Fixed;
+    /// # impl Clock for Fixed {
+    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(5) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+    /// # }
+    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// assert_eq!(environment.clock().now(), EpochMillis::new(5));
+    /// ```
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
-    /// The local cache.
+    /// The local cache of confirmed answers.
+    ///
+    /// ```
+    /// # use idempotency_core::{engine::Environment, owner::*, store::MemoryStore, time::*};
+    /// # use std::sync::Arc;
+    /// # struct Fixed;
+    /// # impl Clock for Fixed {
+    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(5) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+    /// # }
+    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// // What was remembered before a snapshot must not be given after it is restored.
+    /// environment.cache().clear();
+    /// ```
     pub fn cache(&self) -> &LocalCache {
+        &self.cache
+    }
+
+    /// The local cache, for whoever must clear it later.
+    ///
+    /// ```
+    /// # use idempotency_core::{engine::Environment, owner::*, store::MemoryStore, time::*};
+    /// # use std::sync::Arc;
+    /// # fn clear(environment: &Environment) {
+    /// let cache = Arc::downgrade(environment.shared_cache());
+    /// if let Some(cache) = cache.upgrade() {
+    ///     cache.clear();
+    /// }
+    /// # }
+    /// ```
+    pub fn shared_cache(&self) -> &Arc<LocalCache> {
         &self.cache
     }
 

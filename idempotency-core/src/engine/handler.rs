@@ -52,8 +52,16 @@ where
 fn represent<R>(answer: &R, codec: Codec<R>, store_when: &StoreWhen<'_>) -> Ran {
     let written = catch_unwind(AssertUnwindSafe(|| (codec.write)(answer)));
     match written {
-        Ok(Ok(text)) if store_when.allows(&text) => Ran::Answered(Data::new(text)),
-        Ok(Ok(_)) => Ran::Unstored,
+        Ok(Ok(text)) if !store_when.allows(&text) => Ran::Unstored,
+        // What duplicates could not be given must not be stored as if they could: a NaN becomes null, say.
+        Ok(Ok(text)) if (codec.read)(&text).is_err() => {
+            tracing::warn!(
+                "an answer of type `{}` cannot be read back from its own JSON: duplicates will not be given it",
+                std::any::type_name::<R>()
+            );
+            Ran::Unreadable
+        }
+        Ok(Ok(text)) => Ran::Answered(Data::new(text)),
         Ok(Err(_)) | Err(_) => Ran::Unrepresentable,
     }
 }

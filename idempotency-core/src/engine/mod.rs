@@ -56,6 +56,7 @@ impl<R, E> Driver<'_, R, E> {
                         // The protocol asks for one run. Were it ever to ask twice, nothing must happen twice.
                         return Err((self.convert)(self.error(ErrorKind::Contended)));
                     };
+                    trouble = None;
                     let (ran, result) = handler::run(handler, self.codec, &self.store_when).await;
                     finished = Some(result);
                     Input::Ran(ran)
@@ -84,16 +85,26 @@ impl<R, E> Driver<'_, R, E> {
                 self.write(store.update(id, &change, &condition), trouble)
                     .await
             }
-            Effect::Delete(condition) => self.write(store.delete(id, &condition), trouble).await,
+            Effect::Delete(condition) => {
+                let input = self.write(store.delete(id, &condition), trouble).await;
+                if matches!(input, Input::Written(Written::Failed { .. })) {
+                    tracing::warn!(
+                        operation = self.operation,
+                        key = %id,
+                        "a claim could not be given up: its lease frees the key (under `hold`, an operator does)"
+                    );
+                }
+                input
+            }
             Effect::Read => match self.in_time(store.read(id)).await {
                 Some(Read::Found(record)) => Input::Read(Some(record)),
                 Some(Read::Nothing) => Input::Read(None),
                 Some(Read::Failed(error)) => {
-                    *trouble = Some(error);
+                    trouble.get_or_insert(error);
                     Input::Unread
                 }
                 None => {
-                    *trouble = Some(self.hangs());
+                    trouble.get_or_insert(self.hangs());
                     Input::Unread
                 }
             },
@@ -122,7 +133,8 @@ impl<R, E> Driver<'_, R, E> {
             kind if kind.is_transient() => Trouble::Transient,
             _ => Trouble::Permanent,
         };
-        *trouble = Some(error);
+        // The first trouble is the cause; what follows is how it was dealt with.
+        trouble.get_or_insert(error);
         Input::Written(Written::Failed {
             lost,
             trouble: kind,

@@ -59,6 +59,11 @@ impl HashAlgorithm {
     }
 
     /// The name, as it is written in an attribute or the environment.
+    ///
+    /// ```
+    /// # use idempotency_core::key::HashAlgorithm;
+    /// assert_eq!(HashAlgorithm::default().name(), "md5");
+    /// ```
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -88,6 +93,12 @@ impl fmt::Display for HashAlgorithm {
 }
 
 /// A name that is no [`HashAlgorithm`].
+///
+/// ```
+/// use idempotency_core::key::HashAlgorithm;
+/// let error = "crc32".parse::<HashAlgorithm>().unwrap_err();
+/// assert!(error.to_string().ends_with("accepted are md5, sha224, sha256, sha384, sha512"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownHashAlgorithm {
     name: String,

@@ -28,6 +28,12 @@ impl Integer {
     /// The integer with these ASCII digits; leading zeros are allowed.
     ///
     /// Anything but digits is taken as the end of the number.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Integer;
+    /// assert_eq!(Integer::from_digits(true, "0042"), Integer::from(-42));
+    /// assert_eq!(Integer::from_digits(false, "42.7"), Integer::from(42));
+    /// ```
     #[must_use]
     pub fn from_digits(negative: bool, digits: &str) -> Self {
         let end = digits
@@ -47,6 +53,12 @@ impl Integer {
     }
 
     /// The number where it fits into 64 bits.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Integer;
+    /// assert_eq!(Integer::from(-42).as_i64(), Some(-42));
+    /// assert_eq!(Integer::from_digits(false, "9223372036854775808").as_i64(), None);
+    /// ```
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         match self.0 {

@@ -38,7 +38,17 @@ impl Json {
     }
 
     /// Reads the JSON inside a string, which may hold lone surrogates.
-    pub(crate) fn parse_text(text: &Text) -> Result<Self, JsonError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Json, Text};
+    /// assert_eq!(Json::parse_text(&Text::from("[1]"))?.to_canonical(), "[1]");
+    /// # Ok::<(), idempotency_core::key::JsonError>(())
+    /// ```
+    pub fn parse_text(text: &Text) -> Result<Self, JsonError> {
         Self::parse_bytes(text.as_bytes())
     }
 
@@ -304,6 +314,12 @@ impl Reader<'_> {
 }
 
 /// What is wrong with a JSON text.
+///
+/// ```
+/// use idempotency_core::key::{Json, JsonErrorKind};
+/// assert_eq!(Json::parse("{a: 1}").unwrap_err().kind(), JsonErrorKind::ExpectedName);
+/// assert_eq!(Json::parse("1 2").unwrap_err().kind(), JsonErrorKind::TrailingText);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum JsonErrorKind {
@@ -350,6 +366,12 @@ impl fmt::Display for JsonErrorKind {
 }
 
 /// Where and why a text is not JSON; never what stands in it.
+///
+/// ```
+/// use idempotency_core::key::Json;
+/// let error = Json::parse(r#"{"card": 4242"#).unwrap_err();
+/// assert!(!error.to_string().contains("4242"), "the payload is never shown");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JsonError {
     kind: JsonErrorKind,
@@ -377,18 +399,33 @@ impl JsonError {
     }
 
     /// What is wrong.
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Json, JsonErrorKind};
+    /// assert_eq!(Json::parse(r#"["a]"#).unwrap_err().kind(), JsonErrorKind::UnclosedString);
+    /// ```
     #[must_use]
     pub fn kind(&self) -> JsonErrorKind {
         self.kind
     }
 
     /// The line, from 1.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Json;
+    /// assert_eq!(Json::parse("[1,\n2,\n x]").unwrap_err().line(), 3);
+    /// ```
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 
     /// The column in characters, from 1.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Json;
+    /// assert_eq!(Json::parse("[1,\n2,\n x]").unwrap_err().column(), 2);
+    /// ```
     #[must_use]
     pub fn column(&self) -> usize {
         self.column

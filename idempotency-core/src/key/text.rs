@@ -33,12 +33,22 @@ impl Text {
     }
 
     /// The bytes: UTF-8, and lone surrogates in the three bytes of their range.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Text;
+    /// assert_eq!(Text::from("é").as_bytes(), [0xC3, 0xA9]);
+    /// ```
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Whether the text has no characters.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Text;
+    /// assert!(Text::from("").is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::Operation;
-use crate::config::TENANT_MARK;
 use crate::error::{Error, ErrorKind};
 use crate::key::{Json, is_absent_key};
 use crate::outcome::Bypass;
@@ -33,16 +32,46 @@ enum State {
 
 impl Identity {
     /// The record's id, if the call is protected.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// # let settings = Settings { key_prefix: Some("shop".to_owned()), ..Settings::default() };
+    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// let identity = operation.identify(r#"{"a": 1}"#, Some("blue"))?;
+    /// assert!(identity.key().unwrap().as_str().starts_with("shop#tenant=blue#"));
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
     pub fn key(&self) -> Option<&RecordId> {
         self.protected().ok().map(|(id, _)| id)
     }
 
     /// The hash of the validated part, if the call is protected and the operation validates.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// # let (id, amount) = (Some("id".to_owned()), Some("amount".to_owned()));
+    /// let settings = Settings { key: id, validate: amount, ..Settings::default() };
+    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// let first = operation.identify(r#"{"id": 1, "amount": 10}"#, None)?;
+    /// let other = operation.identify(r#"{"id": 1, "amount": 99}"#, None)?;
+    /// assert_eq!(first.key(), other.key());
+    /// assert_ne!(first.validation(), other.validation());
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
     pub fn validation(&self) -> Option<&str> {
         self.protected().ok().and_then(|(_, validation)| validation)
     }
 
     /// Why the handler runs unprotected, if it does.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation, outcome::Bypass};
+    /// let settings = Settings { key: Some("order_id".to_owned()), ..Settings::default() };
+    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// assert_eq!(operation.identify("{}", None)?.bypass(), Some(Bypass::NoKey));
+    /// assert_eq!(operation.identify(r#"{"order_id": 7}"#, None)?.bypass(), None);
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
     pub fn bypass(&self) -> Option<Bypass> {
         self.protected().err()
     }
@@ -59,6 +88,15 @@ impl Operation {
     /// The identity of a call from its payload's JSON text, as it was sent.
     ///
     /// A tenant, where the invocation has one, gets keys of its own.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, error::ErrorKind, operation::Operation};
+    /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    /// let identity = operation.identify(r#"{"b": 2, "a": 1}"#, None)?;
+    /// assert_eq!(identity, operation.identify(r#"{"a":1,"b":2}"#, None)?);
+    /// assert_eq!(operation.identify("{", None).unwrap_err().kind(), ErrorKind::InvalidPayload);
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If the text is not JSON, an expression fails on it, or it has no key and one is required. The handler has not
@@ -83,16 +121,30 @@ impl Operation {
                 let part = expression
                     .evaluate(&payload)
                     .map_err(|error| self.failed("validate", &error))?;
+                if part == Json::Null {
+                    tracing::warn!(
+                        operation = self.key_prefix(),
+                        "`validate` finds nothing in this payload, so nothing is validated"
+                    );
+                }
                 Some(self.hash.hex(&part.to_canonical()))
             }
         };
         Ok(Identity(State::Protected {
-            id: self.record_id(tenant, &digest),
+            id: RecordId::of(self.key_prefix(), tenant, &digest),
             validation,
         }))
     }
 
     /// The identity of a call from its payload as a value.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    /// let identity = operation.identify_value(&("u-1", 42), None)?;
+    /// assert_eq!(identity, operation.identify(r#"["u-1", 42]"#, None)?);
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`identify`](Self::identify), and if the value cannot be written as JSON.
@@ -126,18 +178,6 @@ impl Operation {
             }
         };
         Ok((!is_absent_key(material)).then(|| self.hash.hex(&material.to_canonical())))
-    }
-
-    fn record_id(&self, tenant: Option<&str>, digest: &str) -> RecordId {
-        let prefix = self.key_prefix();
-        match tenant.filter(|tenant| !tenant.is_empty()) {
-            None => RecordId::new(format!("{prefix}#{digest}")),
-            // A `#` in the tenant must not let one tenant's id be read as another's.
-            Some(tenant) => {
-                let tenant = tenant.replace('%', "%25").replace('#', "%23");
-                RecordId::new(format!("{prefix}{TENANT_MARK}{tenant}#{digest}"))
-            }
-        }
     }
 
     fn failed(&self, setting: &str, error: &dyn std::fmt::Display) -> Error {

@@ -43,6 +43,15 @@ pub struct Operation {
 impl Operation {
     /// Compiles the configuration of the operation at `path` (`crate::module::function`).
     ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// let settings = Settings { key: Some("order_id".to_owned()), ..Settings::default() };
+    /// assert!(Operation::new("shop::place", &settings, &Variables::default()).is_ok());
+    /// let settings = Settings { key: Some("[order_id".to_owned()), ..Settings::default() };
+    /// let error = Operation::new("shop::place", &settings, &Variables::default()).unwrap_err();
+    /// assert!(error.to_string().starts_with("`key`: invalid JMESPath expression"));
+    /// ```
+    ///
     /// # Errors
     /// The first setting that cannot be understood, with its value and what is accepted.
     pub fn new(
@@ -65,16 +74,38 @@ impl Operation {
     }
 
     /// The operation's name in its keys.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// let operation = Operation::new("shop::place", &Settings::default(), &Variables::default())?;
+    /// assert_eq!(operation.key_prefix(), "local.shop.place");
+    /// # Ok::<(), ConfigurationError>(())
+    /// ```
     pub fn key_prefix(&self) -> &str {
         &self.key_prefix
     }
 
     /// How the operation treats what stands in its way.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation, protocol::policy::OnInProgress};
+    /// let settings = Settings { on_in_progress: Some(OnInProgress::Wait), ..Settings::default() };
+    /// let operation = Operation::new("shop::place", &settings, &Variables::default())?;
+    /// assert_eq!(operation.policy().on_in_progress, OnInProgress::Wait);
+    /// # Ok::<(), ConfigurationError>(())
+    /// ```
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
     /// Whether protection is switched off.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
+    /// assert!(Operation::new("shop::place", &Settings::default(), &variables)?.is_disabled());
+    /// # Ok::<(), ConfigurationError>(())
+    /// ```
     pub fn is_disabled(&self) -> bool {
         self.disabled
     }
@@ -83,6 +114,31 @@ impl Operation {
     ///
     /// `deadline` is when the invocation ends, where that is known; else the configured lease counts. The handler is
     /// built and polled at most once, and only under a claim; with [`Identity::bypass`] it runs unprotected.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, engine::Environment, error::Error, operation::Operation};
+    /// # use idempotency_core::{owner::*, store::MemoryStore, time::*};
+    /// # use std::{pin::pin, sync::Arc, task::{Context, Poll, Waker}};
+    /// # struct Fixed;
+    /// # impl Clock for Fixed {
+    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(0) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+    /// # }
+    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    /// # let calls = async {
+    /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
+    /// for replayed in [false, true] {
+    ///     let handler = || async { Ok::<_, Error>("placed".to_owned()) };
+    ///     let outcome = operation.run(&environment, &order, None, handler).await?;
+    ///     assert_eq!(outcome.is_replayed(), replayed);
+    ///     assert_eq!(outcome.answer(), "placed");
+    /// }
+    /// # Ok::<(), Error>(())
+    /// # };
+    /// # assert!(matches!(pin!(calls).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
+    /// ```
     ///
     /// # Errors
     /// The handler's own, or one of this framework's, which says whether the handler ran.
@@ -114,6 +170,30 @@ impl Operation {
 
     /// As [`run`](Self::run), with the answer's codec and the error's conversion handed in instead of required of the
     /// types: for macros, whose users should be told once what their types lack.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, engine::*, error::Error, operation::Operation};
+    /// # use idempotency_core::{owner::*, store::MemoryStore, time::*};
+    /// # use std::{pin::pin, sync::Arc, task::{Context, Poll, Waker}};
+    /// # struct Fixed;
+    /// # impl Clock for Fixed {
+    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(0) }
+    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
+    /// # }
+    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
+    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    /// # let call = async {
+    /// # let order = operation.identify(r#"{"order_id": 7}"#, None).map_err(|error| error.to_string())?;
+    /// // `String` is no `From<Error>`; the conversion is handed in.
+    /// let convert = |error: Error| error.to_string();
+    /// let handler = || async { Ok::<_, String>(42) };
+    /// let outcome = operation.run_with(&environment, &order, None, Codec::json(), convert, handler).await?;
+    /// assert_eq!(outcome.answer(), &42);
+    /// # Ok::<(), String>(())
+    /// # };
+    /// # assert!(matches!(pin!(call).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
+    /// ```
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -207,8 +287,12 @@ fn compile(
     expression: Option<&str>,
 ) -> Result<Option<Expression>, ConfigurationError> {
     expression
-        .filter(|text| !text.trim().is_empty())
         .map(|text| {
+            if text.trim().is_empty() {
+                // Taken at its word it would switch validation off, or make the whole payload the key.
+                let remedy = "leave it out, or write an expression";
+                return Err(ConfigurationError::value(setting, text, remedy));
+            }
             Expression::compile(text)
                 .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
         })

@@ -39,6 +39,15 @@ pub enum Condition {
 }
 
 /// A value that an attribute is compared with. Seconds meet seconds alone, and milliseconds milliseconds.
+///
+/// ```
+/// use idempotency_core::protocol::condition::{Condition, Operand};
+/// use idempotency_core::{record::*, time::*};
+/// let record = Record { expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
+/// let below = |operand| Condition::Below(Attribute::Expiration, operand).holds(Some(&record));
+/// assert!(below(Operand::Seconds(EpochSeconds::new(61))));
+/// assert!(!below(Operand::Millis(EpochMillis::new(61_000))), "an expiration is in seconds");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// A text.

@@ -10,6 +10,18 @@ use crate::time::EpochMillis;
 /// What the driver of an [`Attempt`](super::Attempt) does next.
 ///
 /// The answers to the effects are the [`Input`] variants of the same line.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// let (attempt, effect) = Attempt::begin(call);
+/// assert_eq!(effect, Effect::Look);
+/// let (_, effect) = attempt.step(EpochMillis::new(0), Input::Looked(None));
+/// let Effect::Put(claim, condition) = effect else { panic!("a claim comes next") };
+/// assert!(claim.owner.exists() && condition.holds(None));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Look the key up in the local cache, if there is one: [`Input::Looked`].
@@ -31,6 +43,21 @@ pub enum Effect {
 }
 
 /// What became of an [`Effect`].
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Trouble, Written, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let now = EpochMillis::new(0);
+/// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
+/// // The claim's reply was lost: whether it was applied, only a read can tell.
+/// let lost = Written::Failed { lost: true, trouble: Trouble::Transient };
+/// let (attempt, effect) = attempt.step(now, Input::Written(lost));
+/// assert_eq!(effect, Effect::Read);
+/// let (_, effect) = attempt.step(now, Input::Read(None));
+/// assert!(matches!(effect, Effect::Put(..)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     /// What the local cache holds of this key.
@@ -48,6 +75,21 @@ pub enum Input {
 }
 
 /// What a write came to, as far as the protocol cares.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Source, Verdict, Written, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let now = EpochMillis::new(0);
+/// # let completed = Record { status: Field::Value(Status::Completed), data: Field::Value(Data::new("42")),
+/// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
+/// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
+/// // Another call has completed this key: its record comes back with the refusal.
+/// let refused = Written::Refused { existing: Some(completed), lost: false };
+/// let (_, effect) = attempt.step(now, Input::Written(refused));
+/// assert!(matches!(effect, Effect::Finish(Verdict::Replay { source: Source::Store, .. })));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Written {
     /// It was applied.
@@ -69,6 +111,21 @@ pub enum Written {
 }
 
 /// How a write failed, as far as the protocol cares.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Trouble, Written, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let now = EpochMillis::new(0);
+/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
+/// # let (attempt, _) = attempt.step(now, Input::Written(Written::Applied));
+/// # let (attempt, _) = attempt.step(now, Input::Ran(Ran::Answered(Data::new("42"))));
+/// // An answer that the store does not take: the key is completed without it.
+/// let failed = Written::Failed { lost: false, trouble: Trouble::TooLarge };
+/// let (_, effect) = attempt.step(now, Input::Written(failed));
+/// assert!(matches!(effect, Effect::Update(change, _) if !change.set.data.exists()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trouble {
     /// The same write may succeed later.
@@ -80,12 +137,28 @@ pub enum Trouble {
 }
 
 /// What the handler came to.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Written, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let now = EpochMillis::new(0);
+/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
+/// let (attempt, effect) = attempt.step(now, Input::Written(Written::Applied));
+/// assert_eq!(effect, Effect::Run);
+/// // The handler failed: its claim is given up, so that a retry runs.
+/// let (_, effect) = attempt.step(now, Input::Ran(Ran::Failed("Timeout".to_owned())));
+/// assert!(matches!(effect, Effect::Delete(_)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ran {
     /// It gave an answer that is to be stored.
     Answered(Data),
     /// It gave an answer that cannot be written as JSON.
     Unrepresentable,
+    /// It gave an answer that can be written as JSON, but not be read back.
+    Unreadable,
     /// It gave an answer that by policy is not stored.
     Unstored,
     /// It failed, or panicked; the name of its error's type.
@@ -93,6 +166,18 @@ pub enum Ran {
 }
 
 /// How a call ends.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Verdict, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let completed = Record { status: Field::Value(Status::Completed), data: Field::Value(Data::new("42")),
+/// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
+/// let cached = Input::Looked(Some(completed.clone()));
+/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), cached);
+/// assert!(matches!(effect, Effect::Finish(Verdict::Replay { record, .. }) if record == completed));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The handler ran; its caller is given the handler's own result.
@@ -109,6 +194,20 @@ pub enum Verdict {
 }
 
 /// What became of the handler's own result.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Stored, Verdict, Written, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let now = EpochMillis::new(0);
+/// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
+/// # let (attempt, _) = attempt.step(now, Input::Written(Written::Applied));
+/// // By policy this answer is not stored; its claim is deleted.
+/// let (attempt, _) = attempt.step(now, Input::Ran(Ran::Unstored));
+/// let (_, effect) = attempt.step(now, Input::Written(Written::Applied));
+/// assert_eq!(effect, Effect::Finish(Verdict::Own(Stored::Released)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Stored {
     /// It is the confirmed answer of its key: duplicates are given it.
@@ -140,6 +239,23 @@ pub enum Source {
 }
 
 /// Why a call is refused an answer.
+///
+/// ```
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Refusal, Verdict, Written, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let now = EpochMillis::new(0);
+/// # let until = EpochMillis::new(30_000);
+/// # let claim = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(until),
+/// #     expiration: Field::Value(EpochSeconds::new(3_600)), ..Record::default() };
+/// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
+/// // Another call's claim is in the way, and its lease runs until 30 s.
+/// let refused = Written::Refused { existing: Some(claim), lost: false };
+/// let (_, effect) = attempt.step(now, Input::Written(refused));
+/// let refusal = Refusal::AlreadyInProgress { until: Some(EpochMillis::new(30_000)) };
+/// assert_eq!(effect, Effect::Finish(Verdict::Refuse(refusal)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Another call with this key is still running.
@@ -171,6 +287,14 @@ pub enum Refusal {
 
 impl Verdict {
     /// The stored answer this verdict confirms, fit for a local cache.
+    ///
+    /// ```
+    /// # use idempotency_core::{protocol::{Refusal, Stored, Verdict}, record::Record};
+    /// let answer = Record::default();
+    /// assert_eq!(Verdict::Own(Stored::Answer(answer.clone())).confirmed_record(), Some(&answer));
+    /// assert_eq!(Verdict::Own(Stored::Released).confirmed_record(), None);
+    /// assert_eq!(Verdict::Refuse(Refusal::Contended).confirmed_record(), None);
+    /// ```
     pub fn confirmed_record(&self) -> Option<&Record> {
         match self {
             Self::Own(Stored::Answer(record)) | Self::Replay { record, .. } => Some(record),

@@ -51,6 +51,19 @@ pub enum Judgement {
 /// Judges the record that stands in the way of `call`'s claim. The order of the rules is part of the protocol.
 ///
 /// Records of the local cache are judged by the same rules.
+///
+/// ```
+/// use idempotency_core::protocol::{Judgement, judge, policy::*};
+/// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
+/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+/// #     deadline: None, policy: Policy::default() };
+/// # let until = EpochMillis::new(30_000);
+/// # let claim = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(until),
+/// #     expiration: Field::Value(EpochSeconds::new(3_600)), ..Record::default() };
+/// // Another call's claim, whose lease ends at 30 s.
+/// assert_eq!(judge(&claim, EpochMillis::new(30_000), &call), Judgement::InProgress);
+/// assert_eq!(judge(&claim, EpochMillis::new(30_001), &call), Judgement::Claimable);
+/// ```
 pub fn judge(existing: &Record, now: EpochMillis, call: &Call) -> Judgement {
     let hold = call.policy.on_timeout == OnTimeout::Hold;
     if is_claim_of(existing, call) {

@@ -75,6 +75,12 @@ named!(OnTimeout, "rerun" => OnTimeout::Rerun, "hold" => OnTimeout::Hold);
 named!(OnError, "release" => OnError::Release, "record" => OnError::Record);
 
 /// A word that names no policy.
+///
+/// ```
+/// use idempotency_core::protocol::policy::OnTimeout;
+/// let error = "retry".parse::<OnTimeout>().unwrap_err();
+/// assert_eq!(error.to_string(), "write one of `rerun`, `hold`");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownPolicy {
@@ -103,7 +109,7 @@ pub struct Policy {
     pub on_timeout: OnTimeout,
     /// What becomes of a claim whose handler failed.
     pub on_error: OnError,
-    /// How long an answer is replayed, from its completion on (whole seconds).
+    /// How long an answer is replayed, from its completion on, in whole seconds.
     pub expires_after: Duration,
     /// How long a claim lasts where no deadline is known.
     pub lease: Duration,

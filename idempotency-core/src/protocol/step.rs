@@ -117,8 +117,8 @@ struct Completing {
 enum Unstorable {
     /// It is not JSON, so not even its own caller can be given it.
     Unrepresentable,
-    /// It is too large for the store; its own caller is given it all the same.
-    TooLarge,
+    /// It is too large for the store, or could not be read back; its own caller is given it all the same.
+    OwnCallerAlone,
 }
 
 type Next = (State, Effect);
@@ -155,6 +155,18 @@ impl Attempt {
     }
 
     /// Takes what became of the last effect, at the time `now`, and says what is to be done next.
+    ///
+    /// ```
+    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+    /// #     deadline: None, policy: Policy::default() };
+    /// let now = EpochMillis::new(1_000);
+    /// let (attempt, _look) = Attempt::begin(call);
+    /// let (attempt, _put) = attempt.step(now, Input::Looked(None));
+    /// let (_, effect) = attempt.step(now, Input::Written(Written::Applied));
+    /// assert_eq!(effect, Effect::Run);
+    /// ```
     ///
     /// # Panics
     /// If `input` is not an answer to the last effect: a mistake of the driver, not of its environment.

@@ -21,6 +21,13 @@ pub struct StoreError {
 }
 
 /// What kind of thing went wrong in a store.
+///
+/// ```
+/// use idempotency_core::store::StoreErrorKind;
+/// // The engine sends a write again only after a failure that may pass by itself.
+/// assert!(StoreErrorKind::Unreachable.is_transient());
+/// assert!(!StoreErrorKind::TableMissing.is_transient());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {

@@ -93,6 +93,20 @@ pub struct Change {
 }
 
 /// What a write came to.
+///
+/// ```
+/// use idempotency_core::{protocol::condition::Condition, record::*, store::*};
+/// # use std::{pin::pin, task::{Context, Poll, Waker}};
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+/// #     if let Poll::Ready(output) = polled { output } else { panic!("the store in memory is ready at once") }
+/// # }
+/// let (store, id, record) = (MemoryStore::new(), RecordId::new("a#1"), Record::default());
+/// match block_on(store.put(&id, &record, &Condition::Exists(Attribute::Owner))) {
+///     Write::Refused { existing, lost } => assert!(existing.is_none() && !lost),
+///     other => panic!("there is no record, so it has no owner: {other:?}"),
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Write {
@@ -116,6 +130,19 @@ pub enum Write {
 }
 
 /// What a read came to.
+///
+/// ```
+/// use idempotency_core::{protocol::condition::Condition, record::*, store::*};
+/// # use std::{pin::pin, task::{Context, Poll, Waker}};
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+/// #     if let Poll::Ready(output) = polled { output } else { panic!("the store in memory is ready at once") }
+/// # }
+/// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
+/// assert!(matches!(block_on(store.read(&id)), Read::Nothing));
+/// block_on(store.put(&id, &Record::default(), &Condition::NoRecord));
+/// assert!(matches!(block_on(store.read(&id)), Read::Found(_)));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Read {

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::Environment;
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
+use idempotency_core::operation::Operation as CoreOperation;
 use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 
 use super::Operation;
-use crate::process;
 use crate::store::StoreHandle;
+use crate::{process, registry};
 
 /// The settings of an [`Operation`] to be; what is left out comes from the environment variables, then from the defaults.
 ///
@@ -71,66 +71,173 @@ impl OperationBuilder {
 
     text_setters! {
         /// The JMESPath expression of the key; the whole payload where it is left out.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// let charge = Operation::builder("charge").key("body.[user_id, order_id]");
+        /// assert!(charge.build().is_ok());
+        /// ```
         key;
         /// The JMESPath expression of the part that must be the same in a duplicate.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// // The same order with another amount is then an error, not a replay.
+        /// let charge = Operation::builder("charge").key("order_id").validate("amount");
+        /// assert!(charge.build().is_ok());
+        /// ```
         validate;
         /// The operation's name in its keys, instead of the function's name and the path.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// let charge = Operation::builder("charge").key_prefix("shop.charge").build().unwrap();
+        /// assert_eq!(charge.key_prefix(), "shop.charge");
+        /// ```
         key_prefix;
         /// The JMESPath expression over the response that decides whether it is stored.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// let charge = Operation::builder("charge").store_when("status == 'paid'");
+        /// assert!(charge.build().is_ok());
+        /// ```
         store_when;
     }
 
     setters! {
         /// Whether a payload without a key is refused instead of running unprotected.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// let charge = Operation::builder("charge").key("order_id").key_required(true);
+        /// assert!(charge.build().is_ok());
+        /// ```
         key_required: bool;
         /// The digest of keys and validation.
+        ///
+        /// ```
+        /// # use idempotency_lambda::{HashAlgorithm, Operation};
+        /// let charge = Operation::builder("charge").hash(HashAlgorithm::Sha256);
+        /// assert!(charge.build().is_ok());
+        /// ```
         hash: HashAlgorithm;
         /// How long an answer is replayed, in whole seconds.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// # use std::time::Duration;
+        /// let charge = Operation::builder("charge").expires_after(Duration::from_secs(24 * 60 * 60));
+        /// assert!(charge.build().is_ok());
+        /// let never = Operation::builder("charge").expires_after(Duration::ZERO);
+        /// assert!(never.build().is_err(), "at least one second");
+        /// ```
         expires_after: Duration;
         /// How long a claim lasts where no deadline is known.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// # use std::time::Duration;
+        /// let charge = Operation::builder("charge").lease(Duration::from_secs(60));
+        /// assert!(charge.build().is_ok());
+        /// ```
         lease: Duration;
         /// How many answers are kept in the process's memory; 0 is off.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// let charge = Operation::builder("charge").local_cache(1_000);
+        /// assert!(charge.build().is_ok());
+        /// ```
         local_cache: usize;
         /// What a duplicate does while the first call still runs.
+        ///
+        /// ```
+        /// # use idempotency_lambda::{OnInProgress, Operation};
+        /// let charge = Operation::builder("charge").on_in_progress(OnInProgress::Wait);
+        /// assert!(charge.build().is_ok());
+        /// ```
         on_in_progress: OnInProgress;
         /// What a claim whose lease ended without a completion is taken for.
+        ///
+        /// ```
+        /// # use idempotency_lambda::{OnTimeout, Operation};
+        /// let charge = Operation::builder("charge").on_timeout(OnTimeout::Hold);
+        /// assert!(charge.build().is_ok());
+        /// ```
         on_timeout: OnTimeout;
         /// What becomes of a claim whose handler failed.
+        ///
+        /// ```
+        /// # use idempotency_lambda::{OnError, Operation};
+        /// let charge = Operation::builder("charge").on_error(OnError::Record);
+        /// assert!(charge.build().is_ok());
+        /// ```
         on_error: OnError;
     }
 
-    /// A store of the operation's own.
+    /// A store of the operation's own, instead of the process's.
+    ///
+    /// ```
+    /// # use idempotency_lambda::{Operation, core::store::MemoryStore};
+    /// # use std::sync::Arc;
+    /// let store = Arc::new(MemoryStore::new());
+    /// let operation = Operation::builder("payments::charge").store(&store).build();
+    /// assert!(operation.is_ok());
+    /// ```
     pub fn store(mut self, store: impl Into<StoreHandle>) -> Self {
         self.store = Some(store.into());
         self
     }
 
     /// The environment variables to read instead of the process's own.
+    ///
+    /// ```
+    /// # use idempotency_lambda::{Error, Operation, core::config::Variables};
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "shop".to_owned())]);
+    /// let operation = Operation::builder("payments::charge").variables(variables).build()?;
+    /// assert_eq!(operation.key_prefix(), "shop");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn variables(mut self, variables: Variables) -> Self {
         self.variables = Some(variables);
         self
     }
 
-    /// The operation.
+    /// The operation with these settings, checked and compiled.
+    ///
+    /// ```
+    /// # use idempotency_lambda::{ErrorKind, Operation};
+    /// let error = Operation::builder("payments::charge").key("[order_id").build().unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Configuration);
+    /// ```
     ///
     /// # Errors
     /// The first setting that cannot be understood, with its value and what is accepted.
     pub fn build(self) -> Result<Operation, Error> {
+        self.compile().map_err(|(path, error)| {
+            Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
+        })
+    }
+
+    fn compile(self) -> Result<Operation, (String, ConfigurationError)> {
         let variables = self
             .variables
             .as_ref()
             .unwrap_or_else(|| process::variables());
-        let core =
-            idempotency_core::operation::Operation::new(&self.path, &self.settings, variables)
-                .map_err(|error| {
-                    Error::new(ErrorKind::Configuration, self.path.as_str())
-                        .with_detail(error.to_string())
-                })?;
+        let compiled = CoreOperation::new(&self.path, &self.settings, variables).and_then(|core| {
+            // Who names a prefix shares it on purpose.
+            if self.settings.key_prefix.is_none() {
+                registry::claim_prefix(&self.path, core.key_prefix())?;
+            }
+            Ok(core)
+        });
+        let core = compiled.map_err(|error| (self.path, error))?;
         Ok(Operation {
             core,
             environment: self
                 .store
-                .map(|StoreHandle(store)| -> Environment { process::environment_with(store) }),
+                .map(|StoreHandle(store)| process::environment_with(store)),
         })
     }
 }

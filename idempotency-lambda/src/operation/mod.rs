@@ -76,6 +76,22 @@ impl Operation {
     /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Surrounding`]. The payload is looked at
     /// now and not kept: the handler may take or change it.
     ///
+    /// ```
+    /// # use idempotency_lambda::{BoxError, Context, Operation, core::store::MemoryStore};
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let context = Context::default();
+    /// # let charge = Operation::builder("payments::charge").store(Arc::new(MemoryStore::new())).build()?;
+    /// let order = ("o-1", 4_200);
+    /// let outcome = charge
+    ///     .run(&order, &context, || async { Ok::<_, BoxError>(format!("charged {}", order.1)) })
+    ///     .await?;
+    /// assert_eq!(outcome.into_answer(), "charged 4200");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The handler's own, or one of this framework's, which says whether the handler ran.
     ///
@@ -95,15 +111,8 @@ impl Operation {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
     {
-        let scope = Scope::current();
         // Now, and not when the future is first polled: the payload may be changed by then.
-        let invocation = payload
-            .identity(&self.core, scope.tenant.as_deref())
-            .map(|identity| Invocation {
-                identity,
-                deadline: deadline.into().resolve(&scope),
-                tenant: scope.tenant.clone(),
-            });
+        let invocation = self.invocation(payload, deadline.into());
         let handler = Box::new(handler);
         async move {
             let invocation = invocation?;
@@ -122,6 +131,25 @@ impl Operation {
             )
             .await
         }
+    }
+}
+
+impl Operation {
+    fn invocation<P>(&self, payload: &P, deadline: Deadline) -> Result<Invocation, Error>
+    where
+        P: Payload + ?Sized,
+    {
+        let scope = match &deadline {
+            Deadline::Invocation { .. } => Scope::current(),
+            Deadline::Surrounding | Deadline::At(_) => Scope::of_a_call(self.key_prefix())?,
+        };
+        let (deadline, tenant) = deadline.resolve(&scope);
+        let identity = payload.identity(&self.core, tenant.as_deref())?;
+        Ok(Invocation {
+            identity,
+            deadline,
+            tenant,
+        })
     }
 }
 

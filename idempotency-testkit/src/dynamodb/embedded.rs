@@ -29,6 +29,16 @@ const SECRET_ACCESS_KEY: &str = "test";
 /// arrives at [`endpoint`](Self::endpoint). The helpers [`create_table`](Self::create_table), [`put`](Self::put),
 /// [`item`](Self::item), [`items`](Self::items) and [`delete`](Self::delete) go around it: they are neither counted nor
 /// spoiled.
+///
+/// ```
+/// use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let db = EmbeddedDynamoDb::start().await?;
+/// db.client().list_tables().send().await?;
+/// assert_eq!(db.requests().len(), 1);
+/// # Ok(()) }
+/// ```
 pub struct EmbeddedDynamoDb {
     endpoint: String,
     proxy: Arc<Proxy>,
@@ -107,6 +117,12 @@ impl EmbeddedDynamoDb {
     }
 
     /// Where it listens: `http://127.0.0.1:PORT`.
+    ///
+    /// ```no_run
+    /// # fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) {
+    /// println!("aws dynamodb scan --table-name orders --endpoint-url {}", db.endpoint());
+    /// # }
+    /// ```
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
@@ -115,6 +131,14 @@ impl EmbeddedDynamoDb {
     /// A new SDK client for it, with the SDK's default retries.
     ///
     /// Connections belong to the runtime that first uses the client: make one per test.
+    ///
+    /// ```no_run
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let order = db.client().get_item().table_name("orders").key("id", AttributeValue::S("o-1".into()));
+    /// assert!(order.send().await?.item.is_none());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn client(&self) -> Client {
         Client::new(&self.sdk_config())
@@ -145,6 +169,13 @@ impl EmbeddedDynamoDb {
     /// The environment variables with which another process's SDK finds it.
     ///
     /// Pass them to a `Command`, or to a function of the local Lambda.
+    ///
+    /// ```no_run
+    /// # fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) {
+    /// let mut function = std::process::Command::new("target/debug/payment");
+    /// function.envs(db.environment());
+    /// # }
+    /// ```
     #[must_use]
     pub fn environment(&self) -> Vec<(String, String)> {
         [
@@ -158,6 +189,15 @@ impl EmbeddedDynamoDb {
     }
 
     /// Creates a table; it can be used at once.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk");
+    /// db.create_table(shared.clone()).await?;
+    /// assert!(db.create_table(shared).await.is_err(), "there is one already");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -197,6 +237,15 @@ impl EmbeddedDynamoDb {
     }
 
     /// Writes an item as it is, replacing what was there.
+    ///
+    /// ```no_run
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// // What another program may have left in the table: an item without a status.
+    /// db.put("orders", [("id", AttributeValue::S("o-1".into()))]).await?;
+    /// assert!(db.put("payments", [("id", AttributeValue::S("o-1".into()))]).await.is_err());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -266,6 +315,16 @@ impl EmbeddedDynamoDb {
 
     /// Reads all items of a table, in no particular order.
     ///
+    /// ```no_run
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// for id in ["o-1", "o-2"] {
+    ///     db.put("orders", [("id", AttributeValue::S(id.into()))]).await?;
+    /// }
+    /// assert_eq!(db.items("orders").await?.len(), 2);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Refused`] without such a table.
@@ -284,6 +343,15 @@ impl EmbeddedDynamoDb {
     }
 
     /// Deletes the item with this key, as TTL or an operator would.
+    ///
+    /// ```no_run
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// db.put("orders", [("id", AttributeValue::S("o-1".into()))]).await?;
+    /// db.delete("orders", [("id", "o-1")]).await?;
+    /// assert!(db.items("orders").await?.is_empty());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -310,22 +378,58 @@ impl EmbeddedDynamoDb {
 
     /// Every request that arrived since the start or the last [`clear_requests`](Self::clear_requests), in order of
     /// arrival.
+    ///
+    /// ```no_run
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// db.client().list_tables().send().await?;
+    /// let operations: Vec<_> = db.requests().into_iter().map(|request| request.operation).collect();
+    /// assert_eq!(operations, ["ListTables"]);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.proxy.requests()
     }
 
     /// Forgets the requests noted so far.
+    ///
+    /// ```no_run
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// db.client().list_tables().send().await?;
+    /// db.clear_requests();
+    /// assert!(db.requests().is_empty());
+    /// # Ok(()) }
+    /// ```
     pub fn clear_requests(&self) {
         self.proxy.clear_requests();
     }
 
     /// Puts a fault in force. Where several meet one request, the one injected first has it.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let lost = db.inject(Fault::on("ListTables").drop_reply());
+    /// db.client().list_tables().send().await?;
+    /// assert_eq!(lost.met(), 1);
+    /// assert_eq!(db.requests().len(), 2, "the SDK sent it again");
+    /// # Ok(()) }
+    /// ```
     pub fn inject(&self, fault: Fault) -> Injected {
         self.proxy.faults.inject(fault)
     }
 
     /// Takes all faults out of force. Requests that one of them holds go on waiting for their release.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// db.inject(Fault::on_any().always().access_denied());
+    /// assert!(db.client().list_tables().send().await.is_err());
+    /// db.clear_faults();
+    /// assert!(db.client().list_tables().send().await.is_ok());
+    /// # Ok(()) }
+    /// ```
     pub fn clear_faults(&self) {
         self.proxy.faults.clear();
     }

@@ -3,6 +3,14 @@ use std::error::Error as StdError;
 use std::io;
 
 /// Why the embedded DynamoDB could not do what the test asked for.
+///
+/// ```no_run
+/// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+/// use idempotency_testkit::dynamodb::Error;
+/// let refused = db.items("payments").await;
+/// assert!(matches!(refused, Err(Error::Refused { operation: "Scan", .. })), "there is no such table");
+/// # Ok(()) }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

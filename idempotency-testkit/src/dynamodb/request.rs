@@ -72,6 +72,16 @@ impl Request {
     /// The text of a key attribute, read from the request's `Key` or, in a `PutItem`, from its `Item`.
     ///
     /// `None` if the request holds no such attribute, or one that is not a string, a number or binary (as base64).
+    ///
+    /// ```no_run
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let put = db.client().put_item().table_name("orders");
+    /// put.item("id", AttributeValue::S("o-1".into())).send().await?;
+    /// assert_eq!(db.requests()[0].key("id"), Some("o-1"));
+    /// assert_eq!(db.requests()[0].key("sk"), None);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn key(&self, attribute: &str) -> Option<&str> {
         let value = ["Key", "Item"]

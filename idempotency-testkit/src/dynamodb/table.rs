@@ -24,6 +24,12 @@ pub struct TableSpec {
 
 impl TableSpec {
     /// A table with the default layout.
+    ///
+    /// ```
+    /// # use idempotency_testkit::dynamodb::TableSpec;
+    /// let table = TableSpec::new("idempotency");
+    /// # let _ = table;
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -34,24 +40,48 @@ impl TableSpec {
     }
 
     /// Names the partition key, a string attribute.
+    ///
+    /// ```
+    /// # use idempotency_testkit::dynamodb::TableSpec;
+    /// let table = TableSpec::new("idempotency").partition_key("pk");
+    /// # let _ = table;
+    /// ```
     pub fn partition_key(mut self, attribute: impl Into<String>) -> Self {
         self.partition_key = attribute.into();
         self
     }
 
     /// Adds a sort key, a string attribute.
+    ///
+    /// ```
+    /// # use idempotency_testkit::dynamodb::TableSpec;
+    /// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk");
+    /// # let _ = shared;
+    /// ```
     pub fn with_sort_key(mut self, attribute: impl Into<String>) -> Self {
         self.sort_key = Some(attribute.into());
         self
     }
 
     /// Names the TTL attribute (a number, seconds since the epoch).
+    ///
+    /// ```
+    /// # use idempotency_testkit::dynamodb::TableSpec;
+    /// let table = TableSpec::new("idempotency").ttl("expires_at");
+    /// # let _ = table;
+    /// ```
     pub fn ttl(mut self, attribute: impl Into<String>) -> Self {
         self.ttl = Some(attribute.into());
         self
     }
 
     /// Leaves TTL off.
+    ///
+    /// ```
+    /// # use idempotency_testkit::dynamodb::TableSpec;
+    /// let forever = TableSpec::new("idempotency").without_ttl();
+    /// # let _ = forever;
+    /// ```
     pub fn without_ttl(mut self) -> Self {
         self.ttl = None;
         self

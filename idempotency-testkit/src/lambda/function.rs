@@ -50,6 +50,15 @@ impl Function {
     ///
     /// Of the command count its program, arguments, directory and variables. Its process sees those variables, the ones
     /// that Lambda sets, and of the test's own only the few without which nothing runs (such as `PATH`).
+    ///
+    /// ```
+    /// # use idempotency_testkit::lambda::Function;
+    /// # use std::process::Command;
+    /// let mut command = Command::new("target/debug/payment");
+    /// command.env("RUST_LOG", "debug");
+    /// let function = Function::new("payment", command);
+    /// # let _ = function;
+    /// ```
     pub fn new(name: impl Into<String>, command: Command) -> Self {
         let set = command
             .get_envs()
@@ -68,12 +77,28 @@ impl Function {
     }
 
     /// Sets a variable of the function; it wins over what Lambda sets, except for the Runtime API's address.
+    ///
+    /// ```
+    /// # use idempotency_testkit::lambda::Function;
+    /// # use std::process::Command;
+    /// let function = Function::new("payment", Command::new("target/debug/payment"))
+    ///     .env("IDEMPOTENCY_TABLE", "idempotency");
+    /// # let _ = function;
+    /// ```
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
     /// Sets several variables, such as `EmbeddedDynamoDb::environment` gives.
+    ///
+    /// ```
+    /// # use idempotency_testkit::lambda::Function;
+    /// # use std::process::Command;
+    /// let variables = [("IDEMPOTENCY_TABLE", "idempotency"), ("IDEMPOTENCY_ON_TIMEOUT", "hold")];
+    /// let function = Function::new("payment", Command::new("target/debug/payment")).envs(variables);
+    /// # let _ = function;
+    /// ```
     pub fn envs<N, V>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self
     where
         N: Into<OsString>,
@@ -85,12 +110,26 @@ impl Function {
     }
 
     /// Sets the version, `$LATEST` by default.
+    ///
+    /// ```
+    /// # use idempotency_testkit::lambda::Function;
+    /// # use std::process::Command;
+    /// let function = Function::new("payment", Command::new("target/debug/payment")).version("7");
+    /// # let _ = function;
+    /// ```
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
     }
 
     /// Sets the memory size that the function is told, in MB; 128 by default. It is not enforced.
+    ///
+    /// ```
+    /// # use idempotency_testkit::lambda::Function;
+    /// # use std::process::Command;
+    /// let function = Function::new("payment", Command::new("target/debug/payment")).memory_size(512);
+    /// # let _ = function;
+    /// ```
     pub fn memory_size(mut self, megabytes: u32) -> Self {
         self.memory_size = megabytes;
         self
@@ -98,12 +137,27 @@ impl Function {
 
     /// Sets the time after which an invocation without a deadline of its own is killed; 30 s by default (Lambda's own 3 s
     /// would fail on a busy test machine).
+    ///
+    /// ```
+    /// # use idempotency_testkit::lambda::Function;
+    /// # use std::{process::Command, time::Duration};
+    /// let function = Function::new("payment", Command::new("target/debug/payment"))
+    ///     .timeout(Duration::from_secs(60));
+    /// # let _ = function;
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
     /// Sets how many invocations one process takes at a time, as Lambda Managed Instances allow; 1 by default.
+    ///
+    /// ```
+    /// # use idempotency_testkit::lambda::Function;
+    /// # use std::process::Command;
+    /// let function = Function::new("payment", Command::new("target/debug/payment")).concurrency(8);
+    /// # let _ = function;
+    /// ```
     pub fn concurrency(mut self, invocations: usize) -> Self {
         self.concurrency = invocations.max(1);
         self

@@ -19,6 +19,20 @@ const TRACE: &str = "lambda-runtime-trace-id";
 const CLIENT_CONTEXT: &str = "lambda-runtime-client-context";
 
 /// An invocation to be sent: await it, or [`start`](Self::start) it.
+///
+/// ```no_run
+/// # use idempotency_testkit::lambda::*;
+/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// let reply = lambda
+///     .invoke(r#"{"order_id": 1}"#)
+///     .tenant("blue")
+///     .deadline_in(Duration::from_secs(5))
+///     .await?;
+/// println!("{}", reply.payload);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an invocation is sent when it is awaited or started"]
 pub struct Invocation<'a> {
     target: Target<'a>,
@@ -50,40 +64,112 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Sets the deadline: so long after the process has taken the event.
+    /// Sets the deadline: this long after the process has taken the event.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// let killed = lambda.invoke(r#"{"sleep": 60}"#).deadline_in(Duration::from_secs(1)).await;
+    /// assert!(matches!(killed, Err(InvokeError::TimedOut { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deadline_in(mut self, time: Duration) -> Self {
         self.deadline = Deadline::In(time);
         self
     }
 
     /// Sets the deadline, in ms since the epoch; 0 is none.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// // The lease of the claim is then the configured one.
+    /// let reply = lambda.invoke(r#"{"order_id": 1}"#).deadline(0).await?;
+    /// # let _ = reply;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deadline(mut self, epoch_ms: u64) -> Self {
         self.deadline = Deadline::At(epoch_ms);
         self
     }
 
     /// Whether the process is killed when the deadline passes, as Lambda does; `true` by default.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// // An owner that outlives its lease, and completes late.
+    /// let late = lambda.invoke(r#"{"order_id": 1}"#).deadline_in(Duration::ZERO).enforce_deadline(false);
+    /// let reply = late.await?;
+    /// # let _ = reply;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn enforce_deadline(mut self, enforce: bool) -> Self {
         self.enforce = enforce;
         self
     }
 
     /// Sets the tenant id.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let blue = lambda.invoke(r#"{"order_id": 1}"#).tenant("blue").await?;
+    /// let green = lambda.invoke(r#"{"order_id": 1}"#).tenant("green").await?;
+    /// assert_ne!(blue.payload, green.payload, "each tenant has keys of its own");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
         self.header(TENANT, tenant.into())
     }
 
     /// Sets the X-Ray trace id.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let trace = "Root=1-5759e988-bd862e3fe1be46a994272793";
+    /// let reply = lambda.invoke(r#"{"order_id": 1}"#).trace_id(trace).await?;
+    /// # let _ = reply;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn trace_id(self, trace_id: impl Into<String>) -> Self {
         self.header(TRACE, trace_id.into())
     }
 
     /// Sets the client context, a JSON text.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let context = r#"{"custom": {"channel": "app"}}"#;
+    /// let reply = lambda.invoke(r#"{"order_id": 1}"#).client_context(context).await?;
+    /// # let _ = reply;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn client_context(self, json: impl Into<String>) -> Self {
         self.header(CLIENT_CONTEXT, json.into())
     }
 
     /// Sets the request id, as when Lambda itself repeats an asynchronous invocation; unique by default.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let first = lambda.invoke(r#"{"order_id": 1}"#).request_id("r-1").await?;
+    /// let again = lambda.invoke(r#"{"order_id": 1}"#).request_id("r-1").await?;
+    /// assert_eq!(again.payload, first.payload);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
         self.request_id = request_id.into();
         self
@@ -157,6 +243,15 @@ impl fmt::Debug for Invocation<'_> {
 /// An invocation that was sent: a future of its outcome.
 ///
 /// Dropping it ends nothing: the invocation goes on unheard, as one whose caller went away.
+///
+/// ```no_run
+/// # use idempotency_testkit::lambda::*;
+/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+/// let (one, two) = (lambda.invoke("1").start(), lambda.invoke("2").start());
+/// println!("{} {}", one.await?.payload, two.await?.payload);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "await it to learn the outcome"]
 #[derive(Debug)]
 pub struct Pending {
@@ -166,6 +261,15 @@ pub struct Pending {
 
 impl Pending {
     /// The invocation's request id.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let pending = lambda.invoke("1").request_id("r-1").start();
+    /// assert_eq!(pending.request_id(), "r-1");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn request_id(&self) -> &str {
         &self.request_id

@@ -13,6 +13,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// It runs on a thread of its own, so a paused tokio clock does not reach its deadlines. Dropping it kills every process
 /// it started.
+///
+/// ```no_run
+/// use idempotency_testkit::lambda::{Function, LocalLambda};
+/// use std::process::Command;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let function = Function::new("payment", Command::new("target/debug/payment"));
+/// let lambda = LocalLambda::start(function).await?;
+/// let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
+/// println!("{}", reply.payload);
+/// # Ok(())
+/// # }
+/// ```
 pub struct LocalLambda {
     function: Function,
     environments: Mutex<Vec<Environment>>,
@@ -21,6 +34,17 @@ pub struct LocalLambda {
 
 impl LocalLambda {
     /// Starts the service; no process yet.
+    ///
+    /// ```
+    /// use idempotency_testkit::lambda::{Function, LocalLambda};
+    /// # use std::process::Command;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let lambda = LocalLambda::start(Function::new("payment", Command::new("target/debug/payment"))).await?;
+    /// assert!(lambda.all_environments().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -39,6 +63,15 @@ impl LocalLambda {
     ///
     /// It returns when the process runs; [`Environment::ready`] tells when it has asked for its first event.
     ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (one, two) = (lambda.environment().await?, lambda.environment().await?);
+    /// assert_ne!(one.process_id(), two.process_id());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`StartError`] if there is no such program, or it cannot be run.
@@ -47,11 +80,33 @@ impl LocalLambda {
     }
 
     /// Prepares an invocation in an environment with nothing to do, or in a new one.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let one = lambda.invoke(r#"{"order_id": 1}"#).start();
+    /// let two = lambda.invoke(r#"{"order_id": 2}"#).start();
+    /// one.await?;
+    /// two.await?;
+    /// assert_eq!(lambda.all_environments().len(), 2, "each takes one event at a time");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn invoke(&self, event: impl Into<String>) -> Invocation<'_> {
         Invocation::new(Target::Lambda(self), event.into(), self.function.timeout)
     }
 
     /// Every environment started so far, those whose process has ended included.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// for environment in lambda.all_environments() {
+    ///     environment.kill().await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn all_environments(&self) -> Vec<Environment> {
         self.environments().clone()

@@ -8,6 +8,16 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
 
 /// Where a line was written.
+///
+/// ```no_run
+/// # use idempotency_testkit::lambda::*;
+/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+/// let environment = lambda.environment().await?;
+/// let line = environment.wait_for_line("WARN").await?;
+/// assert_eq!(line.source, LogSource::Stderr);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum LogSource {
     /// Standard output.
@@ -19,6 +29,17 @@ pub enum LogSource {
 /// A line which the function's process wrote, without its line ending.
 ///
 /// `Debug` leaves the text out, because a function may log its payload.
+///
+/// ```no_run
+/// # use idempotency_testkit::lambda::*;
+/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+/// let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
+/// for line in &reply.log {
+///     println!("{:?}: {}", line.source, line.text);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct LogLine {

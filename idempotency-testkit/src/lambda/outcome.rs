@@ -7,6 +7,17 @@ use std::sync::Arc;
 /// What the function answered.
 ///
 /// `Debug` leaves the answer and the log out.
+///
+/// ```no_run
+/// # use idempotency_testkit::lambda::*;
+/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+/// let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
+/// let duplicate = lambda.invoke(r#"{"order_id": 1}"#).await?;
+/// assert_eq!(duplicate.payload, reply.payload);
+/// assert_ne!(duplicate.request_id, reply.request_id);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Reply {
@@ -20,6 +31,15 @@ pub struct Reply {
 
 impl Reply {
     /// The answer as JSON.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let reply = lambda.invoke(r#"{"order_id": 1, "amount": 4200}"#).await?;
+    /// assert_eq!(reply.json()?["charged"], 4200);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -39,6 +59,18 @@ impl fmt::Debug for Reply {
 }
 
 /// Why a process could not be started.
+///
+/// ```
+/// use idempotency_testkit::lambda::{Function, LocalLambda};
+/// # use std::process::Command;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let function = Function::new("payment", Command::new("no/such/program"));
+/// let error = LocalLambda::start(function).await?.environment().await.unwrap_err();
+/// assert!(error.to_string().contains("check that `no/such/program` is built"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
     "the process of function `{function}` could not be started: check that `{program}` is built and its path is right"
@@ -51,6 +83,17 @@ pub struct StartError {
 }
 
 /// Why an invocation has no answer.
+///
+/// ```no_run
+/// # use idempotency_testkit::lambda::*;
+/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+/// match lambda.invoke(r#"{"amount": -1}"#).await {
+///     Err(InvokeError::Function { error_type, .. }) => assert_eq!(error_type, "InvalidAmount"),
+///     other => panic!("the function should have refused it: {other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvokeError {
@@ -117,6 +160,18 @@ pub enum InvokeError {
 
 impl InvokeError {
     /// What the process wrote; empty where no process was involved.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// if let Err(error) = lambda.invoke(r#"{"order_id": 1}"#).await {
+    ///     for line in error.log() {
+    ///         eprintln!("{}", line.text);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn log(&self) -> &[LogLine] {
         match self {
@@ -129,6 +184,18 @@ impl InvokeError {
     }
 
     /// The `errorType` which Lambda would give to its caller.
+    ///
+    /// ```
+    /// use idempotency_testkit::lambda::{Function, LocalLambda};
+    /// # use std::process::Command;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let function = Function::new("payment", Command::new("no/such/program"));
+    /// let error = LocalLambda::start(function).await?.invoke("1").await.unwrap_err();
+    /// assert_eq!(error.error_type(), "Runtime.InvalidEntrypoint");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn error_type(&self) -> &str {
         match self {

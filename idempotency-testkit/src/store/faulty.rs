@@ -1,7 +1,9 @@
 //! A store around another, which counts requests and breaks those it is told to.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
@@ -11,6 +13,18 @@ use idempotency_core::time::BoxFuture;
 use super::{StoreCall, StoreOperation};
 
 /// How a request to a [`FaultyStore`] breaks.
+///
+/// ```
+/// use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
+/// use idempotency_core::{record::RecordId, store::{MemoryStore, Read, Store}};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let store = FaultyStore::new(MemoryStore::new());
+/// store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
+/// let Read::Failed(error) = store.read(&RecordId::new("a#1")).await else { panic!("it is throttled") };
+/// assert!(error.kind().is_transient());
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreFault {
@@ -24,8 +38,10 @@ pub enum StoreFault {
     Resend,
     /// It is refused before it is looked at: the store asks to be called less often.
     Throttle,
-    /// It is never answered, and never applied.
+    /// It is never answered, and never applied: where a process is killed just before.
     Hang,
+    /// It is applied, but never answered: where a process is killed just after.
+    HangAfter,
     /// The record would be too large.
     TooLarge,
     /// The condition is judged, but a refusal brings no record back.
@@ -59,6 +75,8 @@ struct State {
     calls: Vec<StoreCall>,
     faults: Vec<(StoreOperation, usize, StoreFault)>,
     delayed: Vec<StoreCall>,
+    hung: usize,
+    watchers: Vec<Waker>,
 }
 
 impl<S: Store> FaultyStore<S> {
@@ -120,6 +138,44 @@ impl<S: Store> FaultyStore<S> {
     /// ```
     pub fn count(&self, operation: StoreOperation) -> usize {
         count(&self.state().calls, operation)
+    }
+
+    /// Waits until a request hangs from now on, so that a test can drop its caller at this very place.
+    ///
+    /// ```
+    /// # use idempotency_core::{record::RecordId, store::{MemoryStore, Store}};
+    /// # use idempotency_testkit::store::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let store = FaultyStore::new(MemoryStore::new());
+    /// store.inject(StoreOperation::Read, 1, StoreFault::Hang);
+    /// let id = RecordId::new("a#1");
+    /// tokio::select! {
+    ///     _ = store.read(&id) => unreachable!("it hangs"),
+    ///     () = store.hung() => {}
+    /// }
+    /// # }
+    /// ```
+    pub fn hung(&self) -> impl Future<Output = ()> {
+        // Now, and not at the first poll: what hangs in between counts.
+        let before = self.state().hung;
+        poll_fn(move |context| {
+            let mut state = self.state();
+            if state.hung > before {
+                return Poll::Ready(());
+            }
+            state.watchers.push(context.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    async fn hang<T>(&self) -> T {
+        {
+            let mut state = self.state();
+            state.hung += 1;
+            state.watchers.drain(..).for_each(Waker::wake);
+        }
+        std::future::pending().await
     }
 
     /// Lets the writes arrive that [`StoreFault::Delay`] held back, in order; what each came to nobody hears.
@@ -201,7 +257,11 @@ impl<S: Store> FaultyStore<S> {
                 }
                 StoreFault::Throttle => failed(false, StoreErrorKind::Throttled),
                 StoreFault::TooLarge => failed(false, StoreErrorKind::TooLarge),
-                StoreFault::Hang => std::future::pending().await,
+                StoreFault::Hang => self.hang().await,
+                StoreFault::HangAfter => {
+                    self.send(&call).await;
+                    self.hang().await
+                }
                 StoreFault::ForgetItem => match self.send(&call).await {
                     Write::Refused { lost, .. } => Write::Refused {
                         existing: None,
@@ -261,7 +321,11 @@ impl<S: Store> Store for FaultyStore<S> {
                 None | Some(StoreFault::ForgetItem | StoreFault::Resend) => {
                     self.inner.read(id).await
                 }
-                Some(StoreFault::Hang) => std::future::pending().await,
+                Some(StoreFault::Hang) => self.hang().await,
+                Some(StoreFault::HangAfter) => {
+                    self.inner.read(id).await;
+                    self.hang().await
+                }
                 Some(StoreFault::Throttle) => Read::Failed(injected(StoreErrorKind::Throttled)),
                 Some(_) => Read::Failed(injected(StoreErrorKind::Unreachable)),
             }

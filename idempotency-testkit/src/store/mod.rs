@@ -53,6 +53,18 @@ pub enum StoreCall {
 }
 
 /// The kinds of requests to a store.
+///
+/// ```
+/// use idempotency_testkit::store::{FaultyStore, StoreOperation};
+/// use idempotency_core::{record::RecordId, store::{MemoryStore, Store}};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let store = FaultyStore::new(MemoryStore::new());
+/// store.read(&RecordId::new("a#1")).await;
+/// assert_eq!(store.count(StoreOperation::Read), 1);
+/// assert_eq!(store.count(StoreOperation::Put), 0);
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreOperation {
     /// A claim, or the completion of an evicted claim.

@@ -11,6 +11,15 @@ use idempotency_core::time::BoxFuture;
 use super::StoreCall;
 
 /// What a [`ScriptedStore`] answers to one request.
+///
+/// ```
+/// use idempotency_core::store::{Read, StoreError, StoreErrorKind, Write};
+/// use idempotency_testkit::store::{ScriptedAnswer, ScriptedStore};
+/// let down = StoreError::new(StoreErrorKind::Unreachable, "no answer");
+/// let script = [ScriptedAnswer::Write(Write::Applied), ScriptedAnswer::Read(Read::Failed(down))];
+/// let store = ScriptedStore::new(script);
+/// # let _ = store;
+/// ```
 #[derive(Debug)]
 pub enum ScriptedAnswer {
     /// To a write.

@@ -7,6 +7,13 @@ use idempotency_expression::{Function, SyntaxError};
 use crate::key::JsonError;
 
 /// An expression that could never be evaluated.
+///
+/// ```
+/// use idempotency_core::key::Expression;
+/// let error = Expression::compile("body.[id").unwrap_err();
+/// let text = error.to_string();
+/// assert!(text.ends_with(&format!("body.[id\n        ^ {}", error.message())), "{text}");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExpressionError {
     expression: String,
@@ -22,12 +29,23 @@ impl ExpressionError {
     }
 
     /// The place, in bytes from the beginning of the expression.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Expression;
+    /// assert_eq!(Expression::compile("body.[id").unwrap_err().offset(), 8);
+    /// ```
     #[must_use]
     pub fn offset(&self) -> usize {
         self.error.offset
     }
 
     /// What is wrong there, in one line.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Expression;
+    /// let error = Expression::compile("lenght(body)").unwrap_err();
+    /// assert_eq!(error.message(), "unknown function `lenght`; did you mean `length`?");
+    /// ```
     #[must_use]
     pub fn message(&self) -> &str {
         &self.error.message
@@ -51,6 +69,12 @@ impl std::error::Error for ExpressionError {}
 /// A payload on which an expression has no value.
 ///
 /// It names functions and types, never the payload.
+///
+/// ```
+/// use idempotency_core::key::{EvaluationError, Expression, Json};
+/// let error = Expression::compile("keys(@)").unwrap().evaluate(&Json::Null).unwrap_err();
+/// assert!(matches!(error, EvaluationError::Argument { function: "keys", given: "null", .. }));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EvaluationError {

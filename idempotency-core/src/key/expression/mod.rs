@@ -94,6 +94,11 @@ impl Expression {
     }
 
     /// The text that was compiled.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Expression;
+    /// assert_eq!(Expression::compile("body.[a, b]").unwrap().as_str(), "body.[a, b]");
+    /// ```
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

@@ -3,7 +3,7 @@
 use super::super::effect::{Effect, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
 use super::super::judge::{Judgement, answer_of, is_claim_of, is_over, judge, same_payload};
 use super::super::policy::{Call, OnError};
-use super::super::writes;
+use super::super::{REPLY_RESERVE, writes};
 use super::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
@@ -15,6 +15,7 @@ pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -
     let (data, instead) = match ran {
         Ran::Answered(data) => (Some(data), None),
         Ran::Unrepresentable => (None, Some(Unstorable::Unrepresentable)),
+        Ran::Unreadable => (None, Some(Unstorable::OwnCallerAlone)),
         Ran::Unstored => {
             return (State::Releasing { answered: true }, writes::release(call));
         }
@@ -63,13 +64,15 @@ pub(super) fn completion_written(
                 // The effect has happened: the key is completed without its answer rather than freed to run again.
                 Trouble::TooLarge if completing.record.data.exists() => {
                     completing.record.data = Field::Absent;
-                    completing.instead = Some(Unstorable::TooLarge);
+                    completing.instead = Some(Unstorable::OwnCallerAlone);
                     completing.tries = 0;
                     send_completion(call, completing)
                 }
+                // The caller must hear of it before the process is killed, and not after one more try.
                 Trouble::Transient
                     if completing.tries < MAX_COMPLETIONS
-                        && !is_over(completing.held.lease_end, now) =>
+                        && now.until(completing.held.lease_end)
+                            > backoff(completing.tries) + REPLY_RESERVE =>
                 {
                     let pause = backoff(completing.tries);
                     (State::RetryingCompletion(completing), Effect::Pause(pause))
@@ -150,7 +153,7 @@ fn stored_answer(call: &Call, now: EpochMillis, existing: &Record) -> Option<Jud
 fn confirmed(completing: Completing) -> Next {
     match completing.instead {
         None => finish(Verdict::Own(Stored::Answer(completing.record))),
-        Some(Unstorable::TooLarge) => finish(Verdict::Own(Stored::Nothing)),
+        Some(Unstorable::OwnCallerAlone) => finish(Verdict::Own(Stored::Nothing)),
         Some(Unstorable::Unrepresentable) => refuse(Refusal::Unrepresentable),
     }
 }

@@ -1,0 +1,79 @@
+//! How the command ends.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use idempotency_core::config::ConfigurationError;
+
+/// The exit codes, for `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0  done
+  1  failed, or `table check` found something wrong
+  2  wrong usage or configuration
+  3  there is no such record
+  4  not evicted: a live claim, a record that changed, or nobody said yes
+  5  the event has no key";
+
+/// How the command ends: its exit code.
+///
+/// ```
+/// use idempotency_cli::exit::Exit;
+/// assert_eq!(Exit::NoRecord as u8, 3);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Exit {
+    /// It did what it was asked for.
+    Done = 0,
+    /// It failed, or found something wrong with the table.
+    Failed = 1,
+    /// The arguments or the configuration are wrong.
+    Usage = 2,
+    /// There is no such record.
+    NoRecord = 3,
+    /// The record was not evicted.
+    Refused = 4,
+    /// The event has no key.
+    NoKey = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why the command could not do what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// Empty where nobody listens any more.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        let message = message.to_string();
+        Self { exit, message }
+    }
+
+    /// A failed read or write; a reader that went away, such as `head`, is told nothing.
+    pub(crate) fn io(what: &str, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Failed, "");
+        }
+        Self::new(Exit::Failed, format_args!("{what}: {error}"))
+    }
+
+    pub(crate) fn output(error: io::Error) -> Self {
+        Self::io("the output cannot be written", &error)
+    }
+}
+
+impl From<ConfigurationError> for Failure {
+    fn from(error: ConfigurationError) -> Self {
+        Self::new(Exit::Usage, error)
+    }
+}

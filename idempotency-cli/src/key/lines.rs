@@ -1,0 +1,131 @@
+//! One question a line, one answer a line, whatever stands in them.
+
+use std::io::{self, BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use idempotency_core::key::{Json, Text};
+
+use super::query::{Answer, Query, checked_prefix};
+use crate::exit::Failure;
+use crate::json;
+
+/// The longest expression that is taken, in bytes. The other settings are shorter, and errors quote them.
+const LONGEST_SETTING: usize = 4096;
+
+/// Answers each line of the input before it reads the next. Lines longer than `longest` bytes are passed over, so that
+/// memory is bounded; they and all other bad lines are answered by an error.
+pub(super) fn answer(
+    mut input: impl BufRead,
+    output: &mut impl Write,
+    defaults: &Query,
+    longest: usize,
+) -> Result<(), Failure> {
+    let mut line = Vec::new();
+    loop {
+        let read = next(&mut input, &mut line, longest)
+            .map_err(|error| Failure::io("the input cannot be read", &error))?;
+        let answer = match read {
+            Line::End => return Ok(()),
+            Line::TooLong => Answer::Error(format!("the line has more than {longest} bytes")),
+            // One line's panic must not cost the others their answers.
+            Line::Read => catch_unwind(AssertUnwindSafe(|| one(&line, defaults)))
+                .unwrap_or_else(|_| Answer::Error("this line met a defect: report it".to_owned())),
+        };
+        json::write(output, &answer.to_json()).map_err(Failure::output)?;
+    }
+}
+
+enum Line {
+    Read,
+    TooLong,
+    End,
+}
+
+/// Reads one line without its newline. At most `longest` bytes of it are kept.
+fn next(input: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<Line> {
+    line.clear();
+    let (mut any, mut too_long) = (false, false);
+    loop {
+        let chunk = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            chunk => chunk?,
+        };
+        let newline = chunk.iter().position(|&byte| byte == b'\n');
+        let part = &chunk[..newline.unwrap_or(chunk.len())];
+        any |= !chunk.is_empty();
+        too_long |= line.len() + part.len() > longest;
+        if !too_long {
+            line.extend_from_slice(part);
+        }
+        let (end, used) = (
+            chunk.is_empty(),
+            part.len() + usize::from(newline.is_some()),
+        );
+        input.consume(used);
+        if newline.is_some() || end {
+            return Ok(match (any, too_long) {
+                (false, _) => Line::End,
+                (true, true) => Line::TooLong,
+                (true, false) => Line::Read,
+            });
+        }
+    }
+}
+
+fn one(line: &[u8], defaults: &Query) -> Answer {
+    question(line, defaults).map_or_else(Answer::Error, |(event, query)| query.answer(&event))
+}
+
+/// The event, and the query with what the line says of it. Other members are left alone.
+fn question(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
+    let line = str::from_utf8(line)
+        .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
+    if line.trim().is_empty() {
+        return Err("the line is empty".to_owned());
+    }
+    let line = Json::parse(line).map_err(|error| format!("the line: {error}"))?;
+    let Json::Object(mut members) = line else {
+        return Err(format!(
+            "the line is no object but of type {}",
+            line.type_name()
+        ));
+    };
+    let event = match members.swap_remove("event".as_bytes()) {
+        Some(Json::Str(event)) => event,
+        None => return Err("`event` is missing: write the event as JSON text".to_owned()),
+        Some(other) => {
+            let given = other.type_name();
+            return Err(format!(
+                "`event` is of type {given}: write the event as JSON text in a string"
+            ));
+        }
+    };
+    let mut text = |name: &str| match members.swap_remove(name.as_bytes()) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Str(text)) if text.as_bytes().len() > LONGEST_SETTING => {
+            Err(format!("`{name}` has more than {LONGEST_SETTING} bytes"))
+        }
+        Some(Json::Str(text)) => match text.as_str() {
+            Some(text) => Ok(Some(text.to_owned())),
+            None => Err(format!("`{name}` holds half of a surrogate pair")),
+        },
+        Some(other) => Err(format!(
+            "`{name}` is of type {}: write a string",
+            other.type_name()
+        )),
+    };
+    let mut query = defaults.clone();
+    if let Some(expression) = text("expression")? {
+        query.expression = expression;
+    }
+    if let Some(prefix) = text("prefix")? {
+        query.prefix = checked_prefix(&prefix).map_err(|error| error.to_string())?;
+    }
+    if let Some(validate) = text("validate")? {
+        query.validate = validate;
+    }
+    if let Some(hash) = text("hash")?.filter(|hash| !hash.is_empty()) {
+        query.hash = hash.parse().map_err(|error| format!("`hash`: {error}"))?;
+    }
+    Ok((event, query))
+}

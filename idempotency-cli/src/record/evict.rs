@@ -1,0 +1,198 @@
+//! `idempotency evict`: deletes the record that was shown, and no other.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use idempotency_core::key::Json;
+use idempotency_core::protocol::condition::{Condition, Operand};
+use idempotency_core::record::{Attribute, Field, Record, RecordId};
+use idempotency_core::store::{Store, Write as Written};
+
+use super::shown::{Shown, State};
+use super::{missing, read};
+use crate::arguments::EvictArguments;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::{json, time};
+
+pub(crate) async fn evict(
+    arguments: &EvictArguments,
+    connection: &Connection,
+) -> Result<Exit, Failure> {
+    let id = RecordId::new(&arguments.key);
+    let record = read(&id, connection).await?;
+    let record = record.ok_or_else(|| missing(&id, connection))?;
+    let shown = Shown {
+        id: &id,
+        record: &record,
+        now: time::now(),
+        with_data: false,
+    };
+    if State::of(&record, shown.now) == State::Live && !arguments.force {
+        return Err(Failure::new(
+            Exit::Refused,
+            format_args!(
+                "`{id}` is a live claim: wait until its lease ends, or add `--force`, which lets a second run overlap \
+                 with the first\n{shown}"
+            ),
+        ));
+    }
+    if !arguments.yes {
+        let stdin = io::stdin();
+        if !stdin.is_terminal() {
+            let message = "nobody can be asked, for the input is no terminal: add `--yes`";
+            return Err(Failure::new(Exit::Refused, message));
+        }
+        // Apart from the output, which may go to a program.
+        let question = format!("{shown}\nEvict this record? [y/N] ");
+        if !confirmed(stdin.lock(), io::stderr(), &question).map_err(Failure::output)? {
+            return Err(Failure::new(Exit::Refused, "not evicted"));
+        }
+    }
+    delete(&id, &record, connection).await?;
+    let mut output = io::stdout().lock();
+    let written = if arguments.store.json {
+        let evicted = [
+            ("evicted", Some(Json::Bool(true))),
+            ("key", Some(json::text(id.as_str()))),
+        ];
+        json::write(&mut output, &json::object(evicted))
+    } else {
+        writeln!(
+            output,
+            "evicted {id}: the next call runs; local caches of running functions may still replay the answer"
+        )
+    };
+    written.map_err(Failure::output)?;
+    Ok(Exit::Done)
+}
+
+fn confirmed(mut input: impl BufRead, mut output: impl Write, question: &str) -> io::Result<bool> {
+    output.write_all(question.as_bytes())?;
+    output.flush()?;
+    let mut answer = String::new();
+    input.read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Result<(), Failure> {
+    let store = connection.records()?;
+    let refused = |message: String| Err(Failure::new(Exit::Refused, message));
+    match store.delete(id, &unchanged(record)).await {
+        // With a lost send, the record is most likely gone by our own hand.
+        Written::Applied
+        | Written::Refused {
+            existing: None,
+            lost: true,
+        } => Ok(()),
+        Written::Refused { existing: None, .. } => Err(missing(id, connection)),
+        Written::Refused { .. } => refused(format!(
+            "`{id}` changed after it was shown, and was left alone: look at it again with `idempotency get`"
+        )),
+        Written::Failed { lost, error } => {
+            let doubt = "; it may have been evicted: look with `idempotency get`";
+            let doubt = if lost { doubt } else { "" };
+            Err(Failure::new(Exit::Failed, format_args!("{error}{doubt}")))
+        }
+        other => refused(format!("unknown result {other:?}")),
+    }
+}
+
+/// Whether the record is still the one that was shown. Each claim has an owner or a lease of its own, and a completion
+/// changes the status, so the answer itself need not be compared.
+fn unchanged(record: &Record) -> Condition {
+    fn same<T>(
+        attribute: Attribute,
+        field: &Field<T>,
+        operand: impl FnOnce(&T) -> Operand,
+    ) -> Condition {
+        match field {
+            Field::Absent => Condition::Missing(attribute),
+            Field::Unreadable => Condition::Exists(attribute),
+            Field::Value(value) => Condition::Equals(attribute, operand(value)),
+        }
+    }
+    let text = |text: &str| Operand::Text(text.to_owned());
+    Condition::All(vec![
+        same(Attribute::Status, &record.status, |status| {
+            text(status.as_str())
+        }),
+        same(Attribute::Owner, &record.owner, |owner| {
+            text(owner.as_str())
+        }),
+        same(Attribute::Expiration, &record.expiration, |end| {
+            Operand::Seconds(*end)
+        }),
+        same(
+            Attribute::InProgressExpiration,
+            &record.in_progress_expiration,
+            |end| Operand::Millis(*end),
+        ),
+        same(Attribute::Validation, &record.validation, |hash| text(hash)),
+        same(Attribute::Failure, &record.failure, |failure| text(failure)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use idempotency_core::owner::OwnerToken;
+    use idempotency_core::record::Status;
+    use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+    use super::*;
+
+    fn claim() -> Record {
+        Record {
+            status: Field::Value(Status::InProgress),
+            owner: Field::Value(OwnerToken::from_bytes([1; 16])),
+            expiration: Field::Value(EpochSeconds::new(9)),
+            in_progress_expiration: Field::Value(EpochMillis::new(9_000)),
+            failure: Field::Unreadable,
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn only_the_record_that_was_shown_is_deleted() {
+        let condition = unchanged(&claim());
+        assert!(condition.holds(Some(&claim())));
+        let completed = Record {
+            status: Field::Value(Status::Completed),
+            ..claim()
+        };
+        let of_another = Record {
+            owner: Field::Value(OwnerToken::from_bytes([2; 16])),
+            ..claim()
+        };
+        let without_owner = Record {
+            owner: Field::Absent,
+            ..claim()
+        };
+        let later = Record {
+            in_progress_expiration: Field::Value(EpochMillis::new(9_001)),
+            ..claim()
+        };
+        for changed in [completed, of_another, without_owner, later] {
+            assert!(!condition.holds(Some(&changed)), "{changed:?}");
+        }
+        assert!(!condition.holds(None));
+    }
+
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        for (typed, yes) in [
+            ("y\n", true),
+            ("YES\n", true),
+            ("\n", false),
+            ("", false),
+            ("yep", false),
+        ] {
+            let mut asked = Vec::new();
+            assert_eq!(
+                confirmed(typed.as_bytes(), &mut asked, "sure? ").unwrap(),
+                yes,
+                "{typed}"
+            );
+            assert_eq!(asked, b"sure? ");
+        }
+    }
+}

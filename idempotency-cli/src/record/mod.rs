@@ -1,0 +1,67 @@
+//! `idempotency get` and `idempotency evict`.
+
+mod evict;
+mod shown;
+
+pub(crate) use evict::evict;
+
+use std::io::Write;
+
+use idempotency_core::key::Json;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::{Read, Store};
+
+use crate::arguments::GetArguments;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::{json, time};
+use shown::Shown;
+
+pub(crate) async fn get(
+    arguments: &GetArguments,
+    connection: &Connection,
+) -> Result<Exit, Failure> {
+    let id = RecordId::new(&arguments.key);
+    let mut output = std::io::stdout().lock();
+    let Some(record) = read(&id, connection).await? else {
+        if !arguments.store.json {
+            return Err(missing(&id, connection));
+        }
+        let nothing = json::object([
+            ("found", Some(Json::Bool(false))),
+            ("key", Some(json::text(id.as_str()))),
+        ]);
+        json::write(&mut output, &nothing).map_err(Failure::output)?;
+        return Ok(Exit::NoRecord);
+    };
+    let shown = Shown {
+        id: &id,
+        record: &record,
+        now: time::now(),
+        with_data: arguments.show_data,
+    };
+    let written = if arguments.store.json {
+        json::write(&mut output, &shown.to_json())
+    } else {
+        write!(output, "{shown}").and_then(|()| output.flush())
+    };
+    written.map_err(Failure::output)?;
+    Ok(Exit::Done)
+}
+
+async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Record>, Failure> {
+    match connection.records()?.read(id).await {
+        Read::Found(record) => Ok(Some(record)),
+        Read::Nothing => Ok(None),
+        Read::Failed(error) => Err(Failure::new(Exit::Failed, error)),
+        other => Err(Failure::new(
+            Exit::Failed,
+            format_args!("unknown result {other:?}"),
+        )),
+    }
+}
+
+fn missing(id: &RecordId, connection: &Connection) -> Failure {
+    let message = format!("there is no record `{id}` in {}", connection.store.name());
+    Failure::new(Exit::NoRecord, message)
+}

@@ -1,0 +1,275 @@
+//! A record, for people and for programs.
+
+use std::fmt;
+
+use idempotency_core::key::Json;
+use idempotency_core::protocol::condition::claimable;
+use idempotency_core::protocol::policy::OnTimeout;
+use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::time::EpochMillis;
+
+use crate::json;
+use crate::time::{distance, rfc3339};
+
+/// A record with all that is needed to show it.
+pub(super) struct Shown<'a> {
+    pub(super) id: &'a RecordId,
+    pub(super) record: &'a Record,
+    pub(super) now: EpochMillis,
+    /// Whether the answer is shown: it is part of what a customer was told.
+    pub(super) with_data: bool,
+}
+
+/// What a record means now, by this machine's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Somebody runs the handler, as far as can be told.
+    Live,
+    /// The run did not end in time, or failed.
+    LeaseOver,
+    /// The answer is replayed.
+    Completed,
+    /// The next call replaces the record.
+    Expired,
+    /// No call understands it.
+    Unreadable,
+}
+
+impl State {
+    pub(super) fn of(record: &Record, now: EpochMillis) -> Self {
+        let claimable = claimable(now, OnTimeout::Rerun).holds(Some(record));
+        match (record.status.value(), claimable) {
+            (Some(Status::InProgress), false) => Self::Live,
+            (Some(Status::InProgress), true) => Self::LeaseOver,
+            (_, true) => Self::Expired,
+            (Some(Status::Completed), false) => Self::Completed,
+            (_, false) => Self::Unreadable,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::LeaseOver => "lease_over",
+            Self::Completed => "completed",
+            Self::Expired => "expired",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    fn explained(self) -> &'static str {
+        match self {
+            Self::Live => "a live claim: a call is running",
+            Self::LeaseOver => {
+                "a claim whose lease is over: its run was killed or failed; the next call runs, unless the operation \
+                 holds such claims"
+            }
+            Self::Completed => "completed: duplicates are given its answer",
+            Self::Expired => "its window is over: the next call runs",
+            Self::Unreadable => "unreadable: calls fail until it is evicted or ends",
+        }
+    }
+}
+
+impl Shown<'_> {
+    fn window_end(&self) -> Field<i64> {
+        of(&self.record.expiration, |end| end.get())
+    }
+
+    fn lease_end(&self) -> Field<i64> {
+        of(&self.record.in_progress_expiration, |end| end.get())
+    }
+
+    /// Absent attributes are left out; unreadable ones are null.
+    pub(super) fn to_json(&self) -> Json {
+        let record = self.record;
+        let raw = |field: &Field<i64>| member(field, |value| json::number(*value));
+        let at = |field: &Field<i64>, unit: i64| {
+            let end = field.value()?.checked_mul(unit)?;
+            rfc3339(end).map(json::text)
+        };
+        let (window_end, lease_end) = (self.window_end(), self.lease_end());
+        let data = member(&record.data, |data| json::text(data.as_str()));
+        let bytes = record.data.value().map(|data| data.as_str().len());
+        json::object([
+            ("found", Some(Json::Bool(true))),
+            ("key", Some(json::text(self.id.as_str()))),
+            (
+                "state",
+                Some(json::text(State::of(record, self.now).name())),
+            ),
+            (
+                "status",
+                member(&record.status, |status| json::text(status.as_str())),
+            ),
+            ("expiration", raw(&window_end)),
+            ("expiration_time", at(&window_end, 1_000)),
+            ("in_progress_expiration", raw(&lease_end)),
+            ("in_progress_expiration_time", at(&lease_end, 1)),
+            (
+                "owner",
+                member(&record.owner, |owner| json::text(owner.as_str())),
+            ),
+            (
+                "validation",
+                member(&record.validation, |hash| json::text(hash)),
+            ),
+            (
+                "failure",
+                member(&record.failure, |failure| json::text(failure)),
+            ),
+            (
+                "data_bytes",
+                bytes
+                    .and_then(|bytes| i64::try_from(bytes).ok())
+                    .map(json::number),
+            ),
+            ("data", data.filter(|_| self.with_data)),
+        ])
+    }
+
+    fn end(&self, field: &Field<i64>, unit: i64, name: &str) -> Option<String> {
+        described(field, |value| {
+            let Some(end) = value.checked_mul(unit) else {
+                return format!("{value} {name}");
+            };
+            let at = rfc3339(end).unwrap_or_else(|| "beyond the calendar".to_owned());
+            format!("{at}, {}  ({value} {name})", distance(end, self.now))
+        })
+    }
+
+    fn data(&self) -> Option<String> {
+        described(&self.record.data, |data| {
+            if self.with_data {
+                data.as_str().to_owned()
+            } else {
+                format!("{} bytes; --show-data shows them", data.as_str().len())
+            }
+        })
+    }
+}
+
+/// Absent attributes are left out.
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let record = self.record;
+        let lines = [
+            ("key", Some(self.id.to_string())),
+            (
+                "state",
+                Some(State::of(record, self.now).explained().to_owned()),
+            ),
+            (
+                "status",
+                described(&record.status, |status| status.as_str().to_owned()),
+            ),
+            ("window ends", self.end(&self.window_end(), 1_000, "s")),
+            ("lease ends", self.end(&self.lease_end(), 1, "ms")),
+            (
+                "owner",
+                described(&record.owner, |owner| owner.as_str().to_owned()),
+            ),
+            ("validation", described(&record.validation, Clone::clone)),
+            ("failure", described(&record.failure, Clone::clone)),
+            ("data", self.data()),
+        ];
+        for (name, text) in lines {
+            if let Some(text) = text {
+                writeln!(f, "{name:<12} {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of<T>(field: &Field<T>, value: impl FnOnce(&T) -> i64) -> Field<i64> {
+    match field {
+        Field::Absent => Field::Absent,
+        Field::Unreadable => Field::Unreadable,
+        Field::Value(inner) => Field::Value(value(inner)),
+    }
+}
+
+/// An unreadable attribute is null: it is there, and no more can be said.
+fn member<T>(field: &Field<T>, json: impl FnOnce(&T) -> Json) -> Option<Json> {
+    field
+        .exists()
+        .then(|| field.value().map_or(Json::Null, json))
+}
+
+fn described<T>(field: &Field<T>, text: impl FnOnce(&T) -> String) -> Option<String> {
+    let unreadable = || "there, but of a type that cannot be read".to_owned();
+    field
+        .exists()
+        .then(|| field.value().map_or_else(unreadable, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use idempotency_core::record::Data;
+    use idempotency_core::time::EpochSeconds;
+
+    use super::*;
+
+    const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
+
+    fn record(status: Status, window: i64, lease: i64) -> Record {
+        Record {
+            status: Field::Value(status),
+            expiration: Field::Value(EpochSeconds::new(window)),
+            in_progress_expiration: Field::Value(EpochMillis::new(lease)),
+            data: Field::Value(Data::new("\"s3cr3t\"")),
+            ..Record::default()
+        }
+    }
+
+    fn state(status: Status, window: i64, lease: i64) -> State {
+        State::of(&record(status, window, lease), NOW)
+    }
+
+    #[test]
+    fn a_record_is_judged_by_status_lease_and_window() {
+        let (early, late) = (1_600_000_000, 1_800_000_000);
+        assert_eq!(state(Status::InProgress, late, late * 1_000), State::Live);
+        // The window of a claim says nothing while its lease runs.
+        assert_eq!(state(Status::InProgress, early, late * 1_000), State::Live);
+        assert_eq!(
+            state(Status::InProgress, late, early * 1_000),
+            State::LeaseOver
+        );
+        assert_eq!(
+            state(Status::Completed, late, early * 1_000),
+            State::Completed
+        );
+        assert_eq!(
+            state(Status::Completed, early, early * 1_000),
+            State::Expired
+        );
+        let other = Status::Other("PAUSED".to_owned());
+        assert_eq!(state(other, late, late * 1_000), State::Unreadable);
+        assert_eq!(State::of(&Record::default(), NOW), State::Unreadable);
+    }
+
+    #[test]
+    fn a_claim_without_a_readable_lease_counts_as_live() {
+        let mut claim = record(Status::InProgress, 1_800_000_000, 0);
+        claim.in_progress_expiration = Field::Unreadable;
+        assert_eq!(State::of(&claim, NOW), State::Live);
+    }
+
+    #[test]
+    fn the_answer_is_shown_only_when_it_is_asked_for() {
+        let (id, record) = (RecordId::new("a#b"), record(Status::Completed, i64::MAX, 1));
+        let shown = |with_data| {
+            let shown = Shown {
+                id: &id,
+                record: &record,
+                now: NOW,
+                with_data,
+            };
+            format!("{shown}{}", shown.to_json().to_canonical())
+        };
+        assert!(!shown(false).contains("s3cr3t"), "{}", shown(false));
+        assert_eq!(shown(true).matches("s3cr3t").count(), 2);
+    }
+}

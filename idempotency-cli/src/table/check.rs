@@ -1,0 +1,300 @@
+//! `idempotency table check`: every finding, not only the first.
+
+use std::io::Write;
+
+use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::types::{
+    BillingMode, KeyType, PointInTimeRecoveryStatus, ScalarAttributeType, TableDescription,
+    TableStatus, TimeToLiveStatus,
+};
+use idempotency_core::key::Json;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Attribute, Record, RecordId};
+use idempotency_core::store::{Change, Store, StoreError, StoreErrorKind, Write as Written};
+
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::json;
+
+/// The record that the permission checks speak of. Ids end with a hex digest, so there is none.
+const NOBODY: &str = "#permission-check";
+
+/// One thing that was looked at.
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    /// Works, but could be better.
+    Note,
+    /// It could not be told.
+    Unknown,
+    Wrong,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Unknown => "unknown",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+fn finding(check: &'static str, verdict: Verdict, detail: impl Into<String>) -> Finding {
+    let detail = detail.into();
+    Finding {
+        check,
+        verdict,
+        detail,
+    }
+}
+
+pub(crate) async fn check(as_json: bool, connection: &Connection) -> Result<Exit, Failure> {
+    let findings = findings(connection).await?;
+    let wrong = findings
+        .iter()
+        .any(|finding| finding.verdict == Verdict::Wrong);
+    told(as_json, connection, &findings, wrong).map_err(Failure::output)?;
+    Ok(if wrong { Exit::Failed } else { Exit::Done })
+}
+
+async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
+    let table = &connection.settings.table;
+    let mut findings = Vec::new();
+    let described = connection.client.describe_table().table_name(table);
+    match described.send().await {
+        Ok(output) => {
+            if let Some(table) = output.table {
+                findings.extend([exists(&table), keys(&table, connection), billing(&table)]);
+            }
+        }
+        Err(error) => match error.code() {
+            Some("ResourceNotFoundException") => {
+                let detail = "there is none: create it with `idempotency table create`";
+                return Ok(vec![finding("table", Verdict::Wrong, detail)]);
+            }
+            Some("AccessDeniedException") => {
+                let detail = connection.refused("DescribeTable", &error).message;
+                findings.push(finding("table", Verdict::Unknown, detail));
+            }
+            // Without an answer to this question there will be none to the others.
+            _ => return Err(connection.refused("DescribeTable", &error)),
+        },
+    }
+    findings.push(ttl(connection).await);
+    findings.push(recovery(connection).await);
+    findings.extend(permissions(connection).await);
+    Ok(findings)
+}
+
+fn exists(table: &TableDescription) -> Finding {
+    match &table.table_status {
+        Some(status @ (TableStatus::Active | TableStatus::Updating)) => {
+            finding("table", Verdict::Ok, status.as_str())
+        }
+        Some(status) => finding("table", Verdict::Wrong, format!("its status is {status}")),
+        None => finding("table", Verdict::Unknown, "it has no status"),
+    }
+}
+
+fn keys(table: &TableDescription, connection: &Connection) -> Finding {
+    let described = |name: &str, kind: &KeyType| {
+        let definitions = table.attribute_definitions();
+        let definition = definitions
+            .iter()
+            .find(|definition| definition.attribute_name() == name);
+        let of = definition.map_or("?", |definition| definition.attribute_type().as_str());
+        let kind = if *kind == KeyType::Hash {
+            "partition"
+        } else {
+            "sort"
+        };
+        format!("{kind} key `{name}` ({of})")
+    };
+    let mut there: Vec<_> = table
+        .key_schema()
+        .iter()
+        .map(|key| described(key.attribute_name(), key.key_type()))
+        .collect();
+    there.sort();
+    let there = there.join(", ");
+    let text = ScalarAttributeType::S;
+    let settings = &connection.settings;
+    let mut wanted = format!("partition key `{}` ({text})", settings.names.key);
+    if let Some(sort_key) = &settings.sort_key {
+        wanted += &format!(", sort key `{sort_key}` ({text})");
+    }
+    if there == wanted {
+        return finding("keys", Verdict::Ok, there);
+    }
+    let remedy = "set IDEMPOTENCY_KEY_ATTR and IDEMPOTENCY_SORT_KEY_ATTR, or create another table";
+    finding(
+        "keys",
+        Verdict::Wrong,
+        format!("{there}, not {wanted}: {remedy}"),
+    )
+}
+
+fn billing(table: &TableDescription) -> Finding {
+    let mode = table
+        .billing_mode_summary()
+        .and_then(|summary| summary.billing_mode());
+    if mode == Some(&BillingMode::PayPerRequest) {
+        return finding("billing", Verdict::Ok, "on demand");
+    }
+    let units = table
+        .provisioned_throughput()
+        .map_or_else(String::new, |units| {
+            let (reads, writes) = (units.read_capacity_units(), units.write_capacity_units());
+            format!(
+                ", {} read and {} write units",
+                reads.unwrap_or(0),
+                writes.unwrap_or(0)
+            )
+        });
+    let detail = format!(
+        "provisioned{units}: calls fail when they are used up, so scale them or bill on demand"
+    );
+    finding("billing", Verdict::Note, detail)
+}
+
+async fn ttl(connection: &Connection) -> Finding {
+    let settings = &connection.settings;
+    let wanted = &settings.names.expiration;
+    let request = connection
+        .client
+        .describe_time_to_live()
+        .table_name(&settings.table);
+    let description = match request.send().await {
+        Ok(output) => output.time_to_live_description,
+        Err(error) => {
+            let detail = connection.refused("DescribeTimeToLive", &error).message;
+            return finding("ttl", Verdict::Unknown, detail);
+        }
+    };
+    let remedy = format!("switch it on for `{wanted}`, or the table grows for ever");
+    let Some(description) = description else {
+        return finding("ttl", Verdict::Wrong, format!("off: {remedy}"));
+    };
+    let attribute = description.attribute_name().unwrap_or("?");
+    match description.time_to_live_status() {
+        Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling) if attribute == wanted => {
+            finding("ttl", Verdict::Ok, format!("on `{attribute}`"))
+        }
+        Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling) => {
+            let detail = format!("on `{attribute}`, not on `{wanted}`: {remedy}");
+            finding("ttl", Verdict::Wrong, detail)
+        }
+        _ => finding("ttl", Verdict::Wrong, format!("off: {remedy}")),
+    }
+}
+
+async fn recovery(connection: &Connection) -> Finding {
+    let check = "recovery";
+    let request = connection.client.describe_continuous_backups();
+    match request.table_name(&connection.settings.table).send().await {
+        Err(error) => {
+            let detail = connection
+                .refused("DescribeContinuousBackups", &error)
+                .message;
+            finding(check, Verdict::Unknown, detail)
+        }
+        Ok(output) => {
+            let description = output.continuous_backups_description;
+            let recovery = description.and_then(|it| it.point_in_time_recovery_description);
+            match recovery.and_then(|it| it.point_in_time_recovery_status) {
+                Some(PointInTimeRecoveryStatus::Enabled) => {
+                    finding(check, Verdict::Ok, "point-in-time recovery is on")
+                }
+                _ => finding(check, Verdict::Note, "point-in-time recovery is off"),
+            }
+        }
+    }
+}
+
+/// Whether these credentials may do what a function does. Each write is sent on a condition that cannot hold: its
+/// refusal tells that it was allowed, and nothing is written.
+async fn permissions(connection: &Connection) -> Vec<Finding> {
+    let (store, nobody) = (&connection.store, RecordId::new(NOBODY));
+    let (record, change) = (Record::default(), Change::default());
+    let never = Condition::All(vec![
+        Condition::Exists(Attribute::Owner),
+        Condition::Missing(Attribute::Owner),
+    ]);
+    let written = |written: Written| match written {
+        Written::Failed { error, .. } => Err(error),
+        _ => Ok(()),
+    };
+    vec![
+        allowed("dynamodb:GetItem", store.warm_up().await),
+        allowed(
+            "dynamodb:PutItem",
+            written(store.put(&nobody, &record, &never).await),
+        ),
+        allowed(
+            "dynamodb:UpdateItem",
+            written(store.update(&nobody, &change, &never).await),
+        ),
+        allowed(
+            "dynamodb:DeleteItem",
+            written(store.delete(&nobody, &never).await),
+        ),
+    ]
+}
+
+fn allowed(action: &'static str, result: Result<(), StoreError>) -> Finding {
+    match result {
+        Ok(()) => finding(action, Verdict::Ok, "allowed to these credentials"),
+        Err(error) => {
+            let denied = error.kind() == StoreErrorKind::AccessDenied;
+            let verdict = if denied {
+                Verdict::Wrong
+            } else {
+                Verdict::Unknown
+            };
+            finding(action, verdict, error.to_string())
+        }
+    }
+}
+
+fn told(
+    as_json: bool,
+    connection: &Connection,
+    findings: &[Finding],
+    wrong: bool,
+) -> std::io::Result<()> {
+    let table = &connection.settings.table;
+    let mut output = std::io::stdout().lock();
+    if as_json {
+        let findings = findings.iter().map(|finding| {
+            json::object([
+                ("check", Some(json::text(finding.check))),
+                ("result", Some(json::text(finding.verdict.name()))),
+                ("detail", Some(json::text(&finding.detail))),
+            ])
+        });
+        let all = json::object([
+            ("table", Some(json::text(table))),
+            ("ok", Some(Json::Bool(!wrong))),
+            ("findings", Some(Json::Array(findings.collect()))),
+        ]);
+        return json::write(&mut output, &all);
+    }
+    writeln!(output, "table `{table}`")?;
+    for Finding {
+        check,
+        verdict,
+        detail,
+    } in findings
+    {
+        writeln!(output, "  {:<8} {check:<20} {detail}", verdict.name())?;
+    }
+    output.flush()
+}

@@ -1,0 +1,64 @@
+//! Times for people: RFC 3339 in UTC, and how far away that is.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use idempotency_core::time::EpochMillis;
+
+/// The first second of the year 10000, which RFC 3339 cannot write.
+const END: i64 = 253_402_300_800;
+
+/// Now, by this machine's clock.
+pub(crate) fn now() -> EpochMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let milliseconds = since.map_or(0, |since| since.as_millis());
+    EpochMillis::new(i64::try_from(milliseconds).unwrap_or(i64::MAX))
+}
+
+/// A point in time, such as `2023-11-14T22:13:20.500Z`. `None` before 1970 and after 9999.
+pub(crate) fn rfc3339(milliseconds: i64) -> Option<String> {
+    let milliseconds = u64::try_from(milliseconds)
+        .ok()
+        .filter(|_| milliseconds < END * 1_000)?;
+    let at = UNIX_EPOCH + Duration::from_millis(milliseconds);
+    Some(if milliseconds % 1_000 == 0 {
+        humantime::format_rfc3339_seconds(at).to_string()
+    } else {
+        humantime::format_rfc3339_millis(at).to_string()
+    })
+}
+
+/// How far away a point in time is, in whole seconds: `in 59m 3s`, `12s ago`.
+pub(crate) fn distance(milliseconds: i64, now: EpochMillis) -> String {
+    let difference = milliseconds.saturating_sub(now.get());
+    let length = Duration::from_secs(difference.unsigned_abs() / 1_000);
+    let length = humantime::format_duration(length);
+    if difference < 0 {
+        format!("{length} ago")
+    } else {
+        format!("in {length}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc_as_far_as_the_format_goes() {
+        let text = |milliseconds| rfc3339(milliseconds).unwrap_or_default();
+        assert_eq!(text(1_700_000_000_000), "2023-11-14T22:13:20Z");
+        assert_eq!(text(1_700_000_000_500), "2023-11-14T22:13:20.500Z");
+        assert_eq!(text(END * 1_000 - 1), "9999-12-31T23:59:59.999Z");
+        for outside in [-1, END * 1_000, i64::MAX, i64::MIN] {
+            assert_eq!(rfc3339(outside), None);
+        }
+    }
+
+    #[test]
+    fn distances_say_which_way() {
+        let now = EpochMillis::new(100_000);
+        assert_eq!(distance(163_999, now), "in 1m 3s");
+        assert_eq!(distance(88_000, now), "12s ago");
+        assert!(distance(i64::MIN, now).ends_with("ago"));
+    }
+}

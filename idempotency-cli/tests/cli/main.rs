@@ -1,0 +1,100 @@
+//! The command as a process: arguments and streams in, streams and exit code out.
+#![allow(clippy::unwrap_used)]
+
+mod jsonl;
+mod key;
+mod records;
+mod table;
+
+use std::io::Write;
+use std::process::{Child, Command, Output, Stdio};
+
+use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
+use serde_json::Value;
+
+/// The command, without the variables of whoever runs the tests.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_idempotency"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("IDEMPOTENCY_") || name.starts_with("AWS_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments);
+    command
+}
+
+fn start(mut command: Command) -> Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Runs the command on this input, written beside the reading of its output.
+fn run_on(command: Command, input: Vec<u8>) -> Ran {
+    let mut child = start(command);
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        // A command that reads none of it closes the pipe.
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    Ran::from(output)
+}
+
+fn run(command: Command) -> Ran {
+    run_on(command, Vec::new())
+}
+
+/// The command, on the table `idempotency` of an embedded database.
+fn on_table(database: &EmbeddedDynamoDb, arguments: &[&str]) -> Command {
+    let mut command = command(arguments);
+    command
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "idempotency");
+    command
+}
+
+fn run_on_table(database: &EmbeddedDynamoDb, arguments: &[&str]) -> Ran {
+    run(on_table(database, arguments))
+}
+
+/// How a command ended.
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ran {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn help_names_the_exit_codes_and_wrong_usage_has_one() {
+    let help = run(command(&["--help"]));
+    assert_eq!(help.code, Some(0));
+    assert!(help.stdout.contains("4  not evicted"), "{}", help.stdout);
+    assert_eq!(run(command(&["key", "--hash", "md6"])).code, Some(2));
+    let nowhere = run(command(&["get", "a#b"]));
+    assert_eq!(nowhere.code, Some(2));
+    assert!(nowhere.stderr.contains("add `--table NAME`"), "{nowhere:?}");
+}

@@ -1,0 +1,203 @@
+//! `idempotency get` and `idempotency evict`.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use serde_json::json;
+
+use crate::{Ran, command, on_table, run, run_on_table, start};
+
+const KEY: &str = "shop#42b7";
+/// Long past, and far ahead, in seconds.
+const EARLY: i64 = 1_600_000_000;
+const LATE: i64 = 32_503_680_000;
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn number(number: i64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+/// A database with one record.
+async fn with(status: &str, window: i64, lease: i64) -> EmbeddedDynamoDb {
+    let database = EmbeddedDynamoDb::start().await.unwrap();
+    database
+        .create_table(TableSpec::new("idempotency"))
+        .await
+        .unwrap();
+    let item = [
+        ("id", text(KEY)),
+        ("status", text(status)),
+        ("expiration", number(window)),
+        ("in_progress_expiration", number(lease * 1_000)),
+        ("owner", text("0707")),
+        ("data", text("{\"card\":\"4242\"}")),
+    ];
+    database.put("idempotency", item).await.unwrap();
+    database
+}
+
+async fn records(database: &EmbeddedDynamoDb) -> usize {
+    database.items("idempotency").await.unwrap().len()
+}
+
+#[tokio::test]
+async fn get_shows_everything_but_the_answer() {
+    let database = with("COMPLETED", LATE, EARLY).await;
+    let ran = run_on_table(&database, &["get", KEY]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for shown in [
+        "completed: duplicates are given its answer",
+        "3000-01-01T00:00:00Z, in ",
+        "(32503680000 s)",
+        "2020-09-13T12:26:40Z, ",
+        "(1600000000000 ms)",
+        "0707",
+        "15 bytes",
+    ] {
+        assert!(
+            ran.stdout.contains(shown),
+            "{shown} is missing: {}",
+            ran.stdout
+        );
+    }
+    assert!(!ran.stdout.contains("4242"));
+    assert!(!ran.stdout.contains("validation"));
+    let ran = run_on_table(&database, &["get", KEY, "--json"]);
+    let expected = json!({
+        "found": true,
+        "key": KEY,
+        "state": "completed",
+        "status": "COMPLETED",
+        "expiration": LATE,
+        "expiration_time": "3000-01-01T00:00:00Z",
+        "in_progress_expiration": EARLY * 1_000,
+        "in_progress_expiration_time": "2020-09-13T12:26:40Z",
+        "owner": "0707",
+        "data_bytes": 15,
+    });
+    assert_eq!(ran.json(), expected);
+    let ran = run_on_table(&database, &["get", KEY, "--json", "--show-data"]);
+    assert_eq!(ran.json()["data"], "{\"card\":\"4242\"}");
+}
+
+#[tokio::test]
+async fn a_record_that_is_not_there_has_an_exit_code_of_its_own() {
+    let database = with("COMPLETED", LATE, EARLY).await;
+    for arguments in [["get", "shop#0"], ["evict", "shop#0"]] {
+        let ran = run_on_table(&database, &arguments);
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        assert!(
+            ran.stderr.contains("there is no record `shop#0`"),
+            "{ran:?}"
+        );
+    }
+    let ran = run_on_table(&database, &["get", "shop#0", "--json"]);
+    assert_eq!(
+        (ran.code, ran.json()),
+        (Some(3), json!({ "found": false, "key": "shop#0" }))
+    );
+}
+
+#[tokio::test]
+async fn evict_deletes_an_answer_or_an_orphan_but_only_when_somebody_says_yes() {
+    for status in ["COMPLETED", "INPROGRESS"] {
+        let database = with(status, LATE, EARLY).await;
+        let ran = run_on_table(&database, &["evict", KEY]);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        assert!(ran.stderr.contains("add `--yes`"), "{ran:?}");
+        assert_eq!(records(&database).await, 1);
+        let ran = run_on_table(&database, &["evict", KEY, "--yes", "--json"]);
+        assert_eq!(
+            (ran.code, ran.json()),
+            (Some(0), json!({ "evicted": true, "key": KEY }))
+        );
+        assert_eq!(records(&database).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn evict_refuses_a_live_claim_without_force() {
+    let database = with("INPROGRESS", LATE, LATE).await;
+    let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stderr.contains("is a live claim"), "{ran:?}");
+    assert_eq!(records(&database).await, 1);
+    let ran = run_on_table(&database, &["evict", KEY, "--yes", "--force"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(records(&database).await, 0);
+}
+
+#[tokio::test]
+async fn a_record_that_changed_after_it_was_shown_is_left_alone() {
+    let database = with("COMPLETED", LATE, EARLY).await;
+    let held = database.inject(Fault::on("DeleteItem").hold());
+    let child = start(on_table(&database, &["evict", KEY, "--yes"]));
+    held.reached().await;
+    let item = [
+        ("id", text(KEY)),
+        ("status", text("INPROGRESS")),
+        ("expiration", number(LATE)),
+        ("in_progress_expiration", number(LATE * 1_000)),
+        ("owner", text("0808")),
+    ];
+    database.put("idempotency", item).await.unwrap();
+    held.release().await;
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stderr.contains("changed after it was shown"), "{ran:?}");
+    assert_eq!(records(&database).await, 1);
+}
+
+#[tokio::test]
+async fn an_eviction_whose_reply_was_lost_is_an_eviction() {
+    let database = with("COMPLETED", LATE, EARLY).await;
+    database.inject(Fault::on("DeleteItem").drop_reply());
+    let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(records(&database).await, 0);
+}
+
+#[tokio::test]
+async fn a_composite_key_needs_to_know_its_partition() {
+    let database = EmbeddedDynamoDb::start().await.unwrap();
+    let table = TableSpec::new("shared")
+        .partition_key("pk")
+        .with_sort_key("sk");
+    database.create_table(table).await.unwrap();
+    let item = [
+        ("pk", text("idempotency#shop")),
+        ("sk", text(KEY)),
+        ("state", text("COMPLETED")),
+    ];
+    database.put("shared", item).await.unwrap();
+    let get = |function: Option<&str>| {
+        let mut command = command(&["get", KEY, "--table", "shared", "--json"]);
+        command
+            .envs(database.environment())
+            .env("IDEMPOTENCY_KEY_ATTR", "pk")
+            .env("IDEMPOTENCY_SORT_KEY_ATTR", "sk")
+            .env("IDEMPOTENCY_STATUS_ATTR", "state");
+        command.envs(function.map(|name| ("AWS_LAMBDA_FUNCTION_NAME", name)));
+        run(command)
+    };
+    assert_eq!(get(Some("shop")).json()["status"], "COMPLETED");
+    assert_eq!(get(Some("other")).code, Some(3));
+    let unknown = get(None);
+    assert_eq!(unknown.code, Some(2));
+    let error = unknown.json()["error"].to_string();
+    assert!(error.contains("IDEMPOTENCY_STATIC_PK_VALUE"), "{error}");
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_there_is_a_failure_and_not_a_missing_record() {
+    let database = EmbeddedDynamoDb::start().await.unwrap();
+    let ran = run_on_table(&database, &["get", KEY]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("there is no DynamoDB table `idempotency`"),
+        "{ran:?}"
+    );
+}

@@ -1,0 +1,188 @@
+//! What is written is what is read, whatever the values.
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_core::store::Change;
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+use super::super::trial::{Checked, Expected, Trial, always, claim, never, owner, whole};
+
+super::cases![
+    every_attribute_reads_back_as_it_was_written,
+    empty_texts_are_there_and_empty,
+    unusual_texts_read_back_to_the_letter,
+    answers_that_look_like_nothing_read_back_as_themselves,
+    data_of_300_kb_reads_back,
+    times_read_back_over_their_whole_range,
+    a_status_that_this_version_does_not_know_reads_back,
+];
+
+/// `record` must read back after a put, after an update and from a refusal.
+async fn reads_back(trial: &Trial, id: &RecordId, record: &Record) -> Checked {
+    trial.place(id, record).await?;
+    trial.finds(id, Some(record)).await?;
+    trial
+        .delete(id, &never(), Expected::Refused(Some(record)))
+        .await?;
+    trial.place(id, &Record::default()).await?;
+    let change = Change {
+        set: record.clone(),
+        remove: Vec::new(),
+    };
+    trial
+        .update(id, &change, &always(), Expected::Applied)
+        .await?;
+    trial.finds(id, Some(record)).await
+}
+
+/// A record whose texts are all `text`.
+fn of_text(text: &str) -> Record {
+    let owned = || text.to_owned();
+    Record {
+        status: Field::Value(Status::from_record(owned())),
+        data: Field::Value(Data::new(text)),
+        validation: Field::Value(owned()),
+        owner: Field::Value(OwnerToken::from_record(owned())),
+        failure: Field::Value(owned()),
+        ..Record::default()
+    }
+}
+
+async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked {
+    let id = trial.id("1");
+    for record in [
+        Record::default(),
+        claim(&owner(1), trial.now),
+        whole(trial.now),
+        Record {
+            expiration: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            in_progress_expiration: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            status: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            data: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            validation: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            owner: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            failure: Field::Absent,
+            ..whole(trial.now)
+        },
+    ] {
+        reads_back(trial, &id, &record).await?;
+    }
+    Ok(())
+}
+
+async fn empty_texts_are_there_and_empty(trial: &Trial) -> Checked {
+    reads_back(trial, &trial.id("1"), &of_text("")).await
+}
+
+async fn unusual_texts_read_back_to_the_letter(trial: &Trial) -> Checked {
+    let id = trial.id("1");
+    for text in [
+        " ",
+        " a  b ",
+        "\t\r\n",
+        "\u{0}a\u{0}",
+        "\u{1}\u{1f}\u{7f}\u{80}\u{9f}",
+        "\"'`\\/&<>%+;:,{}[]()$#?=*",
+        "\\u0041\\n\\\\",
+        "é and e\u{301}",
+        "日本語 русский עברית",
+        "👩‍👩‍👧‍👦 \u{10ffff}",
+        "\u{feff}bom \u{2028}\u{2029}\u{fffd}\u{ffff}",
+        "NULL",
+        "1e5",
+        "{{x}} ${x} :v0 #n",
+    ] {
+        let back = reads_back(trial, &id, &of_text(text)).await;
+        back.map_err(|flaw| flaw.when(format_args!("the text {text:?}")))?;
+    }
+    Ok(())
+}
+
+async fn answers_that_look_like_nothing_read_back_as_themselves(trial: &Trial) -> Checked {
+    let id = trial.id("1");
+    for answer in [
+        "0", "-0", "0.0", "false", "\"\"", "[]", "{}", "null", " 1 ", "1.50", "1e400",
+    ] {
+        let record = Record {
+            data: Field::Value(Data::new(answer)),
+            ..whole(trial.now)
+        };
+        let back = reads_back(trial, &id, &record).await;
+        back.map_err(|flaw| flaw.when(format_args!("the answer {answer}")))?;
+    }
+    Ok(())
+}
+
+async fn data_of_300_kb_reads_back(trial: &Trial) -> Checked {
+    let data = Field::Value(Data::new("0123456789abcdef".repeat(300 * 64)));
+    reads_back(
+        trial,
+        &trial.id("1"),
+        &Record {
+            data,
+            ..whole(trial.now)
+        },
+    )
+    .await
+}
+
+async fn times_read_back_over_their_whole_range(trial: &Trial) -> Checked {
+    let id = trial.id("1");
+    let double = 1_i64 << 53;
+    for time in [
+        0,
+        1,
+        -1,
+        1_000_000_000_000,
+        1_700_000_000_123,
+        double + 1,
+        -double - 1,
+        i64::MAX,
+        i64::MAX - 1,
+        i64::MIN,
+    ] {
+        let record = Record {
+            expiration: Field::Value(EpochSeconds::new(time)),
+            in_progress_expiration: Field::Value(EpochMillis::new(time)),
+            ..Record::default()
+        };
+        let back = reads_back(trial, &id, &record).await;
+        back.map_err(|flaw| flaw.when(format_args!("the time {time}")))?;
+    }
+    Ok(())
+}
+
+async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> Checked {
+    let id = trial.id("1");
+    for status in ["EXPIRED", "inprogress", "completed", "COMPLETED "] {
+        let status = Field::Value(Status::Other(status.to_owned()));
+        reads_back(
+            trial,
+            &id,
+            &Record {
+                status,
+                ..whole(trial.now)
+            },
+        )
+        .await?;
+    }
+    Ok(())
+}

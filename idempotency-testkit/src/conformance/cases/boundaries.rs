@@ -1,0 +1,219 @@
+//! What can be claimed, at the boundaries of each strict comparison. Written out by hand: here the predicate itself is
+//! on trial, as the store renders it.
+
+use idempotency_core::protocol::condition::claimable;
+use idempotency_core::protocol::policy::OnTimeout::{self, Hold, Rerun};
+use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+use super::super::trial::{Checked, Expected, Trial, claim, owner, whole};
+
+super::cases![
+    a_key_without_a_record_can_be_claimed_under_every_policy,
+    a_completed_record_can_be_claimed_only_once_its_last_second_is_past,
+    a_claim_can_be_taken_over_only_once_the_last_millisecond_of_its_lease_is_past,
+    an_expired_window_does_not_free_a_claim_whose_lease_runs,
+    a_claim_without_a_lease_is_live_until_its_window_ends,
+    under_hold_a_claim_can_be_taken_over_only_with_its_failure_recorded,
+    a_failure_on_a_completed_record_frees_nothing,
+    a_record_of_another_status_or_none_is_live_until_its_window_ends,
+    a_record_without_an_expiration_never_expires,
+    times_are_compared_as_numbers_to_the_last_digit,
+];
+
+/// A record with these times and status. `None` leaves the attribute out.
+fn record(status: Option<Status>, expiration: Option<i64>, lease: Option<i64>) -> Record {
+    Record {
+        status: status.into(),
+        expiration: expiration.map(EpochSeconds::new).into(),
+        in_progress_expiration: lease.map(EpochMillis::new).into(),
+        ..Record::default()
+    }
+}
+
+/// A claim made at `now` under `policy` must be applied to `there`, or refused.
+async fn claimed(
+    trial: &Trial,
+    there: &Record,
+    now: EpochMillis,
+    policy: OnTimeout,
+    applied: bool,
+) -> Checked {
+    let id = trial.id("1");
+    let mine = claim(
+        &owner(1),
+        EpochMillis::new(now.get().saturating_add(30_000)),
+    );
+    let expected = if applied {
+        Expected::Applied
+    } else {
+        Expected::Refused(Some(there))
+    };
+    trial.place(&id, there).await?;
+    let condition = claimable(now, policy);
+    let put = trial.put(&id, &mine, &condition, expected).await;
+    put.map_err(|flaw| {
+        flaw.when(format_args!(
+            "a claim under {policy:?} at {now} over {there:?}"
+        ))
+    })?;
+    trial
+        .finds(&id, Some(if applied { &mine } else { there }))
+        .await
+}
+
+async fn a_key_without_a_record_can_be_claimed_under_every_policy(trial: &Trial) -> Checked {
+    for (name, policy) in [("1", Rerun), ("2", Hold)] {
+        let (id, mine) = (trial.id(name), claim(&owner(1), trial.at(30_000)));
+        trial
+            .put(&id, &mine, &claimable(trial.now, policy), Expected::Applied)
+            .await?;
+        trial.finds(&id, Some(&mine)).await?;
+    }
+    Ok(())
+}
+
+async fn a_completed_record_can_be_claimed_only_once_its_last_second_is_past(
+    trial: &Trial,
+) -> Checked {
+    let second = trial.second().get();
+    for policy in [Rerun, Hold] {
+        // Now is floored: through the whole of its last second the record is live.
+        for part in [0, 1, 999] {
+            let now = EpochMillis::new(second * 1_000 + part);
+            for (expiration, applied) in [(second - 1, true), (second, false), (second + 1, false)]
+            {
+                // The lease of a completed record frees nothing and holds nothing.
+                for lease in [None, Some(now.get() - 1), Some(now.get() + 1)] {
+                    let there = record(Some(Status::Completed), Some(expiration), lease);
+                    claimed(trial, &there, now, policy, applied).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn a_claim_can_be_taken_over_only_once_the_last_millisecond_of_its_lease_is_past(
+    trial: &Trial,
+) -> Checked {
+    let (now, live) = (trial.now.get(), trial.second().get() + 3_600);
+    for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
+        let there = record(Some(Status::InProgress), Some(live), Some(lease));
+        claimed(trial, &there, trial.now, Rerun, applied).await?;
+        claimed(trial, &there, trial.now, Hold, false).await?;
+    }
+    Ok(())
+}
+
+async fn an_expired_window_does_not_free_a_claim_whose_lease_runs(trial: &Trial) -> Checked {
+    let (now, past) = (trial.now.get(), trial.second().get() - 1);
+    for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
+        let there = record(Some(Status::InProgress), Some(past), Some(lease));
+        claimed(trial, &there, trial.now, Rerun, applied).await?;
+        claimed(trial, &there, trial.now, Hold, false).await?;
+    }
+    Ok(())
+}
+
+async fn a_claim_without_a_lease_is_live_until_its_window_ends(trial: &Trial) -> Checked {
+    let second = trial.second().get();
+    for (expiration, applied) in [(second - 1, true), (second, false), (second + 1, false)] {
+        let there = record(Some(Status::InProgress), Some(expiration), None);
+        claimed(trial, &there, trial.now, Rerun, applied).await?;
+        claimed(trial, &there, trial.now, Hold, false).await?;
+    }
+    Ok(())
+}
+
+async fn under_hold_a_claim_can_be_taken_over_only_with_its_failure_recorded(
+    trial: &Trial,
+) -> Checked {
+    let (now, second) = (trial.now.get(), trial.second().get());
+    for expiration in [second - 1, second, second + 3_600] {
+        for lease in [None, Some(now - 1), Some(now + 1)] {
+            let there = record(Some(Status::InProgress), Some(expiration), lease);
+            claimed(trial, &there, trial.now, Hold, false).await?;
+            for failure in ["Timeout", ""] {
+                let failed = Record {
+                    failure: Field::Value(failure.to_owned()),
+                    ..there.clone()
+                };
+                claimed(trial, &failed, trial.now, Hold, true).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn a_failure_on_a_completed_record_frees_nothing(trial: &Trial) -> Checked {
+    let second = trial.second();
+    for policy in [Rerun, Hold] {
+        let there = Record {
+            expiration: Field::Value(second),
+            ..whole(trial.at(-1))
+        };
+        claimed(trial, &there, trial.now, policy, false).await?;
+    }
+    Ok(())
+}
+
+async fn a_record_of_another_status_or_none_is_live_until_its_window_ends(
+    trial: &Trial,
+) -> Checked {
+    let (now, second) = (trial.now.get(), trial.second().get());
+    let near = ["inprogress", "INPROGRESS ", "IN_PROGRESS", ""];
+    let others = near.map(|text| Some(Status::Other(text.to_owned())));
+    for status in others.into_iter().chain([None]) {
+        for policy in [Rerun, Hold] {
+            let live = record(status.clone(), Some(second), Some(now - 1));
+            claimed(trial, &live, trial.now, policy, false).await?;
+            let past = record(status.clone(), Some(second - 1), Some(now + 1));
+            claimed(trial, &past, trial.now, policy, true).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn a_record_without_an_expiration_never_expires(trial: &Trial) -> Checked {
+    for policy in [Rerun, Hold] {
+        for lease in [None, Some(trial.now.get() - 1)] {
+            let there = record(Some(Status::Completed), None, lease);
+            claimed(trial, &there, trial.now, policy, false).await?;
+        }
+        claimed(trial, &Record::default(), trial.now, policy, false).await?;
+        let there = record(Some(Status::InProgress), None, None);
+        claimed(trial, &there, trial.now, policy, false).await?;
+    }
+    Ok(())
+}
+
+async fn times_are_compared_as_numbers_to_the_last_digit(trial: &Trial) -> Checked {
+    // As texts 9 comes after 10; as doubles the neighbours of 2^53 and of the largest number are one.
+    let double = 1_i64 << 53;
+    for (lease, now, applied) in [
+        (9, 10, true),
+        (10, 9, false),
+        (-10, -9, true),
+        (-9, -10, false),
+        (-1, 0, true),
+        (0, 0, false),
+        (0, 1, true),
+        (double, double + 1, true),
+        (double + 1, double + 1, false),
+        (double + 1, double, false),
+        (i64::MAX - 1, i64::MAX, true),
+        (i64::MAX, i64::MAX, false),
+        (i64::MIN, i64::MIN + 1, true),
+        (i64::MIN, i64::MIN, false),
+    ] {
+        let there = record(Some(Status::InProgress), Some(i64::MAX), Some(lease));
+        claimed(trial, &there, EpochMillis::new(now), Rerun, applied).await?;
+    }
+    for (expiration, now, applied) in [(9, 10, true), (10, 9, false), (-1, 0, true), (0, 0, false)]
+    {
+        let there = record(Some(Status::Completed), Some(expiration), None);
+        claimed(trial, &there, EpochMillis::new(now * 1_000), Hold, applied).await?;
+    }
+    Ok(())
+}

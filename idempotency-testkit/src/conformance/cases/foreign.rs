@@ -1,0 +1,343 @@
+//! Records that other programs wrote: read for what they are, judged attribute by attribute.
+
+use std::collections::BTreeMap;
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::{claimable, held_by};
+use idempotency_core::protocol::policy::OnTimeout;
+use idempotency_core::record::{Attribute, Data, Field, Record, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+use super::super::foreign::{ForeignRecord, ForeignValue as Value};
+use super::super::trial::{Checked, Expected, Trial, answer, claim, never, owner, shown};
+
+super::cases![
+    a_foreign_record_reads_with_and_without_each_attribute,
+    an_attribute_of_a_wrong_type_is_there_and_unreadable,
+    an_answer_in_native_types_reads_as_its_json_text,
+    attributes_of_others_are_ignored,
+    times_with_fractions_are_judged_in_full_and_read_rounded_down,
+    a_foreign_record_is_claimed_as_its_attributes_say,
+    a_foreign_claim_without_our_owner_is_never_completed_or_released,
+    a_claim_of_a_foreign_record_replaces_it_whole,
+];
+
+/// What a Python function leaves behind: everything but our own two.
+fn python(trial: &Trial) -> ForeignRecord {
+    let (second, milli) = (trial.second().get(), trial.now.get());
+    ForeignRecord::new(Record {
+        expiration: Field::Value(EpochSeconds::new(second)),
+        in_progress_expiration: Field::Value(EpochMillis::new(milli)),
+        status: Field::Value(Status::Completed),
+        data: Field::Value(Data::new("{\"a\": 1}")),
+        validation: Field::Value("c4ca".to_owned()),
+        ..Record::default()
+    })
+    .with(Attribute::Expiration, Value::number(second))
+    .with(Attribute::InProgressExpiration, Value::number(milli))
+    .with(Attribute::Status, Value::text("COMPLETED"))
+    .with(Attribute::Data, Value::text("{\"a\": 1}"))
+    .with(Attribute::Validation, Value::text("c4ca"))
+}
+
+/// The same record with the attribute missing, or of a type it should not have.
+fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) -> ForeignRecord {
+    fn spoil<T>(field: &mut Field<T>, there: bool) {
+        *field = if there {
+            Field::Unreadable
+        } else {
+            Field::Absent
+        };
+    }
+    let (mut spoiled, there) = (foreign.clone(), wrong.is_some());
+    let record = &mut spoiled.reads_as;
+    match attribute {
+        Attribute::Expiration => spoil(&mut record.expiration, there),
+        Attribute::InProgressExpiration => spoil(&mut record.in_progress_expiration, there),
+        Attribute::Status => spoil(&mut record.status, there),
+        Attribute::Data => spoil(&mut record.data, there),
+        Attribute::Validation => spoil(&mut record.validation, there),
+        Attribute::Owner => spoil(&mut record.owner, there),
+        _ => spoil(&mut record.failure, there),
+    }
+    spoiled.attributes.remove(attribute.default_name());
+    match wrong {
+        Some(value) => spoiled.with(attribute, value),
+        None => spoiled,
+    }
+}
+
+/// A read and a refusal must both show the record as it is.
+async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Checked {
+    let (id, record) = (trial.id("1"), &foreign.reads_as);
+    trial.plant(&id, foreign).await?;
+    let found = trial.finds(&id, Some(record)).await;
+    found.map_err(|flaw| flaw.when(format_args!("{:?}", foreign.attributes)))?;
+    trial
+        .delete(&id, &never(), Expected::Refused(Some(record)))
+        .await
+}
+
+async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -> Checked {
+    let (python, token) = (python(trial), owner(1));
+    let ours = python
+        .clone()
+        .with(Attribute::Owner, Value::text(token.as_str()))
+        .with(Attribute::Failure, Value::text(""));
+    let reads_as = Record {
+        owner: Field::Value(token),
+        failure: Field::Value(String::new()),
+        ..python.reads_as.clone()
+    };
+    let ours = ForeignRecord { reads_as, ..ours };
+    reads(trial, &python).await?;
+    reads(trial, &ours).await?;
+    for attribute in [
+        Attribute::Expiration,
+        Attribute::InProgressExpiration,
+        Attribute::Status,
+        Attribute::Data,
+        Attribute::Validation,
+        Attribute::Owner,
+        Attribute::Failure,
+    ] {
+        reads(trial, &spoiled(&ours, attribute, None)).await?;
+    }
+    reads(trial, &ForeignRecord::new(Record::default())).await
+}
+
+/// For each attribute a type that it must not have.
+fn wrong_types() -> [(Attribute, Value); 12] {
+    [
+        (Attribute::Expiration, Value::text("1700000000")),
+        (Attribute::Expiration, Value::Null),
+        (Attribute::Expiration, Value::Bool(true)),
+        (
+            Attribute::InProgressExpiration,
+            Value::text("1700000000000"),
+        ),
+        (
+            Attribute::InProgressExpiration,
+            Value::List(vec![Value::number(1)]),
+        ),
+        (Attribute::Status, Value::number(1)),
+        (
+            Attribute::Status,
+            Value::List(vec![Value::text("COMPLETED")]),
+        ),
+        (Attribute::Data, Value::Bytes(vec![0, 255])),
+        (Attribute::Validation, Value::Null),
+        (Attribute::Owner, Value::number(7)),
+        (Attribute::Owner, Value::Map(BTreeMap::new())),
+        (Attribute::Failure, Value::Bool(false)),
+    ]
+}
+
+async fn an_attribute_of_a_wrong_type_is_there_and_unreadable(trial: &Trial) -> Checked {
+    for (attribute, wrong) in wrong_types() {
+        reads(trial, &spoiled(&python(trial), attribute, Some(wrong))).await?;
+    }
+    Ok(())
+}
+
+async fn an_answer_in_native_types_reads_as_its_json_text(trial: &Trial) -> Checked {
+    let map = [(
+        "n".to_owned(),
+        Value::List(vec![Value::number("1.5"), Value::text("é\"")]),
+    )];
+    for (native, text) in [
+        (Value::number(0), "0"),
+        (
+            Value::number("12345678901234567890.5"),
+            "12345678901234567890.5",
+        ),
+        (Value::Bool(false), "false"),
+        (Value::Null, "null"),
+        (Value::List(Vec::new()), "[]"),
+        (Value::Map(BTreeMap::new()), "{}"),
+        (Value::Map(map.into()), "{\"n\":[1.5,\"é\\\"\"]}"),
+    ] {
+        let mut foreign = python(trial).with(Attribute::Data, native);
+        foreign.reads_as.data = Field::Value(Data::new(text));
+        reads(trial, &foreign).await?;
+    }
+    Ok(())
+}
+
+async fn attributes_of_others_are_ignored(trial: &Trial) -> Checked {
+    let foreign = python(trial)
+        .with_unknown("Status", Value::text("INPROGRESS"))
+        .with_unknown("region", Value::text("eu-west-1"));
+    reads(trial, &foreign).await
+}
+
+async fn times_with_fractions_are_judged_in_full_and_read_rounded_down(trial: &Trial) -> Checked {
+    let (second, milli) = (trial.second().get(), trial.now.get());
+    for (fraction, step, live) in [(".999", 0, true), (".001", 0, true), (".999", -1, false)] {
+        let expiration = second + step;
+        let mut foreign = python(trial)
+            .with(
+                Attribute::Expiration,
+                Value::number(format!("{expiration}{fraction}")),
+            )
+            .with(
+                Attribute::InProgressExpiration,
+                Value::number(format!("{milli}{fraction}")),
+            );
+        foreign.reads_as.expiration = Field::Value(EpochSeconds::new(expiration));
+        reads(trial, &foreign).await?;
+        claims(trial, &foreign, OnTimeout::Rerun, !live).await?;
+    }
+    Ok(())
+}
+
+/// A claim now must be applied to the foreign record, or refused.
+async fn claims(
+    trial: &Trial,
+    foreign: &ForeignRecord,
+    policy: OnTimeout,
+    applied: bool,
+) -> Checked {
+    let (id, mine) = (trial.id("1"), claim(&owner(1), trial.at(30_000)));
+    let there = &foreign.reads_as;
+    trial.plant(&id, foreign).await?;
+    let expected = if applied {
+        Expected::Applied
+    } else {
+        Expected::Refused(Some(there))
+    };
+    let put = trial
+        .put(&id, &mine, &claimable(trial.now, policy), expected)
+        .await;
+    put.map_err(|flaw| {
+        flaw.when(format_args!(
+            "a claim under {policy:?} over {}",
+            shown(Some(there))
+        ))
+    })?;
+    trial
+        .finds(&id, Some(if applied { &mine } else { there }))
+        .await
+}
+
+async fn a_foreign_record_is_claimed_as_its_attributes_say(trial: &Trial) -> Checked {
+    use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute};
+    use OnTimeout::{Hold, Rerun};
+    let (second, milli) = (trial.second().get(), trial.now.get());
+    let at = |status: Status, expiration: i64, lease: i64| {
+        let mut foreign = python(trial)
+            .with(StatusAttribute, Value::text(status.as_str()))
+            .with(Expiration, Value::number(expiration))
+            .with(InProgressExpiration, Value::number(lease));
+        foreign.reads_as.status = Field::Value(status);
+        foreign.reads_as.expiration = Field::Value(EpochSeconds::new(expiration));
+        foreign.reads_as.in_progress_expiration = Field::Value(EpochMillis::new(lease));
+        foreign
+    };
+    let completed = at(Status::Completed, second - 1, milli + 1);
+    let running = at(Status::InProgress, second + 60, milli - 1);
+    for (foreign, rerun, hold) in [
+        (completed.clone(), true, true),
+        (at(Status::Completed, second, milli - 1), false, false),
+        (running.clone(), true, false),
+        (at(Status::InProgress, second + 60, milli), false, false),
+        // Missing or of a wrong type, a time is over by no comparison.
+        (spoiled(&completed, Expiration, None), false, false),
+        (
+            spoiled(&completed, Expiration, Some(Value::text("0"))),
+            false,
+            false,
+        ),
+        (spoiled(&running, InProgressExpiration, None), false, false),
+        (
+            spoiled(&running, InProgressExpiration, Some(Value::text("0"))),
+            false,
+            false,
+        ),
+        (
+            spoiled(&running, Expiration, Some(Value::Null)),
+            true,
+            false,
+        ),
+        // Without a readable status it is not in progress.
+        (spoiled(&running, StatusAttribute, None), false, false),
+        (
+            spoiled(&running, StatusAttribute, Some(Value::number(1))),
+            false,
+            false,
+        ),
+        (spoiled(&completed, StatusAttribute, None), true, true),
+        (
+            spoiled(&completed, StatusAttribute, Some(Value::Bool(true))),
+            true,
+            true,
+        ),
+        // An expired claim is live by a lease that runs, dead by a missing one; an unreadable one is there and not over.
+        (at(Status::InProgress, second - 1, milli), false, false),
+        (
+            spoiled(
+                &at(Status::InProgress, second - 1, 0),
+                InProgressExpiration,
+                None,
+            ),
+            true,
+            false,
+        ),
+        (
+            spoiled(
+                &at(Status::InProgress, second - 1, 0),
+                InProgressExpiration,
+                Some(Value::Null),
+            ),
+            false,
+            false,
+        ),
+        // A failure frees a claim by being there, whatever its type.
+        (
+            spoiled(&running, Failure, Some(Value::Bool(false))),
+            true,
+            true,
+        ),
+    ] {
+        claims(trial, &foreign, Rerun, rerun).await?;
+        claims(trial, &foreign, Hold, hold).await?;
+    }
+    Ok(())
+}
+
+async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(
+    trial: &Trial,
+) -> Checked {
+    let id = trial.id("1");
+    let mut running = python(trial).with(Attribute::Status, Value::text("INPROGRESS"));
+    running.reads_as.status = Field::Value(Status::InProgress);
+    for foreign in [
+        running.clone(),
+        spoiled(&running, Attribute::Owner, Some(Value::Null)),
+        spoiled(&running, Attribute::Owner, Some(Value::number(10))),
+    ] {
+        trial.plant(&id, &foreign).await?;
+        for token in [owner(1), OwnerToken::from_record("10".to_owned())] {
+            let (fence, expected) = (held_by(&token), Expected::Refused(Some(&foreign.reads_as)));
+            trial
+                .update(&id, &answer("1", trial.second()), &fence, expected)
+                .await?;
+            trial.delete(&id, &fence, expected).await?;
+        }
+        trial.finds(&id, Some(&foreign.reads_as)).await?;
+    }
+    Ok(())
+}
+
+async fn a_claim_of_a_foreign_record_replaces_it_whole(trial: &Trial) -> Checked {
+    for (attribute, wrong) in wrong_types() {
+        if attribute == Attribute::Expiration {
+            continue;
+        }
+        let foreign = spoiled(&python(trial), attribute, Some(wrong));
+        let mut foreign = foreign.with(Attribute::Expiration, Value::number(0));
+        foreign.reads_as.expiration = Field::Value(EpochSeconds::new(0));
+        claims(trial, &foreign, OnTimeout::Rerun, true).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! A record that is too large is reported as such, and nothing is changed by it.
+
+use idempotency_core::protocol::condition::{Condition, held_by};
+use idempotency_core::record::{Attribute, Data, Field, Record};
+use idempotency_core::store::{Change, StoreErrorKind, Write};
+
+use super::super::trial::{
+    Checked, Expected, Flaw, Trial, always, answer, broken, claim, completed, owner,
+};
+
+super::cases![
+    a_put_beyond_the_limit_is_too_large_and_changes_nothing,
+    an_update_beyond_the_limit_is_too_large_and_changes_nothing,
+    an_update_that_with_what_is_there_goes_beyond_the_limit_is_too_large,
+    a_claim_whose_answer_was_too_large_can_still_be_completed_without_it,
+];
+
+/// What ids, names and the other attributes take at most, in bytes.
+const REST: usize = 2_048;
+
+fn limit(trial: &Trial) -> Checked<usize> {
+    let none = Flaw::Lacks("the factory knows no limit on a record's size");
+    trial.factory.largest_record().ok_or(none)
+}
+
+fn too_large(write: &Write) -> Checked {
+    match write {
+        Write::Failed { lost: false, error } if error.kind() == StoreErrorKind::TooLarge => Ok(()),
+        Write::Failed { lost: true, error } if error.kind() == StoreErrorKind::TooLarge => broken(
+            "a write that was refused for its size was told as one that may have been applied",
+        ),
+        Write::Failed { error, .. } => broken(format!("it failed as {:?}: {error}", error.kind())),
+        Write::Applied => broken("it was applied: the factory's limit is not the store's"),
+        other => broken(format!("it came to {other:?}")),
+    }
+}
+
+fn data(bytes: usize) -> Data {
+    Data::new("x".repeat(bytes))
+}
+
+async fn a_put_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+    let (id, limit, there) = (trial.id("1"), limit(trial)?, claim(&owner(1), trial.now));
+    let fits = Record {
+        data: Field::Value(data(limit - REST)),
+        ..there.clone()
+    };
+    let new = Record {
+        data: Field::Value(data(limit)),
+        ..there.clone()
+    };
+    too_large(&trial.store.put(&id, &new, &Condition::NoRecord).await)?;
+    trial.finds(&id, None).await?;
+    trial.place(&id, &there).await?;
+    too_large(&trial.store.put(&id, &new, &always()).await)?;
+    trial.finds(&id, Some(&there)).await?;
+    trial.place(&id, &fits).await?;
+    trial.finds(&id, Some(&fits)).await
+}
+
+async fn an_update_beyond_the_limit_is_too_large_and_changes_nothing(trial: &Trial) -> Checked {
+    let (id, limit, there) = (trial.id("1"), limit(trial)?, claim(&owner(1), trial.now));
+    trial.place(&id, &there).await?;
+    let mut change = answer("", trial.second());
+    change.set.data = Field::Value(data(limit));
+    too_large(&trial.store.update(&id, &change, &always()).await)?;
+    trial.finds(&id, Some(&there)).await
+}
+
+async fn an_update_that_with_what_is_there_goes_beyond_the_limit_is_too_large(
+    trial: &Trial,
+) -> Checked {
+    let (id, limit) = (trial.id("1"), limit(trial)?);
+    let there = Record {
+        failure: Field::Value("y".repeat(2 * REST)),
+        ..claim(&owner(1), trial.now)
+    };
+    trial.place(&id, &there).await?;
+    let set = Record {
+        data: Field::Value(data(limit - REST)),
+        ..Record::default()
+    };
+    let change = Change {
+        set: set.clone(),
+        remove: Vec::new(),
+    };
+    too_large(&trial.store.update(&id, &change, &always()).await)?;
+    trial.finds(&id, Some(&there)).await?;
+    // What is removed in the same step makes room.
+    let change = Change {
+        set: set.clone(),
+        remove: vec![Attribute::Failure],
+    };
+    let write = trial.store.update(&id, &change, &always()).await;
+    trial
+        .came_to("update", &id, write, Expected::Applied)
+        .await?;
+    let expected = Record {
+        failure: Field::Absent,
+        data: set.data,
+        ..there
+    };
+    trial.finds(&id, Some(&expected)).await
+}
+
+async fn a_claim_whose_answer_was_too_large_can_still_be_completed_without_it(
+    trial: &Trial,
+) -> Checked {
+    let (id, limit, mine) = (trial.id("1"), limit(trial)?, claim(&owner(1), trial.now));
+    trial.place(&id, &mine).await?;
+    let fence = held_by(&owner(1));
+    let mut change = answer("", trial.second());
+    change.set.data = Field::Value(data(limit));
+    too_large(&trial.store.update(&id, &change, &fence).await)?;
+    change.set.data = Field::Absent;
+    let write = trial.store.update(&id, &change, &fence).await;
+    trial
+        .came_to("update", &id, write, Expected::Applied)
+        .await?;
+    let there = Record {
+        data: Field::Absent,
+        ..completed(&mine, "", trial.second())
+    };
+    trial.finds(&id, Some(&there)).await
+}

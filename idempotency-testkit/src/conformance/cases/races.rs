@@ -1,0 +1,275 @@
+//! Many at once: every write is judged and applied in one step.
+
+use std::sync::Arc;
+
+use idempotency_core::protocol::condition::{Condition, claimable, held_by};
+use idempotency_core::protocol::policy::OnTimeout;
+use idempotency_core::record::{Data, Field, Record, RecordId};
+use idempotency_core::store::{Store, Write};
+use idempotency_core::time::BoxFuture;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::super::trial::{
+    Checked, Trial, answer, broken, claim, completed, owner, read, shown, whole,
+};
+
+super::cases![
+    of_64_claimers_at_once_one_wins_and_the_others_are_told_of_it,
+    of_64_that_take_over_an_ended_lease_one_wins_and_the_others_are_told_of_it,
+    of_64_sends_of_one_completion_one_is_applied,
+    a_completion_and_a_take_over_at_once_do_not_both_succeed,
+    a_release_and_a_take_over_at_once_leave_the_new_claim,
+    no_read_sees_a_record_half_written,
+];
+
+/// How many at once.
+const CROWD: u8 = 64;
+
+/// How often two are let loose on each other.
+const ROUNDS: u8 = 16;
+
+/// Lets all writes loose at once, and gives their results in their order.
+async fn at_once(
+    writes: impl IntoIterator<Item = BoxFuture<'static, Write>>,
+) -> Checked<Vec<Write>> {
+    let writes: Vec<_> = writes.into_iter().collect();
+    let barrier = Arc::new(Barrier::new(writes.len()));
+    let mut tasks = JoinSet::new();
+    for (index, write) in writes.into_iter().enumerate() {
+        let barrier = Arc::clone(&barrier);
+        tasks.spawn(async move {
+            barrier.wait().await;
+            (index, write.await)
+        });
+    }
+    let mut results = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        match done {
+            Ok(result) => results.push(result),
+            Err(error) => return broken(format!("a write did not end: {error}")),
+        }
+    }
+    results.sort_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, write)| write).collect())
+}
+
+fn put(
+    store: &Arc<dyn Store>,
+    id: &RecordId,
+    record: Record,
+    condition: Condition,
+) -> BoxFuture<'static, Write> {
+    let (store, id) = (Arc::clone(store), id.clone());
+    Box::pin(async move { store.put(&id, &record, &condition).await })
+}
+
+fn complete(
+    store: &Arc<dyn Store>,
+    trial: &Trial,
+    id: &RecordId,
+    by: u8,
+) -> BoxFuture<'static, Write> {
+    let (store, id) = (Arc::clone(store), id.clone());
+    let (change, fence) = (answer("[1]", trial.second()), held_by(&owner(by)));
+    Box::pin(async move { store.update(&id, &change, &fence).await })
+}
+
+fn release(store: &Arc<dyn Store>, id: &RecordId, by: u8) -> BoxFuture<'static, Write> {
+    let (store, id, fence) = (Arc::clone(store), id.clone(), held_by(&owner(by)));
+    Box::pin(async move { store.delete(&id, &fence).await })
+}
+
+/// Whether this write was applied. After a lost send that is not known, and counts as `unknown`.
+fn was_applied(write: &Write, unknown: bool) -> Checked<bool> {
+    match write {
+        Write::Applied => Ok(true),
+        Write::Refused { lost: false, .. } => Ok(false),
+        Write::Refused { lost: true, .. } => Ok(unknown),
+        Write::Failed { error, .. } => broken(format!("a write failed: {error}")),
+        other => broken(format!(
+            "a write came to what the suite does not know: {other:?}"
+        )),
+    }
+}
+
+/// A crowd claims the key; half of it through a second store, as another process would.
+async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
+    let second = trial.factory.store().await;
+    let second = second.map_err(|error| format!("the factory made no second store: {error}"))?;
+    let stores = [Arc::clone(&trial.store), second];
+    let claims: Vec<_> = (1..=CROWD)
+        .map(|number| claim(&owner(number), trial.at(30_000)))
+        .collect();
+    let condition = claimable(trial.now, OnTimeout::Rerun);
+    let puts = claims.iter().zip(stores.iter().cycle());
+    let puts = puts.map(|(claim, store)| put(store, id, claim.clone(), condition.clone()));
+    let writes = at_once(puts).await?;
+    let Some(winner) = trial.read(id).await? else {
+        return broken("after all claims there is no record");
+    };
+    let mut winners = 0;
+    for (claim, write) in claims.iter().zip(writes) {
+        let wins = *claim == winner;
+        winners += usize::from(wins);
+        if was_applied(&write, wins)? != wins {
+            return broken(format!(
+                "{}, and the record is {}: {write:?}",
+                if wins {
+                    "the winner was told that it lost"
+                } else {
+                    "a claim was applied and replaced"
+                },
+                shown(Some(&winner))
+            ));
+        }
+        if let Write::Refused {
+            existing,
+            lost: false,
+        } = write
+        {
+            trial
+                .brings_back("put", id, existing, Some(&winner))
+                .await?;
+        }
+    }
+    if winners != 1 {
+        return broken(format!(
+            "the record is nobody's claim: {}",
+            shown(Some(&winner))
+        ));
+    }
+    Ok(())
+}
+
+async fn of_64_claimers_at_once_one_wins_and_the_others_are_told_of_it(trial: &Trial) -> Checked {
+    for round in 0..4 {
+        one_wins(trial, &trial.id(&round.to_string())).await?;
+    }
+    Ok(())
+}
+
+async fn of_64_that_take_over_an_ended_lease_one_wins_and_the_others_are_told_of_it(
+    trial: &Trial,
+) -> Checked {
+    for round in 0..4 {
+        let id = trial.id(&round.to_string());
+        trial.place(&id, &claim(&owner(200), trial.at(-1))).await?;
+        one_wins(trial, &id).await?;
+    }
+    Ok(())
+}
+
+async fn of_64_sends_of_one_completion_one_is_applied(trial: &Trial) -> Checked {
+    let (id, mine) = (trial.id("1"), claim(&owner(1), trial.now));
+    trial.place(&id, &mine).await?;
+    let updates = (0..CROWD).map(|_| complete(&trial.store, trial, &id, 1));
+    let mut applied = 0;
+    for write in at_once(updates).await? {
+        applied += usize::from(was_applied(&write, false)?);
+    }
+    if applied > 1 {
+        return broken(format!("{applied} of {CROWD} were applied"));
+    }
+    trial
+        .finds(&id, Some(&completed(&mine, "[1]", trial.second())))
+        .await
+}
+
+async fn a_completion_and_a_take_over_at_once_do_not_both_succeed(trial: &Trial) -> Checked {
+    let (first, next) = (
+        claim(&owner(1), trial.at(-1)),
+        claim(&owner(2), trial.at(30_000)),
+    );
+    let answered = completed(&first, "[1]", trial.second());
+    for round in 0..ROUNDS {
+        let id = trial.id(&round.to_string());
+        trial.place(&id, &first).await?;
+        let condition = claimable(trial.now, OnTimeout::Rerun);
+        let mut writes = vec![
+            complete(&trial.store, trial, &id, 1),
+            put(&trial.store, &id, next.clone(), condition),
+        ];
+        // Each comes first in half of the rounds.
+        if round % 2 == 1 {
+            writes.reverse();
+        }
+        let mut writes = at_once(writes).await?;
+        if round % 2 == 1 {
+            writes.reverse();
+        }
+        let there = trial.read(&id).await?;
+        let completes = there.as_ref() == Some(&answered);
+        if !completes && there.as_ref() != Some(&next) {
+            return broken(format!(
+                "the record is neither's: {}",
+                shown(there.as_ref())
+            ));
+        }
+        if was_applied(&writes[0], completes)? != completes
+            || was_applied(&writes[1], !completes)? == completes
+        {
+            return broken(format!(
+                "{writes:?}, and the record is {}",
+                shown(there.as_ref())
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn a_release_and_a_take_over_at_once_leave_the_new_claim(trial: &Trial) -> Checked {
+    let (first, next) = (
+        claim(&owner(1), trial.at(-1)),
+        claim(&owner(2), trial.at(30_000)),
+    );
+    for round in 0..ROUNDS {
+        let id = trial.id(&round.to_string());
+        trial.place(&id, &first).await?;
+        let condition = claimable(trial.now, OnTimeout::Rerun);
+        let mut writes = vec![
+            release(&trial.store, &id, 1),
+            put(&trial.store, &id, next.clone(), condition),
+        ];
+        if round % 2 == 1 {
+            writes.reverse();
+        }
+        at_once(writes).await?;
+        // In either order the claim is applied, and the release removes at most the old one.
+        trial.finds(&id, Some(&next)).await?;
+    }
+    Ok(())
+}
+
+async fn no_read_sees_a_record_half_written(trial: &Trial) -> Checked {
+    let id = trial.id("1");
+    let small = claim(&owner(1), trial.now);
+    let large = Record {
+        data: Field::Value(Data::new("x".repeat(100 * 1024))),
+        ..whole(trial.at(1))
+    };
+    trial.place(&id, &small).await?;
+    let mut tasks = JoinSet::new();
+    for number in 0..8 {
+        let (store, id) = (Arc::clone(&trial.store), id.clone());
+        let (small, large) = (small.clone(), large.clone());
+        tasks.spawn(async move {
+            for round in 0..ROUNDS {
+                if number < 2 {
+                    let record = if round % 2 == 0 { &large } else { &small };
+                    store.put(&id, record, &Condition::All(Vec::new())).await;
+                    continue;
+                }
+                let found = read(store.as_ref(), &id).await?;
+                if found.as_ref() != Some(&small) && found.as_ref() != Some(&large) {
+                    return broken(format!("a read found {}", shown(found.as_ref())));
+                }
+            }
+            Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.map_err(|error| format!("a read did not end: {error}"))??;
+    }
+    Ok(())
+}

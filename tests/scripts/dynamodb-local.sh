@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Runs the store conformance suite against AWS's own DynamoDB Local, which Maven fetches into .tools/ of the checkout.
+# It needs Java 17 and Maven.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+fail() { echo "dynamodb-local.sh: $*" >&2; exit 1; }
+
+host=127.0.0.1
+patience=60 # seconds, for the server to listen
+pom=tests/dynamodb-local/pom.xml
+home=.tools/dynamodb-local
+scratch=$(mktemp -d)
+server=''
+
+finish() {
+    local status=$?
+    trap - EXIT INT TERM
+    if [[ -n $server ]]; then
+        kill -TERM "$server" 2>/dev/null || true
+        for _ in {1..50}; do
+            kill -0 "$server" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL "$server" 2>/dev/null || true
+        wait "$server" 2>/dev/null || true
+    fi
+    if ((status != 0)); then
+        tail -n 40 "$scratch"/*.log >&2 || true
+    fi
+    rm -rf "$scratch"
+    exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+command -v java >/dev/null || fail "there is no java: install a JDK 17"
+if ! cmp --silent "$pom" "$home/pom.xml"; then
+    command -v mvn >/dev/null || fail "there is no mvn: install Maven"
+    echo "fetching DynamoDB Local into $home"
+    rm -rf "$home"
+    mkdir -p "$home"
+    mvn --quiet --batch-mode -Dstyle.color=never --file "$pom" dependency:copy-dependencies -DoutputDirectory="$PWD/$home/lib"
+    cp "$pom" "$home/pom.xml" # last: what ended half-way is fetched again
+fi
+
+# Compiled beforehand: a compile error shows here, and the server runs for the tests alone.
+cargo test -p idempotency-tests --test conformance --no-run
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+# In memory and without telemetry. It has no option for the address, and listens on all of them while the tests run.
+java -Djava.library.path="$home/lib" -cp "$home/lib/*" software.amazon.dynamodb.services.local.main.ServerRunner \
+    -inMemory -disableTelemetry -port "$port" </dev/null >"$scratch/dynamodb-local.log" 2>&1 &
+server=$!
+for ((second = 0; ; second++)); do
+    if (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; then break; fi
+    kill -0 "$server" 2>/dev/null || fail "DynamoDB Local ended before it listened"
+    ((second < patience)) || fail "nothing listens on port $port after $patience seconds"
+    sleep 1
+done
+
+# A proxy of the environment is not asked for a loopback address; an account of the developer's own is not touched.
+export NO_PROXY=$host no_proxy=$host
+CONFORMANCE_DYNAMODB_ENDPOINT="http://$host:$port" CONFORMANCE_TABLE=conformance \
+    CONFORMANCE_COMPOSITE_TABLE=conformance-composite CONFORMANCE_DYNAMODB_LOCAL="http://$host:$port" \
+    cargo test -p idempotency-tests --test conformance -- endpoint_of_the_environment dynamodb_local 2>&1 |
+    tee "$scratch/tests.log"
+# A renamed test would run nothing and pass.
+grep -q ' 2 passed' "$scratch/tests.log" || fail "the two tests did not both run"
+[[ $(grep -c ' 0 failed, ' "$scratch/tests.log") -ge 2 ]] || fail "two tables were to be tested"
+echo "both key layouts conform on $(grep -m1 '^Version:' "$scratch/dynamodb-local.log" | sed 's/Version:[[:space:]]*/DynamoDB Local /')"

@@ -1,0 +1,324 @@
+//! Stores with one mistake each, around the one in memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
+use idempotency_core::store::{
+    Change, MemoryStore, Read, Store, StoreError, StoreErrorKind, Write,
+};
+use idempotency_core::time::{BoxFuture, EpochMillis, EpochSeconds};
+use idempotency_lambda::BoxError;
+use idempotency_testkit::conformance::{ForeignRecord, StoreFactory};
+use idempotency_testkit::store::StoreOperation;
+
+/// The mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    UnfencedUpdate,
+    UnfencedDelete,
+    OwnerIgnored,
+    BelowOrEqual,
+    LostOldRecord,
+    PutInTwoSteps,
+    UpdateInTwoSteps,
+    PutMerges,
+    UpdateReplaces,
+    RemovesNothing,
+    WritesWhenRefused,
+    DiffersNeedsAttribute,
+    StaleReads,
+    DropsEmptyTexts,
+    TimesAsDoubles,
+    FoldsIds,
+    CutsData,
+    HidesLostSends,
+    UnreadableIsMissing,
+    TooLargeIsRejected,
+    PanicsOnEmptyChange,
+}
+
+pub(crate) struct BrokenStore {
+    broken: Broken,
+    inner: MemoryStore,
+    /// What a late read finds.
+    earlier: Mutex<HashMap<RecordId, Record>>,
+    /// The next write of this kind loses its reply.
+    loses: Mutex<Option<StoreOperation>>,
+}
+
+/// The factory of one broken store.
+pub(crate) struct Factory(pub(crate) Arc<BrokenStore>);
+
+impl StoreFactory for Factory {
+    fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
+        let store: Arc<dyn Store> = self.0.clone();
+        Box::pin(async move { Ok(store) })
+    }
+
+    fn plant<'a>(
+        &'a self,
+        id: &'a RecordId,
+        foreign: &'a ForeignRecord,
+    ) -> Option<BoxFuture<'a, Result<(), BoxError>>> {
+        let record = self.0.stored(&foreign.reads_as);
+        self.0.inner.insert(self.0.id(id), record);
+        Some(Box::pin(async { Ok(()) }))
+    }
+
+    fn lose_next_reply(&self, operation: StoreOperation) -> bool {
+        *self.0.loses.lock().unwrap() = Some(operation);
+        true
+    }
+
+    fn largest_record(&self) -> Option<usize> {
+        (self.0.broken == Broken::TooLargeIsRejected).then_some(LARGEST)
+    }
+}
+
+/// The limit of the one store that has one, in bytes of data.
+const LARGEST: usize = 350 * 1024;
+
+impl BrokenStore {
+    pub(crate) fn new(broken: Broken) -> Self {
+        Self {
+            broken,
+            inner: MemoryStore::new(),
+            earlier: Mutex::default(),
+            loses: Mutex::default(),
+        }
+    }
+
+    fn id(&self, id: &RecordId) -> RecordId {
+        match self.broken {
+            Broken::FoldsIds => RecordId::new(id.as_str().to_lowercase()),
+            _ => id.clone(),
+        }
+    }
+
+    /// A record as this store keeps it.
+    fn stored(&self, record: &Record) -> Record {
+        let mut record = record.clone();
+        match self.broken {
+            Broken::DropsEmptyTexts => {
+                let empty = |text: &Field<String>| text.value().is_some_and(String::is_empty);
+                if empty(&record.failure) {
+                    record.failure = Field::Absent;
+                }
+                if empty(&record.validation) {
+                    record.validation = Field::Absent;
+                }
+            }
+            Broken::TimesAsDoubles => {
+                let double = |time: i64| time as f64 as i64;
+                if let Field::Value(at) = &mut record.expiration {
+                    *at = EpochSeconds::new(double(at.get()));
+                }
+                if let Field::Value(at) = &mut record.in_progress_expiration {
+                    *at = EpochMillis::new(double(at.get()));
+                }
+            }
+            Broken::CutsData => {
+                let data = record.data.value();
+                let cut: Option<String> =
+                    data.map(|data| data.as_str().chars().take(65_535).collect());
+                record.data = cut.map(Data::new).into();
+            }
+            Broken::UnreadableIsMissing => {
+                fn forget<T>(field: &mut Field<T>) {
+                    if field.value().is_none() {
+                        *field = Field::Absent;
+                    }
+                }
+                forget(&mut record.expiration);
+                forget(&mut record.in_progress_expiration);
+                forget(&mut record.owner);
+                forget(&mut record.failure);
+            }
+            _ => {}
+        }
+        record
+    }
+
+    /// A condition as this store judges it.
+    fn judged(&self, operation: StoreOperation, condition: &Condition) -> Condition {
+        let all = |conditions: &[Condition]| {
+            conditions
+                .iter()
+                .map(|condition| self.judged(operation, condition))
+                .collect()
+        };
+        match (self.broken, condition) {
+            (Broken::UnfencedUpdate, _) if operation == StoreOperation::Update => always(),
+            (Broken::UnfencedDelete, _) if operation == StoreOperation::Delete => always(),
+            (Broken::OwnerIgnored, Condition::Equals(Attribute::Owner, _)) => always(),
+            (Broken::BelowOrEqual, Condition::Below(attribute, operand)) => Condition::Any(vec![
+                condition.clone(),
+                Condition::Equals(*attribute, operand.clone()),
+            ]),
+            (Broken::DiffersNeedsAttribute, Condition::Differs(attribute, _)) => {
+                Condition::All(vec![Condition::Exists(*attribute), condition.clone()])
+            }
+            (_, Condition::All(conditions)) => Condition::All(all(conditions)),
+            (_, Condition::Any(conditions)) => Condition::Any(all(conditions)),
+            _ => condition.clone(),
+        }
+    }
+
+    /// Judges here and writes there: another may come in between.
+    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<Write> {
+        let existing = self.inner.record(id);
+        tokio::task::yield_now().await;
+        (!condition.holds(existing.as_ref())).then_some(Write::Refused {
+            existing,
+            lost: false,
+        })
+    }
+
+    /// What the caller is told of a write.
+    fn told(&self, operation: StoreOperation, write: Write) -> Write {
+        let mut loses = self.loses.lock().unwrap();
+        if *loses == Some(operation) {
+            *loses = None;
+            let error = StoreError::new(StoreErrorKind::Unreachable, "lost: try again");
+            return Write::Failed {
+                lost: self.broken != Broken::HidesLostSends,
+                error,
+            };
+        }
+        match write {
+            Write::Refused { lost, .. } if self.broken == Broken::LostOldRecord => Write::Refused {
+                existing: None,
+                lost,
+            },
+            other => other,
+        }
+    }
+
+    fn too_large(&self, record: &Record) -> Option<Write> {
+        let bytes = record.data.value().map_or(0, |data| data.as_str().len());
+        let refused = self.broken == Broken::TooLargeIsRejected && bytes >= LARGEST;
+        refused.then(|| Write::Failed {
+            lost: false,
+            error: StoreError::new(StoreErrorKind::Rejected, "no: send less"),
+        })
+    }
+
+    fn remember(&self, id: &RecordId) {
+        if let Some(record) = self.inner.record(id) {
+            self.earlier.lock().unwrap().insert(id.clone(), record);
+        }
+    }
+}
+
+fn always() -> Condition {
+    Condition::All(Vec::new())
+}
+
+/// `new`, and what it leaves out as it was in `old`.
+fn merged(new: Record, old: Record) -> Record {
+    fn or<T>(new: Field<T>, old: Field<T>) -> Field<T> {
+        if new.exists() { new } else { old }
+    }
+    Record {
+        expiration: or(new.expiration, old.expiration),
+        in_progress_expiration: or(new.in_progress_expiration, old.in_progress_expiration),
+        status: or(new.status, old.status),
+        data: or(new.data, old.data),
+        validation: or(new.validation, old.validation),
+        owner: or::<OwnerToken>(new.owner, old.owner),
+        failure: or(new.failure, old.failure),
+    }
+}
+
+impl Store for BrokenStore {
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &'a Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        Box::pin(async move {
+            if let Some(refusal) = self.too_large(record) {
+                return refusal;
+            }
+            let (id, mut record) = (self.id(id), self.stored(record));
+            let mut condition = self.judged(StoreOperation::Put, condition);
+            self.remember(&id);
+            if self.broken == Broken::PutMerges {
+                record = merged(record, self.inner.record(&id).unwrap_or_default());
+            }
+            if self.broken == Broken::PutInTwoSteps {
+                if let Some(refusal) = self.in_two_steps(&id, &condition).await {
+                    return refusal;
+                }
+                condition = always();
+            }
+            let write = self.inner.put(&id, &record, &condition).await;
+            if self.broken == Broken::WritesWhenRefused {
+                self.inner.insert(id, record);
+            }
+            self.told(StoreOperation::Put, write)
+        })
+    }
+
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &'a Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Write> {
+        Box::pin(async move {
+            let id = self.id(id);
+            let mut change = Change {
+                set: self.stored(&change.set),
+                remove: change.remove.clone(),
+            };
+            let mut condition = self.judged(StoreOperation::Update, condition);
+            assert!(
+                self.broken != Broken::PanicsOnEmptyChange || change != Change::default(),
+                "an empty change"
+            );
+            self.remember(&id);
+            if self.broken == Broken::RemovesNothing {
+                change.remove.clear();
+            }
+            if self.broken == Broken::UpdateInTwoSteps {
+                if let Some(refusal) = self.in_two_steps(&id, &condition).await {
+                    return refusal;
+                }
+                condition = always();
+            }
+            let write = match self.broken {
+                Broken::UpdateReplaces => self.inner.put(&id, &change.set, &condition).await,
+                _ => self.inner.update(&id, &change, &condition).await,
+            };
+            self.told(StoreOperation::Update, write)
+        })
+    }
+
+    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+        Box::pin(async move {
+            let condition = self.judged(StoreOperation::Delete, condition);
+            let write = self.inner.delete(&self.id(id), &condition).await;
+            self.told(StoreOperation::Delete, write)
+        })
+    }
+
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+        Box::pin(async move {
+            let id = self.id(id);
+            let earlier = self.earlier.lock().unwrap().remove(&id);
+            match earlier.filter(|_| self.broken == Broken::StaleReads) {
+                Some(record) => Read::Found(record),
+                None => self.inner.read(&id).await,
+            }
+        })
+    }
+
+    fn name(&self) -> String {
+        format!("a store with the mistake {:?}", self.broken)
+    }
+}

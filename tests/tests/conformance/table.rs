@@ -1,0 +1,131 @@
+//! Stores on one DynamoDB table, wherever it is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::record::RecordId;
+use idempotency_core::store::Store;
+use idempotency_core::time::BoxFuture;
+use idempotency_dynamodb::DynamoDbStore;
+use idempotency_lambda::BoxError;
+use idempotency_testkit::conformance::{ForeignRecord, ForeignValue, StoreFactory};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
+use idempotency_testkit::store::StoreOperation;
+
+/// The largest item, in bytes.
+const LARGEST: usize = 400 * 1024;
+
+pub(crate) struct TableFactory {
+    client: Client,
+    table: String,
+    /// The name of the sort key and the value of the partition key.
+    composite: Option<(String, String)>,
+    /// Where replies can be lost.
+    database: Option<Arc<EmbeddedDynamoDb>>,
+}
+
+impl TableFactory {
+    pub(crate) fn new(client: Client, table: impl Into<String>) -> Self {
+        Self {
+            client,
+            table: table.into(),
+            composite: None,
+            database: None,
+        }
+    }
+
+    pub(crate) fn composite(self, sort_key: &str, partition: &str) -> Self {
+        let composite = Some((sort_key.to_owned(), partition.to_owned()));
+        Self { composite, ..self }
+    }
+
+    pub(crate) fn losing_replies(self, database: &Arc<EmbeddedDynamoDb>) -> Self {
+        let database = Some(Arc::clone(database));
+        Self { database, ..self }
+    }
+
+    fn key(&self, id: &RecordId) -> HashMap<String, AttributeValue> {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        match &self.composite {
+            None => [("id".to_owned(), text(id.as_str()))].into(),
+            Some((sort_key, partition)) => [
+                ("id".to_owned(), text(partition)),
+                (sort_key.clone(), text(id.as_str())),
+            ]
+            .into(),
+        }
+    }
+}
+
+impl StoreFactory for TableFactory {
+    fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
+        Box::pin(async move {
+            let store = DynamoDbStore::builder()
+                .client(self.client.clone())
+                .table(&self.table);
+            let store = match &self.composite {
+                None => store,
+                Some((sort_key, partition)) => store.composite_key(sort_key, partition),
+            };
+            let store: Arc<dyn Store> = Arc::new(store.build()?);
+            Ok(store)
+        })
+    }
+
+    fn plant<'a>(
+        &'a self,
+        id: &'a RecordId,
+        foreign: &'a ForeignRecord,
+    ) -> Option<BoxFuture<'a, Result<(), BoxError>>> {
+        Some(Box::pin(async move {
+            let mut item = self.key(id);
+            item.extend(
+                foreign
+                    .attributes
+                    .iter()
+                    .map(|(name, value)| (name.clone(), attribute(value))),
+            );
+            let put = self.client.put_item().table_name(&self.table);
+            put.set_item(Some(item)).send().await?;
+            Ok(())
+        }))
+    }
+
+    fn lose_next_reply(&self, operation: StoreOperation) -> bool {
+        let Some(database) = &self.database else {
+            return false;
+        };
+        let operation = match operation {
+            StoreOperation::Put => "PutItem",
+            StoreOperation::Update => "UpdateItem",
+            StoreOperation::Delete => "DeleteItem",
+            StoreOperation::Read => "GetItem",
+        };
+        database.inject(Fault::on(operation).drop_reply());
+        true
+    }
+
+    fn largest_record(&self) -> Option<usize> {
+        Some(LARGEST)
+    }
+}
+
+fn attribute(value: &ForeignValue) -> AttributeValue {
+    match value {
+        ForeignValue::Text(text) => AttributeValue::S(text.clone()),
+        ForeignValue::Number(number) => AttributeValue::N(number.clone()),
+        ForeignValue::Bool(value) => AttributeValue::Bool(*value),
+        ForeignValue::Bytes(bytes) => AttributeValue::B(Blob::new(bytes.clone())),
+        ForeignValue::List(values) => AttributeValue::L(values.iter().map(attribute).collect()),
+        ForeignValue::Map(values) => {
+            let values = values
+                .iter()
+                .map(|(name, value)| (name.clone(), attribute(value)));
+            AttributeValue::M(values.collect())
+        }
+        _ => AttributeValue::Null(true),
+    }
+}

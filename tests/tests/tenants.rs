@@ -1,0 +1,147 @@
+//! Tenants, and what surrounds a call: in a process of their own, because a process that has served a tenant is stricter.
+#![allow(clippy::unwrap_used)]
+
+use idempotency_lambda::core::record::Field;
+use idempotency_lambda::core::time::EpochMillis;
+use idempotency_lambda::{
+    BoxError, Context, ErrorKind, LambdaEvent, carry, idempotent, service, with_environment,
+};
+use idempotency_testkit::store::StoreCall;
+use idempotency_tests::{Bench, START, operation};
+use lambda_runtime::Service;
+use serde_json::{Value, json};
+
+fn context(tenant: &str) -> Context {
+    let mut context = Context::default();
+    context.deadline = START as u64 + 30_000;
+    context.tenant_id = Some(tenant.to_owned());
+    context
+}
+
+fn event(tenant: &str, amount: u32) -> LambdaEvent<Value> {
+    LambdaEvent::new(json!({ "order_id": 1, "amount": amount }), context(tenant))
+}
+
+#[idempotent(key = "order_id")]
+async fn annotated(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(event.payload["amount"].clone())
+}
+
+#[idempotent(payload = order_id, key_prefix = "inner")]
+async fn inner(order_id: u32, amount: Value) -> Result<Value, BoxError> {
+    Ok(amount)
+}
+
+/// Not annotated itself.
+async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    inner(1, event.payload["amount"].clone()).await
+}
+
+async fn spawning(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    let amount = event.payload["amount"].clone();
+    if event.payload["amount"] == 1 {
+        tokio::spawn(carry(inner(1, amount))).await?
+    } else {
+        tokio::spawn(inner(1, amount)).await?
+    }
+}
+
+#[tokio::test]
+async fn two_tenants_with_the_same_payload_never_meet() {
+    let bench = Bench::default();
+    let call = |tenant, amount| {
+        with_environment(bench.environment.clone(), annotated(event(tenant, amount)))
+    };
+    assert_eq!(call("blue", 1).await.unwrap(), 1);
+    assert_eq!(call("green", 2).await.unwrap(), 2);
+    assert_eq!(call("blue", 3).await.unwrap(), 1);
+    let ids = bench.store.calls();
+    assert!(matches!(&ids[0], StoreCall::Put { id, .. } if id.as_str().contains("#tenant=blue#")));
+}
+
+#[tokio::test]
+async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
+    let bench = Bench::default();
+    let charge = operation().key("order_id").build().unwrap();
+    let call = async |tenant: &str, amount: u32| {
+        let order = json!({ "order_id": 1 });
+        let context = context(tenant);
+        let call = charge.run(
+            &order,
+            &context,
+            || async move { Ok::<_, BoxError>(amount) },
+        );
+        with_environment(bench.environment.clone(), call)
+            .await
+            .unwrap()
+            .into_answer()
+    };
+    assert_eq!(call("blue", 1).await, 1);
+    assert_eq!(call("green", 2).await, 2);
+    assert_eq!(call("blue", 3).await, 1);
+}
+
+#[tokio::test]
+async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant() {
+    let bench = Bench::default();
+    let mut function = service(handler);
+    for (tenant, amount) in [("blue", 1), ("green", 2)] {
+        let call = with_environment(bench.environment.clone(), async {
+            function.call(event(tenant, amount)).await
+        });
+        assert!(call.await.is_ok());
+    }
+    for call in bench.store.calls() {
+        if let StoreCall::Put { id, record, .. } = call {
+            assert!(id.as_str().starts_with("inner#tenant="), "{id}");
+            assert_eq!(
+                record.in_progress_expiration,
+                Field::Value(EpochMillis::new(START + 30_000))
+            );
+        }
+    }
+    assert_eq!(bench.store.inner().len(), 2);
+}
+
+#[tokio::test]
+async fn a_spawned_call_that_nobody_carried_is_refused_where_it_could_be_any_tenants() {
+    let bench = Bench::default();
+    let call = |amount| {
+        with_environment(bench.environment.clone(), async move {
+            let mut function = service(spawning);
+            function.call(event("blue", amount)).await.map(drop)
+        })
+    };
+    assert!(call(1).await.is_ok());
+    let error = call(2).await.unwrap_err();
+    assert_eq!(error.error_type, "IdempotencyEnvironment");
+    assert!(
+        error.error_message.contains("carry"),
+        "{}",
+        error.error_message
+    );
+}
+
+#[tokio::test]
+async fn operations_built_in_code_that_share_a_prefix_are_refused_unless_both_name_it() {
+    use idempotency_lambda::Operation;
+    use idempotency_lambda::core::config::Variables;
+    let shared = || {
+        Variables::from_iter([(
+            "IDEMPOTENCY_KEY_PREFIX".to_owned(),
+            "shared-by-builders".to_owned(),
+        )])
+    };
+    let build = |path: &str| Operation::builder(path).variables(shared()).build();
+    assert!(build("shop::charge").is_ok());
+    assert!(build("shop::charge").is_ok(), "the same operation again");
+    let error = build("shop::refund").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("shop::charge"), "{error}");
+    let named = |path: &str| {
+        Operation::builder(path)
+            .key_prefix("shared-by-name")
+            .build()
+    };
+    assert!(named("a").is_ok() && named("b").is_ok());
+}
