@@ -1,0 +1,290 @@
+//! One call after the other, and both at once.
+
+use idempotency_lambda::{
+    BoxError, Context, ErrorKind, LambdaEvent, OnInProgress, idempotent, with_environment,
+};
+use idempotency_testkit::dynamodb::Fault;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::Stage;
+use crate::python::{Call, Python, Said};
+use crate::rust::{Ended, Rust, charge};
+
+/// An answer with everything in it that two JSON libraries could write differently.
+fn receipt(by: &str) -> Value {
+    json!({
+        "by": by,
+        "text": "Zürich \u{1F4B3} \"7\"\n/",
+        "numbers": [1, -1, 1.5, 1e21, 12_345_678_901_234_567_890_u64],
+        "nothing": null,
+        "nested": { "b": [], "a": {} },
+    })
+}
+
+pub(crate) async fn python_first(stage: &mut Stage) -> Result<(), BoxError> {
+    let (order, answer) = (stage.order(), receipt("Python"));
+    let first = stage.python.call(Call::of(&order), &answer).await?;
+    assert_eq!(first, (Said::Returned(answer.clone()), true));
+    let rust = Rust::start(&stage.database, charge())?;
+    let again = rust.answer(&order, &receipt("Rust")).await?;
+    assert_eq!(again, Ended::Replayed(answer));
+    Ok(())
+}
+
+pub(crate) async fn rust_first(stage: &mut Stage) -> Result<(), BoxError> {
+    let (order, answer) = (stage.order(), receipt("Rust"));
+    let rust = Rust::start(&stage.database, charge())?;
+    assert_eq!(
+        rust.answer(&order, &answer).await?,
+        Ended::Ran(answer.clone())
+    );
+    let again = stage
+        .python
+        .call(Call::of(&order), &receipt("Python"))
+        .await?;
+    assert_eq!(again, (Said::Returned(answer), false));
+    Ok(())
+}
+
+#[idempotent(
+    key = "[user_id, order_id]",
+    validate = "amount",
+    key_prefix = "shop.charge"
+)]
+async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(json!({ "charged": event.payload["amount"] }))
+}
+
+pub(crate) async fn annotated(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::start(&stage.database, charge())?;
+    for python_is_first in [false, true] {
+        let order = stage.order();
+        let answer = json!({ "charged": if python_is_first { 1 } else { 42 } });
+        if python_is_first {
+            stage.python.call(Call::of(&order), &answer).await?;
+        }
+        let event = LambdaEvent::new(order.clone(), Context::default());
+        let given = with_environment(rust.environment.clone(), handler(event)).await?;
+        assert_eq!(given, answer);
+        let again = stage.python.call(Call::of(&order), &Value::Null).await?;
+        assert_eq!(again, (Said::Returned(answer), false));
+    }
+    Ok(())
+}
+
+/// Both claims are on their way before either is let through, and each of the two wins once.
+pub(crate) async fn both_at_once(stage: &mut Stage) -> Result<(), BoxError> {
+    for python_wins in [false, true] {
+        let order = stage.order();
+        let (by_python, by_rust) = (json!("Python"), json!("Rust"));
+        let rust = Rust::start(&stage.database, charge())?;
+        let from_python = stage.database.inject(Fault::on("PutItem").hold());
+        let from_rust = stage.database.inject(Fault::on("PutItem").nth(2).hold());
+        let (first, second) = match python_wins {
+            true => (&from_python, &from_rust),
+            false => (&from_rust, &from_python),
+        };
+        let rust_call = async {
+            from_python.reached().await;
+            rust.answer(&order, &by_rust).await
+        };
+        let release = async {
+            from_rust.reached().await;
+            first.release().await;
+            second.release().await;
+        };
+        let python_call = stage.python.call(Call::of(&order), &by_python);
+        let (said, ended, ()) = tokio::join!(python_call, rust_call, release);
+        stage.database.clear_faults();
+        // The slower one is told so, or is given the answer if that was there by then.
+        let (said, ended) = (said?, ended?);
+        let (winner, agreed) = if python_wins {
+            assert_eq!(said, (Said::Returned(by_python.clone()), true));
+            let refused = Ended::Refused(ErrorKind::AlreadyInProgress);
+            let given = Ended::Replayed(by_python.clone());
+            (by_python, ended == refused || ended == given)
+        } else {
+            assert_eq!(ended, Ended::Ran(by_rust.clone()));
+            let given = (Said::Returned(by_rust.clone()), false);
+            (by_rust, said == (in_progress(), false) || said == given)
+        };
+        assert!(agreed, "{said:?}, {ended:?}");
+        the_answer_is(stage, &rust, &order, &winner).await?;
+    }
+    Ok(())
+}
+
+/// Nobody decides who is first here.
+pub(crate) async fn race(stage: &mut Stage) -> Result<(), BoxError> {
+    for _ in 0..8 {
+        let order = stage.order();
+        let (by_python, by_rust) = (json!("Python"), json!("Rust"));
+        let rust = Rust::start(&stage.database, charge())?;
+        let python_call = stage.python.call(Call::of(&order), &by_python);
+        let (said, ended) = tokio::join!(python_call, rust.answer(&order, &by_rust));
+        let ((_, python_ran), ended) = (said?, ended?);
+        assert_ne!(python_ran, ended == Ended::Ran(by_rust.clone()), "one runs");
+        let winner = if python_ran { by_python } else { by_rust };
+        the_answer_is(stage, &rust, &order, &winner).await?;
+    }
+    Ok(())
+}
+
+/// Both are given this answer.
+async fn the_answer_is(
+    stage: &mut Stage,
+    rust: &Rust,
+    order: &Value,
+    answer: &Value,
+) -> Result<(), BoxError> {
+    let given = stage.python.call(Call::of(order), &Value::Null).await?;
+    assert_eq!(given, (Said::Returned(answer.clone()), false));
+    let given = rust.answer(order, &Value::Null).await?;
+    assert_eq!(given, Ended::Replayed(answer.clone()));
+    Ok(())
+}
+
+/// What Python raises while another call runs.
+fn in_progress() -> Said {
+    Said::Raised("IdempotencyAlreadyInProgressError".to_owned())
+}
+
+pub(crate) async fn changed_amount(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::start(&stage.database, charge())?;
+    let order = stage.order();
+    stage.python.call(Call::of(&order), &json!(1)).await?;
+    let mut changed = order.clone();
+    changed["amount"] = json!(43);
+    let refused = rust.answer(&changed, &json!(2)).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::PayloadMismatch));
+
+    let order = stage.order();
+    rust.answer(&order, &json!(1)).await?;
+    let mut changed = order.clone();
+    changed["amount"] = json!(43);
+    let refused = stage.python.call(Call::of(&changed), &json!(2)).await?;
+    let raised = Said::Raised("IdempotencyValidationError".to_owned());
+    assert_eq!(refused, (raised, false));
+    Ok(())
+}
+
+/// Both compare while the first call runs, too.
+pub(crate) async fn changed_amount_in_progress(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::start(&stage.database, charge())?;
+    let changed = |order: &Value| {
+        let mut changed = order.clone();
+        changed["amount"] = json!(43);
+        changed
+    };
+    let order = stage.order();
+    assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
+    let refused = rust.answer(&changed(&order), &json!(2)).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::PayloadMismatch));
+    stage.python.finish(&json!(1)).await?;
+
+    let order = stage.order();
+    let started = Notify::new();
+    let runs = rust.call(&order, async || {
+        started.notify_one();
+        std::future::pending().await
+    });
+    let duplicate = async {
+        started.notified().await;
+        stage
+            .python
+            .call(Call::of(&changed(&order)), &json!(2))
+            .await
+    };
+    tokio::select! {
+        ended = runs => panic!("it ended: {ended:?}"),
+        said = duplicate => {
+            let raised = Said::Raised("IdempotencyValidationError".to_owned());
+            assert_eq!(said?, (raised, false));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn in_progress_in_python(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let rust = Rust::start(&stage.database, charge())?;
+    assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
+    let refused = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    let answer = json!("Python");
+    assert_eq!(
+        stage.python.finish(&answer).await?,
+        Said::Returned(answer.clone())
+    );
+    let given = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(given, Ended::Replayed(answer));
+    Ok(())
+}
+
+pub(crate) async fn rust_waits_for_python(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let waiting = charge().on_in_progress(OnInProgress::Wait);
+    let rust = Rust::start(&stage.database, waiting)?;
+    assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
+    let held = stage.database.inject(Fault::on("GetItem").hold());
+    let answer = json!("Python");
+    let finish = async {
+        // It was refused, paused, and reads again.
+        held.reached().await;
+        let said = stage.python.finish(&answer).await?;
+        held.release().await;
+        Ok::<_, BoxError>(said)
+    };
+    let nothing = json!("Rust");
+    let (given, said) = tokio::join!(rust.answer(&order, &nothing), finish);
+    assert_eq!(said?, Said::Returned(answer.clone()));
+    assert_eq!(given?, Ended::Replayed(answer));
+    stage.database.clear_faults();
+    Ok(())
+}
+
+pub(crate) async fn in_progress_in_rust(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let rust = Rust::start(&stage.database, charge())?;
+    let answer = json!("Rust");
+    let (started, go_on) = (Notify::new(), Notify::new());
+    let runs = rust.call(&order, async || {
+        started.notify_one();
+        go_on.notified().await;
+        Ok(answer.clone())
+    });
+    let duplicate = async {
+        started.notified().await;
+        let said = stage
+            .python
+            .call(Call::of(&order), &json!("Python"))
+            .await?;
+        go_on.notify_one();
+        Ok::<_, BoxError>(said)
+    };
+    let (ended, said) = tokio::join!(runs, duplicate);
+    assert_eq!(said?, (in_progress(), false));
+    assert_eq!(ended?, Ended::Ran(answer.clone()));
+    let again = stage
+        .python
+        .call(Call::of(&order), &json!("Python"))
+        .await?;
+    assert_eq!(again, (Said::Returned(answer), false));
+    Ok(())
+}
+
+/// A claim without a lease: nothing says when its run is over, so it is live until its window ends.
+pub(crate) async fn python_without_a_deadline(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let mut killed = Python::start(&stage.database)?;
+    let call = Call::of(&order).without_a_deadline();
+    assert_eq!(killed.begin(call).await?, Said::Running);
+    drop(killed);
+    let rust = |at| Rust::start(&stage.database, charge())?.at(at);
+    let refused = rust(30 * 60)?.answer(&order, &json!("Rust")).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    let ran = rust(61 * 60)?.answer(&order, &json!("Rust")).await?;
+    assert_eq!(ran, Ended::Ran(json!("Rust")));
+    Ok(())
+}

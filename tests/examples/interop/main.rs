@@ -1,0 +1,102 @@
+//! A function in Rust and one in Python on one table: `tests/scripts/python-interop.sh` starts it.
+//!
+//! It starts a DynamoDB, plays the Rust function itself, and has Python play the other one (`tests/interop/handler.py`).
+//! Both handlers are held in its hand, so that no case waits for time to pass.
+
+mod cases;
+mod python;
+mod rust;
+mod settings;
+mod takeover;
+
+use std::process::ExitCode;
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use python::Python;
+use serde_json::{Value, json};
+
+/// What all cases have in common.
+pub(crate) struct Stage {
+    pub(crate) database: EmbeddedDynamoDb,
+    pub(crate) python: Python,
+    orders: usize,
+}
+
+impl Stage {
+    async fn set() -> Result<Self, BoxError> {
+        let database = EmbeddedDynamoDb::start().await?;
+        for table in [
+            TableSpec::new("idempotency"),
+            TableSpec::new("composite")
+                .partition_key("pk")
+                .with_sort_key("sk"),
+            TableSpec::new("renamed").partition_key("key").ttl("ttl"),
+        ] {
+            database.create_table(table).await?;
+        }
+        let python = Python::start(&database)?;
+        Ok(Self {
+            database,
+            python,
+            orders: 0,
+        })
+    }
+
+    /// An order that nobody has seen yet.
+    pub(crate) fn order(&mut self) -> Value {
+        self.orders += 1;
+        json!({ "user_id": "u-1", "order_id": format!("o-{}", self.orders), "amount": 42 })
+    }
+}
+
+macro_rules! play {
+    ($stage:ident: $($title:literal => $case:path,)+) => {
+        $(
+            $case(&mut $stage).await.map_err(|error| format!("{}: {error}", $title))?;
+            println!("ok  {}", $title);
+        )+
+    };
+}
+
+async fn play() -> Result<(), BoxError> {
+    let mut stage = Stage::set().await?;
+    play! { stage:
+        "Python first, then Rust: the same answer" => cases::python_first,
+        "Rust first, then Python: the same answer" => cases::rust_first,
+        "an annotated handler shares its key too" => cases::annotated,
+        "both at once, and each wins once: one runs" => cases::both_at_once,
+        "a race: one runs" => cases::race,
+        "a changed amount is refused by both" => cases::changed_amount,
+        "a changed amount is refused by both while the first call runs, too" => cases::changed_amount_in_progress,
+        "in progress in Python: Rust is told so" => cases::in_progress_in_python,
+        "in progress in Python: Rust waits for the answer" => cases::rust_waits_for_python,
+        "in progress in Rust: Python is told so" => cases::in_progress_in_rust,
+        "without a deadline in Python: live until its window ends" => cases::python_without_a_deadline,
+        "killed in Python: Rust takes over" => takeover::from_python,
+        "killed in Rust: Python takes over" => takeover::from_rust,
+        "held by Rust: Python takes over, as is written down" => takeover::held_by_rust,
+        "a late Rust run is given Python's answer" => takeover::late_rust,
+        "a late Python run overwrites or deletes Rust's answer, as is written down" => takeover::late_python,
+        "failed in Rust and recorded: Python runs" => takeover::failure_recorded_by_rust,
+        "failed in one: the other runs" => takeover::failure_released,
+        "composite keys" => settings::composite_keys,
+        "names of attributes" => settings::renamed_attributes,
+        "another digest" => settings::another_digest,
+        "falsy answers: Rust replays them, Python replays None" => settings::falsy_answers,
+        "an answer too large for Rust to store: Python replays None" => settings::large_answer,
+        "an answer of Python's that is not JSON is corrupt to Rust" => settings::not_json,
+    }
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match play().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The same function in Rust, in a process of its own: its clock and its handler are held by the test.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use idempotency_dynamodb::names::Names;
+use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::time::EpochMillis;
+use idempotency_lambda::{
+    BoxError, Deadline, DynamoDbStore, Environment, ErrorKind, Operation, OperationBuilder,
+    SystemRandom, environment_with, with_environment,
+};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
+use serde_json::Value;
+
+/// A process, and the operation in it.
+pub(crate) struct Rust {
+    store: Arc<DynamoDbStore>,
+    pub(crate) environment: Environment,
+    operation: Operation,
+    now: Now,
+}
+
+/// The clock of a process.
+#[derive(Clone, Copy)]
+enum Now {
+    /// The machine's.
+    System,
+    /// One that stands still.
+    Still(EpochMillis),
+}
+
+/// What a call came to.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Ended {
+    /// The handler ran, and its answer is this.
+    Ran(Value),
+    /// An earlier call's answer.
+    Replayed(Value),
+    /// The framework's error.
+    Refused(ErrorKind),
+    /// The handler's own error.
+    Failed,
+}
+
+/// The operation that the calls of `crate::python` name too.
+pub(crate) fn charge() -> OperationBuilder {
+    Operation::builder("shop::charge")
+        .variables(Variables::default())
+        .key("[user_id, order_id]")
+        .validate("amount")
+        .key_prefix("shop.charge")
+}
+
+fn milliseconds() -> Result<i64, BoxError> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    Ok(i64::try_from(since.as_millis())?)
+}
+
+impl Rust {
+    /// A process on the table `idempotency`, with the machine's clock.
+    pub(crate) fn start(
+        database: &EmbeddedDynamoDb,
+        operation: OperationBuilder,
+    ) -> Result<Self, BoxError> {
+        let store = DynamoDbStore::builder()
+            .client(database.client())
+            .table("idempotency");
+        Self::with_store(store.build()?, operation)
+    }
+
+    /// A process on a table of the sort key `sk`.
+    pub(crate) fn composite(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
+        let names = Names {
+            key: "pk".to_owned(),
+            ..Names::default()
+        };
+        let store = DynamoDbStore::builder()
+            .client(database.client())
+            .table("composite")
+            .names(names)
+            .composite_key("sk", "payments");
+        Self::with_store(store.build()?, charge())
+    }
+
+    /// A process on a table with names of its own.
+    pub(crate) fn renamed(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
+        let names = Names {
+            key: "key".to_owned(),
+            expiration: "ttl".to_owned(),
+            in_progress_expiration: "lease".to_owned(),
+            status: "state".to_owned(),
+            data: "answer".to_owned(),
+            validation: "fingerprint".to_owned(),
+            ..Names::default()
+        };
+        let store = DynamoDbStore::builder()
+            .client(database.client())
+            .table("renamed")
+            .names(names);
+        Self::with_store(store.build()?, charge())
+    }
+
+    fn with_store(store: DynamoDbStore, operation: OperationBuilder) -> Result<Self, BoxError> {
+        let store = Arc::new(store);
+        Ok(Self {
+            environment: environment_with(store.clone()),
+            store,
+            operation: operation.build()?,
+            now: Now::System,
+        })
+    }
+
+    /// The same process at another time: so many seconds from now, and there the clock stands still.
+    pub(crate) fn at(mut self, seconds: i64) -> Result<Self, BoxError> {
+        let now = milliseconds()? + seconds * 1_000;
+        let clock = ManualClock::at(now);
+        self.environment =
+            Environment::new(self.store.clone(), Arc::new(clock), Arc::new(SystemRandom));
+        self.now = Now::Still(EpochMillis::new(now));
+        Ok(self)
+    }
+
+    /// A call with 30 s left, whose handler does this.
+    pub(crate) async fn call<F>(&self, event: &Value, handler: F) -> Result<Ended, BoxError>
+    where
+        F: AsyncFnOnce() -> Result<Value, BoxError>,
+    {
+        let now = match self.now {
+            Now::System => EpochMillis::new(milliseconds()?),
+            Now::Still(now) => now,
+        };
+        let deadline = Deadline::At(now.plus(Duration::from_secs(30)));
+        let call = self.operation.run(event, deadline, || handler());
+        let outcome: Result<_, BoxError> = with_environment(self.environment.clone(), call).await;
+        Ok(match outcome {
+            Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_answer()),
+            Ok(outcome) => Ended::Ran(outcome.into_answer()),
+            Err(error) => match error.downcast::<idempotency_lambda::Error>() {
+                Ok(error) => Ended::Refused(error.kind()),
+                Err(_) => Ended::Failed,
+            },
+        })
+    }
+
+    /// A call whose handler, if it runs, answers this.
+    pub(crate) async fn answer(&self, event: &Value, answer: &Value) -> Result<Ended, BoxError> {
+        self.call(event, async || Ok(answer.clone())).await
+    }
+}

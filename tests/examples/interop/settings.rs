@@ -1,0 +1,113 @@
+//! Other tables, other settings, and answers at the edge.
+
+use idempotency_lambda::{BoxError, ErrorKind, HashAlgorithm};
+use serde_json::{Value, json};
+
+use crate::Stage;
+use crate::python::{Call, Said};
+use crate::rust::{Ended, Rust, charge};
+
+/// Each of the two runs one order and replays the other's.
+async fn both_ways(
+    stage: &mut Stage,
+    rust: &Rust,
+    call: impl Fn(&Value) -> Call,
+) -> Result<(), BoxError> {
+    let (by_python, by_rust) = (json!("Python"), json!("Rust"));
+    let order = stage.order();
+    let ran = stage.python.call(call(&order), &by_python).await?;
+    assert_eq!(ran, (Said::Returned(by_python.clone()), true));
+    let given = rust.answer(&order, &by_rust).await?;
+    assert_eq!(given, Ended::Replayed(by_python.clone()));
+
+    let order = stage.order();
+    let ran = rust.answer(&order, &by_rust).await?;
+    assert_eq!(ran, Ended::Ran(by_rust.clone()));
+    let given = stage.python.call(call(&order), &by_python).await?;
+    assert_eq!(given, (Said::Returned(by_rust.clone()), false));
+
+    let order = stage.order();
+    assert_eq!(stage.python.begin(call(&order)).await?, Said::Running);
+    let refused = rust.answer(&order, &by_rust).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    stage.python.finish(&by_python).await?;
+    Ok(())
+}
+
+pub(crate) async fn composite_keys(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::composite(&stage.database)?;
+    let layer = json!({
+        "table_name": "composite",
+        "key_attr": "pk",
+        "sort_key_attr": "sk",
+        "static_pk_value": "payments",
+    });
+    both_ways(stage, &rust, |order| Call::of(order).layer(layer.clone())).await
+}
+
+pub(crate) async fn renamed_attributes(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::renamed(&stage.database)?;
+    let layer = json!({
+        "table_name": "renamed",
+        "key_attr": "key",
+        "expiry_attr": "ttl",
+        "in_progress_expiry_attr": "lease",
+        "status_attr": "state",
+        "data_attr": "answer",
+        "validation_key_attr": "fingerprint",
+    });
+    both_ways(stage, &rust, |order| Call::of(order).layer(layer.clone())).await
+}
+
+pub(crate) async fn another_digest(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::start(&stage.database, charge().hash(HashAlgorithm::Sha256))?;
+    let sha256 = json!("sha256");
+    both_ways(stage, &rust, |order| {
+        Call::of(order).config("hash_function", sha256.clone())
+    })
+    .await
+}
+
+pub(crate) async fn falsy_answers(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::start(&stage.database, charge())?;
+    for answer in [json!(0), json!(false), json!(""), json!([]), json!({})] {
+        let order = stage.order();
+        stage.python.call(Call::of(&order), &answer).await?;
+        let given = rust.answer(&order, &json!("Rust")).await?;
+        assert_eq!(given, Ended::Replayed(answer.clone()));
+
+        let order = stage.order();
+        rust.answer(&order, &answer).await?;
+        let given = stage
+            .python
+            .call(Call::of(&order), &json!("Python"))
+            .await?;
+        assert_eq!(given, (Said::Returned(Value::Null), false));
+    }
+    Ok(())
+}
+
+pub(crate) async fn large_answer(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let rust = Rust::start(&stage.database, charge())?;
+    let large = json!("x".repeat(410 * 1024));
+    assert_eq!(rust.answer(&order, &large).await?, Ended::Ran(large));
+    let refused = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::ResponseUnavailable));
+    let given = stage
+        .python
+        .call(Call::of(&order), &json!("Python"))
+        .await?;
+    assert_eq!(given, (Said::Returned(Value::Null), false));
+    Ok(())
+}
+
+pub(crate) async fn not_json(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
+    stage.python.tell(&json!({ "return_nan": true })).await?;
+    let rust = Rust::start(&stage.database, charge())?;
+    let refused = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::CorruptRecord));
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Runs that end without an answer, and runs that come too late.
+
+use idempotency_lambda::{BoxError, ErrorKind, OnError, OnTimeout};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::Stage;
+use crate::python::{Call, Python, Said};
+use crate::rust::{Ended, Rust, charge};
+
+pub(crate) async fn from_python(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let mut killed = Python::start(&stage.database)?;
+    assert_eq!(killed.begin(Call::of(&order)).await?, Said::Running);
+    drop(killed);
+    let (rust, answer) = (Rust::start(&stage.database, charge())?, json!("Rust"));
+    let refused = rust.answer(&order, &answer).await?;
+    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    let ran = rust.at(31)?.answer(&order, &answer).await?;
+    assert_eq!(ran, Ended::Ran(answer.clone()));
+    let again = stage
+        .python
+        .call(Call::of(&order), &json!("Python"))
+        .await?;
+    assert_eq!(again, (Said::Returned(answer), false));
+    Ok(())
+}
+
+pub(crate) async fn from_rust(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    // Its lease ended half a minute ago.
+    let killed = Rust::start(&stage.database, charge())?.at(-60)?;
+    let started = Notify::new();
+    let runs = killed.call(&order, async || {
+        started.notify_one();
+        std::future::pending().await
+    });
+    tokio::select! {
+        ended = runs => panic!("it ended: {ended:?}"),
+        () = started.notified() => {}
+    }
+    let answer = json!("Python");
+    let ran = stage.python.call(Call::of(&order), &answer).await?;
+    assert_eq!(ran, (Said::Returned(answer.clone()), true));
+    let rust = Rust::start(&stage.database, charge())?;
+    let given = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(given, Ended::Replayed(answer));
+    Ok(())
+}
+
+/// `hold` binds those who hold: Python takes over what Rust would leave to an operator.
+pub(crate) async fn held_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let holding = || charge().on_timeout(OnTimeout::Hold);
+    let killed = Rust::start(&stage.database, holding())?.at(-60)?;
+    let started = Notify::new();
+    let runs = killed.call(&order, async || {
+        started.notify_one();
+        std::future::pending().await
+    });
+    tokio::select! {
+        ended = runs => panic!("it ended: {ended:?}"),
+        () = started.notified() => {}
+    }
+    let rust = Rust::start(&stage.database, holding())?;
+    let held = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(held, Ended::Refused(ErrorKind::Unresolved));
+    let ran = stage
+        .python
+        .call(Call::of(&order), &json!("Python"))
+        .await?;
+    assert_eq!(ran, (Said::Returned(json!("Python")), true));
+    Ok(())
+}
+
+pub(crate) async fn late_rust(stage: &mut Stage) -> Result<(), BoxError> {
+    for rust_fails in [false, true] {
+        let order = stage.order();
+        let late = Rust::start(&stage.database, charge())?.at(-60)?;
+        let answer = json!("Python");
+        let (started, go_on) = (Notify::new(), Notify::new());
+        let runs = late.call(&order, async || {
+            started.notify_one();
+            go_on.notified().await;
+            if rust_fails {
+                Err("declined".into())
+            } else {
+                Ok(json!("late"))
+            }
+        });
+        let winner = async {
+            started.notified().await;
+            let ran = stage.python.call(Call::of(&order), &answer).await?;
+            go_on.notify_one();
+            Ok::<_, BoxError>(ran)
+        };
+        let (late, ran) = tokio::join!(runs, winner);
+        assert_eq!(ran?, (Said::Returned(answer.clone()), true));
+        let given = if rust_fails {
+            Ended::Failed
+        } else {
+            Ended::Replayed(answer.clone())
+        };
+        assert_eq!(late?, given);
+        // Nothing of the winner's was overwritten or deleted.
+        let again = stage.python.call(Call::of(&order), &json!("again")).await?;
+        assert_eq!(again, (Said::Returned(answer), false));
+    }
+    Ok(())
+}
+
+/// What sharing a key costs: Python's completion and deletion ask for nothing, so a run that outlived its lease
+/// overwrites the winner's answer, or deletes it.
+pub(crate) async fn late_python(stage: &mut Stage) -> Result<(), BoxError> {
+    for python_fails in [false, true] {
+        let order = stage.order();
+        let begun = stage.python.begin(Call::of(&order).remaining(1)).await?;
+        assert_eq!(begun, Said::Running);
+        let rust = Rust::start(&stage.database, charge())?.at(1)?;
+        let ran = rust.answer(&order, &json!("Rust")).await?;
+        assert_eq!(ran, Ended::Ran(json!("Rust")));
+        let expected = if python_fails {
+            let failed = stage.python.tell(&json!({ "raise": "declined" })).await?;
+            assert_eq!(failed, Said::Raised("Declined".to_owned()));
+            Ended::Ran(json!("again"))
+        } else {
+            let late = json!("late");
+            assert_eq!(
+                stage.python.finish(&late).await?,
+                Said::Returned(late.clone())
+            );
+            Ended::Replayed(late)
+        };
+        assert_eq!(rust.answer(&order, &json!("again")).await?, expected);
+    }
+    Ok(())
+}
+
+pub(crate) async fn failure_recorded_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
+    let order = stage.order();
+    let rust = Rust::start(&stage.database, charge().on_error(OnError::Record))?;
+    let failed = rust.call(&order, async || Err("declined".into())).await?;
+    assert_eq!(failed, Ended::Failed);
+    let items = stage.database.items("idempotency").await?;
+    assert!(
+        items.iter().any(|item| item.contains_key("failure")),
+        "it is recorded"
+    );
+    let answer = json!("Python");
+    let ran = stage.python.call(Call::of(&order), &answer).await?;
+    assert_eq!(ran, (Said::Returned(answer.clone()), true));
+    let items = stage.database.items("idempotency").await?;
+    assert!(
+        items.iter().all(|item| !item.contains_key("failure")),
+        "it is gone"
+    );
+    let given = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(given, Ended::Replayed(answer));
+    Ok(())
+}
+
+pub(crate) async fn failure_released(stage: &mut Stage) -> Result<(), BoxError> {
+    let rust = Rust::start(&stage.database, charge())?;
+    let order = stage.order();
+    let failed = rust.call(&order, async || Err("declined".into())).await?;
+    assert_eq!(failed, Ended::Failed);
+    let ran = stage
+        .python
+        .call(Call::of(&order), &json!("Python"))
+        .await?;
+    assert_eq!(ran, (Said::Returned(json!("Python")), true));
+
+    let order = stage.order();
+    assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
+    let failed = stage.python.tell(&json!({ "raise": "declined" })).await?;
+    assert_eq!(failed, Said::Raised("Declined".to_owned()));
+    let ran = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(ran, Ended::Ran(json!("Rust")));
+    Ok(())
+}

@@ -1,0 +1,366 @@
+//! Both plays of a step: answers, counts of runs, requests and items.
+
+use std::collections::BTreeSet;
+
+use idempotency_lambda::{BoxError, ErrorKind};
+use idempotency_testkit::dynamodb::Request;
+use serde_json::{Value, json};
+
+use super::conditions::{Conditions, LetThrough, Moment, Owner, Standing};
+use super::difference::Difference;
+use super::ours::{Failure, Played};
+use super::scenario::{Call, Item, Outcome};
+
+/// What was found.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// The differences that have a name.
+    pub(crate) differences: BTreeSet<Difference>,
+    /// Those that have none.
+    pub(crate) unexplained: Vec<String>,
+}
+
+impl Found {
+    fn is(&mut self, difference: Difference) {
+        self.differences.insert(difference);
+    }
+
+    fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.unexplained.push(what());
+        }
+    }
+
+    /// Whether both are the same.
+    fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, theirs: T, ours: T) {
+        self.expect(theirs == ours, || {
+            format!("{what}: theirs {theirs:?}, ours {ours:?}")
+        });
+    }
+}
+
+/// Compares one step.
+pub(crate) async fn step(
+    theirs: &Outcome,
+    ours: &Played,
+    conditions: &Conditions,
+) -> Result<Found, BoxError> {
+    let mut found = Found::default();
+    answers(&mut found, theirs, ours);
+    if !found.differences.contains(&Difference::EmptyVariable) {
+        found.same("runs", theirs.function_executions, ours.runs);
+        operations(&mut found, theirs, ours);
+        for (call, request) in theirs.calls.iter().zip(&ours.requests) {
+            compare_request(&mut found, call, request, ours, conditions).await?;
+        }
+        items(&mut found, &theirs.items_after, &ours.items);
+    }
+    // Python warns of a missing deadline, too; but then it claims.
+    let unprotected = !theirs.warnings.is_empty() && theirs.calls.is_empty();
+    found.same("a run without a claim", unprotected, ours.bypassed);
+    Ok(found)
+}
+
+fn answers(found: &mut Found, theirs: &Outcome, ours: &Played) {
+    let class = theirs.error.as_ref().map(|error| error.class.as_str());
+    match (class, &theirs.returned, &ours.result) {
+        (None, Some(Value::Null), Ok(answer)) if is_falsy(answer) => {
+            found.is(Difference::FalsyAnswer);
+        }
+        (None, Some(Value::Null), Err(Failure::Ours(ErrorKind::CorruptRecord))) => {
+            found.is(Difference::EmptyData);
+        }
+        (None, Some(Value::String(text)), Ok(Value::String(answer))) if text != answer => {
+            // A long text is written down by its length.
+            found.same("answer", text, &format!("<string len {}>", answer.len()));
+        }
+        (None, Some(returned), Ok(answer)) => found.same("answer", returned, answer),
+        (Some(class), None, Err(failure)) if means(class, *failure, ours.runs) => {}
+        (
+            Some("IdempotencyPersistenceLayerError" | "IdempotencyInconsistentStateError"),
+            None,
+            Err(Failure::Ours(ErrorKind::CorruptRecord)),
+        ) => found.is(Difference::UnknownStatus),
+        (Some("IdempotencyPersistenceLayerError"), None, Ok(Value::String(answer)))
+            if answer.len() > 400 * 1024 =>
+        {
+            found.is(Difference::LargeAnswer);
+        }
+        (
+            Some("IdempotencyAlreadyInProgressError"),
+            None,
+            Err(Failure::Ours(ErrorKind::ResponseUnavailable)),
+        ) => found.is(Difference::LargeAnswer),
+        (Some("ValueError"), None, Ok(_)) => found.is(Difference::EmptyVariable),
+        (class, returned, result) => found.unexplained.push(format!(
+            "answer: theirs {class:?} {returned:?}, ours {result:?}"
+        )),
+    }
+}
+
+/// What Python takes for nothing, `null` itself aside.
+fn is_falsy(answer: &Value) -> bool {
+    [json!(0), json!(false), json!(""), json!([]), json!({})].contains(answer)
+}
+
+/// Whether an exception of Python's and an error of ours say the same.
+fn means(class: &str, failure: Failure, runs: usize) -> bool {
+    let Failure::Ours(kind) = failure else {
+        return class == "RuntimeError";
+    };
+    match class {
+        "IdempotencyAlreadyInProgressError" => kind == ErrorKind::AlreadyInProgress,
+        "IdempotencyValidationError" => kind == ErrorKind::PayloadMismatch,
+        // Ours tells whether the handler ran.
+        "IdempotencyPersistenceLayerError" if runs == 0 => kind == ErrorKind::StoreFailed,
+        "IdempotencyPersistenceLayerError" => kind == ErrorKind::CompletionUnknown,
+        "JSONDecodeError" => kind == ErrorKind::CorruptRecord,
+        "ValueError" => kind == ErrorKind::Configuration,
+        _ => false,
+    }
+}
+
+fn operations(found: &mut Found, theirs: &Outcome, ours: &Played) {
+    let wanted: Vec<_> = theirs.calls.iter().map(|call| call.op.as_str()).collect();
+    let sent: Vec<_> = ours
+        .requests
+        .iter()
+        .map(|request| request.operation.as_str())
+        .collect();
+    let unknown_status = found.differences.contains(&Difference::UnknownStatus);
+    match sent.strip_prefix(wanted.as_slice()) {
+        Some([]) => {}
+        Some(more)
+            if wanted.last() == Some(&"UpdateItem")
+                && more.iter().all(|op| *op == "UpdateItem") =>
+        {
+            let first = &ours.requests[wanted.len() - 1].body;
+            let repeated = &ours.requests[wanted.len()..];
+            found.expect(
+                repeated.iter().all(|request| request.body == *first),
+                || "a repeated completion is another one".to_owned(),
+            );
+            found.is(Difference::RepeatedCompletion);
+        }
+        // Python claims three times before it gives up.
+        None if unknown_status && sent == ["PutItem"] && wanted == ["PutItem"; 3] => {}
+        _ => found.same("requests", wanted, sent),
+    }
+}
+
+async fn compare_request(
+    found: &mut Found,
+    theirs: &Call,
+    ours: &Request,
+    played: &Played,
+    conditions: &Conditions,
+) -> Result<(), BoxError> {
+    let (wanted, sent) = (&theirs.params, &ours.body);
+    found.same("parameters", parameters(wanted), parameters(sent));
+    for name in ["TableName", "Key", "ConsistentRead"] {
+        found.same(name, &wanted[name], &sent[name]);
+    }
+    let moment = Moment {
+        now_ms: claimed_at(theirs).unwrap_or_default(),
+        owner: token(&played.requests),
+    };
+    match theirs.op.as_str() {
+        "PutItem" => {
+            let returned = "ReturnValuesOnConditionCheckFailure";
+            found.same(returned, &wanted[returned], &sent[returned]);
+            claim(found, &wanted["Item"], &sent["Item"]);
+            let theirs = conditions.let_through(wanted, &moment).await?;
+            let ours = conditions.let_through(sent, &moment).await?;
+            found.expect(!theirs.is_empty() && ours.is_subset(&theirs), || {
+                format!(
+                    "a claim replaces what Python's does not: {:?}",
+                    ours.difference(&theirs)
+                )
+            });
+            let refused: LetThrough = theirs.difference(&ours).copied().collect();
+            found.expect(refused.iter().all(|s| s.is_some_and(is_live)), || {
+                format!("a claim is refused what Python's replaces: {refused:?}")
+            });
+            if !refused.is_empty() {
+                found.is(Difference::StricterClaim);
+            }
+        }
+        "UpdateItem" => {
+            completion(found, &changes(wanted), &changes(sent));
+            fence(
+                found,
+                Difference::FencedCompletion,
+                wanted,
+                &conditions.let_through(sent, &moment).await?,
+            );
+        }
+        "DeleteItem" => {
+            fence(
+                found,
+                Difference::FencedRelease,
+                wanted,
+                &conditions.let_through(sent, &moment).await?,
+            );
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The parameters of a request, but for those of a condition.
+fn parameters(body: &Value) -> BTreeSet<&str> {
+    let condition = [
+        "ConditionExpression",
+        "ExpressionAttributeNames",
+        "ExpressionAttributeValues",
+        "ReturnValuesOnConditionCheckFailure",
+    ];
+    let names = body.as_object().into_iter().flat_map(|body| body.keys());
+    names
+        .map(String::as_str)
+        .filter(|name| !condition.contains(name))
+        .collect()
+}
+
+/// When a claim was made, as its condition says.
+fn claimed_at(claim: &Call) -> Option<i64> {
+    let now = &claim.params["ExpressionAttributeValues"][":now_in_millis"]["N"];
+    now.as_str()?.parse().ok()
+}
+
+/// The token of the claim among the requests.
+fn token(requests: &[Request]) -> &str {
+    let claim = requests
+        .iter()
+        .find_map(|request| request.body["Item"]["owner"]["S"].as_str());
+    claim.unwrap_or("nobody")
+}
+
+/// A claim that runs, though its window is over.
+fn is_live(standing: Standing) -> bool {
+    standing.status == Some("INPROGRESS")
+        && standing.expiration == Some(-1)
+        && matches!(standing.lease, Some(0 | 1))
+}
+
+/// Theirs applies to whatever is there; ours to the claim of the token that it names, while that is in progress.
+fn fence(found: &mut Found, difference: Difference, theirs: &Value, ours: &LetThrough) {
+    let own = |standing: &Option<Standing>| {
+        standing.is_some_and(|s| s.owner == Some(Owner::Named) && s.status == Some("INPROGRESS"))
+    };
+    if theirs.get("ConditionExpression").is_none() && !ours.is_empty() && ours.iter().all(own) {
+        found.is(difference);
+    } else {
+        found
+            .unexplained
+            .push(format!("{difference:?}: ours lets through {ours:?}"));
+    }
+}
+
+fn claim(found: &mut Found, theirs: &Value, ours: &Value) {
+    let mut ours = ours.clone();
+    if let Some(owner) = ours.as_object_mut().and_then(|item| item.remove("owner"))
+        && owner["S"].as_str().is_some_and(|token| token.len() == 32)
+    {
+        found.is(Difference::OwnerAttribute);
+    }
+    let (lease, expiration) = ("in_progress_expiration", "expiration");
+    let mut theirs = theirs.clone();
+    if theirs.get(lease).is_none() && ours.get(lease).is_some() {
+        found.is(Difference::LeaseWithoutDeadline);
+        theirs[lease] = ours[lease].clone();
+    }
+    let number =
+        |item: &Value, name: &str| item[name]["N"].as_str().and_then(|n| n.parse::<i64>().ok());
+    if let (Some(window), Some(end)) = (number(&theirs, expiration), number(&theirs, lease))
+        && window * 1_000 < end
+        && number(&ours, expiration) == Some(end.div_euclid(1_000) + i64::from(end % 1_000 > 0))
+    {
+        found.is(Difference::WindowCoversLease);
+        theirs[expiration] = ours[expiration].clone();
+    }
+    found.same("claim", theirs, ours);
+}
+
+/// What an update sets, attribute by attribute.
+fn changes(update: &Value) -> Item {
+    let expression = update["UpdateExpression"].as_str().unwrap();
+    let assignments = expression.strip_prefix("SET ").unwrap();
+    let assignments = assignments
+        .split(", ")
+        .map(|assignment| assignment.split_once(" = ").unwrap());
+    assignments
+        .map(|(name, value)| {
+            let name = update["ExpressionAttributeNames"][name].as_str().unwrap();
+            (
+                name.to_owned(),
+                update["ExpressionAttributeValues"][value].clone(),
+            )
+        })
+        .collect()
+}
+
+fn completion(found: &mut Found, theirs: &Item, ours: &Item) {
+    let mut theirs = theirs.clone();
+    let data = theirs
+        .get("data")
+        .and_then(|data| data["S"].as_str().map(str::to_owned));
+    let own = ours.get("data").and_then(|data| data["S"].as_str());
+    match (data, own) {
+        (Some(theirs_text), Some(text))
+            if theirs_text != text && is_compact(&theirs_text, text) =>
+        {
+            found.is(Difference::CompactText);
+            theirs.insert("data".to_owned(), json!({ "S": text }));
+        }
+        (Some(theirs_text), None) if theirs_text == "<string len 410002>" => {
+            found.is(Difference::LargeAnswer);
+            theirs.remove("data");
+        }
+        _ => {}
+    }
+    found.same("completion", &theirs, ours);
+}
+
+/// Whether `text` is the same JSON without spaces.
+fn is_compact(theirs: &str, text: &str) -> bool {
+    let parsed = |text| serde_json::from_str::<Value>(text).ok();
+    let compact = parsed(theirs).map(|value| value.to_string());
+    compact.as_deref() == Some(text)
+}
+
+fn items(found: &mut Found, theirs: &[Item], ours: &[Item]) {
+    found.same("number of items", theirs.len(), ours.len());
+    for (theirs, ours) in theirs.iter().zip(ours) {
+        let (mut theirs, mut ours) = (theirs.clone(), ours.clone());
+        // Each has been named by the request that wrote it.
+        ours.remove("owner");
+        if found
+            .differences
+            .contains(&Difference::LeaseWithoutDeadline)
+        {
+            let lease = "in_progress_expiration";
+            if !theirs.contains_key(lease) {
+                ours.remove(lease);
+            }
+        }
+        if found.differences.contains(&Difference::LargeAnswer) {
+            found.same(
+                "status of a large answer",
+                Some(&json!({ "S": "COMPLETED" })),
+                ours.get("status"),
+            );
+            theirs.insert("status".to_owned(), json!({ "S": "COMPLETED" }));
+        }
+        let text = |item: &Item| {
+            item.get("data")
+                .and_then(|data| data["S"].as_str().map(str::to_owned))
+        };
+        if let (Some(theirs_text), Some(text)) = (text(&theirs), text(&ours))
+            && is_compact(&theirs_text, &text)
+        {
+            theirs.insert("data".to_owned(), json!({ "S": text }));
+        }
+        found.same("item", theirs, ours);
+    }
+}

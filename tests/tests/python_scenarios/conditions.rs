@@ -1,0 +1,212 @@
+//! What two conditions let through: both are put to a DynamoDB, for every record that could stand in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use serde_json::Value;
+
+use super::ours::attribute;
+
+const TABLE: &str = "conditions";
+
+/// A record that could stand in the way. Times are relative to the claim's: in seconds and in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Standing {
+    pub(crate) status: Option<&'static str>,
+    pub(crate) expiration: Option<i64>,
+    pub(crate) lease: Option<i64>,
+    pub(crate) owner: Option<Owner>,
+}
+
+/// Whose claim a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    /// The one whom the condition names.
+    Named,
+    /// Another one.
+    Another,
+}
+
+/// The records that a condition lets through; `None` is that there is no record.
+pub(crate) type LetThrough = BTreeSet<Option<Standing>>;
+
+/// A DynamoDB that is asked nothing else.
+pub(crate) struct Conditions {
+    database: EmbeddedDynamoDb,
+    client: Client,
+    known: Mutex<BTreeMap<String, LetThrough>>,
+}
+
+/// When a condition is judged, and whose token it names.
+#[derive(Debug)]
+pub(crate) struct Moment<'a> {
+    pub(crate) now_ms: i64,
+    pub(crate) owner: &'a str,
+}
+
+impl Conditions {
+    pub(crate) async fn start() -> Result<Self, BoxError> {
+        let database = EmbeddedDynamoDb::start().await?;
+        database.create_table(TableSpec::new(TABLE)).await?;
+        let client = database.client();
+        Ok(Self {
+            database,
+            client,
+            known: Mutex::default(),
+        })
+    }
+
+    /// What the condition of a request lets through.
+    pub(crate) async fn let_through(
+        &self,
+        request: &Value,
+        moment: &Moment<'_>,
+    ) -> Result<LetThrough, BoxError> {
+        let condition = Condition::of(request);
+        let asked = format!("{condition:?} {moment:?}");
+        let known = self.known.lock().unwrap().get(&asked).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut through = LetThrough::new();
+        for standing in standings() {
+            if self.holds(&condition, moment, standing).await? {
+                through.insert(standing);
+            }
+        }
+        self.known.lock().unwrap().insert(asked, through.clone());
+        Ok(through)
+    }
+
+    async fn holds(
+        &self,
+        condition: &Condition,
+        moment: &Moment<'_>,
+        standing: Option<Standing>,
+    ) -> Result<bool, BoxError> {
+        let item = item(standing, moment);
+        match standing {
+            Some(_) => self.database.put(TABLE, item.clone()).await?,
+            None => self.database.delete(TABLE, [("id", "record")]).await?,
+        }
+        let (names, values) = (condition.names.clone(), condition.values.clone());
+        let put = self
+            .client
+            .put_item()
+            .table_name(TABLE)
+            .set_item(Some(item.into_iter().collect()))
+            .set_condition_expression(condition.expression.clone())
+            .set_expression_attribute_names(Some(names.into_iter().collect()).filter(not_empty))
+            .set_expression_attribute_values(Some(values.into_iter().collect()).filter(not_empty))
+            .send()
+            .await;
+        match put {
+            Ok(_) => Ok(true),
+            Err(error) => {
+                let error = error.into_service_error();
+                if error.is_conditional_check_failed_exception() {
+                    Ok(false)
+                } else {
+                    Err(error.into())
+                }
+            }
+        }
+    }
+}
+
+/// The condition of a request, without what only its changes use: DynamoDB refuses a name or value that is not used.
+#[derive(Debug)]
+struct Condition {
+    expression: Option<String>,
+    names: BTreeMap<String, String>,
+    values: BTreeMap<String, AttributeValue>,
+}
+
+impl Condition {
+    fn of(request: &Value) -> Self {
+        let expression = request["ConditionExpression"].as_str();
+        let used = |part: &str| {
+            let entries = request[part].as_object().into_iter().flatten();
+            let used =
+                entries.filter(|(name, _)| expression.is_some_and(|text| mentions(text, name)));
+            used.collect::<Vec<_>>()
+        };
+        let names = used("ExpressionAttributeNames").into_iter();
+        let values = used("ExpressionAttributeValues").into_iter();
+        Self {
+            expression: expression.map(str::to_owned),
+            names: names
+                .map(|(name, of)| (name.clone(), of.as_str().unwrap().to_owned()))
+                .collect(),
+            values: values
+                .map(|(name, value)| (name.clone(), attribute(value)))
+                .collect(),
+        }
+    }
+}
+
+fn not_empty<V>(map: &std::collections::HashMap<String, V>) -> bool {
+    !map.is_empty()
+}
+
+/// Whether the placeholder stands in the expression, and not only as the beginning of a longer one.
+fn mentions(expression: &str, placeholder: &str) -> bool {
+    let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '#' | ':');
+    expression
+        .split(|c: char| !word(c))
+        .any(|found| found == placeholder)
+}
+
+/// No record, and every combination of what a record may hold.
+fn standings() -> Vec<Option<Standing>> {
+    let mut all = vec![None];
+    for status in [None, Some("INPROGRESS"), Some("COMPLETED"), Some("FOO")] {
+        for expiration in [None, Some(-1), Some(0), Some(1)] {
+            for lease in [None, Some(-1), Some(0), Some(1)] {
+                // Whose it is does not hang together with the times.
+                let owners: &[_] = match (expiration, lease) {
+                    (Some(1), Some(1)) => &[None, Some(Owner::Named), Some(Owner::Another)],
+                    _ => &[None],
+                };
+                all.extend(owners.iter().map(|owner| {
+                    Some(Standing {
+                        status,
+                        expiration,
+                        lease,
+                        owner: *owner,
+                    })
+                }));
+            }
+        }
+    }
+    all
+}
+
+fn item(standing: Option<Standing>, moment: &Moment<'_>) -> Vec<(String, AttributeValue)> {
+    let mut item = vec![("id", AttributeValue::S("record".to_owned()))];
+    if let Some(standing) = standing {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let number = |number: i64| AttributeValue::N(number.to_string());
+        item.extend(standing.status.map(|status| ("status", text(status))));
+        let now_s = moment.now_ms.div_euclid(1_000);
+        item.extend(
+            standing
+                .expiration
+                .map(|by| ("expiration", number(now_s + by))),
+        );
+        let lease = standing.lease.map(|by| number(moment.now_ms + by));
+        item.extend(lease.map(|lease| ("in_progress_expiration", lease)));
+        let owner = standing.owner.map(|owner| match owner {
+            Owner::Named => moment.owner,
+            Owner::Another => "another",
+        });
+        item.extend(owner.map(|owner| ("owner", text(owner))));
+    }
+    item.into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
