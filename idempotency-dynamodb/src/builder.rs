@@ -74,7 +74,7 @@ impl Builder {
         self
     }
 
-    /// A client from a configuration of the caller's. Timeouts that it leaves out are set: 1 s to connect, 3 s a send.
+    /// A client from a configuration of the caller's. Timeouts that it leaves out are set: 1 s to connect, 1.5 s a send.
     ///
     /// ```
     /// # use aws_config::{Region, SdkConfig};

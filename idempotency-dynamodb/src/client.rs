@@ -16,7 +16,7 @@ use idempotency_core::config::ConfigurationError;
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// How long one send may take. DynamoDB answers within tens of milliseconds; a send that hangs is better repeated.
-const ATTEMPT: Duration = Duration::from_secs(3);
+const ATTEMPT: Duration = Duration::from_millis(1_500);
 
 /// A first send and two more, with backoff: the SDK's standard.
 const ATTEMPTS: u32 = 3;
@@ -26,7 +26,7 @@ fn behavior() -> BehaviorVersion {
     BehaviorVersion::v2026_01_12()
 }
 
-/// A client made for this store: the default chain of credentials, 1 s to connect, 3 s a send, at most three sends.
+/// A client made for this store: the default chain of credentials, 1 s to connect, 1.5 s a send, at most three sends.
 ///
 /// The region is read from `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile. No request is sent. Building a client of
 /// the SDK's takes a few milliseconds, so a process makes one.

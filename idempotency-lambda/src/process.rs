@@ -6,7 +6,7 @@ use idempotency_core::cache::LocalCache;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Environment;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::store::{MemoryStore, Store};
+use idempotency_core::store::{MemoryStore, Store, StoreErrorKind};
 use tokio::sync::OnceCell;
 
 use crate::clock::{SystemClock, SystemRandom};
@@ -106,7 +106,15 @@ async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationErr
         "dynamodb" => {
             let settings = idempotency_dynamodb::settings::Settings::from_variables(variables)?;
             let client = idempotency_dynamodb::client::client().await?;
-            Ok(Arc::new(settings.store(client)?))
+            let store = settings.store(client)?;
+            // On a table without a sort key all records would be one item, and DynamoDB would take them.
+            if settings.sort_key.is_some()
+                && let Err(error) = store.warm_up().await
+                && error.kind() == StoreErrorKind::WrongSchema
+            {
+                return Err(ConfigurationError::new(error.to_string()));
+            }
+            Ok(Arc::new(store))
         }
         "memory" => {
             warn(

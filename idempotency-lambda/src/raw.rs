@@ -150,6 +150,9 @@ impl RawError {
             serde_json::error::Category::Eof => "ends too early",
             serde_json::error::Category::Syntax | serde_json::error::Category::Io => "is not JSON",
         };
+        let missing = missing_field(&error.to_string())
+            .map(|field| format!(" (no field `{field}`)"))
+            .unwrap_or_default();
         let place = if path.is_empty() {
             String::new()
         } else {
@@ -157,12 +160,19 @@ impl RawError {
         };
         Self {
             message: format!(
-                "the event {what}{place} (line {}, column {})",
+                "the event {what}{missing}{place} (line {}, column {})",
                 error.line(),
                 error.column()
             ),
         }
     }
+}
+
+/// The field that serde misses: a name of the type's own, the only part of its messages that never holds payload.
+fn missing_field(message: &str) -> Option<&str> {
+    message
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.split('`').next())
 }
 
 impl fmt::Display for RawError {
@@ -196,6 +206,17 @@ mod tests {
         type Cards = std::collections::BTreeMap<String, u8>;
         let error = Raw::<Cards>::from_json(r#"{"4242-4242": "x"}"#).unwrap_err();
         assert!(error.to_string().contains("at `?`"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        #[derive(Debug, Deserialize)]
+        struct Order {
+            #[allow(dead_code)]
+            amount: u8,
+        }
+        let error = Raw::<Order>::from_json("{}").unwrap_err();
+        assert!(error.to_string().contains("no field `amount`"), "{error}");
     }
 
     #[test]

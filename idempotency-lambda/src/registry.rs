@@ -150,6 +150,10 @@ impl StaticOperation {
     }
 
     fn error(&self, error: &ConfigurationError) -> Error {
+        if error.is_of_a_variable() {
+            // It is the process's, and this function only the first to read it.
+            return process::configuration(error);
+        }
         Error::new(ErrorKind::Configuration, self.path)
             .with_detail(format!("{error} ({})", self.place))
     }

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotency_core::config::ConfigurationError;
 use idempotency_core::error::Error;
+use idempotency_core::store::StoreErrorKind;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::streaming::Body;
 use lambda_runtime::{
@@ -97,6 +99,12 @@ pub async fn init() -> Result<(), Error> {
     let warmed_up = tokio::time::timeout(WARM_UP, environment.store().warm_up()).await;
     let trouble = match warmed_up {
         Ok(Ok(())) => return Ok(()),
+        // Not a passing trouble, and with other keys than were configured records could meet that must not.
+        Ok(Err(error)) if error.kind() == StoreErrorKind::WrongSchema => {
+            return Err(process::configuration(&ConfigurationError::new(
+                error.to_string(),
+            )));
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("{} does not answer", environment.store().name()),
     };

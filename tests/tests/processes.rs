@@ -241,3 +241,25 @@ async fn plain_lambda_runtime_protects_too_and_a_wrong_setting_fails_every_event
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_sort_key_configured_for_a_table_that_has_none_stops_the_function_before_records_meet()
+-> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    for role in ["function", PLAIN] {
+        let function = function()
+            .env(ROLE, role)
+            .envs(database.environment())
+            .env("IDEMPOTENCY_TABLE", "idempotency")
+            .env("IDEMPOTENCY_SORT_KEY_ATTR", "sk");
+        let error = LocalLambda::start(function)
+            .await?
+            .invoke(order("good", 1))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("sort key"), "{role}: {error}");
+    }
+    assert!(database.items("idempotency").await?.is_empty());
+    Ok(())
+}

@@ -40,6 +40,21 @@ impl ConfigurationError {
     }
 }
 
+impl ConfigurationError {
+    /// Whether it is an environment variable that is wrong, and not what an attribute or a builder says.
+    ///
+    /// ```
+    /// # use idempotency_core::config::ConfigurationError;
+    /// assert!(ConfigurationError::value("IDEMPOTENCY_HASH", "md6", "write `md5`").is_of_a_variable());
+    /// assert!(!ConfigurationError::value("lease", "0s", "write at least `1ms`").is_of_a_variable());
+    /// ```
+    pub fn is_of_a_variable(&self) -> bool {
+        ["IDEMPOTENCY_", "POWERTOOLS_"]
+            .iter()
+            .any(|prefix| self.message.starts_with(prefix))
+    }
+}
+
 impl fmt::Display for ConfigurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

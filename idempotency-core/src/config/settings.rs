@@ -287,6 +287,13 @@ fn duration(
             format_args!("write at least `{shortest:?}`"),
         ));
     }
+    if shortest.subsec_nanos() == 0 && value.subsec_nanos() != 0 {
+        return Err(ConfigurationError::value(
+            name,
+            &text,
+            "write whole seconds",
+        ));
+    }
     Ok(value)
 }
 

@@ -3,7 +3,7 @@
 use super::super::effect::{Effect, Refusal, Source, Written};
 use super::super::judge::{Judgement, is_over, judge};
 use super::super::policy::{Call, OnInProgress};
-use super::super::writes;
+use super::super::{REPLY_RESERVE, writes};
 use super::{Claiming, Held, Next, State, backoff, refuse, replay};
 use crate::record::Record;
 use crate::time::EpochMillis;
@@ -36,13 +36,19 @@ pub(super) fn looked(call: &Call, now: EpochMillis, cached: Option<Record>) -> N
             claimed_at: now,
             patience: writes::lease_end(call, now),
         },
+        Refusal::Contended,
     )
 }
 
+/// Whether there is time for one more request, and for telling the caller afterwards.
+fn has_time(now: EpochMillis, claiming: Claiming) -> bool {
+    now.until(claiming.patience) > REPLY_RESERVE
+}
+
 /// Claims, the same token in every try: a late arrival of an earlier one is then still this call's own.
-fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming, exhausted: Refusal) -> Next {
     if claiming.tries == MAX_CLAIMS {
-        return give_up(call, claiming, Refusal::Contended);
+        return give_up(call, claiming, exhausted);
     }
     let claiming = Claiming {
         tries: claiming.tries + 1,
@@ -73,10 +79,10 @@ pub(super) fn claimed(
         Written::Failed { lost, .. } => {
             claiming.lost |= lost;
             // The last error alone proves nothing: it is the whole call that must have lost no send.
-            if claiming.lost {
+            if claiming.lost && has_time(now, claiming) {
                 (State::Reading(claiming), Effect::Read)
             } else {
-                refuse(Refusal::StoreFailed)
+                give_up(call, claiming, Refusal::StoreFailed)
             }
         }
     }
@@ -91,7 +97,11 @@ pub(super) fn read(
     match existing {
         Some(existing) => judged(call, now, claiming, existing),
         // Nothing there proves nothing: a lost claim may still arrive.
-        None => send_claim(call, now, claiming),
+        None if !claiming.lost || has_time(now, claiming) => {
+            // Nobody stands in the way: if this goes on, it is the store that fails.
+            send_claim(call, now, claiming, Refusal::StoreFailed)
+        }
+        None => give_up(call, claiming, Refusal::StoreFailed),
     }
 }
 
@@ -106,7 +116,7 @@ fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -
             hold(call, now, claiming, lease_end)
         }
         Judgement::MineButOver => abandon(call, Refusal::NoTimeLeft),
-        Judgement::Claimable => send_claim(call, now, claiming),
+        Judgement::Claimable => send_claim(call, now, claiming, Refusal::Contended),
         Judgement::PayloadMismatch => refuse(Refusal::PayloadMismatch),
         Judgement::Replay => replay(existing, Source::Store),
         Judgement::ResponseUnavailable => refuse(Refusal::ResponseUnavailable),

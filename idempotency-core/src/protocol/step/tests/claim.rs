@@ -1,0 +1,249 @@
+//! Before the handler.
+
+use super::*;
+
+#[test]
+fn a_claim_carries_lease_window_validation_and_token() {
+    let mut call = call();
+    call.validation = Some("v".to_owned());
+    let Effect::Put(record, condition) = play(call, [MISS]) else {
+        panic!("a claim is a put");
+    };
+    assert_eq!(condition, claimable(NOW, OnTimeout::Rerun));
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(now_plus(30_000))
+    );
+    assert_eq!(record.expiration, Field::Value(seconds(3_600)));
+    assert_eq!(record.validation, Field::Value("v".to_owned()));
+    assert_eq!(record.owner, Field::Value(me()));
+    assert_eq!(record.data, Field::Absent);
+}
+
+#[test]
+fn a_claims_window_never_ends_before_its_lease_rounded_up() {
+    let mut call = call();
+    call.policy.expires_after = Duration::from_secs(1);
+    let Effect::Put(record, _) = play(call, [MISS]) else {
+        panic!("a claim is a put");
+    };
+    // The lease ends half a second after a whole one.
+    assert_eq!(record.expiration, Field::Value(seconds(31)));
+}
+
+#[test]
+fn under_hold_a_claim_is_kept_far_beyond_its_lease() {
+    let mut call = call();
+    call.policy.on_timeout = OnTimeout::Hold;
+    let Effect::Put(record, _) = play(call, [MISS]) else {
+        panic!("a claim is a put");
+    };
+    assert!(record.expiration.value() > Some(&seconds(9 * 365 * 24 * 60 * 60)));
+}
+
+#[test]
+fn without_a_deadline_the_configured_lease_is_written() {
+    let mut call = call();
+    call.deadline = None;
+    let Effect::Put(record, _) = play(call, [MISS]) else {
+        panic!("a claim is a put");
+    };
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(now_plus(15 * 60 * 1_000))
+    );
+}
+
+#[test]
+fn a_deadline_that_has_passed_is_a_deadline_and_nothing_is_asked() {
+    let mut call = call();
+    call.deadline = Some(now_plus(-1));
+    assert_eq!(play(call, [MISS]), finished(Refusal::NoTimeLeft));
+}
+
+#[test]
+fn no_handler_starts_on_a_lease_that_is_over() {
+    let effect = play_at(call(), [(NOW, MISS), (now_plus(30_001), APPLIED)]);
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    let effect = play_at(
+        call(),
+        [
+            (NOW, MISS),
+            (now_plus(30_001), APPLIED),
+            (now_plus(30_002), APPLIED),
+        ],
+    );
+    assert_eq!(effect, finished(Refusal::NoTimeLeft));
+}
+
+#[test]
+fn a_claim_whose_reply_was_lost_is_recognised_by_its_token() {
+    let own = claim_of(me(), now_plus(30_000));
+    assert_eq!(play(call(), [MISS, refused(own.clone())]), Effect::Run);
+    assert_eq!(
+        play(call(), [MISS, lost(), Input::Read(Some(own))]),
+        Effect::Run
+    );
+}
+
+#[test]
+fn nothing_there_after_a_lost_claim_proves_nothing_so_the_same_token_claims_again() {
+    let effect = play(call(), [MISS, lost(), Input::Read(None)]);
+    let Effect::Put(record, _) = effect else {
+        panic!("claims again");
+    };
+    assert_eq!(record.owner, Field::Value(me()));
+}
+
+#[test]
+fn a_claim_is_not_applied_only_if_no_send_was_lost() {
+    let throttled = || failed(false, Trouble::Transient);
+    assert_eq!(
+        play(call(), [MISS, throttled()]),
+        finished(Refusal::StoreFailed)
+    );
+    // The last error alone proves nothing.
+    let effect = play(call(), [MISS, lost(), Input::Read(None), throttled()]);
+    assert_eq!(effect, Effect::Read);
+}
+
+#[test]
+fn a_claim_that_stays_unknown_is_given_up_and_the_error_told() {
+    let effect = play(call(), [MISS, lost(), Input::Unread]);
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    let effect = play(call(), [MISS, lost(), Input::Unread, lost()]);
+    assert_eq!(effect, finished(Refusal::StoreFailed));
+}
+
+#[test]
+fn a_store_that_loses_every_claim_is_not_mistaken_for_rivals() {
+    let mut inputs = vec![MISS];
+    for _ in 0..4 {
+        inputs.extend([lost(), Input::Read(None)]);
+    }
+    inputs.push(lost());
+    assert_eq!(play(call(), inputs), finished(Refusal::StoreFailed));
+}
+
+#[test]
+fn a_claim_lost_near_the_deadline_is_given_up_at_once_so_that_the_caller_hears_of_it() {
+    let near = now_plus(29_850);
+    let effect = play_at(call(), [(NOW, MISS), (near, lost())]);
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+}
+
+#[test]
+fn a_conflict_without_a_record_is_read() {
+    assert_eq!(play(call(), [MISS, REFUSED_WITHOUT_RECORD]), Effect::Read);
+}
+
+#[test]
+fn others_that_are_faster_each_time_end_in_contended() {
+    let over = || refused(claim_of(another(), now_plus(-1)));
+    let effect = play(call(), [MISS, over(), over(), over(), over()]);
+    assert_eq!(effect, finished(Refusal::Contended));
+}
+
+#[test]
+fn a_running_duplicate_is_rejected_and_touches_nothing() {
+    let other = claim_of(another(), now_plus(9_000));
+    assert_eq!(
+        play(call(), [MISS, refused(other)]),
+        finished(Refusal::AlreadyInProgress {
+            until: Some(now_plus(9_000))
+        })
+    );
+}
+
+// ---- waiting ----
+
+fn waiting() -> Call {
+    let mut call = call();
+    call.policy.on_in_progress = OnInProgress::Wait;
+    call
+}
+
+#[test]
+fn a_waiting_duplicate_pauses_reads_and_is_given_the_answer() {
+    let other = || claim_of(another(), now_plus(9_000));
+    let effect = play(waiting(), [MISS, refused(other())]);
+    assert_eq!(effect, Effect::Pause(Duration::from_millis(25)));
+    let effect = play(waiting(), [MISS, refused(other()), Input::Paused]);
+    assert_eq!(effect, Effect::Read);
+    let effect = play(
+        waiting(),
+        [
+            MISS,
+            refused(other()),
+            Input::Paused,
+            Input::Read(Some(other())),
+        ],
+    );
+    assert_eq!(effect, Effect::Pause(Duration::from_millis(50)));
+    let answer = completed("7");
+    let effect = play(
+        waiting(),
+        [
+            MISS,
+            refused(other()),
+            Input::Paused,
+            Input::Read(Some(answer.clone())),
+        ],
+    );
+    let replay = Verdict::Replay {
+        record: answer,
+        source: Source::Store,
+    };
+    assert_eq!(effect, Effect::Finish(replay));
+}
+
+#[test]
+fn a_waiting_duplicate_claims_when_the_claim_is_gone() {
+    let other = claim_of(another(), now_plus(9_000));
+    let effect = play(
+        waiting(),
+        [MISS, refused(other), Input::Paused, Input::Read(None)],
+    );
+    assert!(matches!(effect, Effect::Put(..)));
+}
+
+#[test]
+fn waiting_is_bounded_by_the_deadline_not_by_tries() {
+    let other = || claim_of(another(), now_plus(60_000));
+    let mut inputs = vec![(NOW, MISS), (NOW, refused(other()))];
+    for _ in 0..200 {
+        inputs.push((NOW, Input::Paused));
+        inputs.push((NOW, Input::Read(Some(other()))));
+    }
+    assert_eq!(
+        play_at(waiting(), inputs.clone()),
+        Effect::Pause(Duration::from_secs(1))
+    );
+    inputs.push((NOW, Input::Paused));
+    inputs.push((now_plus(29_900), Input::Read(Some(other()))));
+    let refusal = Refusal::AlreadyInProgress {
+        until: Some(now_plus(60_000)),
+    };
+    assert_eq!(play_at(waiting(), inputs), finished(refusal));
+}
+
+// ---- the cache ----
+
+#[test]
+fn a_cached_answer_is_judged_as_a_stored_one() {
+    let hit = |record: Record| Input::Looked(Some(record));
+    let replay = Verdict::Replay {
+        record: completed("7"),
+        source: Source::Cache,
+    };
+    assert_eq!(play(call(), [hit(completed("7"))]), Effect::Finish(replay));
+    let mut validated = call();
+    validated.validation = Some("mine".to_owned());
+    assert_eq!(
+        play(validated, [hit(completed("7"))]),
+        finished(Refusal::PayloadMismatch)
+    );
+    let mut expired = completed("7");
+    expired.expiration = Field::Value(seconds(-1));
+    assert!(matches!(play(call(), [hit(expired)]), Effect::Put(..)));
+}

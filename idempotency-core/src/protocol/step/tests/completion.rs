@@ -1,0 +1,213 @@
+//! After the handler.
+
+use super::*;
+
+fn run_to_completion() -> [Input; 3] {
+    [MISS, APPLIED, answered()]
+}
+
+#[test]
+fn a_completion_is_fenced_and_told_only_once_it_is_confirmed() {
+    let Effect::Update(change, condition) = play(call(), run_to_completion()) else {
+        panic!("a completion is an update");
+    };
+    assert_eq!(condition, held_by(&me()));
+    assert_eq!(change.set.status, Field::Value(Status::Completed));
+    assert_eq!(change.set.expiration, Field::Value(seconds(3_600)));
+    let effect = play(call(), run_to_completion().into_iter().chain([APPLIED]));
+    assert_eq!(
+        effect,
+        Effect::Finish(Verdict::Own(Stored::Answer(change.set)))
+    );
+}
+
+fn after_completion(inputs: impl IntoIterator<Item = Input>) -> Effect {
+    play(call(), run_to_completion().into_iter().chain(inputs))
+}
+
+#[test]
+fn a_lost_completion_is_sent_again_and_the_record_tells() {
+    assert!(matches!(after_completion([lost()]), Effect::Pause(_)));
+    assert!(matches!(
+        after_completion([lost(), Input::Paused]),
+        Effect::Update(..)
+    ));
+    let effect = after_completion([lost(), Input::Paused, refused(mine_completed("42"))]);
+    let replay = Verdict::Replay {
+        record: mine_completed("42"),
+        source: Source::Completion,
+    };
+    assert_eq!(effect, Effect::Finish(replay));
+}
+
+#[test]
+fn a_completion_that_nobody_confirms_is_unknown_and_never_released() {
+    let mut inputs = Vec::new();
+    for _ in 0..3 {
+        inputs.extend([lost(), Input::Paused]);
+    }
+    inputs.push(lost());
+    assert_eq!(
+        after_completion(inputs),
+        finished(Refusal::CompletionUnknown)
+    );
+    assert_eq!(
+        after_completion([failed(false, Trouble::Permanent)]),
+        finished(Refusal::CompletionUnknown)
+    );
+}
+
+#[test]
+fn a_late_owner_is_given_the_winners_answer() {
+    let replay = Verdict::Replay {
+        record: completed("7"),
+        source: Source::Completion,
+    };
+    assert_eq!(
+        after_completion([refused(completed("7"))]),
+        Effect::Finish(replay)
+    );
+}
+
+#[test]
+fn a_late_owner_is_not_given_the_answer_of_another_payload() {
+    let mut call = call();
+    call.validation = Some("mine".to_owned());
+    let mut winner = completed("7");
+    winner.validation = Field::Value("theirs".to_owned());
+    let inputs = run_to_completion().into_iter().chain([refused(winner)]);
+    assert_eq!(play(call, inputs), finished(Refusal::LostOwnership));
+}
+
+#[test]
+fn a_late_owner_that_finds_no_answer_has_lost_ownership() {
+    let running = claim_of(another(), now_plus(9_000));
+    assert_eq!(
+        after_completion([refused(running)]),
+        finished(Refusal::LostOwnership)
+    );
+    let mut unanswered = completed("7");
+    unanswered.data = Field::Absent;
+    assert_eq!(
+        after_completion([refused(unanswered)]),
+        finished(Refusal::LostOwnership)
+    );
+    let mut expired = completed("7");
+    expired.expiration = Field::Value(seconds(-1));
+    assert_eq!(
+        after_completion([refused(expired)]),
+        finished(Refusal::LostOwnership)
+    );
+}
+
+#[test]
+fn an_evicted_claim_is_completed_anew_while_its_lease_runs() {
+    let effect = after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None)]);
+    let Effect::Put(record, Condition::NoRecord) = effect else {
+        panic!("completes over nothing");
+    };
+    assert_eq!(record.data, Field::Value(Data::new("42")));
+    assert_eq!(record.owner, Field::Value(me()));
+    let taken = after_completion([
+        REFUSED_WITHOUT_RECORD,
+        Input::Read(None),
+        refused(claim_of(another(), now_plus(9_000))),
+    ]);
+    assert_eq!(taken, finished(Refusal::LostOwnership));
+}
+
+#[test]
+fn an_evicted_claim_is_not_completed_anew_after_a_loss_or_after_its_lease() {
+    let effect = after_completion([
+        lost(),
+        Input::Paused,
+        REFUSED_WITHOUT_RECORD,
+        Input::Read(None),
+    ]);
+    assert_eq!(effect, finished(Refusal::LostOwnership));
+    let late = now_plus(30_001);
+    let inputs = run_to_completion().map(|input| (NOW, input));
+    let inputs = inputs
+        .into_iter()
+        .chain([(late, REFUSED_WITHOUT_RECORD), (late, Input::Read(None))]);
+    assert_eq!(play_at(call(), inputs), finished(Refusal::LostOwnership));
+}
+
+#[test]
+fn an_answer_too_large_completes_the_key_without_it_and_its_own_caller_is_told_it() {
+    let too_large = || failed(false, Trouble::TooLarge);
+    let Effect::Update(change, _) = after_completion([too_large()]) else {
+        panic!("completes without data");
+    };
+    assert_eq!(change.set.data, Field::Absent);
+    let effect = after_completion([too_large(), APPLIED]);
+    assert_eq!(effect, Effect::Finish(Verdict::Own(Stored::Nothing)));
+}
+
+#[test]
+fn an_answer_that_is_not_json_completes_the_key_without_it() {
+    let inputs = [MISS, APPLIED, Input::Ran(Ran::Unrepresentable)];
+    let Effect::Update(change, _) = play(call(), inputs.clone()) else {
+        panic!("completes without data");
+    };
+    assert_eq!(change.set.data, Field::Absent);
+    let effect = play(call(), inputs.into_iter().chain([APPLIED]));
+    assert_eq!(effect, finished(Refusal::Unrepresentable));
+}
+
+// ---- the release ----
+
+fn failure() -> [Input; 3] {
+    [MISS, APPLIED, Input::Ran(Ran::Failed("Timeout".to_owned()))]
+}
+
+#[test]
+fn a_failure_releases_the_claim_with_its_token() {
+    assert_eq!(play(call(), failure()), Effect::Delete(held_by(&me())));
+}
+
+#[test]
+fn a_refused_or_failed_release_leaves_the_handlers_own_result() {
+    let with = |input| play(call(), failure().into_iter().chain([input]));
+    let own = |stored| Effect::Finish(Verdict::Own(stored));
+    assert_eq!(with(APPLIED), own(Stored::Released));
+    assert_eq!(with(refused(completed("7"))), own(Stored::Released));
+    assert_eq!(with(lost()), own(Stored::NotReleased));
+}
+
+#[test]
+fn an_unstored_answer_yields_to_a_winners_stored_one() {
+    let inputs = |input| [MISS, APPLIED, Input::Ran(Ran::Unstored), input];
+    let replay = Verdict::Replay {
+        record: completed("7"),
+        source: Source::Completion,
+    };
+    assert_eq!(
+        play(call(), inputs(refused(completed("7")))),
+        Effect::Finish(replay)
+    );
+    assert_eq!(
+        play(call(), inputs(APPLIED)),
+        Effect::Finish(Verdict::Own(Stored::Released))
+    );
+}
+
+#[test]
+fn a_recorded_failure_ends_the_lease_at_the_claims_own_time_and_drops_the_token() {
+    let mut call = call();
+    call.policy.on_error = OnError::Record;
+    let Effect::Update(change, condition) = play(call, failure()) else {
+        panic!("a recorded failure is an update");
+    };
+    assert_eq!(condition, held_by(&me()));
+    assert_eq!(change.set.failure, Field::Value("Timeout".to_owned()));
+    assert_eq!(change.set.in_progress_expiration, Field::Value(NOW));
+    assert_eq!(change.set.status, Field::Absent);
+    assert_eq!(change.remove, [crate::record::Attribute::Owner]);
+}
+
+#[test]
+#[should_panic(expected = "does not answer")]
+fn an_input_that_answers_nothing_is_a_mistake_of_the_driver() {
+    play(call(), [APPLIED]);
+}
