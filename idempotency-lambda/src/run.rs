@@ -150,7 +150,8 @@ where
             tenant: event.context.tenant_id.clone(),
             ..(*Scope::current()).clone()
         };
-        let answer = within(Arc::new(scope), handler(event));
+        let handler = handler.clone();
+        let answer = within(Arc::new(scope), async move { handler(event).await });
         async move {
             answer
                 .await

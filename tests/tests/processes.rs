@@ -108,6 +108,31 @@ async fn a_process_killed_in_its_handler_frees_the_key_when_its_deadline_is_over
 }
 
 #[tokio::test]
+async fn a_process_killed_with_its_claim_on_the_wire_leaves_a_claim_that_ends_with_its_deadline()
+-> Result<(), BoxError> {
+    let (database, lambda) = start().await?;
+    let held = database.inject(Fault::on("PutItem").hold());
+    let killed = lambda.environment().await?;
+    let pending = killed
+        .invoke(order("good", 1))
+        .deadline_in(Duration::from_secs(2))
+        .start();
+    held.reached().await;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    // The claim arrives after its sender's death, and stands for a run that never was.
+    held.release().await;
+    let answer = loop {
+        match lambda.invoke(order("good", 1)).await {
+            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
+            other => break other,
+        }
+    };
+    assert_eq!(answer?.json()?["statusCode"], 201);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed()
 -> Result<(), BoxError> {
     let (database, lambda) = start().await?;

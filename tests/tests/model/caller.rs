@@ -1,0 +1,252 @@
+//! A call: drives the production protocol as the engine does, and notes what the properties ask for.
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::policy::Call;
+use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Refusal, Source, Stored, Verdict};
+use idempotency_core::record::Record;
+use idempotency_core::time::EpochMillis;
+
+use super::bounds::{Delivery, Ending};
+use super::choices::looked;
+use super::promises::Promise;
+use super::rules::Knows;
+use super::shared::Shared;
+use super::state::{Active, End, NEVER, Phase, Python, Reply, Seen, Sent, State, Told};
+use super::table::{answer_of, in_progress, key, number_of, too_large_answer_of};
+use super::world::World;
+
+impl World {
+    pub(crate) fn begin(
+        &self,
+        delivery: &Delivery,
+        number: u8,
+        now: EpochMillis,
+    ) -> (Attempt, Effect) {
+        let deadline = now.plus(self.bounds.duration(delivery.lease));
+        Attempt::begin(Call {
+            id: key(),
+            owner: OwnerToken::from_bytes([number; 16]),
+            validation: delivery.payload.map(str::to_owned),
+            deadline: delivery.deadline.then_some(deadline),
+            policy: delivery.policy(&self.bounds),
+        })
+    }
+
+    /// The handler ends.
+    pub(crate) fn end(&self, state: &mut State, number: u8, active: Active, ending: Ending) {
+        state.calls[usize::from(number)].trace.ending = Some(ending);
+        let ran = match ending {
+            Ending::Answers => Ran::Answered(answer_of(number)),
+            Ending::AnswersTooMuch => Ran::Answered(too_large_answer_of(number)),
+            Ending::AnswersNoJson => Ran::Unrepresentable,
+            Ending::AnswersUnreadably => Ran::Unreadable,
+            Ending::AnswersInPassing => Ran::Unstored,
+            Ending::Fails => Ran::Failed("E".to_owned()),
+        };
+        let reply = Reply {
+            input: Input::Ran(ran),
+            seen: Seen::default(),
+        };
+        self.hear(state, number, active, reply);
+    }
+
+    /// A call hears what became of its request, and goes on until it asks the world for something again.
+    pub(crate) fn hear(&self, state: &mut State, number: u8, mut active: Active, reply: Reply) {
+        let now = self.time(state, active.skew);
+        let Reply { mut input, seen } = reply;
+        let begun = active.attempt.clone();
+        let call = begun.call();
+        let mut attempt = (*begun).clone();
+        active.lost = false;
+        active.looked = None;
+        loop {
+            let knows = Knows {
+                now,
+                ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
+                claims: active.claims,
+            };
+            let (heard_at, heard) = self.rules.hears(call, knows, now, input);
+            let (next, effect) = attempt.step(heard_at, heard);
+            attempt = next;
+            let effect = self.rules.asks(call, knows, effect);
+            active.claims += u8::from(self.rules.counts_claims() && is_claim(&effect));
+            match effect {
+                Effect::Pause(_) => {
+                    // Any time may pass: what is asked next can be served at any later moment.
+                    if !knows.ran {
+                        active.looked = Some(looked(state));
+                        state.calls[usize::from(number)].trace.waited = true;
+                    }
+                    input = Input::Paused;
+                    continue;
+                }
+                Effect::Finish(verdict) => {
+                    self.finish(state, number, now, &seen, verdict);
+                    return;
+                }
+                Effect::Run => self.run(state, number, now, &seen),
+                Effect::Delete(_) => {
+                    state.calls[usize::from(number)].trace.tried_release = true;
+                }
+                Effect::Put(ref record, _)
+                    if !in_progress(record) && state.stored_in[usize::from(number)] != NEVER =>
+                {
+                    self.break_promise(state, Promise::EvictedComesBack);
+                }
+                _ => {}
+            }
+            // Only a claim's effect on others depends on when it was asked for.
+            let at = match effect {
+                Effect::Put(..) => now,
+                _ => EpochMillis::new(0),
+            };
+            active.asked = Sent {
+                by: number,
+                at,
+                effect: Shared::new(effect),
+            };
+            active.attempt = Shared::new(attempt);
+            state.calls[usize::from(number)].phase = Phase::Active(active);
+            return;
+        }
+    }
+
+    fn run(&self, state: &mut State, number: u8, now: EpochMillis, seen: &Seen) {
+        let before = state.calls[usize::from(number)].trace.ran_in;
+        if before != NEVER {
+            self.break_promise(state, Promise::OneRunPerCall);
+        }
+        match seen.own_lease {
+            None => self.break_promise(state, Promise::RunWithoutClaim),
+            Some(end) if end < now => self.break_promise(state, Promise::RunOnEndedLease),
+            Some(_) => {}
+        }
+        let may_have_run = state.calls.iter().any(|call| {
+            call.trace.ran_in == state.generation && !call.trace.ending.is_some_and(Ending::frees)
+        });
+        if may_have_run {
+            self.break_promise(state, Promise::SecondRunUnderHold);
+        }
+        let generation = state.generation;
+        let trace = &mut state.calls[usize::from(number)].trace;
+        trace.ran_in = generation;
+        trace.recognised = seen.found;
+    }
+
+    fn finish(
+        &self,
+        state: &mut State,
+        number: u8,
+        now: EpochMillis,
+        seen: &Seen,
+        verdict: Verdict,
+    ) {
+        let own_write = matches!(
+            verdict,
+            Verdict::Refuse(Refusal::AlreadyInProgress { .. } | Refusal::Unresolved)
+        ) && seen.own_lease.is_some();
+        if own_write {
+            self.break_promise(state, Promise::OwnWriteInProgress);
+        }
+        if let Verdict::Replay { record, .. } = &verdict
+            && record.expiration.value() < Some(&now.floor_to_seconds())
+        {
+            self.break_promise(state, Promise::WindowOver);
+        }
+        if self.leaves_a_claim(state, number, &verdict) {
+            self.break_promise(state, Promise::ClaimLeftBehind);
+        }
+        self.remember(state, number, &verdict);
+        let whose = |record: &Record| record.data.value().map(number_of);
+        let (end, answer) = match verdict {
+            Verdict::Own(Stored::Answer(record)) => (End::Executed, whose(&record)),
+            Verdict::Own(Stored::Nothing) => (End::OwnCallerAlone, Some(number)),
+            // An answer that is not stored binds nobody.
+            Verdict::Own(Stored::Released) => (End::Released, None),
+            Verdict::Own(Stored::NotReleased) => (End::NotReleased, None),
+            Verdict::Replay { record, source } => {
+                let whose = whose(&record);
+                let end = match source {
+                    Source::Store => End::FromStore,
+                    Source::Cache => End::FromCache,
+                    _ if whose == Some(number) => End::OwnCompletionFound,
+                    _ => End::WinnersAnswer,
+                };
+                (end, whose)
+            }
+            Verdict::Refuse(refusal) => (End::Refused(without_time(refusal)), None),
+        };
+        if answer.is_some_and(|answer| !self.same_payload(number, answer)) {
+            self.break_promise(state, Promise::AnotherPayload);
+        }
+        let told = Told(answer.map(|answer| {
+            let generation = state.stored_in[usize::from(answer)];
+            (
+                answer,
+                if generation == NEVER {
+                    state.generation
+                } else {
+                    generation
+                },
+            )
+        }));
+        self.tell(state, told);
+        state.calls[usize::from(number)].phase = Phase::Over(end, told);
+    }
+
+    /// A caller is told an answer: within one window all of them must be told the same.
+    pub(crate) fn tell(&self, state: &mut State, Told(told): Told) {
+        let Some((answer, generation)) = told else {
+            return;
+        };
+        let differs = |Told(other): &Told| {
+            other.is_some_and(|(other, window)| window == generation && other != answer)
+        };
+        let calls = state.calls.iter().any(|call| match &call.phase {
+            Phase::Over(_, told) => differs(told),
+            _ => false,
+        });
+        let python = matches!(&state.python, Python::Over(told) if differs(told));
+        if calls || python {
+            self.break_promise(state, Promise::OneAnswer);
+        }
+    }
+
+    fn same_payload(&self, number: u8, answer: u8) -> bool {
+        let mine = self.bounds.deliveries[usize::from(number)].payload;
+        let theirs = match self.bounds.deliveries.get(usize::from(answer)) {
+            Some(delivery) => delivery.payload.map(str::to_owned),
+            None => self.python_validation().value().cloned(),
+        };
+        mine.is_none_or(|mine| theirs.as_deref() == Some(mine))
+    }
+
+    /// As the engine does: confirmed answers go to the cache, unless they came from there.
+    fn remember(&self, state: &mut State, number: u8, verdict: &Verdict) {
+        let from_cache = matches!(
+            verdict,
+            Verdict::Replay {
+                source: Source::Cache,
+                ..
+            }
+        );
+        if let Some(record) = verdict.confirmed_record()
+            && !from_cache
+            && self.bounds.deliveries[usize::from(number)].cached
+        {
+            state.cache = Some(Shared::new(record.clone()));
+        }
+    }
+}
+
+fn is_claim(effect: &Effect) -> bool {
+    matches!(effect, Effect::Put(record, _) if in_progress(record))
+}
+
+/// When the other's lease ends makes no two worlds.
+fn without_time(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::AlreadyInProgress { .. } => Refusal::AlreadyInProgress { until: None },
+        other => other,
+    }
+}

@@ -1,0 +1,93 @@
+//! Explores a world, and says what was found.
+
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use super::bounds::Bounds;
+use super::promises::{Promise, Sight};
+use super::rules::{Production, Rules};
+use super::state::Action;
+use super::world::World;
+
+/// After so many states a world counts as too large to be explored: it would not fit into 16 GB.
+const TOO_MANY: usize = 120_000_000;
+
+/// Explores a whole world under production's rules: every promise must hold in every state, and every sight be seen.
+pub(crate) fn explore(bounds: Bounds, sights: &'static [Sight], threads: usize) {
+    let (name, columns) = (bounds.name, bounds.columns());
+    let begun = Instant::now();
+    let checker = World::new(bounds, &Production, sights)
+        .checker()
+        .threads(threads)
+        .target_state_count(TOO_MANY)
+        .spawn_bfs()
+        .join();
+    let exhaustive = checker.state_count() < TOO_MANY && checker.model().unbroken();
+    println!(
+        "\n| {columns} | {} | {} | {} | {} | {:.0} s |",
+        grouped(checker.unique_state_count()),
+        grouped(checker.state_count()),
+        checker.max_depth() - 1,
+        if exhaustive { "yes" } else { "no" },
+        begun.elapsed().as_secs_f64(),
+    );
+    for (property, path) in checker.discoveries() {
+        if checker
+            .model()
+            .property(property)
+            .expectation
+            .discovery_is_failure()
+        {
+            let steps = written(&path.into_actions());
+            panic!("{name}: it is not so that {property}:{steps}");
+        }
+    }
+    checker.assert_properties();
+}
+
+/// Explores a world under faulty rules until a promise is broken: it must be this one. The length of the shortest way there.
+pub(crate) fn counterexample(
+    fault: &str,
+    bounds: Bounds,
+    rules: &'static dyn Rules,
+    promise: Promise,
+) -> usize {
+    let checker = World::new(bounds, rules, &[])
+        .checker()
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join();
+    let Some(path) = checker.discovery(promise.name()) else {
+        let others: Vec<_> = checker.discoveries().into_keys().collect();
+        panic!(
+            "{fault}: no counterexample to: {}; but to {others:?}",
+            promise.name()
+        );
+    };
+    let actions = path.into_actions();
+    println!(
+        "\n| {fault} | {} | {} |{}",
+        promise.name(),
+        actions.len(),
+        written(&actions)
+    );
+    actions.len()
+}
+
+fn written(actions: &[Action]) -> String {
+    let line = |action| format!("\n    {action:?}");
+    actions.iter().map(line).collect()
+}
+
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}

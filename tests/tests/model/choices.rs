@@ -1,0 +1,120 @@
+//! What may happen next in a world.
+
+use idempotency_core::protocol::{Effect, Trouble};
+use idempotency_core::record::Status;
+
+use super::shared::Shared;
+use super::state::{Action, Call, Phase, Python, State};
+use super::table::is_too_large;
+use super::world::World;
+
+impl World {
+    pub(crate) fn choices(&self, state: &State, actions: &mut Vec<Action>) {
+        // What follows a broken promise is of no interest.
+        if state.broken != 0 {
+            return;
+        }
+        for (number, call) in state.calls.iter().enumerate() {
+            self.actions_of(state, call, number as u8, actions);
+        }
+        let python = self.bounds.python.as_ref();
+        match (python, state.python) {
+            (Some(_), Python::Unborn) => actions.push(Action::PythonClaims),
+            (Some(python), Python::Running(until)) => {
+                let ahead = self.bounds.skews.iter().max().copied().unwrap_or(0).max(0);
+                if python.outlives || state.now + ahead.unsigned_abs() <= until {
+                    actions.extend([Action::PythonCompletes, Action::PythonFails]);
+                }
+            }
+            _ => {}
+        }
+        let arrivals = 0..state.in_flight.len() as u8;
+        actions.extend(arrivals.map(Action::Arrive));
+        if actions.is_empty() {
+            return;
+        }
+        if self.bounds.ttl && self.expired(state) {
+            actions.push(Action::Ttl);
+        }
+        if state.left.evictions > 0 && state.record.is_some() {
+            actions.push(Action::Evict);
+        }
+        if state.now < self.bounds.ticks {
+            actions.push(Action::Tick);
+        }
+    }
+
+    fn actions_of(&self, state: &State, call: &Call, number: u8, actions: &mut Vec<Action>) {
+        let delivery = &self.bounds.deliveries[usize::from(number)];
+        let active = match &call.phase {
+            Phase::Active(active) => active,
+            Phase::Unborn => {
+                // Of equal deliveries the first one starts first: the others' turn would be the same world again.
+                let first = !(0..usize::from(number)).any(|earlier| {
+                    self.bounds.deliveries[earlier] == *delivery
+                        && state.calls[earlier].phase == Phase::Unborn
+                });
+                if first {
+                    let skews = self.bounds.skews.iter();
+                    actions.extend(skews.map(|skew| Action::Start(number, *skew)));
+                }
+                return;
+            }
+            Phase::Killed | Phase::Over(..) => return,
+        };
+        if state.left.kills > 0 {
+            actions.push(Action::Kill(number));
+        }
+        if active.reply.is_some() {
+            actions.push(Action::Hear(number));
+            return;
+        }
+        if *active.asked.effect == Effect::Run {
+            let endings = delivery.endings.iter();
+            actions.extend(endings.map(|ending| Action::End(number, *ending)));
+            return;
+        }
+        if active.looked != Some(looked(state)) {
+            actions.push(Action::Serve(number));
+            if state.left.delays > 0 {
+                actions.push(Action::ServeUnheard(number));
+            }
+        }
+        let too_large = is_too_large(&active.asked.effect);
+        if state.left.losses > 0 && *active.asked.effect != Effect::Read && !too_large {
+            actions.push(Action::Lose(number));
+        }
+        // A call that lost a send may give up at any time.
+        if active.lost || (state.left.failures > 0 && !too_large) {
+            actions.push(Action::Fail(number, Trouble::Transient));
+        }
+        if state.left.failures > 0 && completes(&active.asked.effect) && !too_large {
+            actions.push(Action::Fail(number, Trouble::Permanent));
+        }
+    }
+
+    fn expired(&self, state: &State) -> bool {
+        let now = self.time(state, 0).floor_to_seconds();
+        state.record.as_ref().is_some_and(|record| {
+            record
+                .expiration
+                .value()
+                .is_some_and(|expiration| *expiration < now)
+        })
+    }
+}
+
+/// What a waiting call would see.
+pub(crate) fn looked(state: &State) -> (u8, u64) {
+    (state.now, state.record.as_ref().map_or(0, Shared::digest))
+}
+
+/// Whether a request stores an answer.
+fn completes(effect: &Effect) -> bool {
+    let set = match effect {
+        Effect::Put(record, _) => record,
+        Effect::Update(change, _) => &change.set,
+        _ => return false,
+    };
+    set.status.value() == Some(&Status::Completed)
+}

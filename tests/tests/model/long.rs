@@ -1,0 +1,125 @@
+//! Larger worlds, for a run of their own.
+
+use super::bounds::{Bounds, Faults, Python};
+use super::check::explore;
+use super::worlds::{ALL_ENDINGS, ANSWERS_OR_FAILS, STORED_OR_NOT, plain};
+
+/// The variable that asks for them.
+const VARIABLE: &str = "IDEMPOTENCY_MODEL";
+
+#[test]
+fn long() {
+    if std::env::var(VARIABLE).as_deref() != Ok("long") {
+        println!("larger worlds are explored with {VARIABLE}=long, in the release profile");
+        return;
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for world in worlds() {
+        explore(world, &[], threads);
+    }
+}
+
+fn worlds() -> Vec<Bounds> {
+    let any = || plain().ending(ALL_ENDINGS);
+    let may_fail = || plain().ending(ANSWERS_OR_FAILS);
+    vec![
+        Bounds {
+            faults: Faults {
+                losses: 2,
+                ..Faults::default()
+            },
+            ..Bounds::new("three calls, two losses", vec![plain(), plain(), plain()])
+        },
+        Bounds {
+            ticks: 3,
+            skews: &[0, 1],
+            faults: Faults {
+                losses: 1,
+                delays: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new("three calls, clocks off", vec![plain(), plain(), plain()])
+        },
+        Bounds {
+            faults: Faults {
+                losses: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "three calls of two payloads, some wait",
+                vec![
+                    may_fail().of_payload("p"),
+                    plain().of_payload("p").recording().waiting().leased(2),
+                    plain().of_payload("q").ending(STORED_OR_NOT),
+                ],
+            )
+        },
+        Bounds {
+            faults: Faults {
+                losses: 1,
+                delays: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "three calls, everybody holds",
+                vec![
+                    may_fail().holding(),
+                    may_fail().holding(),
+                    may_fail().holding().recording(),
+                ],
+            )
+        },
+        Bounds {
+            faults: Faults {
+                losses: 1,
+                failures: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "two calls, every ending, store fails",
+                vec![any(), any().recording()],
+            )
+        },
+        Bounds {
+            python: Some(Python {
+                lease: 1,
+                outlives: false,
+            }),
+            window_s: 2,
+            ttl: true,
+            skews: &[0, 1],
+            faults: Faults {
+                losses: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "two calls beside Python, clocks off",
+                vec![plain(), plain()],
+            )
+        },
+        Bounds {
+            ticks: 3,
+            faults: Faults {
+                losses: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new("four calls", vec![plain(), plain(), plain(), plain()])
+        },
+        Bounds {
+            ticks: 3,
+            window_s: 1,
+            ttl: true,
+            skews: &[0, 1],
+            faults: Faults {
+                losses: 1,
+                delays: 1,
+                evictions: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "two calls, everything fails, windows end",
+                vec![plain().cached(), plain().cached()],
+            )
+        },
+    ]
+}

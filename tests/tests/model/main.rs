@@ -1,0 +1,95 @@
+//! The protocol under a model checker: `Attempt::step` and `judge` as production runs them, in worlds in which clocks are
+//! off, replies get lost, writes arrive late, processes stop anywhere, and records are evicted.
+//!
+//! Figures and the command for a longer run are in `docs/reliability.md`.
+#![allow(clippy::panic, clippy::unwrap_used)]
+
+mod bounds;
+mod caller;
+mod check;
+mod choices;
+mod long;
+mod promises;
+mod rules;
+mod shared;
+mod state;
+mod table;
+mod world;
+mod worlds;
+
+use check::{counterexample, explore};
+use promises::{Promise, Sight};
+
+/// Every promise holds in every state of these worlds, and each shows what it is there for.
+mod every_promise_holds {
+    use super::{Sight, explore, worlds};
+
+    macro_rules! explored {
+        ($($world:ident => [$($sight:ident),* $(,)?],)+) => {
+            $(#[test]
+            fn $world() {
+                explore(worlds::$world(), &[$(Sight::$sight),*], 1);
+            })+
+        };
+    }
+
+    explored! {
+        two_calls => [
+            Executed, FromStore, TookOver, WinnersAnswer, OwnCompletionFound, OwnClaimRecognised, AlreadyInProgress,
+            NoTimeLeft, LostOwnership, CompletionUnknown, StoreFailed,
+        ],
+        clocks_off => [Executed, FromStore, TookOver, WinnersAnswer, OwnClaimRecognised, LostOwnership, NoTimeLeft],
+        every_ending => [
+            Executed, Released, NotReleased, OwnCallerAlone, ResponseUnavailable, AfterFailure, YieldedToStored,
+        ],
+        two_payloads => [FromStore, WinnersAnswer, PayloadMismatch, LostOwnership],
+        evicted => [Executed, Restored, LostOwnership, NextWindow],
+        windows_end => [Executed, FromStore, Restored, NextWindow],
+        half_seconds => [Executed, FromStore, NextWindow, WinnersAnswer],
+        without_deadline => [Executed, FromStore, OwnClaimRecognised, WinnersAnswer, NoTimeLeft],
+        everybody_holds => [Executed, Unresolved, AfterFailure, Released, NotReleased, NoTimeLeft],
+        some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow],
+        some_wait => [Executed, Waited, AlreadyInProgress, TookOver, WinnersAnswer],
+        cached => [FromCache, FromStore, PayloadMismatch, NextWindow],
+        beside_python => [Executed, FromStore, PythonReplayed, AlreadyInProgress, NextWindow],
+        late_python => [Executed, FromStore, LostOwnership],
+        many_losses => [Executed, Contended, OwnClaimRecognised, CompletionUnknown, StoreFailed],
+        kills => [Executed, FromStore, TookOver, WinnersAnswer],
+        three_calls => [Executed, FromStore, TookOver, WinnersAnswer, LostOwnership],
+    }
+}
+
+/// Each deliberate fault breaks the promise that the rule in its place keeps.
+mod each_fault_is_found {
+    use super::{Promise, counterexample, rules, worlds};
+
+    macro_rules! found {
+        ($($test:ident: $rules:ident in $world:ident breaks $promise:ident in $steps:literal;)+) => {
+            $(#[test]
+            fn $test() {
+                let text = stringify!($test).replace('_', " ");
+                let steps = counterexample(&text, worlds::$world(), &rules::$rules, Promise::$promise);
+                assert_eq!(steps, $steps, "the counterexample has changed: mend docs/reliability.md too");
+            })+
+        };
+    }
+
+    found! {
+        an_unfenced_completion: UnfencedCompletion in quiet breaks LateOwner in 8;
+        an_unfenced_release: UnfencedRelease in quiet_failing breaks LateOwner in 7;
+        own_record_taken_for_anothers: OwnRecordTakenForAnothers in two_calls breaks OwnWriteInProgress in 4;
+        a_late_owner_given_the_answer_of_another_payload:
+            LateOwnerIgnoresThePayload in quiet_payloads breaks AnotherPayload in 10;
+        a_completion_told_before_it_is_confirmed: ToldBeforeConfirmed in two_calls breaks OneAnswer in 10;
+        a_claim_classified_by_its_last_error_alone: LastErrorAlone in two_calls breaks ClaimLeftBehind in 3;
+        an_evicted_answer_put_back: RestoresThoughLost in evicted breaks EvictedComesBack in 8;
+        a_cache_that_forgets_the_window: CacheForgetsTheWindow in cached breaks WindowOver in 7;
+        a_new_token_for_each_try: NewTokenForEachTry in two_calls breaks OwnWriteInProgress in 6;
+        a_handler_started_on_an_ended_lease: StartsOnEndedLease in quiet breaks RunOnEndedLease in 4;
+        a_run_on_a_claim_that_failed: RunsOnAFailedClaim in two_calls breaks RunWithoutClaim in 2;
+        a_second_run_by_a_late_owner: RunsAgainWhenLost in quiet breaks OneRunPerCall in 8;
+        a_held_claim_that_time_frees: TimeFreesAHeldClaim in quiet_holding breaks SecondRunUnderHold in 6;
+        a_claim_without_a_lease: ClaimWithoutLease in quiet breaks Stuck in 2;
+        a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
+    }
+}

@@ -1,0 +1,192 @@
+//! What must always hold, and what must be possible.
+
+use idempotency_core::protocol::Refusal;
+use stateright::{Expectation, Property};
+
+use super::bounds::{Bounds, Ending};
+use super::state::{End, NEVER, State};
+use super::world::World;
+
+/// What must hold in every state. A step that breaks one leaves its mark in the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    OneAnswer,
+    LateOwner,
+    AnotherPayload,
+    OwnWriteInProgress,
+    RunWithoutClaim,
+    RunOnEndedLease,
+    OneRunPerCall,
+    SecondRunUnderHold,
+    Stuck,
+    ClaimLeftBehind,
+    EvictedComesBack,
+    HoldTakesOver,
+    WindowOver,
+}
+
+macro_rules! promises {
+    ($($promise:ident => $name:literal),+ $(,)?) => {
+        const PROMISES: &[(Promise, &str, fn(&World, &State) -> bool)] = &[
+            $((Promise::$promise, $name, |world, state| {
+                !(state.broken & Promise::$promise.bit() != 0 && world.first(Promise::$promise as u32))
+            })),+
+        ];
+    };
+}
+
+promises! {
+    OneAnswer => "callers that are given an answer are given the same one",
+    LateOwner => "nothing live is overwritten, by a late owner or by a claim",
+    AnotherPayload => "nobody is given the answer of another payload",
+    OwnWriteInProgress => "nobody is told \"in progress\" by their own write",
+    RunWithoutClaim => "no run without a claim",
+    RunOnEndedLease => "no run starts on a lease that is over",
+    OneRunPerCall => "a call runs its handler at most once",
+    SecondRunUnderHold => "under hold nobody runs after a run that may have started",
+    Stuck => "no key is stuck past its lease",
+    ClaimLeftBehind => "a call that fails leaves no claim behind without an attempt to release it",
+    EvictedComesBack => "no call writes an answer anew that was stored and evicted",
+    HoldTakesOver => "a call that holds takes over nobody's claim",
+    WindowOver => "no answer is replayed once its window is over by the caller's clock",
+}
+
+impl Promise {
+    pub(crate) fn bit(self) -> u16 {
+        1 << self as u16
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        PROMISES
+            .iter()
+            .find(|(promise, ..)| *promise == self)
+            .map_or("", |(_, name, _)| name)
+    }
+
+    /// Whether it is promised in such a world.
+    pub(crate) fn binds(self, bounds: &Bounds) -> bool {
+        match self {
+            Self::OneAnswer => !bounds.python_outlives(),
+            Self::SecondRunUnderHold => bounds.all_hold(),
+            _ => true,
+        }
+    }
+}
+
+/// What must be possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Executed,
+    FromStore,
+    FromCache,
+    Waited,
+    TookOver,
+    WinnersAnswer,
+    OwnCompletionFound,
+    OwnClaimRecognised,
+    Restored,
+    AfterFailure,
+    Released,
+    NotReleased,
+    OwnCallerAlone,
+    YieldedToStored,
+    PythonReplayed,
+    NextWindow,
+    AlreadyInProgress,
+    PayloadMismatch,
+    Unresolved,
+    Contended,
+    NoTimeLeft,
+    ResponseUnavailable,
+    LostOwnership,
+    CompletionUnknown,
+    StoreFailed,
+}
+
+macro_rules! sights {
+    ($($sight:ident => $name:literal, $seen:expr;)+) => {
+        const SIGHTS: &[(Sight, &str, fn(&World, &State) -> bool)] = &[
+            $((Sight::$sight, $name, |world, state| {
+                let seen: fn(&World, &State) -> bool = $seen;
+                seen(world, state) && world.first(32 + Sight::$sight as u32)
+            })),+
+        ];
+    };
+}
+
+sights! {
+    Executed => "a call runs and its answer is stored",
+        |_, state| state.ended(|end, _| *end == End::Executed);
+    FromStore => "an answer is replayed from the store",
+        |_, state| state.ended(|end, _| *end == End::FromStore);
+    FromCache => "an answer is replayed from the cache",
+        |_, state| state.ended(|end, _| *end == End::FromCache);
+    Waited => "a call that waited is given the answer",
+        |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited);
+    TookOver => "two calls run in one window",
+        |_, state| state.calls.iter().filter(|call| call.trace.ran_in == state.generation).count() > 1;
+    WinnersAnswer => "a late owner is given the winner's answer",
+        |_, state| state.ended(|end, _| *end == End::WinnersAnswer);
+    OwnCompletionFound => "an earlier send of the own completion is found applied",
+        |_, state| state.ended(|end, _| *end == End::OwnCompletionFound);
+    OwnClaimRecognised => "a call goes on with a claim whose reply was lost",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.recognised);
+    Restored => "an answer is stored although its claim was evicted",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.restored);
+    AfterFailure => "a call runs after a recorded failure",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.after_failure);
+    Released => "a claim is released",
+        |_, state| state.ended(|end, _| *end == End::Released);
+    NotReleased => "a claim cannot be released",
+        |_, state| state.ended(|end, _| *end == End::NotReleased);
+    OwnCallerAlone => "an answer that cannot be stored is given to its own caller alone",
+        |_, state| state.ended(|end, _| *end == End::OwnCallerAlone);
+    YieldedToStored => "an answer that is not stored yields to one that is",
+        |_, state| state.ended(|end, trace| {
+            *end == End::WinnersAnswer && trace.ending == Some(Ending::AnswersInPassing)
+        });
+    PythonReplayed => "Python's answer is replayed",
+        |world, state| state.calls.iter().any(|call| matches!(
+            call.phase,
+            super::state::Phase::Over(End::FromStore, super::state::Told(Some((whose, _))))
+                if whose == world.python()
+        ));
+    NextWindow => "the key is answered anew once its window is over",
+        |_, state| state.stored_in.iter().any(|window| *window != NEVER && *window > 0);
+    AlreadyInProgress => "a duplicate is told that the key is in progress",
+        |_, state| state.refused(|refusal| matches!(refusal, Refusal::AlreadyInProgress { .. }));
+    PayloadMismatch => "another payload is refused",
+        |_, state| state.refused(|refusal| *refusal == Refusal::PayloadMismatch);
+    Unresolved => "a call is told that an operator must decide",
+        |_, state| state.refused(|refusal| *refusal == Refusal::Unresolved);
+    Contended => "a call gives up after too many tries",
+        |_, state| state.refused(|refusal| *refusal == Refusal::Contended);
+    NoTimeLeft => "a lease is over before the handler could start",
+        |_, state| state.refused(|refusal| *refusal == Refusal::NoTimeLeft);
+    ResponseUnavailable => "a duplicate is told that the answer could not be stored",
+        |_, state| state.refused(|refusal| *refusal == Refusal::ResponseUnavailable);
+    LostOwnership => "a late owner is told that its claim was lost",
+        |_, state| state.refused(|refusal| *refusal == Refusal::LostOwnership);
+    CompletionUnknown => "a call cannot tell whether its answer is stored",
+        |_, state| state.refused(|refusal| *refusal == Refusal::CompletionUnknown);
+    StoreFailed => "the store fails before the handler runs",
+        |_, state| state.refused(|refusal| *refusal == Refusal::StoreFailed);
+}
+
+/// Every promise, and those sights that a world is expected to show.
+pub(crate) fn properties(sights: &[Sight]) -> Vec<Property<World>> {
+    let promises = PROMISES.iter().map(|(_, name, condition)| Property {
+        expectation: Expectation::Always,
+        name,
+        condition: *condition,
+    });
+    let sights = SIGHTS
+        .iter()
+        .filter(|(sight, ..)| sights.contains(sight))
+        .map(|(_, name, condition)| Property {
+            expectation: Expectation::Sometimes,
+            name,
+            condition: *condition,
+        });
+    promises.chain(sights).collect()
+}

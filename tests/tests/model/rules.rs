@@ -1,0 +1,339 @@
+//! The rules that calls follow: production's, and the same with one deliberate fault.
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::{Condition, Operand};
+use idempotency_core::protocol::policy::Call;
+use idempotency_core::protocol::{Effect, Input, Refusal, Verdict, Written};
+use idempotency_core::record::{Attribute, Field, Record, Status};
+use idempotency_core::time::EpochMillis;
+
+/// What a faulty rule may know of its call.
+#[derive(Clone, Copy)]
+pub(crate) struct Knows {
+    /// What its clock says.
+    pub(crate) now: EpochMillis,
+    /// Whether its handler has been started.
+    pub(crate) ran: bool,
+    /// How many claims it sent, if the rules count them.
+    pub(crate) claims: u8,
+}
+
+/// What stands between the protocol and its world. By default nothing: the protocol is production's own.
+pub(crate) trait Rules: Sync {
+    /// What the protocol hears instead.
+    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+        (now, input)
+    }
+
+    /// What is asked of the world instead.
+    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+        effect
+    }
+
+    fn counts_claims(&self) -> bool {
+        false
+    }
+}
+
+/// Production's rules.
+pub(crate) struct Production;
+
+impl Rules for Production {}
+
+/// The completion is written whatever is there.
+pub(crate) struct UnfencedCompletion;
+
+impl Rules for UnfencedCompletion {
+    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Update(change, _) if change.set.status.exists() => {
+                Effect::Update(change, Condition::All(Vec::new()))
+            }
+            other => other,
+        }
+    }
+}
+
+/// The release deletes whatever is there.
+pub(crate) struct UnfencedRelease;
+
+impl Rules for UnfencedRelease {
+    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Delete(_) => Effect::Delete(Condition::All(Vec::new())),
+            other => other,
+        }
+    }
+}
+
+/// A call does not know its own record.
+pub(crate) struct OwnRecordTakenForAnothers;
+
+impl Rules for OwnRecordTakenForAnothers {
+    fn hears(
+        &self,
+        call: &Call,
+        _: Knows,
+        now: EpochMillis,
+        mut input: Input,
+    ) -> (EpochMillis, Input) {
+        if let Some(record) = record_in(&mut input)
+            && record.owner.value() == Some(&call.owner)
+        {
+            record.owner = Field::Value(OwnerToken::from_bytes([u8::MAX; 16]));
+        }
+        (now, input)
+    }
+}
+
+/// A late owner takes any answer it finds, whatever payload it is the answer of.
+pub(crate) struct LateOwnerIgnoresThePayload;
+
+impl Rules for LateOwnerIgnoresThePayload {
+    fn hears(
+        &self,
+        call: &Call,
+        knows: Knows,
+        now: EpochMillis,
+        mut input: Input,
+    ) -> (EpochMillis, Input) {
+        if knows.ran
+            && let Some(record) = record_in(&mut input)
+        {
+            record.validation = call.validation.clone().into();
+        }
+        (now, input)
+    }
+}
+
+/// An answer is told although nobody confirmed that it is stored.
+pub(crate) struct ToldBeforeConfirmed;
+
+impl Rules for ToldBeforeConfirmed {
+    fn hears(
+        &self,
+        _: &Call,
+        knows: Knows,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
+        match input {
+            Input::Written(Written::Failed { .. }) if knows.ran => {
+                (now, Input::Written(Written::Applied))
+            }
+            other => (now, other),
+        }
+    }
+}
+
+/// A claim that failed counts as not applied, although an earlier send of it was lost.
+pub(crate) struct LastErrorAlone;
+
+impl Rules for LastErrorAlone {
+    fn hears(
+        &self,
+        _: &Call,
+        knows: Knows,
+        now: EpochMillis,
+        mut input: Input,
+    ) -> (EpochMillis, Input) {
+        if let Input::Written(Written::Failed { lost, .. }) = &mut input
+            && !knows.ran
+        {
+            *lost = false;
+        }
+        (now, input)
+    }
+}
+
+/// A completion that found no record is written anew, although an earlier send of it may have been applied.
+pub(crate) struct RestoresThoughLost;
+
+impl Rules for RestoresThoughLost {
+    fn hears(
+        &self,
+        _: &Call,
+        knows: Knows,
+        now: EpochMillis,
+        mut input: Input,
+    ) -> (EpochMillis, Input) {
+        if let Input::Written(Written::Refused { lost, .. } | Written::Failed { lost, .. }) =
+            &mut input
+            && knows.ran
+        {
+            *lost = false;
+        }
+        (now, input)
+    }
+}
+
+/// What the cache holds is taken without a look at its window.
+pub(crate) struct CacheForgetsTheWindow;
+
+impl Rules for CacheForgetsTheWindow {
+    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+        match input {
+            Input::Looked(Some(_)) => (EpochMillis::new(0), input),
+            other => (now, other),
+        }
+    }
+}
+
+/// Each claim of a call carries a token of its own.
+pub(crate) struct NewTokenForEachTry;
+
+impl NewTokenForEachTry {
+    fn token(call: &Call, tries: u8) -> OwnerToken {
+        OwnerToken::from_record(format!("{}.{tries}", call.owner.as_str()))
+    }
+}
+
+impl Rules for NewTokenForEachTry {
+    fn hears(
+        &self,
+        call: &Call,
+        knows: Knows,
+        now: EpochMillis,
+        mut input: Input,
+    ) -> (EpochMillis, Input) {
+        if let Some(record) = record_in(&mut input)
+            && record.owner.value() == Some(&Self::token(call, knows.claims))
+        {
+            record.owner = Field::Value(call.owner.clone());
+        }
+        (now, input)
+    }
+
+    fn asks(&self, call: &Call, knows: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Put(record, condition)
+                if record.status.value() == Some(&Status::InProgress) =>
+            {
+                let owner = Field::Value(Self::token(call, knows.claims + 1));
+                Effect::Put(Record { owner, ..record }, condition)
+            }
+            Effect::Update(change, _) => Effect::Update(change, held(call, knows)),
+            Effect::Delete(_) => Effect::Delete(held(call, knows)),
+            other => other,
+        }
+    }
+
+    fn counts_claims(&self) -> bool {
+        true
+    }
+}
+
+fn held(call: &Call, knows: Knows) -> Condition {
+    let token = NewTokenForEachTry::token(call, knows.claims);
+    let text = |text: &str| Operand::Text(text.to_owned());
+    Condition::All(vec![
+        Condition::Equals(Attribute::Owner, text(token.as_str())),
+        Condition::Equals(Attribute::Status, text(Status::InProgress.as_str())),
+    ])
+}
+
+/// The handler starts although the reply to the claim came after the lease.
+pub(crate) struct StartsOnEndedLease;
+
+impl Rules for StartsOnEndedLease {
+    fn hears(
+        &self,
+        call: &Call,
+        knows: Knows,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
+        let now = match (&input, call.deadline) {
+            (Input::Written(Written::Applied), Some(deadline)) if !knows.ran => now.min(deadline),
+            _ => now,
+        };
+        (now, input)
+    }
+}
+
+/// A claim is kept for the window alone, and whatever has expired may be replaced.
+pub(crate) struct WindowFreesALiveClaim;
+
+impl Rules for WindowFreesALiveClaim {
+    fn asks(&self, call: &Call, knows: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Put(record, condition) if !knows.ran => {
+                let now = knows.now.floor_to_seconds();
+                let expired = Condition::Below(Attribute::Expiration, Operand::Seconds(now));
+                let expiration = Field::Value(now.plus(call.policy.expires_after));
+                let record = Record {
+                    expiration,
+                    ..record
+                };
+                Effect::Put(record, Condition::Any(vec![expired, condition]))
+            }
+            other => other,
+        }
+    }
+}
+
+/// A claim that failed counts as applied.
+pub(crate) struct RunsOnAFailedClaim;
+
+impl Rules for RunsOnAFailedClaim {
+    fn hears(&self, _: &Call, knows: Knows, _: EpochMillis, input: Input) -> (EpochMillis, Input) {
+        match input {
+            Input::Written(Written::Failed { .. }) if !knows.ran => {
+                (knows.now, Input::Written(Written::Applied))
+            }
+            other => (knows.now, other),
+        }
+    }
+}
+
+/// A call whose claim was lost to another runs its handler once more.
+pub(crate) struct RunsAgainWhenLost;
+
+impl Rules for RunsAgainWhenLost {
+    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Finish(Verdict::Refuse(Refusal::LostOwnership)) => Effect::Run,
+            other => other,
+        }
+    }
+}
+
+/// Under `hold`, the end of the lease frees the claim.
+pub(crate) struct TimeFreesAHeldClaim;
+
+impl Rules for TimeFreesAHeldClaim {
+    fn asks(&self, _: &Call, knows: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Put(record, condition) if !knows.ran => {
+                let over =
+                    Condition::Below(Attribute::InProgressExpiration, Operand::Millis(knows.now));
+                Effect::Put(record, Condition::Any(vec![over, condition]))
+            }
+            other => other,
+        }
+    }
+}
+
+/// A claim is written without a lease.
+pub(crate) struct ClaimWithoutLease;
+
+impl Rules for ClaimWithoutLease {
+    fn asks(&self, _: &Call, knows: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Put(mut record, condition) if !knows.ran => {
+                record.in_progress_expiration = Field::Absent;
+                Effect::Put(record, condition)
+            }
+            other => other,
+        }
+    }
+}
+
+/// The record that a call is shown by the store.
+fn record_in(input: &mut Input) -> Option<&mut Record> {
+    match input {
+        Input::Read(record) => record.as_mut(),
+        Input::Written(Written::Refused { existing, .. }) => existing.as_mut(),
+        _ => None,
+    }
+}

@@ -1,0 +1,307 @@
+//! The table: the memory store, which is the specification of a store, and what each applied write breaks or begins.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::{Condition, Operand};
+use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
+use idempotency_core::protocol::{Attempt, Effect, Input, Refusal, Trouble, Verdict, Written};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+use idempotency_core::store::{Change, MemoryStore, Store, Write};
+use idempotency_core::time::EpochMillis;
+
+use super::promises::Promise;
+use super::shared::Shared;
+use super::state::{NOBODY, Python, Reply, Seen, Sent, State, Told};
+use super::world::World;
+
+/// The one key.
+pub(crate) fn key() -> RecordId {
+    RecordId::new("k")
+}
+
+/// The answer of the call with this number.
+pub(crate) fn answer_of(number: u8) -> Data {
+    Data::new(number.to_string())
+}
+
+/// The same, of a kind that the store refuses for its size.
+pub(crate) fn too_large_answer_of(number: u8) -> Data {
+    Data::new(format!("{}", 100 + u16::from(number)))
+}
+
+/// Whose answer it is.
+pub(crate) fn number_of(data: &Data) -> u8 {
+    data.as_str().parse().unwrap_or(u8::MAX) % 100
+}
+
+pub(crate) fn is_too_large(effect: &Effect) -> bool {
+    let stored = match effect {
+        Effect::Put(record, _) => record,
+        Effect::Update(change, _) => &change.set,
+        _ => return false,
+    };
+    stored
+        .data
+        .value()
+        .is_some_and(|data| data.as_str().len() > 2)
+}
+
+pub(crate) fn in_progress(record: &Record) -> bool {
+    record.status.value() == Some(&Status::InProgress)
+}
+
+/// What a write comes to on a table that holds `record`, and what the table holds then.
+fn write(record: Option<&Record>, effect: &Effect) -> (Written, Option<Record>) {
+    let (id, store) = (key(), MemoryStore::new());
+    if let Some(record) = record {
+        store.insert(id.clone(), record.clone());
+    }
+    let future = match effect {
+        Effect::Put(record, condition) => store.put(&id, record, condition),
+        Effect::Update(change, condition) => store.update(&id, change, condition),
+        Effect::Delete(condition) => store.delete(&id, condition),
+        other => panic!("{other:?} is no write"),
+    };
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Write::Applied) => (Written::Applied, store.evict(&id)),
+        Poll::Ready(Write::Refused { existing, lost }) => {
+            (Written::Refused { existing, lost }, store.evict(&id))
+        }
+        other => panic!("the memory store always answers: {other:?}"),
+    }
+}
+
+impl World {
+    /// Applies what was sent, and says what the store replies.
+    pub(crate) fn apply(&self, state: &mut State, sent: &Sent) -> Reply {
+        let before = state.record.clone();
+        let own_claim = |state: &State| {
+            let record = state
+                .record
+                .as_deref()
+                .filter(|record| in_progress(record))?;
+            let lease = record.in_progress_expiration.value().copied();
+            lease.filter(|_| state.holder == sent.by)
+        };
+        if *sent.effect == Effect::Read {
+            let seen = Seen {
+                own_lease: own_claim(state),
+                found: true,
+            };
+            let input = Input::Read(before.map(|record| (*record).clone()));
+            return Reply { input, seen };
+        }
+        if is_too_large(&sent.effect) {
+            let input = Input::Written(Written::Failed {
+                lost: false,
+                trouble: Trouble::TooLarge,
+            });
+            let seen = Seen::default();
+            return Reply { input, seen };
+        }
+        let (written, after) = write(before.as_deref(), &sent.effect);
+        let applied = written == Written::Applied;
+        if applied {
+            state.record = after.map(Shared::new);
+            self.applied(state, sent, before.as_deref());
+        }
+        let seen = Seen {
+            own_lease: own_claim(state),
+            found: !applied,
+        };
+        let input = Input::Written(written);
+        Reply { input, seen }
+    }
+
+    /// Looks at a write that was applied over `before`, without a look at its condition.
+    fn applied(&self, state: &mut State, sent: &Sent, before: Option<&Record>) {
+        let held = state.holder == sent.by && before.is_some_and(in_progress);
+        let number = usize::from(sent.by);
+        match &*sent.effect {
+            Effect::Put(record, _) if in_progress(record) => {
+                self.claimed_over(state, sent.at, held, before);
+                let holds = self.bounds.deliveries[number].on_timeout == OnTimeout::Hold;
+                let anothers = before.filter(|record| in_progress(record) && !held);
+                if holds && anothers.is_some_and(|record| !record.failure.exists()) {
+                    self.break_promise(state, Promise::HoldTakesOver);
+                }
+                state.calls[number].trace.after_failure =
+                    before.is_some_and(|record| record.failure.exists());
+                state.holder = sent.by;
+            }
+            Effect::Put(..) => {
+                if before.is_some() {
+                    self.break_promise(state, Promise::LateOwner);
+                }
+                state.calls[number].trace.restored = true;
+                state.holder = sent.by;
+                state.stored_in[number] = state.generation;
+            }
+            Effect::Update(change, _) => {
+                if !held {
+                    self.break_promise(state, Promise::LateOwner);
+                }
+                if change.set.status.exists() {
+                    state.holder = sent.by;
+                    state.stored_in[number] = state.generation;
+                } else {
+                    state.holder = NOBODY;
+                }
+            }
+            _ => {
+                if !held {
+                    self.break_promise(state, Promise::LateOwner);
+                }
+                state.holder = NOBODY;
+            }
+        }
+        let lease = self.bounds.deliveries[number].lease;
+        let latest = sent.at.plus(self.bounds.duration(lease));
+        let claims = matches!(*sent.effect, Effect::Put(..));
+        let too_long =
+            |claim: &Record| claims && claim.in_progress_expiration.value() > Some(&latest);
+        if let Some(record) = &state.record
+            && in_progress(record)
+            && (too_long(record) || !self.comes_free(record))
+        {
+            self.break_promise(state, Promise::Stuck);
+        }
+    }
+
+    /// A claim ends a window that is over by its own clock, or takes over a lease that is; nothing else.
+    fn claimed_over(
+        &self,
+        state: &mut State,
+        at: EpochMillis,
+        held: bool,
+        before: Option<&Record>,
+    ) {
+        let Some(before) = before else { return };
+        let lease_over = match before.in_progress_expiration.value() {
+            Some(end) => *end < at,
+            None => true,
+        };
+        let window_over = before
+            .expiration
+            .value()
+            .is_some_and(|end| *end < at.floor_to_seconds());
+        if in_progress(before) {
+            if !held && !lease_over && !before.failure.exists() {
+                self.break_promise(state, Promise::LateOwner);
+            }
+        } else if window_over {
+            state.generation += 1;
+        } else {
+            self.break_promise(state, Promise::LateOwner);
+        }
+    }
+
+    /// Whether a fresh call under `rerun` runs as soon as the lease of this claim is over.
+    fn comes_free(&self, claim: &Record) -> bool {
+        let Some(lease) = claim.in_progress_expiration.value() else {
+            return false;
+        };
+        let now = EpochMillis::new(lease.get() + 1);
+        let fresh = Call {
+            id: key(),
+            owner: OwnerToken::from_bytes([u8::MAX; 16]),
+            validation: None,
+            deadline: Some(now),
+            policy: Policy::default(),
+        };
+        let (attempt, _) = Attempt::begin(fresh);
+        let (attempt, claim_again) = attempt.step(now, Input::Looked(None));
+        let (written, _) = write(Some(claim), &claim_again);
+        let (_, effect) = attempt.step(now, Input::Written(written));
+        effect == Effect::Run
+    }
+
+    /// Python's claim: an error holds what its caller is told instead.
+    pub(crate) fn python_claim(&self, state: &mut State, lease: u8) -> Result<(), Told> {
+        let now = self.time(state, 0);
+        let in_progress_text = || Operand::Text("INPROGRESS".to_owned());
+        let condition = Condition::Any(vec![
+            Condition::NoRecord,
+            Condition::Below(
+                Attribute::Expiration,
+                Operand::Seconds(now.floor_to_seconds()),
+            ),
+            Condition::All(vec![
+                Condition::Equals(Attribute::Status, in_progress_text()),
+                Condition::Exists(Attribute::InProgressExpiration),
+                Condition::Below(Attribute::InProgressExpiration, Operand::Millis(now)),
+            ]),
+        ]);
+        let window = std::time::Duration::from_secs(self.bounds.window_s);
+        let claim = Record {
+            expiration: Field::Value(now.floor_to_seconds().plus(window)),
+            in_progress_expiration: Field::Value(now.plus(self.bounds.duration(lease))),
+            status: Field::Value(Status::InProgress),
+            validation: self.python_validation(),
+            ..Record::default()
+        };
+        let before = state.record.clone();
+        let (written, after) = write(before.as_deref(), &Effect::Put(claim, condition));
+        match written {
+            Written::Applied => {
+                self.claimed_over(state, now, false, before.as_deref());
+                state.record = after.map(Shared::new);
+                state.holder = self.python();
+                Ok(())
+            }
+            _ => {
+                let answer = before
+                    .filter(|record| !in_progress(record))
+                    .filter(|record| record.validation == self.python_validation())
+                    .and_then(|record| record.data.value().map(number_of));
+                let told =
+                    Told(answer.map(|answer| (answer, state.stored_in[usize::from(answer)])));
+                self.tell(state, told);
+                Err(told)
+            }
+        }
+    }
+
+    /// Python's completion asks nobody.
+    pub(crate) fn python_completes(&self, state: &mut State) {
+        let now = self.time(state, 0).floor_to_seconds();
+        let window = std::time::Duration::from_secs(self.bounds.window_s);
+        let change = Change {
+            set: Record {
+                expiration: Field::Value(now.plus(window)),
+                status: Field::Value(Status::Completed),
+                data: Field::Value(answer_of(self.python())),
+                validation: self.python_validation(),
+                ..Record::default()
+            },
+            remove: Vec::new(),
+        };
+        let always = Condition::All(Vec::new());
+        let (_, after) = write(state.record.as_deref(), &Effect::Update(change, always));
+        state.record = after.map(Shared::new);
+        state.holder = self.python();
+        state.stored_in[usize::from(self.python())] = state.generation;
+        let told = Told(Some((self.python(), state.generation)));
+        self.tell(state, told);
+        state.python = Python::Over(told);
+    }
+
+    /// The payload that Python validates: the first call's.
+    pub(crate) fn python_validation(&self) -> Field<String> {
+        self.bounds.deliveries[0].payload.map(str::to_owned).into()
+    }
+
+    /// A call that failed at the store must not leave a claim behind that it did not try to release.
+    pub(crate) fn leaves_a_claim(&self, state: &State, number: u8, verdict: &Verdict) -> bool {
+        let failed = matches!(
+            verdict,
+            Verdict::Refuse(Refusal::StoreFailed | Refusal::Contended | Refusal::NoTimeLeft)
+        );
+        let claim = |sent: &Sent| sent.by == number && matches!(*sent.effect, Effect::Put(..));
+        let left = (state.holder == number && state.record.as_deref().is_some_and(in_progress))
+            || state.in_flight.iter().any(claim);
+        failed && left && !state.calls[usize::from(number)].trace.tried_release
+    }
+}

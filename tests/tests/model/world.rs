@@ -1,0 +1,270 @@
+//! A world, and what each step in it leads to.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use idempotency_core::protocol::{Effect, Input, Trouble, Written};
+use idempotency_core::record::Status;
+use idempotency_core::time::EpochMillis;
+use stateright::{Model, Property};
+
+use super::bounds::Bounds;
+use super::promises::{self, Promise, Sight};
+use super::rules::Rules;
+use super::shared::Shared;
+use super::state::{
+    Action, Active, Call, NEVER, NOBODY, Phase, Python, Reply, Sent, State, Told, Trace,
+};
+
+/// When the world begins.
+const BEGINNING: i64 = 1_000_000_000;
+
+/// Bounds and rules: all that the checker needs.
+pub(crate) struct World {
+    pub(crate) bounds: Bounds,
+    pub(crate) rules: &'static dyn Rules,
+    sights: &'static [Sight],
+    /// What was discovered already, so that the first discovery, which is the shortest, is the one that is kept.
+    found: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn new(bounds: Bounds, rules: &'static dyn Rules, sights: &'static [Sight]) -> Self {
+        Self {
+            bounds,
+            rules,
+            sights,
+            found: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether this is the first time that this was found.
+    pub(crate) fn first(&self, bit: u32) -> bool {
+        self.found.fetch_or(1 << bit, Ordering::Relaxed) & (1 << bit) == 0
+    }
+
+    /// Whether no promise was found broken.
+    pub(crate) fn unbroken(&self) -> bool {
+        self.found.load(Ordering::Relaxed) & 0xffff_ffff == 0
+    }
+
+    /// Python's number among those who answer.
+    pub(crate) fn python(&self) -> u8 {
+        self.bounds.deliveries.len() as u8
+    }
+
+    /// The time by a clock that is off by `skew` ticks.
+    pub(crate) fn time(&self, state: &State, skew: i8) -> EpochMillis {
+        let ticks = i64::from(state.now) + i64::from(skew);
+        EpochMillis::new(BEGINNING + ticks * self.bounds.tick_ms)
+    }
+
+    pub(crate) fn break_promise(&self, state: &mut State, promise: Promise) {
+        if promise.binds(&self.bounds) {
+            state.broken |= promise.bit();
+        }
+    }
+
+    fn start(&self, state: &mut State, number: u8, skew: i8) {
+        let now = self.time(state, skew);
+        let delivery = &self.bounds.deliveries[usize::from(number)];
+        let (attempt, effect) = self.begin(delivery, number, now);
+        let asked = Sent {
+            by: number,
+            at: now,
+            effect: Shared::new(effect),
+        };
+        let active = Active {
+            attempt: Shared::new(attempt),
+            skew,
+            asked,
+            lost: false,
+            reply: None,
+            looked: None,
+            claims: 0,
+        };
+        let cached = state.cache.as_ref().filter(|_| delivery.cached);
+        let cached = Input::Looked(cached.map(|record| (**record).clone()));
+        self.hear(
+            state,
+            number,
+            active,
+            Reply {
+                input: cached,
+                seen: Default::default(),
+            },
+        );
+    }
+
+    /// The store serves what a call asks for.
+    fn serve(&self, state: &mut State, active: &Active) -> Reply {
+        let mut reply = self.apply(state, &active.asked);
+        if let Input::Written(
+            Written::Refused { lost, .. }
+            | Written::Failed {
+                lost,
+                trouble: Trouble::TooLarge,
+            },
+        ) = &mut reply.input
+        {
+            *lost = active.lost;
+        }
+        reply
+    }
+
+    fn python_claims(&self, state: &mut State, lease: u8) {
+        let until = state.now + lease;
+        state.python = match self.python_claim(state, lease) {
+            Ok(()) => Python::Running(until),
+            Err(told) => Python::Over(told),
+        };
+    }
+
+    fn delete(&self, state: &mut State) {
+        let completed = state
+            .record
+            .as_ref()
+            .is_some_and(|record| record.status.value() == Some(&Status::Completed));
+        state.generation += u8::from(completed);
+        state.record = None;
+        state.holder = NOBODY;
+    }
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let call = Call {
+            phase: Phase::Unborn,
+            trace: Trace {
+                ran_in: NEVER,
+                ending: None,
+                tried_release: false,
+                recognised: false,
+                after_failure: false,
+                restored: false,
+                waited: false,
+            },
+        };
+        let python = match self.bounds.python {
+            Some(_) => Python::Unborn,
+            None => Python::Over(Told(None)),
+        };
+        vec![State {
+            now: 0,
+            record: None,
+            cache: None,
+            calls: vec![call; self.bounds.deliveries.len()],
+            in_flight: Vec::new(),
+            python,
+            left: self.bounds.faults,
+            holder: NOBODY,
+            generation: 0,
+            stored_in: vec![NEVER; self.bounds.deliveries.len() + 1],
+            broken: 0,
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.choices(state, actions);
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut next = last.clone();
+        let state = &mut next;
+        match action {
+            Action::Tick => state.now += 1,
+            Action::Start(number, skew) => self.start(state, number, skew),
+            Action::Serve(number) => {
+                let active = active(last, number)?;
+                let reply = self.serve(state, active);
+                self.hear(state, number, active.clone(), reply);
+            }
+            Action::ServeUnheard(number) => {
+                let reply = self.serve(state, active(last, number)?);
+                state.left.delays -= 1;
+                active_mut(state, number)?.reply = Some(Shared::new(reply));
+            }
+            Action::Hear(number) => {
+                let mut active = active(last, number)?.clone();
+                let reply = (*active.reply.take()?).clone();
+                self.hear(state, number, active, reply);
+            }
+            Action::Lose(number) => {
+                state.left.losses -= 1;
+                let active = active_mut(state, number)?;
+                active.lost = true;
+                let sent = active.asked.clone();
+                let key = |sent: &Sent| (sent.by, sent.effect.digest());
+                let at = state
+                    .in_flight
+                    .partition_point(|other| key(other) < key(&sent));
+                state.in_flight.insert(at, sent);
+            }
+            Action::Fail(number, trouble) => {
+                let active = active(last, number)?;
+                let read = *active.asked.effect == Effect::Read;
+                if !(active.lost && trouble == Trouble::Transient) {
+                    state.left.failures -= 1;
+                }
+                let input = if read {
+                    Input::Unread
+                } else {
+                    Input::Written(Written::Failed {
+                        lost: active.lost,
+                        trouble,
+                    })
+                };
+                let seen = Default::default();
+                self.hear(state, number, active.clone(), Reply { input, seen });
+            }
+            Action::Arrive(place) => {
+                let sent = state.in_flight.remove(usize::from(place));
+                self.apply(state, &sent);
+            }
+            Action::End(number, ending) => {
+                self.end(state, number, active(last, number)?.clone(), ending);
+            }
+            Action::Kill(number) => {
+                state.left.kills -= 1;
+                state.calls[usize::from(number)].phase = Phase::Killed;
+            }
+            Action::Ttl => self.delete(state),
+            Action::Evict => {
+                state.left.evictions -= 1;
+                // Whatever it was that an operator ended.
+                let before = state.generation;
+                self.delete(state);
+                state.generation = before + 1;
+            }
+            Action::PythonClaims => {
+                self.python_claims(state, self.bounds.python.as_ref()?.lease);
+            }
+            Action::PythonCompletes => self.python_completes(state),
+            Action::PythonFails => {
+                self.delete(state);
+                state.python = Python::Over(Told(None));
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        promises::properties(self.sights)
+    }
+}
+
+fn active(state: &State, number: u8) -> Option<&Active> {
+    match &state.calls[usize::from(number)].phase {
+        Phase::Active(active) => Some(active),
+        _ => None,
+    }
+}
+
+fn active_mut(state: &mut State, number: u8) -> Option<&mut Active> {
+    match &mut state.calls[usize::from(number)].phase {
+        Phase::Active(active) => Some(active),
+        _ => None,
+    }
+}

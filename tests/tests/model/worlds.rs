@@ -1,0 +1,287 @@
+//! The worlds that are explored with every test run, each about one subject.
+
+use super::bounds::{Bounds, Delivery, Ending, Faults, Python};
+
+/// Every way in which a handler may end.
+pub(crate) const ALL_ENDINGS: &[Ending] = &[
+    Ending::Answers,
+    Ending::AnswersTooMuch,
+    Ending::AnswersNoJson,
+    Ending::AnswersUnreadably,
+    Ending::AnswersInPassing,
+    Ending::Fails,
+];
+pub(crate) const ANSWERS_OR_FAILS: &[Ending] = &[Ending::Answers, Ending::Fails];
+pub(crate) const STORED_OR_NOT: &[Ending] = &[Ending::Answers, Ending::AnswersInPassing];
+
+pub(crate) fn plain() -> Delivery {
+    Delivery::plain()
+}
+
+pub(crate) fn two_calls() -> Bounds {
+    Bounds {
+        ticks: 3,
+        faults: Faults {
+            losses: 2,
+            failures: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("two calls", vec![plain(), plain()])
+    }
+}
+
+pub(crate) fn clocks_off() -> Bounds {
+    Bounds {
+        ticks: 3,
+        skews: &[-1, 0, 1],
+        faults: Faults {
+            losses: 1,
+            delays: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("clocks off by a tick", vec![plain(), plain()])
+    }
+}
+
+pub(crate) fn every_ending() -> Bounds {
+    let any = || plain().ending(ALL_ENDINGS);
+    Bounds {
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("every ending", vec![any(), any().recording()])
+    }
+}
+
+pub(crate) fn two_payloads() -> Bounds {
+    let calls = vec![
+        plain().of_payload("p"),
+        plain().of_payload("p"),
+        plain().of_payload("q").ending(STORED_OR_NOT),
+    ];
+    Bounds {
+        ticks: 3,
+        faults: Faults {
+            delays: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("two payloads", calls)
+    }
+}
+
+pub(crate) fn evicted() -> Bounds {
+    Bounds {
+        faults: Faults {
+            losses: 1,
+            evictions: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("evicted by an operator", vec![plain(), plain()])
+    }
+}
+
+pub(crate) fn windows_end() -> Bounds {
+    Bounds {
+        window_s: 1,
+        ttl: true,
+        skews: &[0, 1],
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("windows end, TTL deletes", vec![plain(), plain()])
+    }
+}
+
+pub(crate) fn half_seconds() -> Bounds {
+    Bounds {
+        tick_ms: 500,
+        window_s: 1,
+        ticks: 6,
+        ttl: true,
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("ticks of half a second", vec![plain(), plain()])
+    }
+}
+
+pub(crate) fn without_deadline() -> Bounds {
+    let call = || plain().without_deadline();
+    Bounds {
+        faults: Faults {
+            losses: 2,
+            ..Faults::default()
+        },
+        ..Bounds::new("no deadline known", vec![call(), call()])
+    }
+}
+
+pub(crate) fn everybody_holds() -> Bounds {
+    let call = || plain().holding().ending(ANSWERS_OR_FAILS);
+    Bounds {
+        faults: Faults {
+            losses: 1,
+            failures: 1,
+            delays: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("everybody holds", vec![call(), call().recording()])
+    }
+}
+
+pub(crate) fn some_hold() -> Bounds {
+    let call = || plain().ending(ANSWERS_OR_FAILS).recording();
+    Bounds {
+        ticks: 3,
+        window_s: 1,
+        ttl: true,
+        faults: Faults {
+            losses: 1,
+            evictions: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("some hold", vec![call(), call().holding()])
+    }
+}
+
+pub(crate) fn some_wait() -> Bounds {
+    Bounds {
+        faults: Faults {
+            losses: 1,
+            failures: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "some wait",
+            vec![
+                plain().ending(ANSWERS_OR_FAILS),
+                plain().waiting().leased(3),
+            ],
+        )
+    }
+}
+
+pub(crate) fn cached() -> Bounds {
+    let calls = vec![
+        plain().of_payload("p").cached(),
+        plain().of_payload("p").cached(),
+        plain().of_payload("q").cached(),
+    ];
+    Bounds {
+        ticks: 3,
+        window_s: 1,
+        ttl: true,
+        faults: Faults {
+            evictions: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("a local cache", calls)
+    }
+}
+
+pub(crate) fn beside_python() -> Bounds {
+    Bounds {
+        python: Some(Python {
+            lease: 1,
+            outlives: false,
+        }),
+        ticks: 3,
+        window_s: 1,
+        skews: &[0, 1],
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("beside Python", vec![plain().leased(2), plain().leased(2)])
+    }
+}
+
+pub(crate) fn late_python() -> Bounds {
+    Bounds {
+        python: Some(Python {
+            lease: 2,
+            outlives: true,
+        }),
+        ticks: 3,
+        window_s: 1,
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "beside a Python run that outlives its lease",
+            vec![plain().of_payload("p"), plain().of_payload("q")],
+        )
+    }
+}
+
+pub(crate) fn many_losses() -> Bounds {
+    Bounds {
+        ticks: 2,
+        faults: Faults {
+            losses: 4,
+            failures: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("one call, many losses", vec![plain()])
+    }
+}
+
+pub(crate) fn kills() -> Bounds {
+    Bounds {
+        faults: Faults {
+            losses: 1,
+            kills: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("a kill as a step", vec![plain(), plain()])
+    }
+}
+
+pub(crate) fn three_calls() -> Bounds {
+    Bounds {
+        ticks: 3,
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("three calls", vec![plain(), plain(), plain()])
+    }
+}
+
+/// Two calls and nothing that fails but time.
+pub(crate) fn quiet() -> Bounds {
+    Bounds::new("two calls, no faults", vec![plain(), plain()])
+}
+
+/// The same, whose handlers may fail.
+pub(crate) fn quiet_failing() -> Bounds {
+    let call = || plain().ending(ANSWERS_OR_FAILS);
+    Bounds::new("two calls that may fail", vec![call(), call()])
+}
+
+/// The same, of a key that everybody holds.
+pub(crate) fn quiet_holding() -> Bounds {
+    let calls = vec![plain().holding(), plain().holding()];
+    Bounds::new("two calls that hold", calls)
+}
+
+/// The same, of two payloads.
+pub(crate) fn quiet_payloads() -> Bounds {
+    let calls = vec![plain().of_payload("p"), plain().of_payload("q")];
+    Bounds::new("two calls of two payloads", calls)
+}
+
+/// The same, with a window that is shorter than the lease.
+pub(crate) fn quiet_short_window() -> Bounds {
+    Bounds {
+        window_s: 1,
+        ..Bounds::new(
+            "a window shorter than the lease",
+            vec![plain().leased(3), plain()],
+        )
+    }
+}
