@@ -72,6 +72,7 @@ pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::outcome::{Bypass, How, Outcome, Replay};
 pub use idempotency_core::protocol::Source;
 pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
+pub use idempotency_core::store::MemoryStore;
 pub use idempotency_dynamodb::DynamoDbStore;
 pub use idempotency_macros::idempotent;
 pub use lambda_runtime::{Context, LambdaEvent};

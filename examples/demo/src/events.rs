@@ -3,9 +3,9 @@
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
-const PAYMENT: &str = include_str!("../../events/payment.json");
-const ORDERS: &str = include_str!("../../events/orders.json");
-const SHIPPING: &str = include_str!("../../events/shipping.json");
+const PAYMENT: &str = include_str!("../events/payment.json");
+const ORDERS: &str = include_str!("../events/orders.json");
+const SHIPPING: &str = include_str!("../events/shipping.json");
 
 /// A request to API Gateway, whose body is JSON in a string.
 #[derive(Clone)]
