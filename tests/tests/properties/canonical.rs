@@ -1,0 +1,101 @@
+//! Canonical JSON: a fixed point, blind to order and spaces, true to every digit, and the same as a slow reference.
+
+use idempotency_core::key::Json;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::cases;
+use crate::given::{plain_tree, tree};
+
+fn canonical(text: &str) -> String {
+    Json::parse(text).unwrap().to_canonical()
+}
+
+/// The canonical text by the shortest way that can be checked by eye.
+fn reference(value: &Value) -> String {
+    match value {
+        Value::Array(elements) => {
+            let elements: Vec<_> = elements.iter().map(reference).collect();
+            format!("[{}]", elements.join(", "))
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| name.chars().map(u32::from).collect::<Vec<_>>());
+            let members: Vec<_> = members
+                .into_iter()
+                .map(|(name, value)| format!("{}: {}", escaped(name), reference(value)))
+                .collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        Value::String(text) => escaped(text),
+        plain => plain.to_string(),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = "\"".to_owned();
+    for unit in text.encode_utf16() {
+        out += &match unit {
+            0x08 => "\\b".to_owned(),
+            0x09 => "\\t".to_owned(),
+            0x0a => "\\n".to_owned(),
+            0x0c => "\\f".to_owned(),
+            0x0d => "\\r".to_owned(),
+            0x22 => "\\\"".to_owned(),
+            0x5c => "\\\\".to_owned(),
+            0x20..=0x7e => char::from_u32(unit.into()).unwrap().to_string(),
+            _ => format!("\\u{unit:04x}"),
+        };
+    }
+    out + "\""
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn canonical_text_is_what_a_slow_reference_writes(tree in plain_tree(), seed: u64) {
+        let text = tree.text(seed);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(canonical(&text), reference(&value));
+    }
+
+    #[test]
+    fn canonical_text_reads_back_as_itself(tree in tree(), seed: u64) {
+        let once = canonical(&tree.text(seed));
+        prop_assert!(once.is_ascii());
+        prop_assert_eq!(canonical(&once), once);
+    }
+
+    #[test]
+    fn the_order_of_members_and_spaces_do_not_change_the_canonical_text(tree in tree(), one: u64, other: u64) {
+        prop_assert_eq!(canonical(&tree.text(one)), canonical(&tree.text(other)));
+    }
+
+    #[test]
+    fn different_integers_never_share_a_canonical_text(
+        one in "-?(0|[1-9][0-9]{0,80})",
+        position in any::<prop::sample::Index>(),
+    ) {
+        // The nearest relatives of a number: one digit changed, one more, the other sign, the same as a float.
+        let mut digits = one.clone().into_bytes();
+        let at = position.index(digits.len());
+        if digits[at] != b'-' {
+            digits[at] = b'1' + (digits[at] - b'0') % 9;
+        }
+        let changed = String::from_utf8(digits).unwrap();
+        let negated = one.strip_prefix('-').map_or_else(|| format!("-{one}"), str::to_owned);
+        for other in [changed, format!("{one}0"), negated, format!("{one}.0")] {
+            let zeros = ["0", "-0", "00", "-00"];
+            if other == one || zeros.contains(&other.as_str()) {
+                continue;
+            }
+            prop_assert_ne!(canonical(&one), canonical(&other), "{} and {}", one, other);
+        }
+    }
+
+    #[test]
+    fn any_integer_of_128_bits_keeps_its_digits(integer: i128) {
+        prop_assert_eq!(canonical(&integer.to_string()), integer.to_string());
+    }
+}

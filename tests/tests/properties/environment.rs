@@ -1,0 +1,157 @@
+//! From the environment to a configuration: whatever a variable holds, a configuration, or an error that names it.
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::{Client, Config};
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::operation::Operation;
+use idempotency_dynamodb::settings::Settings as TableSettings;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+use crate::cases;
+
+/// What an operation reads.
+const OF_OPERATIONS: &[&str] = &[
+    "IDEMPOTENCY_DISABLED",
+    "IDEMPOTENCY_EXPIRES_AFTER",
+    "IDEMPOTENCY_HASH",
+    "IDEMPOTENCY_KEY_PREFIX",
+    "IDEMPOTENCY_KEY_REQUIRED",
+    "IDEMPOTENCY_LEASE",
+    "IDEMPOTENCY_LOCAL_CACHE",
+    "IDEMPOTENCY_ON_ERROR",
+    "IDEMPOTENCY_ON_IN_PROGRESS",
+    "IDEMPOTENCY_ON_TIMEOUT",
+    "POWERTOOLS_IDEMPOTENCY_DISABLED",
+];
+
+/// What a table's settings read.
+const OF_TABLES: &[&str] = &[
+    "AWS_LAMBDA_FUNCTION_NAME",
+    "IDEMPOTENCY_DATA_ATTR",
+    "IDEMPOTENCY_EXPIRY_ATTR",
+    "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
+    "IDEMPOTENCY_KEY_ATTR",
+    "IDEMPOTENCY_SORT_KEY_ATTR",
+    "IDEMPOTENCY_STATIC_PK_VALUE",
+    "IDEMPOTENCY_STATUS_ATTR",
+    "IDEMPOTENCY_TABLE",
+    "IDEMPOTENCY_VALIDATION_ATTR",
+];
+
+/// Anything, and what is nearly right.
+fn value() -> impl Strategy<Value = String> {
+    let nearly = prop::sample::select(vec![
+        "",
+        " ",
+        "true",
+        "TRUE",
+        "yes ",
+        "0",
+        "1",
+        "-1",
+        "+1",
+        "1h",
+        "1 h",
+        "1ms",
+        "0s",
+        "1.5s",
+        "1s 1ns",
+        "-1s",
+        "99999999999999999999",
+        "18446744073709551615",
+        "18446744073709551615s",
+        "584542046090years",
+        "9999999999999y",
+        "md5",
+        "MD5",
+        "sha256",
+        "sha3",
+        "reject",
+        "wait",
+        "rerun",
+        "hold",
+        "release",
+        "record",
+        "#tenant=",
+        "a#tenant=b",
+        "id",
+        "status",
+        "\u{0}",
+        "１",
+    ]);
+    prop_oneof![
+        2 => nearly.prop_map(str::to_owned),
+        1 => "[0-9]{1,30}(ns|us|ms|s|m|h|d|w|M|y|years)?",
+        1 => any::<String>(),
+        1 => vec(any::<char>(), 200..700).prop_map(String::from_iter),
+    ]
+}
+
+fn variables(known: &'static [&'static str]) -> impl Strategy<Value = Vec<(String, String)>> {
+    btree_map(prop::sample::select(known), value(), 0..4).prop_map(|variables| {
+        let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+        variables.into_iter().map(owned).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn any_variables_make_an_operation_or_an_error_that_names_one_of_them(variables in variables(OF_OPERATIONS)) {
+        let found = Variables::from_iter(variables.clone());
+        match Operation::new("shop::charge", &Settings::default(), &found) {
+            Ok(operation) => {
+                prop_assert!(operation.policy().lease.as_millis() >= 1);
+                prop_assert!(operation.policy().expires_after.as_secs() >= 1);
+                prop_assert_eq!(operation.policy().expires_after.subsec_nanos(), 0);
+                prop_assert!((1..=512).contains(&operation.key_prefix().len()));
+            }
+            Err(error) => {
+                let text = error.to_string();
+                prop_assert!(error.is_of_a_variable(), "{}", text);
+                let named = variables.iter().any(|(name, value)| text.starts_with(&format!("{name} is `{value}`: ")));
+                prop_assert!(named, "{}", text);
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_that_was_made_can_be_used_whatever_its_durations(variables in variables(OF_OPERATIONS)) {
+        let found = Variables::from_iter(variables);
+        if let Ok(operation) = Operation::new("shop::charge", &Settings::default(), &found) {
+            let identity = operation.identify("[1]", None);
+            prop_assert!(identity.is_ok(), "{:?}", identity);
+        }
+    }
+
+    #[test]
+    fn any_variables_make_a_store_or_an_error_that_names_what_is_wrong(
+        variables in variables(OF_TABLES),
+        table in prop::option::of(value()),
+    ) {
+        let mut found = variables;
+        found.extend(table.map(|table| ("IDEMPOTENCY_TABLE".to_owned(), table)));
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("eu-west-1"))
+            .build();
+        let made = TableSettings::from_variables(&Variables::from_iter(found))
+            .and_then(|settings| settings.store(Client::from_conf(config)));
+        if let Err(error) = made {
+            let text = error.to_string();
+            let named = text.starts_with("IDEMPOTENCY_") || text.contains("attribute") || text.contains("table");
+            prop_assert!(named, "{}", text);
+        }
+    }
+
+    #[test]
+    fn a_name_that_nothing_reads_is_reported_whatever_it_is(name in "IDEMPOTENCY_\\PC{0,30}") {
+        let found = Variables::from_iter([(name.clone(), "1".to_owned())]);
+        for unknown in found.unknown() {
+            prop_assert_eq!(&unknown.name, &name);
+            prop_assert!(unknown.nearest.starts_with("IDEMPOTENCY_"));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! From an event to the identity of its call: whatever is sent, a key of fixed length or an error, and always the same.
+
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::key::Json;
+use idempotency_core::operation::Operation;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::cases;
+use crate::given::{quoted, tree};
+
+/// `{prefix}#{32 hex digits}`.
+const KEY_BYTES: usize = "shop".len() + 1 + 32;
+
+fn operation(key: Option<&str>) -> Operation {
+    let settings = Settings {
+        key: key.map(str::to_owned),
+        validate: Some("@".to_owned()),
+        key_prefix: Some("shop".to_owned()),
+        ..Settings::default()
+    };
+    Operation::new("charge", &settings, &Variables::default()).unwrap()
+}
+
+fn operations() -> Vec<Operation> {
+    [
+        None,
+        Some("a"),
+        Some("[a, b.c, *]"),
+        Some("powertools_json(body).[a, b]"),
+        Some("powertools_json(powertools_base64(body))"),
+        Some("powertools_json(powertools_base64_gzip(body))"),
+        Some("body[?a > `0`].b[] | sort(@)"),
+        Some("to_string(@)"),
+    ]
+    .map(operation)
+    .into()
+}
+
+/// Checks that nothing panics, that two looks agree, and that what is kept does not grow with the event.
+fn check(event: &str) -> Result<(), TestCaseError> {
+    for operation in operations() {
+        match (
+            operation.identify(event, None),
+            operation.identify(event, None),
+        ) {
+            (Ok(one), Ok(two)) => {
+                prop_assert_eq!(&one, &two);
+                if let Some(key) = one.key() {
+                    prop_assert_eq!(key.as_str().len(), KEY_BYTES);
+                    prop_assert_eq!(one.validation().map(str::len), Some(32));
+                }
+            }
+            (Err(one), Err(two)) => {
+                prop_assert_eq!(one.to_string(), two.to_string());
+                prop_assert!(one.to_string().len() < 500);
+            }
+            (one, two) => prop_assert!(false, "{:?} and then {:?}", one, two),
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn any_bytes_give_a_key_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
+        let text = String::from_utf8_lossy(&bytes);
+        check(&text)?;
+        check(&format!("{{\"body\":{}}}", quoted(&text)))?;
+    }
+
+    #[test]
+    fn anything_that_looks_like_json_gives_a_key_or_an_error(
+        pieces in vec("[\\[\\]{},:\"\\\\]|null|true|-?[0-9.eE+-]{1,5}|\\\\u[0-9a-f]{0,4}|\"a\"|\"body\"| ", 0..40),
+    ) {
+        check(&pieces.concat())?;
+    }
+
+    #[test]
+    fn any_json_gives_a_key_or_an_error(tree in tree(), seed: u64) {
+        let text = tree.text(seed);
+        check(&text)?;
+        check(&format!("{{\"a\":{text},\"body\":{}}}", quoted(&text)))?;
+    }
+
+    #[test]
+    fn the_order_of_members_and_spaces_change_neither_key_nor_validation(tree in tree(), one: u64, other: u64) {
+        let operation = operation(None);
+        let identity = |seed| operation.identify(&tree.text(seed), None).unwrap();
+        prop_assert_eq!(identity(one), identity(other));
+    }
+
+    #[test]
+    fn an_event_that_is_cut_off_or_damaged_gives_a_key_or_an_error(
+        tree in tree(),
+        seed: u64,
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+    ) {
+        let mut bytes = tree.text(seed).into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        check(&String::from_utf8_lossy(&bytes))?;
+        check(&String::from_utf8_lossy(&bytes[..at]))?;
+    }
+}
+
+#[test]
+fn deep_and_huge_events_are_refused_or_read_without_using_up_the_stack() {
+    for event in [
+        "[".repeat(1_000_000),
+        "{\"a\":".repeat(1_000_000),
+        format!("{}{}", "[".repeat(128), "]".repeat(128)),
+        format!("{}{}", "[".repeat(129), "]".repeat(129)),
+        "9".repeat(1_000_000),
+        format!("0.{}", "9".repeat(100_000)),
+        format!("\"{}\"", "\\u0000".repeat(100_000)),
+        format!("[{}0]", "0,".repeat(20_000)),
+    ] {
+        check(&event).unwrap();
+    }
+    assert!(Json::parse(&format!("{}{}", "[".repeat(128), "]".repeat(128))).is_ok());
+    assert!(Json::parse(&format!("{}{}", "[".repeat(129), "]".repeat(129))).is_err());
+}

@@ -1,0 +1,193 @@
+//! Expressions: whatever is written in one, it compiles or is refused, and what compiles can be evaluated on anything.
+
+use idempotency_core::key::{Expression, Json};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::cases;
+use crate::given::tree;
+
+fn check(text: &str, payload: &Json) -> Result<(), TestCaseError> {
+    match Expression::compile(text) {
+        Ok(expression) => {
+            prop_assert_eq!(expression.as_str(), text);
+            let canonical = |value: Json| value.to_canonical();
+            // Twice, since an evaluation must leave nothing behind.
+            let (one, two) = (expression.evaluate(payload), expression.evaluate(payload));
+            prop_assert_eq!(one.map(canonical), two.map(canonical));
+        }
+        Err(error) => {
+            prop_assert!(error.offset() <= text.len());
+            prop_assert!(!error.message().is_empty());
+            prop_assert!(error.to_string().starts_with("invalid JMESPath expression"));
+        }
+    }
+    Ok(())
+}
+
+/// Pieces of the language, which put together at random are often nearly an expression and sometimes one.
+fn piece() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "a",
+        "b",
+        "body",
+        "@",
+        "*",
+        ".",
+        "[",
+        "]",
+        "[]",
+        "[*]",
+        "[0]",
+        "[-1]",
+        "[::2]",
+        "[::-1]",
+        "[1:0]",
+        "[?",
+        "{",
+        "}",
+        "(",
+        ")",
+        ",",
+        ":",
+        "|",
+        "||",
+        "&&",
+        "!",
+        "&",
+        "==",
+        "!=",
+        "<",
+        ">=",
+        "'x'",
+        "''",
+        "`1`",
+        "`{}`",
+        "`[1,2]`",
+        "`\"x\"`",
+        "`1e999`",
+        "\"a\"",
+        "\"\\u00e9\"",
+        "length(@)",
+        "sort(@)",
+        "sort_by(@,&a)",
+        "max_by(@,&@)",
+        "keys(@)",
+        "map(&a,@)",
+        "to_number(@)",
+        "to_string(@)",
+        "join(',',@)",
+        "sum(@)",
+        "avg(@)",
+        "merge(@,@)",
+        "not_null(a,b)",
+        "reverse(@)",
+        "powertools_json(@)",
+        "powertools_base64(@)",
+        "powertools_base64_gzip(@)",
+        "group_by(@,&a)",
+        " ",
+        "99999999999999999999",
+        "-",
+        "\\",
+        "\"",
+        "`",
+        "'",
+    ])
+    .prop_map(str::to_owned)
+}
+
+/// Expressions put together by the rules of the language.
+fn expression() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec!["a", "b", "@", "*", "`1`", "'x'", "`[3, 1, \"2\"]`"]);
+    leaf.prop_map(str::to_owned)
+        .prop_recursive(5, 24, 3, |inner| {
+            let two = (inner.clone(), inner.clone());
+            let function = prop::sample::select(vec![
+                "abs",
+                "avg",
+                "ceil",
+                "keys",
+                "length",
+                "max",
+                "min",
+                "reverse",
+                "sort",
+                "sum",
+                "to_array",
+                "to_number",
+                "to_string",
+                "type",
+                "values",
+                "powertools_json",
+                "powertools_base64",
+            ]);
+            prop_oneof![
+                (
+                    two.clone(),
+                    prop::sample::select(vec!["|", "||", "&&", "==", "<", "."])
+                )
+                    .prop_map(|((one, two), operator)| format!("({one}){operator}{two}")),
+                (two.clone(), any::<i8>())
+                    .prop_map(|((one, two), at)| format!("{one}[{at}] | {two}")),
+                two.clone().prop_map(|(one, two)| format!("{one}[?{two}]")),
+                two.clone()
+                    .prop_map(|(one, two)| format!("{{a: {one}, b: {two}}}")),
+                two.clone().prop_map(|(one, two)| format!("[{one}, {two}]")),
+                two.prop_map(|(one, two)| format!("map(&{one}, {two})")),
+                (function, inner.clone())
+                    .prop_map(|(function, inner)| format!("{function}({inner})")),
+                (inner, any::<[Option<i8>; 3]>()).prop_map(|(inner, slice)| {
+                    let [start, stop, step] =
+                        slice.map(|at| at.map_or(String::new(), |at| at.to_string()));
+                    format!("{inner}[{start}:{stop}:{step}]")
+                }),
+            ]
+        })
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn any_text_compiles_or_is_refused(text: String, payload in tree()) {
+        check(&text, &Json::parse(&payload.text(0)).unwrap())?;
+    }
+
+    #[test]
+    fn pieces_of_expressions_in_any_order_compile_or_are_refused(pieces in vec(piece(), 0..12), payload in tree()) {
+        check(&pieces.concat(), &Json::parse(&payload.text(0)).unwrap())?;
+    }
+
+    #[test]
+    fn expressions_by_the_rules_are_evaluated_on_any_payload(text in expression(), payload in tree()) {
+        check(&text, &Json::parse(&payload.text(0)).unwrap())?;
+    }
+
+    #[test]
+    fn a_piece_repeated_without_end_compiles_or_is_refused(
+        pieces in vec(piece(), 1..4),
+        times in prop_oneof![1..200_usize, Just(5_000)],
+        payload in tree(),
+    ) {
+        check(&pieces.concat().repeat(times), &Json::parse(&payload.text(0)).unwrap())?;
+    }
+}
+
+#[test]
+fn deep_and_long_expressions_are_refused_without_using_up_the_stack() {
+    for piece in [
+        "(", "[", "{a:", "!", "a.", "a[?", "sort(", "&", "a|", "[]", "*.", "[?a]", "`[", "\"a\".",
+    ] {
+        for times in [16, 31, 32, 33, 71, 72, 73, 400, 1_000_000] {
+            let closed = match piece {
+                "(" | "sort(" => ")",
+                "[" | "a[?" => "]",
+                "{a:" => "}",
+                _ => "",
+            };
+            let text = format!("{}a{}", piece.repeat(times), closed.repeat(times));
+            check(&text, &Json::Null).unwrap();
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a record means: the judge, the claim's condition and a plain reading of the rules agree on every record.
+
+use std::time::Duration;
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
+use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
+use idempotency_core::protocol::{Judgement, judge};
+use idempotency_core::record::{Attribute, Field, Record, RecordId, Status};
+use idempotency_core::time::EpochMillis;
+use proptest::prelude::*;
+
+use crate::cases;
+use crate::given::{NOW, attribute, operand, owner, record};
+
+fn on_timeout() -> impl Strategy<Value = OnTimeout> {
+    prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)]
+}
+
+fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) -> Call {
+    Call {
+        id: RecordId::new("shop#1"),
+        owner,
+        validation,
+        deadline: None,
+        policy: Policy {
+            on_timeout,
+            expires_after: Duration::from_secs(60),
+            ..Policy::default()
+        },
+    }
+}
+
+fn in_progress(record: &Record) -> bool {
+    record.status == Field::Value(Status::InProgress)
+}
+
+/// The rules of a claim in plain words, with nothing shared with what is tested.
+fn may_be_claimed(record: &Record, now: i64, on_timeout: OnTimeout) -> bool {
+    let expired = record
+        .expiration
+        .value()
+        .is_some_and(|end| end.get() < now.div_euclid(1_000));
+    let lease_over = record
+        .in_progress_expiration
+        .value()
+        .is_some_and(|end| end.get() < now);
+    let no_lease = record.in_progress_expiration == Field::Absent;
+    match on_timeout {
+        OnTimeout::Rerun if in_progress(record) => lease_over || (expired && no_lease),
+        OnTimeout::Hold if in_progress(record) => record.failure.exists(),
+        _ => expired,
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn a_record_can_be_claimed_exactly_when_the_rules_say_so(record in record(), on_timeout in on_timeout()) {
+        let condition = claimable(EpochMillis::new(NOW), on_timeout);
+        prop_assert_eq!(condition.holds(Some(&record)), may_be_claimed(&record, NOW, on_timeout));
+        prop_assert!(condition.holds(None));
+    }
+
+    #[test]
+    fn the_judge_and_the_condition_of_claims_agree(
+        record in record(),
+        mine in owner(),
+        validation in prop::option::of("[ab]"),
+        on_timeout in on_timeout(),
+    ) {
+        let now = EpochMillis::new(NOW);
+        let judgement = judge(&record, now, &call(mine.clone(), validation.clone(), on_timeout));
+        let own = held_by(&mine).holds(Some(&record));
+        let claimable = claimable(now, on_timeout).holds(Some(&record));
+        match judgement {
+            Judgement::Mine | Judgement::MineButOver => prop_assert!(own),
+            Judgement::Claimable => prop_assert!(claimable),
+            _ => prop_assert!(!claimable, "{:?}", judgement),
+        }
+        if judgement == Judgement::Mine {
+            let over = record.in_progress_expiration.value().is_some_and(|end| *end < now);
+            prop_assert!(!over, "a lease that is over protects nobody");
+        }
+        if judgement == Judgement::Replay {
+            prop_assert_eq!(record.status, Field::Value(Status::Completed));
+            prop_assert!(validation.is_none() || record.validation == validation.into());
+        }
+    }
+
+    #[test]
+    fn a_stranger_is_never_told_that_a_claim_is_its_own(record in record(), on_timeout in on_timeout()) {
+        let stranger = OwnerToken::from_bytes([9; 16]);
+        let judgement = judge(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
+        let claimable = claimable(EpochMillis::new(NOW), on_timeout).holds(Some(&record));
+        prop_assert_eq!(judgement == Judgement::Claimable, claimable);
+        prop_assert!(!matches!(judgement, Judgement::Mine | Judgement::MineButOver));
+    }
+
+    #[test]
+    fn an_operand_of_the_wrong_unit_or_type_never_compares(
+        record in record(),
+        attribute in attribute(),
+        operand in operand(),
+    ) {
+        let fits = matches!(
+            (attribute, &operand),
+            (Attribute::Expiration, Operand::Seconds(_)) | (Attribute::InProgressExpiration, Operand::Millis(_))
+        ) || (!matches!(attribute, Attribute::Expiration | Attribute::InProgressExpiration)
+            && matches!(operand, Operand::Text(_)));
+        let holds = |condition: Condition| condition.holds(Some(&record));
+        let equals = holds(Condition::Equals(attribute, operand.clone()));
+        let below = holds(Condition::Below(attribute, operand.clone()));
+        let differs = holds(Condition::Differs(attribute, operand));
+        prop_assert_eq!(differs, !equals);
+        prop_assert!(!(equals && below));
+        prop_assert!(fits || !(equals || below));
+    }
+}

@@ -1,0 +1,125 @@
+//! The store in memory, the specification of every other: each write is applied wholly where its condition holds.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Attribute, Field, Record, RecordId};
+use idempotency_core::store::{Change, MemoryStore, Read, Store, Write};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::cases;
+use crate::given::{attribute, condition, record};
+
+pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the store in memory is ready at once"),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Request {
+    Put(Record),
+    Update(Record, Vec<Attribute>),
+    Delete,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        3 => record().prop_map(Request::Put),
+        3 => (record(), vec(attribute(), 0..3)).prop_map(|(set, remove)| Request::Update(set, remove)),
+        1 => Just(Request::Delete),
+    ]
+}
+
+/// What an update leaves of one attribute.
+fn after<T: Clone>(old: &Field<T>, new: &Field<T>, removed: bool) -> Field<T> {
+    match new {
+        _ if removed => Field::Absent,
+        Field::Value(_) => new.clone(),
+        _ => old.clone(),
+    }
+}
+
+fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
+    let gone = |attribute| remove.contains(&attribute);
+    Record {
+        expiration: after(
+            &old.expiration,
+            &set.expiration,
+            gone(Attribute::Expiration),
+        ),
+        in_progress_expiration: after(
+            &old.in_progress_expiration,
+            &set.in_progress_expiration,
+            gone(Attribute::InProgressExpiration),
+        ),
+        status: after(&old.status, &set.status, gone(Attribute::Status)),
+        data: after(&old.data, &set.data, gone(Attribute::Data)),
+        validation: after(
+            &old.validation,
+            &set.validation,
+            gone(Attribute::Validation),
+        ),
+        owner: after(&old.owner, &set.owner, gone(Attribute::Owner)),
+        failure: after(&old.failure, &set.failure, gone(Attribute::Failure)),
+    }
+}
+
+fn written(store: &MemoryStore, id: &RecordId, request: &Request, condition: &Condition) -> Write {
+    match request {
+        Request::Put(record) => ready(store.put(id, record, condition)),
+        Request::Update(set, remove) => {
+            let change = Change {
+                set: set.clone(),
+                remove: remove.clone(),
+            };
+            ready(store.update(id, &change, condition))
+        }
+        Request::Delete => ready(store.delete(id, condition)),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn a_write_is_applied_wholly_where_its_condition_holds_and_otherwise_brings_back_what_is_there(
+        requests in vec((0..2_u8, request(), condition()), 1..12),
+    ) {
+        let store = MemoryStore::new();
+        let mut expected: HashMap<RecordId, Record> = HashMap::new();
+        for (key, request, condition) in requests {
+            let id = RecordId::new(format!("shop#{key}"));
+            let before = expected.get(&id).cloned();
+            match written(&store, &id, &request, &condition) {
+                Write::Applied => {
+                    prop_assert!(condition.holds(before.as_ref()));
+                    match &request {
+                        Request::Put(record) => drop(expected.insert(id.clone(), record.clone())),
+                        Request::Update(set, remove) => {
+                            let record = updated(&before.unwrap_or_default(), set, remove);
+                            expected.insert(id.clone(), record);
+                        }
+                        Request::Delete => drop(expected.remove(&id)),
+                    }
+                }
+                Write::Refused { existing, lost } => {
+                    prop_assert!(!condition.holds(before.as_ref()));
+                    prop_assert_eq!(existing, before);
+                    prop_assert!(!lost);
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+            let found = match ready(store.read(&id)) {
+                Read::Found(record) => Some(record),
+                _ => None,
+            };
+            prop_assert_eq!(found.as_ref(), expected.get(&id));
+            prop_assert_eq!(store.len(), expected.len());
+        }
+    }
+}

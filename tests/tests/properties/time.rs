@@ -1,0 +1,211 @@
+//! Time and its units: leases, windows and their ends to the millisecond, whatever the clock says.
+
+use std::time::Duration;
+
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::claimable;
+use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
+use idempotency_core::protocol::{Attempt, Effect, Input, Judgement, Ran, Verdict, Written, judge};
+use idempotency_core::record::{Data, Record, RecordId};
+use idempotency_core::store::{MemoryStore, Store, Write};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+use proptest::prelude::*;
+
+use crate::cases;
+use crate::memory::ready;
+
+const HOUR: i64 = 60 * 60;
+
+/// 01:00 UTC of the last Sundays of March and October 2024, when clocks in Europe went forward and back.
+const CHANGES: [i64; 2] = [1_711_846_800, 1_729_990_800];
+
+fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> Call {
+    Call {
+        id: RecordId::new("shop#1"),
+        owner: OwnerToken::from_bytes([owner; 16]),
+        validation: None,
+        deadline: left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left))),
+        policy,
+    }
+}
+
+/// Milliseconds since the epoch: around 2024, at any time until the year 2096, and at the end of all time.
+fn now() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        4 => 1_700_000_000_000..1_800_000_000_000_i64,
+        2 => 0..4_000_000_000_000_i64,
+        2 => (0..4_000_000_000_i64, -1..=1_i64).prop_map(|(second, by)| (second * 1_000 + by).max(0)),
+        1 => i64::MAX - 2_000_000..=i64::MAX - 1_000_000,
+    ]
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    let lease = prop_oneof![4 => 1_000..86_400_000_u64, 1 => any::<u64>().prop_map(|lease| lease.max(1_000))];
+    let window = prop_oneof![2 => 1..10_u64, 4 => 1..1_000_000_u64, 1 => any::<u64>().prop_map(|window| window.max(1))];
+    let on_timeout = prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)];
+    (lease, window, on_timeout).prop_map(|(lease, window, on_timeout)| Policy {
+        lease: Duration::from_millis(lease),
+        expires_after: Duration::from_secs(window),
+        on_timeout,
+        ..Policy::default()
+    })
+}
+
+/// How long Lambda leaves a call, in milliseconds; `None` where no deadline is known.
+fn left() -> impl Strategy<Value = Option<u64>> {
+    prop::option::of(1_000..900_000_u64)
+}
+
+/// Begins a call and has its claim applied to `store`.
+fn claim(store: &MemoryStore, call: Call, now: i64) -> Attempt {
+    let now = EpochMillis::new(now);
+    let id = call.id.clone();
+    let (attempt, effect) = Attempt::begin(call);
+    assert_eq!(effect, Effect::Look);
+    let (attempt, effect) = attempt.step(now, Input::Looked(None));
+    let Effect::Put(record, condition) = effect else {
+        panic!("expected a claim, not {effect:?}");
+    };
+    assert!(matches!(
+        ready(store.put(&id, &record, &condition)),
+        Write::Applied
+    ));
+    let (attempt, effect) = attempt.step(now, Input::Written(Written::Applied));
+    assert_eq!(effect, Effect::Run);
+    attempt
+}
+
+/// Has the handler answer and the completion applied to `store`.
+fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
+    let id = attempt.call().id.clone();
+    let (attempt, effect) = attempt.step(
+        EpochMillis::new(now),
+        Input::Ran(Ran::Answered(Data::new("42"))),
+    );
+    let Effect::Update(change, condition) = effect else {
+        panic!("expected a completion, not {effect:?}");
+    };
+    assert!(matches!(
+        ready(store.update(&id, &change, &condition)),
+        Write::Applied
+    ));
+    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(Written::Applied));
+    assert!(
+        matches!(effect, Effect::Finish(Verdict::Own(_))),
+        "{effect:?}"
+    );
+}
+
+/// What a duplicate's attempt does at `now` when `existing` stands in its way.
+fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
+    let at = EpochMillis::new(now);
+    let (attempt, _look) = Attempt::begin(call(2, now, None, policy));
+    let (attempt, effect) = attempt.step(at, Input::Looked(None));
+    let Effect::Put(_, condition) = effect else {
+        panic!("expected a claim, not {effect:?}");
+    };
+    if condition.holds(Some(existing)) {
+        return attempt.step(at, Input::Written(Written::Applied)).1;
+    }
+    let existing = Some(existing.clone());
+    attempt
+        .step(
+            at,
+            Input::Written(Written::Refused {
+                existing,
+                lost: false,
+            }),
+        )
+        .1
+}
+
+fn only_record(store: &MemoryStore) -> Record {
+    store.record(&RecordId::new("shop#1")).unwrap()
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn a_claim_lives_through_its_lease_to_the_millisecond(now in now(), left in left(), policy in policy()) {
+        let store = MemoryStore::new();
+        claim(&store, call(1, now, left, policy.clone()), now);
+        let record = only_record(&store);
+        let lease_end = *record.in_progress_expiration.value().unwrap();
+        let expiration = *record.expiration.value().unwrap();
+        let lasts = left.map_or(policy.lease, Duration::from_millis);
+        prop_assert_eq!(lease_end, EpochMillis::new(now).plus(lasts));
+        // TTL deletes what is past its second, so a claim must not be before its lease is over.
+        prop_assert!(expiration >= lease_end.ceil_to_seconds());
+        prop_assert!(i128::from(expiration.get()) * 1_000 >= i128::from(lease_end.get()));
+
+        for at in [now, lease_end.get().saturating_sub(1).max(now), lease_end.get()] {
+            let at = EpochMillis::new(at);
+            prop_assert!(!claimable(at, policy.on_timeout).holds(Some(&record)), "at {}", at);
+        }
+        if let Some(after) = lease_end.get().checked_add(1) {
+            let judged = judge(&record, EpochMillis::new(after), &call(2, after, None, policy.clone()));
+            let expected = match policy.on_timeout {
+                OnTimeout::Hold => Judgement::Unresolved,
+                _ => Judgement::Claimable,
+            };
+            prop_assert_eq!(judged, expected);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_replayed_through_the_last_second_of_its_window_and_no_longer(
+        now in now(),
+        left in left(),
+        took in 0..900_000_i64,
+        policy in policy(),
+    ) {
+        let store = MemoryStore::new();
+        let attempt = claim(&store, call(1, now, left, policy.clone()), now);
+        let done = now + took;
+        complete(&store, attempt, done);
+        let record = only_record(&store);
+        let end = record.expiration.value().unwrap().get();
+        prop_assert_eq!(EpochSeconds::new(end), EpochMillis::new(done).floor_to_seconds().plus(policy.expires_after));
+
+        let last = end.saturating_mul(1_000).saturating_add(999);
+        for at in [done, done + (last - done) / 2, last] {
+            let told = duplicate(&record, at, policy.clone());
+            prop_assert!(matches!(told, Effect::Finish(Verdict::Replay { .. })), "{:?} at {}", told, at);
+        }
+        if let Some(after) = last.checked_add(1) {
+            prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
+        }
+    }
+
+    #[test]
+    fn an_hour_is_an_hour_over_the_changes_of_daylight_saving_time(
+        change in prop::sample::select(&CHANGES[..]),
+        before in 0..3 * HOUR * 1_000,
+        window in 1..6 * HOUR,
+        on_timeout in prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)],
+    ) {
+        let now = change * 1_000 - before;
+        let policy = Policy {
+            expires_after: Duration::from_secs(window.unsigned_abs()),
+            on_timeout,
+            ..Policy::default()
+        };
+        let store = MemoryStore::new();
+        let attempt = claim(&store, call(1, now, Some(30_000), policy.clone()), now);
+        complete(&store, attempt, now);
+        let record = only_record(&store);
+        let last = (now.div_euclid(1_000) + window) * 1_000 + 999;
+        let told = duplicate(&record, last, policy.clone());
+        prop_assert!(matches!(told, Effect::Finish(Verdict::Replay { .. })), "{:?}", told);
+        prop_assert_eq!(duplicate(&record, last + 1, policy), Effect::Run);
+    }
+
+    #[test]
+    fn rounding_to_seconds_never_moves_a_time_by_a_second(at: i64) {
+        let (down, up) = (EpochMillis::new(at).floor_to_seconds(), EpochMillis::new(at).ceil_to_seconds());
+        let (down, up, at) = (i128::from(down.get()) * 1_000, i128::from(up.get()) * 1_000, i128::from(at));
+        prop_assert!(down <= at && at < down + 1_000);
+        prop_assert!(up >= at && at > up - 1_000);
+    }
+}
