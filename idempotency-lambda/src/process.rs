@@ -1,12 +1,13 @@
 //! The process's own environment: variables, store, clock and randomness, built once.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use idempotency_core::cache::LocalCache;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Environment;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::store::{MemoryStore, Store, StoreErrorKind};
+use idempotency_core::store::{MemoryStore, Store, StoreError, StoreErrorKind};
 use tokio::sync::OnceCell;
 
 use crate::clock::{SystemClock, SystemRandom};
@@ -92,6 +93,20 @@ pub fn install(environment: Environment) -> Result<(), Error> {
     })
 }
 
+/// How long the connection may take to open. Lambda's init phase ends after 10 s, and the first event can wait for it too.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// Opens the store's connection, or says what the first event would meet.
+pub(crate) async fn warm_up(store: &dyn Store) -> Result<(), StoreError> {
+    match tokio::time::timeout(WARM_UP, store.warm_up()).await {
+        Ok(opened) => opened,
+        Err(_) => Err(StoreError::new(
+            StoreErrorKind::Unreachable,
+            format!("{} does not answer", store.name()),
+        )),
+    }
+}
+
 pub(crate) fn configuration(error: &ConfigurationError) -> Error {
     Error::new(ErrorKind::Configuration, "idempotency").with_detail(error.to_string())
 }
@@ -109,7 +124,7 @@ async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationErr
             let store = settings.store(client)?;
             // On a table without a sort key all records would be one item, and DynamoDB would take them.
             if settings.sort_key.is_some()
-                && let Err(error) = store.warm_up().await
+                && let Err(error) = warm_up(&store).await
                 && error.kind() == StoreErrorKind::WrongSchema
             {
                 return Err(ConfigurationError::new(error.to_string()));

@@ -38,22 +38,6 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// An attribute that says nothing.
-    pub const EMPTY: Self = Self {
-        key: None,
-        validate: None,
-        key_required: None,
-        key_prefix: None,
-        hash: None,
-        expires_after: None,
-        lease: None,
-        local_cache: None,
-        on_in_progress: None,
-        on_timeout: None,
-        on_error: None,
-        store_when: None,
-    };
-
     fn settings(&self) -> Settings {
         Settings {
             key: self.key.map(str::to_owned),

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::error::Error;
@@ -96,26 +95,21 @@ pub async fn init() -> Result<(), Error> {
         );
         return Ok(());
     }
-    let warmed_up = tokio::time::timeout(WARM_UP, environment.store().warm_up()).await;
-    let trouble = match warmed_up {
-        Ok(Ok(())) => return Ok(()),
+    let trouble = match process::warm_up(environment.store()).await {
+        Ok(()) => return Ok(()),
         // Not a passing trouble, and with other keys than were configured records could meet that must not.
-        Ok(Err(error)) if error.kind() == StoreErrorKind::WrongSchema => {
+        Err(error) if error.kind() == StoreErrorKind::WrongSchema => {
             return Err(process::configuration(&ConfigurationError::new(
                 error.to_string(),
             )));
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("{} does not answer", environment.store().name()),
+        Err(error) => error,
     };
     warn(&format!(
         "the idempotency store cannot be used yet, and every event will be refused until it can: {trouble}"
     ));
     Ok(())
 }
-
-/// How long the connection may take to open. Lambda's init phase ends after 10 s, and the first event can wait for it too.
-const WARM_UP: Duration = Duration::from_secs(2);
 
 /// The handler as a service whose errors have stable names, for a `main` that builds its own
 /// [`Runtime`](lambda_runtime::Runtime).

@@ -76,7 +76,7 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
 fn statics(function: &Function, operation: &Operation) -> TokenStream {
     let site = Span::mixed_site();
     let name = function.name();
-    // Each field is written out: clippy looks into `..EMPTY` where nothing is left to take from it.
+    // Each field is written out, so that a new one cannot be forgotten here.
     let spec = settings::constants().map(|name| {
         let field = values::field(name);
         let written = operation
