@@ -1,15 +1,17 @@
-//! What a process lends to its operations: store, clock, randomness, cache.
+//! What a process lends to its operations: store, clock, randomness, and a memory of its own.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::flights::Flights;
 use crate::cache::LocalCache;
 use crate::owner::{OwnerToken, Random, RandomError};
 use crate::store::Store;
 use crate::time::Clock;
 
-/// The store, the clock, the source of randomness and the local cache that operations work with.
+/// The store, the clock, the source of randomness and the local cache that operations work with; and which of their calls
+/// are under way, so that duplicates that meet here need not ask the store.
 ///
 /// Operations hold configuration alone; two environments in one process never meet, so parallel tests do not either.
 ///
@@ -34,6 +36,7 @@ pub struct Environment {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     cache: Arc<LocalCache>,
+    flights: Arc<Flights>,
 }
 
 impl Environment {
@@ -58,6 +61,7 @@ impl Environment {
             clock,
             random,
             cache: Arc::new(LocalCache::new()),
+            flights: Arc::default(),
         }
     }
 
@@ -151,6 +155,11 @@ impl Environment {
     /// ```
     pub fn shared_cache(&self) -> &Arc<LocalCache> {
         &self.cache
+    }
+
+    /// The calls that are under way.
+    pub(super) fn flights(&self) -> &Flights {
+        &self.flights
     }
 
     /// A token for a new call.

@@ -5,6 +5,7 @@
 mod codec;
 mod conclude;
 mod environment;
+mod flights;
 mod handler;
 mod limit;
 
@@ -18,9 +19,10 @@ use std::num::NonZeroUsize;
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Outcome;
 use crate::protocol::policy::Call;
-use crate::protocol::{Attempt, Effect, Input, Trouble, Written, time_limit};
+use crate::protocol::{Attempt, Effect, Flight, Input, Trouble, Written, time_limit};
 use crate::store::{Read, StoreError, StoreErrorKind, Write};
 use crate::time::{BoxFuture, EpochMillis};
+use flights::Seat;
 use handler::Finished;
 
 /// One call, ready to be driven.
@@ -48,6 +50,7 @@ impl<R, E> Driver<'_, R, E> {
         let mut handler = Some(handler);
         let mut finished: Option<Finished<R, E>> = None;
         let mut trouble: Option<StoreError> = None;
+        let mut seat = self.environment.flights().seat(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(self.call.clone());
         loop {
             let input = match effect {
@@ -61,22 +64,45 @@ impl<R, E> Driver<'_, R, E> {
                     finished = Some(result);
                     Input::Ran(ran)
                 }
-                Effect::Finish(verdict) => return self.conclude(verdict, finished, trouble),
+                Effect::Finish(verdict) => {
+                    seat.land(verdict.confirmed_record());
+                    return self.conclude(verdict, finished, trouble);
+                }
+                Effect::Look => self.look(&mut seat),
+                Effect::Follow(at_most) => {
+                    seat.follow(|| self.environment.clock().sleep(at_most))
+                        .await
+                }
                 other => self.perform(other, &mut trouble).await,
             };
-            (attempt, effect) = attempt.step(self.environment.clock().now(), input);
+            let now = self.environment.clock().now();
+            (attempt, effect) = attempt.step(now, input);
+            if let Some(flight) = attempt.flight() {
+                seat.tell(flight, now);
+            }
         }
     }
 
-    /// Performs an effect on cache, store or clock.
+    /// What the process knows of the key by itself.
+    fn look(&self, seat: &mut Seat<'_>) -> Input {
+        let cached = self
+            .cache
+            .and_then(|_| self.environment.cache().find(self.operation, &self.call.id));
+        if cached.is_some() {
+            return Input::Looked(cached);
+        }
+        let mine = Flight::of(&self.call, self.environment.clock().now());
+        match seat.look(mine) {
+            Some(ahead) => Input::InFlight(ahead),
+            None => Input::Looked(None),
+        }
+    }
+
+    /// Performs an effect on store or clock.
     async fn perform(&self, effect: Effect, trouble: &mut Option<StoreError>) -> Input {
         let store = self.environment.store();
         let id = &self.call.id;
         match effect {
-            Effect::Look => Input::Looked(
-                self.cache
-                    .and_then(|_| self.environment.cache().find(self.operation, id)),
-            ),
             Effect::Put(record, condition) => {
                 self.write(store.put(id, &record, &condition), trouble)
                     .await
@@ -113,8 +139,8 @@ impl<R, E> Driver<'_, R, E> {
                 self.environment.clock().sleep(pause).await;
                 Input::Paused
             }
-            // `drive` keeps these two for itself.
-            Effect::Run | Effect::Finish(_) => Input::Paused,
+            // `drive` keeps these for itself.
+            Effect::Look | Effect::Follow(_) | Effect::Run | Effect::Finish(_) => Input::Paused,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::condition::Condition;
+use super::flight::Flight;
 use crate::record::{Data, Record};
 use crate::store::Change;
 use crate::time::EpochMillis;
@@ -24,8 +25,12 @@ use crate::time::EpochMillis;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Look the key up in the local cache, if there is one: [`Input::Looked`].
+    /// Look the key up in the process's memory: [`Input::Looked`] with what the local cache holds; where that is nothing
+    /// and a call with the same [`FlightKey`](super::FlightKey) is under way, [`Input::InFlight`].
     Look,
+    /// Wait at most so long for the call that was found under way: [`Input::Landed`] if it ends, [`Input::InFlight`] if it
+    /// comes further or the time is over.
+    Follow(Duration),
     /// Put the record if the condition holds: [`Input::Written`].
     Put(Record, Condition),
     /// Change the record if the condition holds: [`Input::Written`].
@@ -62,6 +67,11 @@ pub enum Effect {
 pub enum Input {
     /// What the local cache holds of this key.
     Looked(Option<Record>),
+    /// Another call of this process is under way, and so far.
+    InFlight(Flight),
+    /// The call that was waited for is over. What it was given by the store or had confirmed by it, if anything: its
+    /// verdict's [`confirmed_record`](Verdict::confirmed_record).
+    Landed(Option<Record>),
     /// What a write came to.
     Written(Written),
     /// What a read found.
@@ -231,8 +241,10 @@ pub enum Stored {
 pub enum Source {
     /// In the store, before the handler would have run.
     Store,
-    /// In the process's own memory.
+    /// In the local cache of the process.
     Cache,
+    /// With another call of the process, which was under way with the same key and payload.
+    Flight,
     /// In the store, after the handler ran: another call had taken over and completed first, or an earlier send of
     /// our own completion was found to have been applied.
     Completion,

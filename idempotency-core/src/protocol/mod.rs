@@ -3,6 +3,7 @@
 //! - [`condition`]: when a write may be applied; among them *claimable*, the one predicate of claims and judgements.
 //! - [`judge()`]: what a record that stands in the way means.
 //! - [`Attempt::step`]: one call as a state machine; the [`engine`](crate::engine) performs its effects.
+//! - [`Flight`]: what calls that meet in one process know of each other.
 //! - [`policy`]: what the user decides; [`time_limit`]: how long one effect may take.
 //!
 //! The rules themselves, and why each is there, are in `docs/protocol.md`.
@@ -11,12 +12,14 @@ pub mod condition;
 mod effect;
 #[cfg(test)]
 mod fixtures;
+mod flight;
 mod judge;
 pub mod policy;
 mod step;
 mod writes;
 
 pub use effect::{Effect, Input, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
+pub use flight::{Flight, FlightKey};
 pub use judge::{Judgement, judge};
 pub use step::Attempt;
 

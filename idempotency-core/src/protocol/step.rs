@@ -2,10 +2,12 @@
 
 mod claim;
 mod completion;
+mod flight;
 
 use std::time::Duration;
 
 use super::effect::{Effect, Input, Refusal, Source, Verdict};
+use super::flight::Flight;
 use super::policy::Call;
 use crate::record::Record;
 use crate::time::EpochMillis;
@@ -48,8 +50,10 @@ pub struct Attempt {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
-    /// The local cache is asked.
-    Looking,
+    /// The process's own memory is asked; until when this call may wait, if it has begun to.
+    Looking(Option<EpochMillis>),
+    /// Another call of this process is waited for.
+    Following(Following),
     /// A claim is on its way.
     Claiming(Claiming),
     /// The record is read, because a claim's answer left it unknown, or because of a wait.
@@ -75,6 +79,15 @@ enum State {
     },
     /// The caller has been told.
     Finished,
+}
+
+/// What a call remembers while another of its process goes ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Following {
+    /// Until when this call may wait.
+    patience: EpochMillis,
+    /// Whether the other was in progress when it was last heard of.
+    in_progress: bool,
 }
 
 /// What a call remembers while it has no claim yet.
@@ -136,7 +149,7 @@ impl Attempt {
     pub fn begin(call: Call) -> (Self, Effect) {
         let attempt = Self {
             call,
-            state: State::Looking,
+            state: State::Looking(None),
         };
         (attempt, Effect::Look)
     }
@@ -152,6 +165,37 @@ impl Attempt {
     /// ```
     pub fn call(&self) -> &Call {
         &self.call
+    }
+
+    /// What the duplicates of this call in its process are to know of it; nothing where nothing has changed for them.
+    ///
+    /// ```
+    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+    /// #     deadline: Some(EpochMillis::new(30_000)), policy: Policy::default() };
+    /// # let now = EpochMillis::new(0);
+    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Looked(None));
+    /// assert_eq!(attempt.flight().map(|flight| flight.in_progress), Some(false));
+    /// let (attempt, _run) = attempt.step(now, Input::Written(Written::Applied));
+    /// let running = Flight { in_progress: true, until: EpochMillis::new(30_000) };
+    /// assert_eq!(attempt.flight(), Some(running));
+    /// ```
+    pub fn flight(&self) -> Option<Flight> {
+        match &self.state {
+            State::Claiming(claiming) | State::Reading(claiming) | State::Waiting(claiming) => {
+                Some(Flight {
+                    // Whoever has waited knows that somebody is at it.
+                    in_progress: claiming.pauses > 0,
+                    until: claiming.patience,
+                })
+            }
+            State::Running(held) => Some(Flight {
+                in_progress: true,
+                until: held.lease_end,
+            }),
+            _ => None,
+        }
     }
 
     /// Takes what became of the last effect, at the time `now`, and says what is to be done next.
@@ -174,7 +218,18 @@ impl Attempt {
     pub fn step(self, now: EpochMillis, input: Input) -> (Self, Effect) {
         let Self { call, state } = self;
         let (state, effect) = match (state, input) {
-            (State::Looking, Input::Looked(cached)) => claim::looked(&call, now, cached),
+            (State::Looking(patience), Input::Looked(cached)) => {
+                claim::remembered(&call, now, patience, cached, Source::Cache)
+            }
+            (State::Looking(patience), Input::InFlight(other)) => {
+                flight::met(&call, now, patience, other)
+            }
+            (State::Following(following), Input::InFlight(other)) => {
+                flight::met_again(&call, now, following, other)
+            }
+            (State::Following(following), Input::Landed(answer)) => {
+                flight::landed(&call, now, following, answer)
+            }
             (State::Claiming(claiming), Input::Written(written)) => {
                 claim::claimed(&call, now, claiming, written)
             }

@@ -14,16 +14,29 @@ const MAX_CLAIMS: u8 = 4;
 /// A duplicate stops waiting when less than this is left of its deadline.
 const WAIT_RESERVE: Duration = Duration::from_millis(250);
 
-pub(super) fn looked(call: &Call, now: EpochMillis, cached: Option<Record>) -> Next {
-    if let Some(record) = cached {
+/// What this process knows of the key by itself; it is judged like any other record.
+pub(super) fn remembered(
+    call: &Call,
+    now: EpochMillis,
+    patience: Option<EpochMillis>,
+    record: Option<Record>,
+    source: Source,
+) -> Next {
+    if let Some(record) = record {
         match judge(&record, now, call) {
-            Judgement::Replay => return replay(record, Source::Cache),
+            Judgement::Replay => return replay(record, source),
             Judgement::PayloadMismatch => return refuse(Refusal::PayloadMismatch),
             // Its window is over.
             _ => {}
         }
     }
-    if call.deadline.is_some_and(|deadline| is_over(deadline, now)) {
+    let patience = patience.unwrap_or_else(|| writes::lease_end(call, now));
+    start(call, now, patience)
+}
+
+/// Goes to the store.
+pub(super) fn start(call: &Call, now: EpochMillis, patience: EpochMillis) -> Next {
+    if is_too_late(call, now) {
         return refuse(Refusal::NoTimeLeft);
     }
     send_claim(
@@ -34,10 +47,22 @@ pub(super) fn looked(call: &Call, now: EpochMillis, cached: Option<Record>) -> N
             pauses: 0,
             lost: false,
             claimed_at: now,
-            patience: writes::lease_end(call, now),
+            patience,
         },
         Refusal::Contended,
     )
+}
+
+/// A deadline that has passed is a deadline: nothing is claimed, and nobody is waited for.
+pub(super) fn is_too_late(call: &Call, now: EpochMillis) -> bool {
+    call.deadline.is_some_and(|deadline| is_over(deadline, now))
+}
+
+/// For how long a duplicate may still wait, if at all.
+pub(super) fn patience_left(now: EpochMillis, patience: EpochMillis) -> Option<Duration> {
+    now.until(patience)
+        .checked_sub(WAIT_RESERVE)
+        .filter(|left| !left.is_zero())
 }
 
 /// Whether there is time for one more request, and for telling the caller afterwards.
@@ -127,11 +152,10 @@ fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -
 }
 
 fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
-    let patience = now
-        .until(claiming.patience)
-        .checked_sub(WAIT_RESERVE)
-        .filter(|left| !left.is_zero());
-    match (call.policy.on_in_progress, patience) {
+    match (
+        call.policy.on_in_progress,
+        patience_left(now, claiming.patience),
+    ) {
         (OnInProgress::Wait, Some(left)) => {
             let claiming = Claiming {
                 // A wait is bounded by the deadline, not by tries.

@@ -2,6 +2,7 @@
 
 mod claim;
 mod completion;
+mod flight;
 
 use super::super::condition::{Condition, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};

@@ -1,0 +1,178 @@
+//! Beside another call of the process.
+
+use super::super::super::Flight;
+use super::*;
+
+fn claims() -> Input {
+    Input::InFlight(Flight {
+        in_progress: false,
+        until: now_plus(20_000),
+    })
+}
+
+fn runs_until(offset: i64) -> Input {
+    Input::InFlight(Flight {
+        in_progress: true,
+        until: now_plus(offset),
+    })
+}
+
+fn runs() -> Input {
+    runs_until(20_000)
+}
+
+fn waiting() -> Call {
+    let mut call = call();
+    call.policy.on_in_progress = OnInProgress::Wait;
+    call
+}
+
+fn in_progress_until(offset: i64) -> Effect {
+    finished(Refusal::AlreadyInProgress {
+        until: Some(now_plus(offset)),
+    })
+}
+
+fn shared(record: Record) -> Effect {
+    Effect::Finish(Verdict::Replay {
+        record,
+        source: Source::Flight,
+    })
+}
+
+#[test]
+fn a_duplicate_is_refused_by_the_one_that_runs() {
+    assert_eq!(play(call(), [runs()]), in_progress_until(20_000));
+}
+
+#[test]
+fn a_waiting_duplicate_follows_until_its_own_time_or_the_others_lease_is_over() {
+    // 30 s less what is kept for the reply.
+    assert_eq!(
+        play(waiting(), [runs_until(60_000)]),
+        Effect::Follow(Duration::from_millis(29_750))
+    );
+    // A lease is over one millisecond after its end.
+    assert_eq!(
+        play(waiting(), [runs()]),
+        Effect::Follow(Duration::from_millis(20_001))
+    );
+}
+
+#[test]
+fn a_duplicate_waits_for_the_others_claim_but_not_for_long() {
+    for call in [call(), waiting()] {
+        let a_second = Effect::Follow(Duration::from_secs(1));
+        assert_eq!(play(call.clone(), [claims()]), a_second);
+        let later = [(NOW, claims()), (now_plus(1_000), claims())];
+        assert!(matches!(play_at(call, later), Effect::Put(..)));
+    }
+}
+
+#[test]
+fn when_the_others_claim_is_applied_a_duplicate_is_refused_or_waits_on() {
+    assert_eq!(play(call(), [claims(), runs()]), in_progress_until(20_000));
+    assert!(matches!(
+        play(waiting(), [claims(), runs()]),
+        Effect::Follow(_)
+    ));
+}
+
+#[test]
+fn the_others_confirmed_answer_is_given_to_its_duplicates() {
+    let answer = completed("7");
+    let landed = || Input::Landed(Some(completed("7")));
+    assert_eq!(play(call(), [claims(), landed()]), shared(answer.clone()));
+    assert_eq!(play(waiting(), [runs(), landed()]), shared(answer));
+}
+
+#[test]
+fn a_shared_answer_is_judged_like_a_stored_one() {
+    let mut expired = completed("7");
+    expired.expiration = Field::Value(seconds(-1));
+    let effect = play(call(), [claims(), Input::Landed(Some(expired))]);
+    assert!(matches!(effect, Effect::Put(..)));
+    let mut validated = call();
+    validated.validation = Some("mine".to_owned());
+    let effect = play(validated, [claims(), Input::Landed(Some(completed("7")))]);
+    assert_eq!(effect, finished(Refusal::PayloadMismatch));
+}
+
+#[test]
+fn after_a_claim_that_came_to_nothing_each_duplicate_asks_the_store_itself() {
+    for call in [call(), waiting()] {
+        let effect = play(call, [claims(), Input::Landed(None)]);
+        assert!(matches!(effect, Effect::Put(..)));
+    }
+}
+
+#[test]
+fn after_a_run_without_an_answer_those_who_waited_look_who_is_next() {
+    let effect = play(waiting(), [runs(), Input::Landed(None)]);
+    assert_eq!(effect, Effect::Look);
+    let effect = play(waiting(), [runs(), Input::Landed(None), MISS]);
+    assert!(matches!(effect, Effect::Put(..)));
+    let effect = play(waiting(), [runs(), Input::Landed(None), claims()]);
+    assert!(matches!(effect, Effect::Follow(_)));
+}
+
+#[test]
+fn a_flight_whose_lease_is_over_holds_nobody_up() {
+    for call in [call(), waiting()] {
+        assert!(matches!(
+            play(call.clone(), [runs_until(-1)]),
+            Effect::Put(..)
+        ));
+        let over = [(NOW, claims()), (now_plus(20_001), runs())];
+        assert!(matches!(play_at(call, over), Effect::Put(..)));
+    }
+    assert_eq!(play(call(), [runs_until(0)]), in_progress_until(0));
+}
+
+#[test]
+fn who_has_no_time_left_to_wait_is_told_so() {
+    let mut late = waiting();
+    late.deadline = Some(now_plus(250));
+    assert_eq!(play(late.clone(), [runs()]), in_progress_until(20_000));
+    // Whether somebody is at it is not known yet: the store knows.
+    assert!(matches!(play(late, [claims()]), Effect::Put(..)));
+}
+
+#[test]
+fn a_deadline_that_has_passed_follows_nobody() {
+    let mut late = waiting();
+    late.deadline = Some(now_plus(-1));
+    assert_eq!(play(late, [runs()]), finished(Refusal::NoTimeLeft));
+}
+
+#[test]
+fn without_a_deadline_the_time_to_wait_counts_from_the_beginning() {
+    let mut call = waiting();
+    call.deadline = None;
+    call.policy.lease = Duration::from_secs(60);
+    let inputs = [
+        (NOW, runs()),
+        (now_plus(20_000), Input::Landed(None)),
+        (now_plus(20_000), runs_until(300_000)),
+    ];
+    assert_eq!(
+        play_at(call, inputs),
+        Effect::Follow(Duration::from_millis(39_750))
+    );
+}
+
+#[test]
+fn a_call_is_met_while_it_claims_waits_and_runs() {
+    let flight = |inputs: &[Input]| {
+        let (mut attempt, _) = Attempt::begin(waiting());
+        for input in inputs {
+            (attempt, _) = attempt.step(NOW, input.clone());
+        }
+        attempt.flight().map(|flight| flight.in_progress)
+    };
+    assert_eq!(flight(&[]), None);
+    assert_eq!(flight(&[MISS]), Some(false));
+    let other = claim_of(another(), now_plus(9_000));
+    assert_eq!(flight(&[MISS, refused(other)]), Some(true));
+    assert_eq!(flight(&[MISS, APPLIED]), Some(true));
+}
