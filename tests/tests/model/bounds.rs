@@ -20,6 +20,8 @@ pub(crate) struct Delivery {
     pub(crate) deadline: bool,
     /// Whether it runs in the one process that has a local cache.
     pub(crate) cached: bool,
+    /// Whether it runs in the one process that takes several at a time, so that it meets the others there.
+    pub(crate) together: bool,
 }
 
 /// How a handler ends.
@@ -92,6 +94,7 @@ impl Delivery {
             lease: 1,
             deadline: true,
             cached: false,
+            together: false,
         }
     }
 
@@ -141,6 +144,13 @@ impl Delivery {
     pub(crate) fn cached(self) -> Self {
         Self {
             cached: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn together(self) -> Self {
+        Self {
+            together: true,
             ..self
         }
     }

@@ -68,6 +68,9 @@ impl World {
             let (heard_at, heard) = self.rules.hears(call, knows, now, input);
             let (next, effect) = attempt.step(heard_at, heard);
             attempt = next;
+            if self.bounds.deliveries[usize::from(number)].together {
+                active.flight = attempt.flight().or(active.flight);
+            }
             let effect = self.rules.asks(call, knows, effect);
             active.claims += u8::from(self.rules.counts_claims() && is_claim(&effect));
             match effect {
@@ -81,9 +84,11 @@ impl World {
                     continue;
                 }
                 Effect::Finish(verdict) => {
+                    self.land(state, number, &active, &verdict);
                     self.finish(state, number, now, &seen, verdict);
                     return;
                 }
+                Effect::Follow(at_most) => self.follow(state, number, now, &active, at_most),
                 Effect::Run => self.run(state, number, now, &seen),
                 Effect::Delete(_) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
@@ -95,11 +100,14 @@ impl World {
                 }
                 _ => {}
             }
-            // Only a claim's effect on others depends on when it was asked for.
+            // What a claim does to others, and how long a call follows, depends on when it was asked for.
             let at = match effect {
-                Effect::Put(..) => now,
+                Effect::Put(..) | Effect::Follow(_) => now,
                 _ => EpochMillis::new(0),
             };
+            if !matches!(effect, Effect::Follow(_)) {
+                active.follows = None;
+            }
             active.asked = Sent {
                 by: number,
                 at,
@@ -148,6 +156,14 @@ impl World {
         if own_write {
             self.break_promise(state, Promise::OwnWriteInProgress);
         }
+        if matches!(verdict, Verdict::Refuse(Refusal::AlreadyInProgress { .. })) {
+            if seen.late_flight {
+                self.break_promise(state, Promise::Stuck);
+            }
+            if self.is_alone(state, number) {
+                self.break_promise(state, Promise::AnothersProgress);
+            }
+        }
         if let Verdict::Replay { record, .. } = &verdict
             && record.expiration.value() < Some(&now.floor_to_seconds())
         {
@@ -169,6 +185,7 @@ impl World {
                 let end = match source {
                     Source::Store => End::FromStore,
                     Source::Cache => End::FromCache,
+                    Source::Flight => End::FromFlight,
                     _ if whose == Some(number) => End::OwnCompletionFound,
                     _ => End::WinnersAnswer,
                 };
@@ -212,7 +229,7 @@ impl World {
         }
     }
 
-    fn same_payload(&self, number: u8, answer: u8) -> bool {
+    pub(crate) fn same_payload(&self, number: u8, answer: u8) -> bool {
         let mine = self.bounds.deliveries[usize::from(number)].payload;
         let theirs = match self.bounds.deliveries.get(usize::from(answer)) {
             Some(delivery) => delivery.payload.map(str::to_owned),

@@ -6,6 +6,7 @@ use idempotency_core::record::Status;
 use super::shared::Shared;
 use super::state::{Action, Call, Phase, Python, State};
 use super::table::is_too_large;
+use super::together::flight_followed;
 use super::world::World;
 
 impl World {
@@ -68,6 +69,24 @@ impl World {
         if active.reply.is_some() {
             actions.push(Action::Hear(number));
             return;
+        }
+        match *active.asked.effect {
+            Effect::Look => {
+                actions.push(Action::Look(number, None));
+                let met = (0..state.calls.len() as u8)
+                    .filter(|other| self.flight_met(state, number, *other).is_some());
+                actions.extend(met.map(|other| Action::Look(number, Some(other))));
+                return;
+            }
+            Effect::Follow(at_most) => {
+                let over = active.asked.at.plus(at_most) <= self.time(state, active.skew);
+                let known = active.follows.map(|(_, known)| known);
+                if over || flight_followed(state, active) != known {
+                    actions.push(Action::Wake(number));
+                }
+                return;
+            }
+            _ => {}
         }
         if *active.asked.effect == Effect::Run {
             let endings = delivery.endings.iter();

@@ -107,6 +107,42 @@ fn worlds() -> Vec<Bounds> {
         },
         Bounds {
             ticks: 3,
+            faults: Faults {
+                losses: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "three calls in one process",
+                vec![
+                    may_fail().together(),
+                    plain().together(),
+                    plain().together().waiting().leased(3),
+                ],
+            )
+        },
+        Bounds {
+            ticks: 3,
+            faults: Faults {
+                kills: 1,
+                evictions: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "two payloads in one process, evicted",
+                vec![
+                    plain().together().of_payload("p").ending(STORED_OR_NOT),
+                    plain()
+                        .together()
+                        .of_payload("p")
+                        .waiting()
+                        .leased(2)
+                        .cached(),
+                    plain().together().of_payload("q").cached(),
+                ],
+            )
+        },
+        Bounds {
+            ticks: 3,
             window_s: 1,
             ttl: true,
             skews: &[0, 1],

@@ -14,6 +14,7 @@ mod rules;
 mod shared;
 mod state;
 mod table;
+mod together;
 mod world;
 mod worlds;
 
@@ -50,6 +51,10 @@ mod every_promise_holds {
         everybody_holds => [Executed, Unresolved, AfterFailure, Released, NotReleased, NoTimeLeft],
         some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow],
         some_wait => [Executed, Waited, AlreadyInProgress, TookOver, WinnersAnswer],
+        in_one_process => [
+            Executed, FromStore, FromFlight, RanAfterFollowing, AlreadyInProgress, TookOver, WinnersAnswer, Released,
+        ],
+        two_payloads_in_one_process => [FromFlight, RanAfterFollowing, AlreadyInProgress, PayloadMismatch],
         cached => [FromCache, FromStore, PayloadMismatch, NextWindow],
         beside_python => [Executed, FromStore, PythonReplayed, AlreadyInProgress, NextWindow],
         late_python => [Executed, FromStore, LostOwnership],
@@ -90,6 +95,12 @@ mod each_fault_is_found {
         a_second_run_by_a_late_owner: RunsAgainWhenLost in quiet breaks OneRunPerCall in 8;
         a_held_claim_that_time_frees: TimeFreesAHeldClaim in quiet_holding breaks SecondRunUnderHold in 6;
         a_claim_without_a_lease: ClaimWithoutLease in quiet breaks Stuck in 2;
+        a_flight_that_forgets_the_payload:
+            FlightForgetsThePayload in two_payloads_in_one_process breaks AnothersProgress in 5;
+        a_flight_that_shares_an_answer_with_another_payload:
+            FlightSharesWithAnotherPayload in quiet_payloads_together breaks AnotherPayload in 8;
+        a_flight_that_outlives_its_lease: FlightOutlivesItsLease in quiet_together breaks Stuck in 6;
+        a_flight_that_shares_what_nobody_confirmed: FlightSharesTheUnconfirmed in failing_together breaks OneAnswer in 14;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

@@ -23,6 +23,7 @@ pub(crate) enum Promise {
     EvictedComesBack,
     HoldTakesOver,
     WindowOver,
+    AnothersProgress,
 }
 
 macro_rules! promises {
@@ -49,6 +50,7 @@ promises! {
     EvictedComesBack => "no call writes an answer anew that was stored and evicted",
     HoldTakesOver => "a call that holds takes over nobody's claim",
     WindowOver => "no answer is replayed once its window is over by the caller's clock",
+    AnothersProgress => "nobody is told \"in progress\" on account of another payload",
 }
 
 impl Promise {
@@ -79,6 +81,8 @@ pub(crate) enum Sight {
     Executed,
     FromStore,
     FromCache,
+    FromFlight,
+    RanAfterFollowing,
     Waited,
     TookOver,
     WinnersAnswer,
@@ -121,6 +125,10 @@ sights! {
         |_, state| state.ended(|end, _| *end == End::FromStore);
     FromCache => "an answer is replayed from the cache",
         |_, state| state.ended(|end, _| *end == End::FromCache);
+    FromFlight => "an answer is shared by another call of the process",
+        |_, state| state.ended(|end, _| *end == End::FromFlight);
+    RanAfterFollowing => "a call runs after the one of its process that it followed gave no answer",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.followed);
     Waited => "a call that waited is given the answer",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited);
     TookOver => "two calls run in one window",

@@ -3,7 +3,7 @@
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::Call;
-use idempotency_core::protocol::{Effect, Input, Refusal, Verdict, Written};
+use idempotency_core::protocol::{Effect, Flight, FlightKey, Input, Refusal, Verdict, Written};
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
 
@@ -32,6 +32,16 @@ pub(crate) trait Rules: Sync {
 
     fn counts_claims(&self) -> bool {
         false
+    }
+
+    /// Which calls of a process meet.
+    fn flight_key(&self, call: &Call) -> FlightKey {
+        FlightKey::of(call)
+    }
+
+    /// What a call gives to those who follow it, when it has asked for this last.
+    fn shares(&self, verdict: &Verdict, _: &Effect) -> Option<Record> {
+        verdict.confirmed_record().cloned()
     }
 }
 
@@ -325,6 +335,71 @@ impl Rules for ClaimWithoutLease {
                 Effect::Put(record, condition)
             }
             other => other,
+        }
+    }
+}
+
+/// Calls of one key meet, whatever their payload is.
+pub(crate) struct FlightForgetsThePayload;
+
+impl Rules for FlightForgetsThePayload {
+    fn flight_key(&self, call: &Call) -> FlightKey {
+        key_without_payload(call)
+    }
+}
+
+/// The same, and what they share is taken unseen.
+pub(crate) struct FlightSharesWithAnotherPayload;
+
+impl Rules for FlightSharesWithAnotherPayload {
+    fn flight_key(&self, call: &Call) -> FlightKey {
+        key_without_payload(call)
+    }
+
+    fn hears(
+        &self,
+        call: &Call,
+        _: Knows,
+        now: EpochMillis,
+        mut input: Input,
+    ) -> (EpochMillis, Input) {
+        if let Input::Landed(Some(record)) = &mut input {
+            record.validation = call.validation.clone().into();
+        }
+        (now, input)
+    }
+}
+
+fn key_without_payload(call: &Call) -> FlightKey {
+    FlightKey::of(&Call {
+        validation: None,
+        ..call.clone()
+    })
+}
+
+/// A call is met as long as it takes, whether its lease is over or not.
+pub(crate) struct FlightOutlivesItsLease;
+
+impl Rules for FlightOutlivesItsLease {
+    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+        match input {
+            Input::InFlight(flight) => {
+                let until = flight.until.max(now);
+                (now, Input::InFlight(Flight { until, ..flight }))
+            }
+            other => (now, other),
+        }
+    }
+}
+
+/// An answer is shared although nobody confirmed that it is stored.
+pub(crate) struct FlightSharesTheUnconfirmed;
+
+impl Rules for FlightSharesTheUnconfirmed {
+    fn shares(&self, verdict: &Verdict, asked: &Effect) -> Option<Record> {
+        match asked {
+            Effect::Update(change, _) if change.set.data.exists() => Some(change.set.clone()),
+            _ => verdict.confirmed_record().cloned(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The state of a world, and what may happen in it.
 
-use idempotency_core::protocol::{Attempt, Effect, Input, Refusal, Trouble};
+use idempotency_core::protocol::{Attempt, Effect, Flight, Input, Refusal, Trouble};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
@@ -21,6 +21,8 @@ pub(crate) struct State {
     /// What the one process with a local cache remembers.
     pub(crate) cache: Option<Shared<Record>>,
     pub(crate) calls: Vec<Call>,
+    /// What each call that is over gave to those who followed it.
+    pub(crate) landed: Vec<Option<Shared<Record>>>,
     /// Sends that nobody waits for any more; each may be applied at any time.
     pub(crate) in_flight: Vec<Sent>,
     pub(crate) python: Python,
@@ -64,6 +66,10 @@ pub(crate) struct Active {
     pub(crate) reply: Option<Shared<Reply>>,
     /// When and at what it looked last, while it waits: looking again at the same teaches nothing.
     pub(crate) looked: Option<(u8, u64)>,
+    /// What others of its process know of it.
+    pub(crate) flight: Option<Flight>,
+    /// Whom it follows, and what it knows of that call.
+    pub(crate) follows: Option<(u8, Flight)>,
     /// For the rules that put a fault in: how many claims it sent.
     pub(crate) claims: u8,
 }
@@ -90,6 +96,8 @@ pub(crate) struct Seen {
     pub(crate) own_lease: Option<EpochMillis>,
     /// Whether the claim was found rather than confirmed.
     pub(crate) found: bool,
+    /// Whether it was told of another call of its process whose lease was over by then.
+    pub(crate) late_flight: bool,
 }
 
 /// What a call did, for the properties.
@@ -107,6 +115,8 @@ pub(crate) struct Trace {
     pub(crate) restored: bool,
     /// It waited.
     pub(crate) waited: bool,
+    /// It followed another call of its process.
+    pub(crate) followed: bool,
 }
 
 /// How a call ended.
@@ -120,6 +130,8 @@ pub(crate) enum End {
     NotReleased,
     FromStore,
     FromCache,
+    /// Another call of its process shared it.
+    FromFlight,
     /// An earlier send of its own completion was found applied.
     OwnCompletionFound,
     /// It was late, and given the winner's answer.
@@ -146,6 +158,10 @@ pub(crate) enum Action {
     Tick,
     /// A delivery arrives at a process whose clock is off by this.
     Start(u8, i8),
+    /// A call looks about in its process, and meets this other call.
+    Look(u8, Option<u8>),
+    /// A call that follows another hears of it, or has waited long enough.
+    Wake(u8),
     /// The store serves the request of a call, which hears of it at once.
     Serve(u8),
     /// The store serves the request of a call, which does not hear of it yet.

@@ -89,6 +89,7 @@ impl World {
             let seen = Seen {
                 own_lease: own_claim(state),
                 found: true,
+                ..Seen::default()
             };
             let input = Input::Read(before.map(|record| (*record).clone()));
             return Reply { input, seen };
@@ -110,6 +111,7 @@ impl World {
         let seen = Seen {
             own_lease: own_claim(state),
             found: !applied,
+            ..Seen::default()
         };
         let input = Input::Written(written);
         Reply { input, seen }

@@ -80,19 +80,28 @@ impl World {
             lost: false,
             reply: None,
             looked: None,
+            flight: None,
+            follows: None,
             claims: 0,
         };
-        let cached = state.cache.as_ref().filter(|_| delivery.cached);
-        let cached = Input::Looked(cached.map(|record| (**record).clone()));
-        self.hear(
-            state,
-            number,
-            active,
-            Reply {
-                input: cached,
-                seen: Default::default(),
-            },
-        );
+        if delivery.together {
+            state.calls[usize::from(number)].phase = Phase::Active(active);
+        } else {
+            self.look(state, number, active);
+        }
+    }
+
+    /// A call looks into the cache, and meets nobody.
+    pub(crate) fn look(&self, state: &mut State, number: u8, active: Active) {
+        let cached = state
+            .cache
+            .as_ref()
+            .filter(|_| self.bounds.deliveries[usize::from(number)].cached);
+        let reply = Reply {
+            input: Input::Looked(cached.map(|record| (**record).clone())),
+            seen: Default::default(),
+        };
+        self.hear(state, number, active, reply);
     }
 
     /// The store serves what a call asks for.
@@ -145,6 +154,7 @@ impl Model for World {
                 after_failure: false,
                 restored: false,
                 waited: false,
+                followed: false,
             },
         };
         let python = match self.bounds.python {
@@ -156,6 +166,7 @@ impl Model for World {
             record: None,
             cache: None,
             calls: vec![call; self.bounds.deliveries.len()],
+            landed: vec![None; self.bounds.deliveries.len()],
             in_flight: Vec::new(),
             python,
             left: self.bounds.faults,
@@ -176,6 +187,14 @@ impl Model for World {
         match action {
             Action::Tick => state.now += 1,
             Action::Start(number, skew) => self.start(state, number, skew),
+            Action::Look(number, other) => {
+                let active = active(last, number)?.clone();
+                match other {
+                    Some(other) => self.meet(state, number, active, other)?,
+                    None => self.look(state, number, active),
+                }
+            }
+            Action::Wake(number) => self.wake(state, number, active(last, number)?.clone()),
             Action::Serve(number) => {
                 let active = active(last, number)?;
                 let reply = self.serve(state, active);
@@ -255,7 +274,7 @@ impl Model for World {
     }
 }
 
-fn active(state: &State, number: u8) -> Option<&Active> {
+pub(crate) fn active(state: &State, number: u8) -> Option<&Active> {
     match &state.calls[usize::from(number)].phase {
         Phase::Active(active) => Some(active),
         _ => None,

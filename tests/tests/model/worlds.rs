@@ -182,6 +182,37 @@ pub(crate) fn cached() -> Bounds {
     }
 }
 
+pub(crate) fn in_one_process() -> Bounds {
+    let calls = vec![
+        plain().together().ending(ANSWERS_OR_FAILS),
+        plain().together().waiting().leased(3),
+    ];
+    Bounds {
+        ticks: 3,
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("in one process", calls)
+    }
+}
+
+pub(crate) fn two_payloads_in_one_process() -> Bounds {
+    let calls = vec![
+        plain().together().of_payload("p").ending(STORED_OR_NOT),
+        plain().together().of_payload("p").waiting().leased(2),
+        plain().together().of_payload("q"),
+    ];
+    Bounds {
+        ticks: 3,
+        faults: Faults {
+            kills: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new("two payloads in one process", calls)
+    }
+}
+
 pub(crate) fn beside_python() -> Bounds {
     Bounds {
         python: Some(Python {
@@ -273,6 +304,37 @@ pub(crate) fn quiet_holding() -> Bounds {
 pub(crate) fn quiet_payloads() -> Bounds {
     let calls = vec![plain().of_payload("p"), plain().of_payload("q")];
     Bounds::new("two calls of two payloads", calls)
+}
+
+/// The same, of two payloads that meet in one process.
+pub(crate) fn quiet_payloads_together() -> Bounds {
+    let calls = vec![
+        plain().together().of_payload("p"),
+        plain().together().of_payload("q").waiting().leased(3),
+    ];
+    Bounds::new("two calls of two payloads in one process", calls)
+}
+
+/// The same, that meet in one process.
+pub(crate) fn quiet_together() -> Bounds {
+    let calls = vec![plain().together(), plain().together().waiting().leased(3)];
+    Bounds::new("two calls in one process", calls)
+}
+
+/// Three calls, two of which meet in one process, and a store that fails once.
+pub(crate) fn failing_together() -> Bounds {
+    let waits = || plain().together().waiting().leased(3);
+    Bounds {
+        ticks: 2,
+        faults: Faults {
+            failures: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "a store that fails once",
+            vec![plain().together(), waits(), plain()],
+        )
+    }
 }
 
 /// The same, with a window that is shorter than the lease.

@@ -1,0 +1,108 @@
+//! Calls that meet in one process. Who meets whom is left open: whoever looks may miss any of the others.
+
+use std::time::Duration;
+
+use idempotency_core::protocol::{Flight, Input, Verdict};
+use idempotency_core::time::EpochMillis;
+
+use super::promises::Promise;
+use super::shared::Shared;
+use super::state::{Active, Phase, Python, Reply, Seen, State};
+use super::world::{World, active};
+
+impl World {
+    /// What a call may learn of another one when it looks about in its process.
+    pub(crate) fn flight_met(&self, state: &State, number: u8, other: u8) -> Option<Flight> {
+        if number == other
+            || state.cache.is_some() && self.bounds.deliveries[usize::from(number)].cached
+        {
+            return None;
+        }
+        let (mine, theirs) = (active(state, number)?, active(state, other)?);
+        let key = |active: &Active| self.rules.flight_key(active.attempt.call());
+        theirs.flight.filter(|_| key(mine) == key(theirs))
+    }
+
+    /// A call meets another one.
+    pub(crate) fn meet(
+        &self,
+        state: &mut State,
+        number: u8,
+        mut active: Active,
+        other: u8,
+    ) -> Option<()> {
+        let flight = self.flight_met(state, number, other)?;
+        active.follows = Some((other, flight));
+        self.hear_of(state, number, active, Some(flight), other);
+        Some(())
+    }
+
+    /// A call that follows another one hears of it again.
+    pub(crate) fn wake(&self, state: &mut State, number: u8, mut active: Active) {
+        let flight = flight_followed(state, &active);
+        if let (Some((_, known)), Some(flight)) = (&mut active.follows, flight) {
+            *known = flight;
+        }
+        let other = active.follows.map_or(number, |(other, _)| other);
+        self.hear_of(state, number, active, flight, other);
+    }
+
+    fn hear_of(
+        &self,
+        state: &mut State,
+        number: u8,
+        active: Active,
+        flight: Option<Flight>,
+        other: u8,
+    ) {
+        let now = self.time(state, active.skew);
+        let landed = state.landed[usize::from(other)].as_deref().cloned();
+        let reply = Reply {
+            input: flight.map_or(Input::Landed(landed), Input::InFlight),
+            seen: Seen {
+                late_flight: flight.is_some_and(|flight| flight.until < now),
+                ..Seen::default()
+            },
+        };
+        self.hear(state, number, active, reply);
+    }
+
+    /// A call begins to follow: not beyond the other's lease.
+    pub(crate) fn follow(
+        &self,
+        state: &mut State,
+        number: u8,
+        now: EpochMillis,
+        active: &Active,
+        at_most: Duration,
+    ) {
+        state.calls[usize::from(number)].trace.followed = true;
+        let latest = active.follows.map(|(_, flight)| flight.until.get() + 1);
+        if Some(now.plus(at_most).get()) > latest {
+            self.break_promise(state, Promise::Stuck);
+        }
+    }
+
+    /// A call is over: what those who follow it are given.
+    pub(crate) fn land(&self, state: &mut State, number: u8, active: &Active, verdict: &Verdict) {
+        if self.bounds.deliveries[usize::from(number)].together {
+            let shared = self.rules.shares(verdict, &active.asked.effect);
+            state.landed[usize::from(number)] = shared.map(Shared::new);
+        }
+    }
+
+    /// Whether nobody else has come with this call's payload.
+    pub(crate) fn is_alone(&self, state: &State, number: u8) -> bool {
+        let mut others = (0..state.calls.len() as u8).filter(|other| {
+            *other != number && state.calls[usize::from(*other)].phase != Phase::Unborn
+        });
+        let python = state.python != Python::Unborn && self.same_payload(number, self.python());
+        !python && !others.any(|other| self.same_payload(number, other))
+    }
+}
+
+/// How far the one has come whom a call follows, unless it is over.
+pub(crate) fn flight_followed(state: &State, follower: &Active) -> Option<Flight> {
+    let (other, _) = follower.follows?;
+    active(state, other)?.flight
+}
