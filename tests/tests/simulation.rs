@@ -50,6 +50,7 @@ fn play(faults: &Faults) -> Counts {
 fn with_slow_owners_alone_callers_agree_and_a_late_owner_is_given_the_winners_answer() {
     let counts = play(&Faults::none());
     assert!(counts.replayed > 0 && counts.in_progress > 0 && counts.late_answers > 0);
+    assert!(counts.shared > 0);
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn with_every_fault_of_the_network_callers_still_agree() {
 #[test]
 fn with_crashes_at_every_await_point_callers_still_agree_and_no_key_is_stuck() {
     let counts = play(&Faults::crashes());
-    assert!(counts.crashed > 0 && counts.second_runs > 0);
+    assert!(counts.crashed > 0 && counts.second_runs > 0 && counts.shared > 0);
 }
 
 #[test]

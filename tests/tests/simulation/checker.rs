@@ -13,6 +13,7 @@ pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
     one_run_a_call(history)?;
     no_run_without_time(history)?;
     alone_is_never_in_progress(history)?;
+    another_payload_is_no_progress(history)?;
     if faults.hold {
         no_second_run(history)
     } else {
@@ -26,6 +27,7 @@ pub(crate) struct Counts {
     pub(crate) ran: usize,
     pub(crate) second_runs: usize,
     pub(crate) replayed: usize,
+    pub(crate) shared: usize,
     pub(crate) late_answers: usize,
     pub(crate) in_progress: usize,
     pub(crate) unknown: usize,
@@ -42,6 +44,7 @@ impl Counts {
         self.second_runs += usize::from(no_second_run(history).is_err());
         self.replayed +=
             count(&|event| matches!(event.what, What::Answered { replayed: true, .. }));
+        self.shared += count(&|event| matches!(event.what, What::Answered { shared: true, .. }));
         self.late_answers += count(&|event| {
             let given_another =
                 matches!(event.what, What::Answered { run, .. } if run != event.call);
@@ -120,6 +123,23 @@ fn alone_is_never_in_progress(history: &[Event]) -> Result<(), String> {
     } else {
         Ok(())
     }
+}
+
+/// Whoever is told that somebody is at it has the payload of somebody who came before.
+fn another_payload_is_no_progress(history: &[Event]) -> Result<(), String> {
+    let told = |event: &&Event| event.what == What::Refused(ErrorKind::AlreadyInProgress);
+    for event in history.iter().filter(told) {
+        let like = |other: &Event| {
+            other.what == What::Called && other.call != event.call && other.amount == event.amount
+        };
+        if !history.iter().any(like) {
+            return Err(format!(
+                "call {} was told in progress on account of another payload",
+                event.call
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The last call of a history comes long after every lease: it is answered, or told that its payload is another's.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotency_lambda::core::protocol::Source;
 use idempotency_lambda::core::time::{Clock, EpochMillis};
 use idempotency_lambda::{
     BoxError, Deadline, Environment, ErrorKind, How, OnInProgress, OnTimeout, Operation,
@@ -111,6 +112,8 @@ pub(crate) enum What {
         run: usize,
         amount: u32,
         replayed: bool,
+        /// By another call of its process.
+        shared: bool,
     },
     HandlersOwnError,
     Refused(ErrorKind),
@@ -297,11 +300,16 @@ fn deliver(
         call.note(match outcome {
             Ok(outcome) => {
                 let replayed = matches!(outcome.how(), How::Replayed(_));
+                let shared = matches!(
+                    outcome.how(),
+                    How::Replayed(replay) if replay.source() == Source::Flight
+                );
                 let (run, amount) = outcome.into_answer();
                 What::Answered {
                     run,
                     amount,
                     replayed,
+                    shared,
                 }
             }
             Err(error) if error.is::<idempotency_lambda::Error>() => {
