@@ -125,6 +125,19 @@ pub async fn init() -> Result<(), Error> {
 /// lambda_runtime::Runtime::new(idempotency_lambda::service(handler)).run().await
 /// # }
 /// ```
+///
+/// A process that takes several events at a time (Lambda Managed Instances), with `lambda_runtime`'s feature
+/// `concurrency-tokio`. Duplicates that meet there are refused by the first, or wait for it, without a request to the
+/// store:
+///
+/// ```no_run
+/// # use idempotency_lambda::{BoxError, LambdaEvent};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// # async fn f() -> Result<(), BoxError> {
+/// idempotency_lambda::init().await?;
+/// lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
+/// # }
+/// ```
 pub fn service<F, Fut, A, R, E>(
     handler: F,
 ) -> impl Service<

@@ -12,6 +12,8 @@ use serde_json::json;
 const ROLE: &str = "TESTS_ROLE";
 /// The function under `lambda_runtime::run` instead of `idempotency_lambda::run`.
 const PLAIN: &str = "plain";
+/// The function in a process that takes several events at a time.
+const CONCURRENT: &str = "concurrent";
 
 /// In a process that the local Lambda started: the function. In the test run: nothing.
 #[test]
@@ -22,6 +24,10 @@ fn the_function() {
         let ended = runtime.block_on(async {
             if role == PLAIN {
                 lambda_runtime::run(lambda_runtime::service_fn(payment::handler)).await
+            } else if role == CONCURRENT {
+                idempotency_lambda::init().await?;
+                let service = idempotency_lambda::service(payment::handler);
+                lambda_runtime::run_concurrent(service).await
             } else {
                 payment::start().await
             }
@@ -153,6 +159,44 @@ async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed(
             .iter()
             .all(|line| !line.text.contains("charging the card"))
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn duplicates_that_meet_in_one_process_are_refused_by_the_first_and_not_by_the_table()
+-> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let function = function()
+        .env(ROLE, CONCURRENT)
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "idempotency")
+        .concurrency(4);
+    let lambda = LocalLambda::start(function).await?;
+    let process = lambda.environment().await?;
+    let first = process.invoke(order("stuck", 1)).start();
+    process.wait_for_line("charging the card").await?;
+    for _ in 0..3 {
+        assert_eq!(
+            error_type(process.invoke(order("stuck", 1)).await),
+            "IdempotencyAlreadyInProgress"
+        );
+    }
+    assert_eq!(
+        error_type(process.invoke(order("stuck", 2)).await),
+        "IdempotencyPayloadMismatch"
+    );
+    let claims = database
+        .requests()
+        .into_iter()
+        .filter(|request| request.operation == "PutItem");
+    assert_eq!(
+        claims.count(),
+        2,
+        "the first one's, and the other payload's"
+    );
+    process.kill().await;
+    assert!(matches!(first.await, Err(InvokeError::Exited { .. })));
     Ok(())
 }
 
