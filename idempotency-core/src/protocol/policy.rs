@@ -60,11 +60,12 @@ macro_rules! named {
         impl FromStr for $type {
             type Err = UnknownPolicy;
 
+            /// Reads a name in upper or lower case, as the attribute does.
             fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
-                match text {
-                    $($text => Ok($value),)+
-                    _ => Err(UnknownPolicy { accepted: &[$($text),+] }),
-                }
+                $(if $text.eq_ignore_ascii_case(text) {
+                    return Ok($value);
+                })+
+                Err(UnknownPolicy { accepted: &[$($text),+] })
             }
         }
     };

@@ -55,6 +55,14 @@ fn a_variable_that_cannot_be_understood_is_named_with_its_value_and_what_is_acce
 }
 
 #[test]
+fn the_case_of_a_choice_does_not_matter_here_either() {
+    let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_TIMEOUT", "Hold"));
+    assert_eq!(policy.unwrap().on_timeout, OnTimeout::Hold);
+    let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_ERROR", "RECORD"));
+    assert_eq!(policy.unwrap().on_error, OnError::Record);
+}
+
+#[test]
 fn truth_values_are_those_of_the_python_library() {
     for text in ["true", "1", "yes", "ON", "t", "Y"] {
         assert_eq!(
