@@ -133,7 +133,8 @@ fn prepared(payload: &Payload) -> (TokenStream, TokenStream) {
         Payload::Event { name, pattern, of } => {
             let at = Place::of(of);
             // Placed at the type, but still the parameter.
-            let event = syn::Ident::new(&name.to_string(), at.end.resolved_at(name.span()));
+            let mut event = name.clone();
+            event.set_span(at.end.resolved_at(name.span()));
             let (head, and) = (
                 at.head("prepare_event"),
                 quote_spanned!(at.start.resolved_at(name.span())=> &),
@@ -272,6 +273,12 @@ mod tests {
             code.contains("expires_after : :: core :: option :: Option :: None"),
             "{code}"
         );
+    }
+
+    #[test]
+    fn a_raw_name_stays_raw() {
+        let code = expanded("", &HANDLER.replace("event:", "r#type:"));
+        assert!(code.contains("& r#type"), "{code}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! | phase | what it does |
 //! |---|---|
+//! | `bounds` | what is too deep for a parser |
 //! | `parse` | the function in its parts; the body stays tokens |
 //! | `settings` | the attribute's arguments; every `name = value` passes through one place |
 //! | `values` | what each setting may be |
@@ -11,9 +12,13 @@
 //!
 //! The code that is written calls `idempotency_lambda::__private` and nothing else.
 
+mod attribute;
+mod bounds;
 mod expand;
 mod fallback;
 mod parse;
+#[cfg(test)]
+mod properties;
 mod settings;
 mod validate;
 mod values;
@@ -108,18 +113,5 @@ use proc_macro::TokenStream;
 /// the function is no longer async when this attribute sees it: annotate a function of its own and call it there.
 #[proc_macro_attribute]
 pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    let item = item.into();
-    protect(arguments.into(), &item)
-        .unwrap_or_else(|error| fallback::fallback(&item, &error))
-        .into()
-}
-
-fn protect(
-    arguments: proc_macro2::TokenStream,
-    item: &proc_macro2::TokenStream,
-) -> syn::Result<proc_macro2::TokenStream> {
-    let function = syn::parse2(item.clone())?;
-    let settings = settings::Settings::parse(arguments);
-    let operation = validate::validate(&function, settings)?;
-    Ok(expand::expand(&function, &operation))
+    attribute::attribute(arguments.into(), item.into()).into()
 }

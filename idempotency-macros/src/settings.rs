@@ -36,7 +36,7 @@ pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
 }
 
 /// Settings of the environment, whose names somebody may try here.
-const ENVIRONMENT: [(&str, &str); 12] = [
+pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
     ("table", "IDEMPOTENCY_TABLE"),
     ("table_name", "IDEMPOTENCY_TABLE"),
     ("key_attr", "IDEMPOTENCY_KEY_ATTR"),
@@ -202,8 +202,7 @@ fn unknown(name: &str) -> String {
     }
     let nearest = KNOWN
         .iter()
-        .map(|(known, _)| (likeness(known, name), *known))
-        .filter(|(likeness, _)| *likeness >= 0.5)
+        .filter_map(|(known, _)| Some((likeness(known, name)?, *known)))
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
     match nearest {
         Some((_, known)) => format!("unknown setting `{name}`: did you mean `{known}`?"),
@@ -220,14 +219,24 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// Between 0 and 1. A part of a name (`expires`) counts as much as one with letters swapped (`kye`).
-fn likeness(one: &str, other: &str) -> f64 {
-    let part = if one.contains(other) || other.contains(one) {
-        0.9
+/// Between 0 and 1, if it is enough to be meant. A part of a name (`expires`) is nearly as much as one slip (`kye`): less,
+/// since some names are parts of others.
+fn likeness(known: &str, name: &str) -> Option<f64> {
+    const LONGEST: usize = 64;
+    const PART: f64 = 0.7;
+
+    // The comparison takes memory for each pair of letters.
+    if name.len() > LONGEST {
+        return None;
+    }
+    let slips = strsim::normalized_damerau_levenshtein(known, name);
+    let part = known.contains(name) || name.contains(known);
+    let likeness = if part && slips < PART {
+        PART + slips / 100.0
     } else {
-        0.0
+        slips
     };
-    strsim::normalized_damerau_levenshtein(one, other).max(part)
+    (likeness >= 0.5).then_some(likeness)
 }
 
 #[cfg(test)]
@@ -324,6 +333,9 @@ mod tests {
             ("validation", "validate"),
             ("keyprefix", "key_prefix"),
             ("cache", "local_cache"),
+            ("store_whe", "store_when"),
+            ("key_requird", "key_required"),
+            ("key_", "key"),
         ] {
             assert!(
                 unknown(written).contains(&format!("`{known}`?")),
@@ -336,6 +348,11 @@ mod tests {
     #[test]
     fn a_setting_of_the_environment_is_named() {
         assert!(read("table = \"t\"").1[0].contains("set `IDEMPOTENCY_TABLE`"));
+    }
+
+    #[test]
+    fn a_name_without_end_is_compared_with_none() {
+        assert!(read(&format!("{} = 1", "key".repeat(100_000))).1[0].contains("`key`, `validate`"));
     }
 
     #[test]

@@ -81,6 +81,7 @@ fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
         lit: Lit::Str(text),
         ..
     }) = value
+        && text.suffix().is_empty()
     {
         return Ok((text.value(), text.span()));
     }
@@ -179,6 +180,12 @@ fn duration(name: &str, value: &Expr, shortest: Duration) -> syn::Result<Constan
         return Err(Error::new_spanned(value, wrong));
     };
     match humantime::parse_duration(&text) {
+        Ok(time) if shortest.subsec_nanos() == 0 && time.subsec_nanos() != 0 && time > shortest => {
+            Err(Error::new(
+                span,
+                format!("`{name}` is counted in whole seconds: write no part of one"),
+            ))
+        }
         Ok(time) if time >= shortest => Ok(Constant::Time(time)),
         Ok(_) => Err(Error::new(
             span,

@@ -162,6 +162,21 @@ fn a_duration_has_a_unit_and_a_least_length() {
 }
 
 #[test]
+fn a_window_is_counted_in_whole_seconds() {
+    assert_eq!(
+        error("expires_after = \"1500ms\""),
+        "`expires_after` is counted in whole seconds: write no part of one"
+    );
+    assert!(checked("expires_after = \"2000ms\"").is_ok());
+    assert!(checked("lease = \"1500ms\"").is_ok());
+}
+
+#[test]
+fn a_text_with_a_suffix_is_no_text() {
+    assert!(error("key = \"id\"x").contains("is a text"));
+}
+
+#[test]
 fn a_number_is_a_number() {
     for setting in [
         "local_cache = \"5\"",

@@ -1,0 +1,90 @@
+//! What the attribute takes is taken when the program starts, and the other way round: both sides agree on every text.
+
+use idempotency_lambda::core::config::{Settings, Variables};
+use idempotency_lambda::core::key::Expression;
+use proc_macro2::Span;
+use proptest::prelude::*;
+use syn::{Ident, LitInt, LitStr, parse_quote};
+
+use super::cases;
+use super::given::among;
+use crate::settings::Setting;
+use crate::values::check;
+
+fn takes(name: &str, text: &str) -> bool {
+    let literal = LitStr::new(text, Span::call_site());
+    let name = Ident::new(name, Span::call_site());
+    check(Setting {
+        name,
+        value: parse_quote!(#literal),
+    })
+    .is_ok()
+}
+
+fn variable(name: &str, text: &str) -> Variables {
+    Variables::from_iter([(name.to_owned(), text.to_owned())])
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn an_expression_is_taken_if_it_compiles_at_start(
+        text in prop_oneof![any::<String>(), "[a-z.@*\\[\\](){}?!&|,:'\"` ]{0,30}", "\\s{0,3}"],
+    ) {
+        for name in ["key", "validate", "store_when"] {
+            prop_assert_eq!(takes(name, &text), Expression::compile(&text).is_ok(), "{}", name);
+        }
+    }
+
+    #[test]
+    fn a_duration_is_taken_if_it_is_at_start(
+        text in prop_oneof![
+            any::<String>(),
+            "[0-9]{1,25} ?(ns|us|ms|s|m|h|d|w|M|y|years|x)?",
+            "[1-9]s [0-9]{1,12}(ns|ms|s)",
+            among(&["1500ms", "1000ms", "0.5s", "1s 1ns", "1 h", "584542046090years", "-1s"]),
+        ],
+    ) {
+        // An empty variable is one that is not set.
+        prop_assume!(!text.is_empty());
+        for (name, of_variable) in [("expires_after", "IDEMPOTENCY_EXPIRES_AFTER"), ("lease", "IDEMPOTENCY_LEASE")] {
+            let at_start = Settings::default().policy(&variable(of_variable, &text));
+            prop_assert_eq!(takes(name, &text), at_start.is_ok(), "{}: {:?}", name, at_start);
+        }
+    }
+
+    #[test]
+    fn a_choice_is_taken_if_it_is_at_start(
+        text in prop_oneof![
+            any::<String>(),
+            "(md5|MD5|sha(224|256|384|512|1)|reject|wait|Wait|rerun|hold|release|record|RECORD) ?",
+        ],
+    ) {
+        prop_assume!(!text.is_empty());
+        let policy = |name| Settings::default().policy(&variable(name, &text)).is_ok();
+        prop_assert_eq!(takes("on_in_progress", &text), policy("IDEMPOTENCY_ON_IN_PROGRESS"));
+        prop_assert_eq!(takes("on_timeout", &text), policy("IDEMPOTENCY_ON_TIMEOUT"));
+        prop_assert_eq!(takes("on_error", &text), policy("IDEMPOTENCY_ON_ERROR"));
+        let hash = Settings::default().hash(&variable("IDEMPOTENCY_HASH", &text));
+        prop_assert_eq!(takes("hash", &text), hash.is_ok());
+    }
+
+    #[test]
+    fn a_prefix_is_taken_if_it_is_at_start(
+        text in prop_oneof![any::<String>(), "[a-f]{500,520}", "é{250,260}", ".{0,4}#tenant=.{0,4}"],
+    ) {
+        let settings = Settings { key_prefix: Some(text.clone()), ..Settings::default() };
+        let at_start = settings.key_prefix(&Variables::default(), "shop::charge");
+        prop_assert_eq!(takes("key_prefix", &text), at_start.is_ok());
+    }
+
+    #[test]
+    fn a_number_is_taken_if_it_is_at_start(text in "[0-9]{1,24}") {
+        let literal = LitInt::new(&text, Span::call_site());
+        let name = Ident::new("local_cache", Span::call_site());
+        let taken = check(Setting { name, value: parse_quote!(#literal) }).is_ok();
+        let at_start = Settings::default().local_cache(&variable("IDEMPOTENCY_LOCAL_CACHE", &text));
+        prop_assert_eq!(taken, at_start.is_ok());
+    }
+}
