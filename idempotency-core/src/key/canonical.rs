@@ -150,6 +150,8 @@ fn float_text(float: f64) -> String {
 ///
 /// Of two shortest texts that are equally near, Rust takes the greater and Python the one with the even last digit; so
 /// the number of digits is taken from the shortest text, and the digits from rounding to that many, which is to even.
+/// Below a power of two floats lie closer together than above it: what is nearest by its digits may there be another
+/// float, and then the shortest text is the only one of its length.
 fn shortest(float: f64) -> (String, i32) {
     let count = |text: &str| {
         text.bytes()
@@ -157,9 +159,14 @@ fn shortest(float: f64) -> (String, i32) {
             .filter(u8::is_ascii_digit)
             .count()
     };
-    let digits = count(&format!("{float:e}"));
-    let rounded = format!("{float:.*e}", digits - 1);
-    let (mantissa, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
+    let shortest = format!("{float:e}");
+    let rounded = format!("{float:.*e}", count(&shortest) - 1);
+    let chosen = if rounded.parse() == Ok(float) {
+        rounded
+    } else {
+        shortest
+    };
+    let (mantissa, exponent) = chosen.split_once('e').unwrap_or((&chosen, "0"));
     (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
 }
 
@@ -190,6 +197,22 @@ mod tests {
             (f64::NEG_INFINITY, "-Infinity"),
         ] {
             assert_eq!(float_text(float), text);
+        }
+    }
+
+    #[test]
+    fn a_power_of_two_is_written_with_digits_that_read_back_as_itself() {
+        for (exponent, text) in [
+            (-1017, "7.120236347223045e-307"),
+            (-662, "5.225680706521042e-200"),
+            (-44, "5.684341886080802e-14"),
+            (-24, "5.960464477539063e-08"),
+        ] {
+            assert_eq!(float_text(2.0_f64.powi(exponent)), text);
+        }
+        for bits in 0..2047_u64 {
+            let float = f64::from_bits(bits << 52);
+            assert_eq!(float_text(float).parse(), Ok(float));
         }
     }
 
