@@ -20,6 +20,10 @@ pub mod names;
 pub mod settings;
 pub mod store;
 
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
+
 mod attempts;
 mod expression;
 mod failure;

@@ -95,6 +95,17 @@ proptest! {
     }
 
     #[test]
+    fn a_float_keeps_its_value(
+        // At powers of two the distance to the next float changes.
+        float in prop_oneof![
+            any::<f64>(),
+            (0..2_047_u64, 0..3_u64).prop_map(|(exponent, digits)| f64::from_bits(exponent << 52 | digits)),
+        ],
+    ) {
+        prop_assert_eq!(canonical(&format!("{float:e}")).parse(), Ok(float));
+    }
+
+    #[test]
     fn any_integer_of_128_bits_keeps_its_digits(integer: i128) {
         prop_assert_eq!(canonical(&integer.to_string()), integer.to_string());
     }

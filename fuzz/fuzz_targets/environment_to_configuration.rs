@@ -1,0 +1,85 @@
+//! Whatever variables hold, there is a configuration that can be used, or an error that names one of them. Each line of
+//! the input is one variable, `name=value`; names are given without what they begin with.
+#![no_main]
+
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::operation::Operation;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::judge;
+use idempotency_core::protocol::policy::Call;
+use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_dynamodb::settings::Settings as TableSettings;
+use libfuzzer_sys::fuzz_target;
+
+/// The whole name of a variable.
+fn whole(name: &str) -> String {
+    match name {
+        "AWS_LAMBDA_FUNCTION_NAME" | "POWERTOOLS_IDEMPOTENCY_DISABLED" => name.to_owned(),
+        _ => format!("IDEMPOTENCY_{name}"),
+    }
+}
+
+fn named(error: &ConfigurationError, variables: &[(String, String)]) -> bool {
+    let text = error.to_string();
+    variables
+        .iter()
+        .any(|(name, value)| text.starts_with(&format!("{name} is `{value}`: ")))
+        // The function's name is a part of the default prefix.
+        || text.starts_with("the default key prefix is `")
+}
+
+fuzz_target!(|text: &str| {
+    let given: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (whole(name), value.to_owned()))
+        .collect();
+    let variables = Variables::from_iter(given.clone());
+    for unknown in variables.unknown() {
+        assert!(given.iter().any(|(name, _)| *name == unknown.name));
+        assert!(unknown.nearest.starts_with("IDEMPOTENCY_"));
+    }
+    let _table = TableSettings::from_variables(&variables);
+
+    let settings = Settings::default();
+    let operation = match Operation::new("shop::charge", &settings, &variables) {
+        Ok(operation) => operation,
+        Err(error) => {
+            assert!(named(&error, &given), "{error}");
+            return;
+        }
+    };
+    let policy = settings.policy(&variables).expect("the operation has it");
+    assert_eq!(operation.policy(), &policy);
+    assert!(policy.lease.as_millis() >= 1);
+    assert!(policy.expires_after.as_secs() >= 1 && policy.expires_after.subsec_nanos() == 0);
+    assert!((1..=512).contains(&operation.key_prefix().len()));
+    assert_eq!(
+        settings.key_prefix(&variables, "shop::charge").as_deref(),
+        Ok(operation.key_prefix())
+    );
+    assert!(settings.hash(&variables).is_ok());
+    assert!(settings.key_required(&variables).is_ok());
+    assert!(settings.local_cache(&variables).is_ok());
+
+    // With durations of any length a call still has an identity, and a record is still judged.
+    let identity = operation.identify("[1]", None);
+    assert!(identity.is_ok(), "{identity:?}");
+    let call = Call {
+        id: RecordId::new("shop#1"),
+        owner: OwnerToken::from_bytes([1; 16]),
+        validation: None,
+        deadline: None,
+        policy,
+    };
+    for now in [0, 1_700_000_000_500, i64::MAX] {
+        let record = Record {
+            status: Field::Value(Status::InProgress),
+            expiration: Field::Value(EpochSeconds::new(now / 1_000)),
+            in_progress_expiration: Field::Value(EpochMillis::new(now)),
+            ..Record::default()
+        };
+        let _judgement = judge(&record, EpochMillis::new(now), &call);
+    }
+});

@@ -1,0 +1,160 @@
+//! Any item is a record. What was read of it is written and read back as it was, its native answers are JSON, and it can
+//! be judged.
+#![no_main]
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::key::{Json, JsonErrorKind};
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::judge;
+use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
+use idempotency_core::record::{Field, Record, RecordId};
+use idempotency_core::time::EpochMillis;
+use idempotency_dynamodb::fuzzing;
+use idempotency_dynamodb::names::Names;
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+
+const NAMES: [&str; 8] = [
+    "expiration",
+    "in_progress_expiration",
+    "status",
+    "data",
+    "validation",
+    "owner",
+    "failure",
+    "other",
+];
+
+/// As deep as DynamoDB nests values.
+const DEPTH: usize = 32;
+
+fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
+    Ok(match bytes.int_in_range(0..=3)? {
+        0 => "INPROGRESS".to_owned(),
+        1 => "COMPLETED".to_owned(),
+        _ => bytes.arbitrary()?,
+    })
+}
+
+/// Mostly numbers; a store that is not DynamoDB may hold anything.
+fn number(bytes: &mut Unstructured<'_>) -> Result<String> {
+    Ok(match bytes.int_in_range(0..=3)? {
+        0 => bytes.arbitrary::<i64>()?.to_string(),
+        1 => bytes.arbitrary()?,
+        _ => {
+            let letters = bytes.int_in_range(0..=50)?;
+            let letter = |_| Ok(char::from(*bytes.choose(b"0123456789.eE+-")?));
+            (0..letters).map(letter).collect::<Result<_>>()?
+        }
+    })
+}
+
+fn value(bytes: &mut Unstructured<'_>, depth: usize) -> Result<AttributeValue> {
+    let deepest = if depth == 0 { 7 } else { 9 };
+    Ok(match bytes.int_in_range(0..=deepest)? {
+        0 | 1 => AttributeValue::S(text(bytes)?),
+        2 | 3 => AttributeValue::N(number(bytes)?),
+        4 => AttributeValue::Bool(bytes.arbitrary()?),
+        5 => AttributeValue::Null(bytes.arbitrary()?),
+        6 => AttributeValue::B(Blob::new(bytes.arbitrary::<Vec<u8>>()?)),
+        7 => AttributeValue::Ss(vec![text(bytes)?]),
+        8 => {
+            let elements = bytes.int_in_range(0..=3)?;
+            AttributeValue::L(
+                (0..elements)
+                    .map(|_| value(bytes, depth - 1))
+                    .collect::<Result<_>>()?,
+            )
+        }
+        _ => {
+            let members = bytes.int_in_range(0..=3)?;
+            AttributeValue::M(
+                (0..members)
+                    .map(|_| Ok((bytes.arbitrary()?, value(bytes, depth - 1)?)))
+                    .collect::<Result<_>>()?,
+            )
+        }
+    })
+}
+
+fn item(bytes: &mut Unstructured<'_>) -> Result<HashMap<String, AttributeValue>> {
+    let mut item = HashMap::new();
+    for name in NAMES {
+        if bytes.arbitrary()? {
+            item.insert(name.to_owned(), value(bytes, DEPTH)?);
+        }
+    }
+    Ok(item)
+}
+
+/// What a field must be by its attribute's type alone.
+fn check<T>(field: &Field<T>, value: Option<&AttributeValue>, right: fn(&AttributeValue) -> bool) {
+    match field {
+        Field::Absent => assert!(value.is_none()),
+        Field::Value(_) => assert!(value.is_some_and(right)),
+        // A number may be none.
+        Field::Unreadable => assert!(value.is_some_and(|value| value.is_n() || !right(value))),
+    }
+}
+
+fn readable<T: Clone>(field: &Field<T>) -> Field<T> {
+    match field {
+        Field::Value(value) => Field::Value(value.clone()),
+        _ => Field::Absent,
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(item) = item(&mut Unstructured::new(bytes)) else {
+        return;
+    };
+    let names = Names::default();
+    let record = fuzzing::record(item.clone(), &names);
+    let (is_n, is_s) = (AttributeValue::is_n, AttributeValue::is_s);
+    check(&record.expiration, item.get("expiration"), is_n);
+    let lease = item.get("in_progress_expiration");
+    check(&record.in_progress_expiration, lease, is_n);
+    check(&record.status, item.get("status"), is_s);
+    check(&record.validation, item.get("validation"), is_s);
+    check(&record.owner, item.get("owner"), is_s);
+    check(&record.failure, item.get("failure"), is_s);
+    match (&record.data, item.get("data")) {
+        (Field::Value(data), Some(AttributeValue::S(text))) => assert_eq!(data.as_str(), text),
+        (Field::Value(data), Some(_)) => match Json::parse(data.as_str()) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), JsonErrorKind::NumberTooLong, "{error}"),
+        },
+        (field, value) => assert_eq!(field.exists(), value.is_some()),
+    }
+
+    let written = fuzzing::item(&record, &names);
+    let again = Record {
+        expiration: readable(&record.expiration),
+        in_progress_expiration: readable(&record.in_progress_expiration),
+        status: readable(&record.status),
+        data: readable(&record.data),
+        validation: readable(&record.validation),
+        owner: readable(&record.owner),
+        failure: readable(&record.failure),
+    };
+    assert_eq!(fuzzing::record(written, &names), again);
+
+    for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+        let call = Call {
+            id: RecordId::new("shop#1"),
+            owner: OwnerToken::from_bytes([1; 16]),
+            validation: None,
+            deadline: None,
+            policy: Policy {
+                on_timeout,
+                ..Policy::default()
+            },
+        };
+        for now in [0, 1_700_000_000_500, i64::MAX] {
+            let _judgement = judge(&record, EpochMillis::new(now), &call);
+        }
+    }
+});
