@@ -17,7 +17,6 @@ impl<R, E> Driver<'_, R, E> {
         finished: Option<Finished<R, E>>,
         trouble: Option<StoreError>,
     ) -> Result<Outcome<R>, E> {
-        self.remember(&verdict);
         let ran = finished.is_some();
         match (verdict, finished) {
             (Verdict::Own(stored), Some(finished)) => self.own(&stored, finished),
@@ -40,7 +39,8 @@ impl<R, E> Driver<'_, R, E> {
         }
     }
 
-    fn remember(&self, verdict: &Verdict) {
+    /// Keeps what is confirmed.
+    pub(super) fn remember(&self, verdict: &Verdict) {
         if let (Some(capacity), Some(record)) = (self.cache, verdict.confirmed_record())
             && !matches!(
                 verdict,

@@ -72,8 +72,8 @@ impl Seat<'_> {
         None
     }
 
-    /// Tells the others how far this call has come, if they meet it. They do if nobody else is ahead, or nobody whose
-    /// lease still runs.
+    /// Tells the others how far this call has come, if they meet it. They do if nobody else is ahead, or somebody who
+    /// gives way.
     pub(super) fn tell(&mut self, flight: Flight, now: EpochMillis) {
         if let Place::Ahead(others) = &self.place {
             others.send_if_modified(|progress| {
@@ -83,10 +83,20 @@ impl Seat<'_> {
             });
             return;
         }
+        let left_behind = match std::mem::replace(&mut self.place, Place::Alone) {
+            Place::Behind(ahead) => Some(ahead),
+            Place::Alone | Place::Ahead(_) => None,
+        };
         let mut flights = self.flights.under_way();
-        let taken = flights.get(&self.key).is_some_and(
-            |ahead| matches!(*ahead.borrow(), Progress::UnderWay(other) if !other.is_over(now)),
-        );
+        let taken = flights.get(&self.key).is_some_and(|ahead| {
+            // Who goes on alone has given up the one it followed: so do those who come later.
+            let given_up = left_behind.is_some_and(|left| left.same_channel(ahead));
+            let stays = match *ahead.borrow() {
+                Progress::UnderWay(other) => !other.gives_way_to(&flight, now),
+                Progress::Landed(_) => false,
+            };
+            stays && !given_up
+        });
         if !taken {
             self.place = self.go_ahead(&mut flights, flight);
         }
@@ -105,7 +115,8 @@ impl Seat<'_> {
             return Input::Landed(None);
         };
         let changed = limit::within(Box::pin(ahead.changed()), timer).await;
-        let is_gone = matches!(changed, Some(Err(_)));
+        // It may have told something and ended since.
+        let is_gone = matches!(changed, Some(Err(_))) || ahead.has_changed().is_err();
         match &*ahead.borrow_and_update() {
             Progress::Landed(record) => Input::Landed(Some(record.clone())),
             Progress::UnderWay(_) if is_gone => Input::Landed(None),
@@ -151,6 +162,7 @@ impl Drop for Seat<'_> {
 mod tests {
     use super::*;
     use crate::owner::OwnerToken;
+    use crate::protocol::Stage;
     use crate::protocol::policy::Policy;
     use crate::record::RecordId;
     use std::future::{pending, ready};
@@ -161,11 +173,11 @@ mod tests {
 
     const NOW: EpochMillis = EpochMillis::new(0);
     const CLAIMS: Flight = Flight {
-        in_progress: false,
+        stage: Stage::Claiming,
         until: EpochMillis::new(9_000),
     };
     const RUNS: Flight = Flight {
-        in_progress: true,
+        stage: Stage::Running,
         until: EpochMillis::new(9_000),
     };
 
@@ -291,12 +303,56 @@ mod tests {
         other.tell(CLAIMS, EpochMillis::new(9_000));
         assert_eq!(third.look(CLAIMS), Some(RUNS), "its lease still runs");
         let next = Flight {
-            in_progress: true,
+            stage: Stage::Running,
             until: EpochMillis::new(20_000),
         };
         other.tell(next, EpochMillis::new(9_001));
         late.land(None);
         assert_eq!(seat().look(CLAIMS), Some(next));
+    }
+
+    #[test]
+    fn a_call_that_runs_is_met_instead_of_one_whose_claim_hangs() {
+        let flights = Flights::default();
+        let seat = || flights.seat(&call("p"));
+        let (mut hangs, mut runs) = (seat(), seat());
+        hangs.look(CLAIMS);
+        runs.tell(CLAIMS, NOW);
+        assert_eq!(seat().look(CLAIMS), Some(CLAIMS));
+        runs.tell(RUNS, NOW);
+        assert_eq!(seat().look(CLAIMS), Some(RUNS));
+    }
+
+    #[test]
+    fn who_gives_up_on_the_call_ahead_takes_its_place() {
+        let flights = Flights::default();
+        let seat = || flights.seat(&call("p"));
+        let (mut hangs, mut second, mut third) = (seat(), seat(), seat());
+        hangs.look(CLAIMS);
+        second.look(CLAIMS);
+        third.look(CLAIMS);
+        let later = Flight {
+            until: EpochMillis::new(9_500),
+            ..CLAIMS
+        };
+        second.tell(later, NOW);
+        assert_eq!(seat().look(CLAIMS), Some(later));
+        // The third gave up on the first, not on the second.
+        third.tell(CLAIMS, NOW);
+        assert_eq!(seat().look(CLAIMS), Some(later));
+        second.land(None);
+        assert_eq!(seat().look(CLAIMS), None);
+    }
+
+    #[test]
+    fn who_tells_something_and_ends_is_over_for_those_who_hear_of_both_at_once() {
+        let flights = Flights::default();
+        let (mut first, mut second) = (flights.seat(&call("p")), flights.seat(&call("p")));
+        first.look(CLAIMS);
+        second.look(CLAIMS);
+        first.tell(RUNS, NOW);
+        first.land(None);
+        assert_eq!(heard(&mut second), Some(Input::Landed(None)));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::outcome::Outcome;
 use crate::protocol::policy::Call;
 use crate::protocol::{Attempt, Effect, Flight, Input, Trouble, Written, time_limit};
+use crate::record::Record;
 use crate::store::{Read, StoreError, StoreErrorKind, Write};
 use crate::time::{BoxFuture, EpochMillis};
 use flights::Seat;
@@ -65,10 +66,16 @@ impl<R, E> Driver<'_, R, E> {
                     Input::Ran(ran)
                 }
                 Effect::Finish(verdict) => {
+                    // In this order: whoever no longer meets this call finds its answer in the cache.
+                    self.remember(&verdict);
                     seat.land(verdict.confirmed_record());
                     return self.conclude(verdict, finished, trouble);
                 }
-                Effect::Look => self.look(&mut seat),
+                Effect::Look => match self.cached() {
+                    Some(cached) => Input::Looked(Some(cached)),
+                    None => self.meet(&mut seat),
+                },
+                Effect::Meet => self.meet(&mut seat),
                 Effect::Follow(at_most) => {
                     seat.follow(|| self.environment.clock().sleep(at_most))
                         .await
@@ -83,14 +90,12 @@ impl<R, E> Driver<'_, R, E> {
         }
     }
 
-    /// What the process knows of the key by itself.
-    fn look(&self, seat: &mut Seat<'_>) -> Input {
-        let cached = self
-            .cache
-            .and_then(|_| self.environment.cache().find(self.operation, &self.call.id));
-        if cached.is_some() {
-            return Input::Looked(cached);
-        }
+    fn cached(&self) -> Option<Record> {
+        self.cache
+            .and_then(|_| self.environment.cache().find(self.operation, &self.call.id))
+    }
+
+    fn meet(&self, seat: &mut Seat<'_>) -> Input {
         let mine = Flight::of(&self.call, self.environment.clock().now());
         match seat.look(mine) {
             Some(ahead) => Input::InFlight(ahead),
@@ -140,7 +145,9 @@ impl<R, E> Driver<'_, R, E> {
                 Input::Paused
             }
             // `drive` keeps these for itself.
-            Effect::Look | Effect::Follow(_) | Effect::Run | Effect::Finish(_) => Input::Paused,
+            Effect::Look | Effect::Meet | Effect::Follow(_) | Effect::Run | Effect::Finish(_) => {
+                Input::Paused
+            }
         }
     }
 

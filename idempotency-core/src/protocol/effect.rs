@@ -28,6 +28,9 @@ pub enum Effect {
     /// Look the key up in the process's memory: [`Input::Looked`] with what the local cache holds; where that is nothing
     /// and a call with the same [`FlightKey`](super::FlightKey) is under way, [`Input::InFlight`].
     Look,
+    /// Look for such a call alone, since what the cache holds decides nothing: [`Input::InFlight`], or [`Input::Looked`]
+    /// with nothing.
+    Meet,
     /// Wait at most so long for the call that was found under way: [`Input::Landed`] if it ends, [`Input::InFlight`] if it
     /// comes further or the time is over.
     Follow(Duration),

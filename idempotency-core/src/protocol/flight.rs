@@ -9,23 +9,48 @@ use crate::time::EpochMillis;
 /// How far a call of this process has come, as far as its duplicates are concerned.
 ///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Effect, Flight, Input, Refusal, Verdict, policy::*};
+/// use idempotency_core::protocol::{Attempt, Effect, Flight, Input, Refusal, Stage, Verdict, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
 /// #     deadline: None, policy: Policy::default() };
 /// // The other call runs its handler: this one is refused by it, and the store is not asked.
-/// let flight = Flight { in_progress: true, until: EpochMillis::new(30_000) };
+/// let flight = Flight { stage: Stage::Running, until: EpochMillis::new(30_000) };
 /// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::InFlight(flight));
 /// let refusal = Refusal::AlreadyInProgress { until: Some(EpochMillis::new(30_000)) };
 /// assert_eq!(effect, Effect::Finish(Verdict::Refuse(refusal)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flight {
-    /// Whether the key is known to be in progress: the call holds the claim, or waits for somebody who does. Before that
-    /// it is about to find out, and may as well find an answer.
-    pub in_progress: bool,
-    /// When its lease ends. After that it concerns nobody any more.
+    /// What it is at.
+    pub stage: Stage,
+    /// When its lease ends, or as long as it has no claim, its time. After that it concerns nobody any more.
     pub until: EpochMillis,
+}
+
+/// What a call is at, as far as its duplicates are concerned.
+///
+/// ```
+/// use idempotency_core::protocol::{Flight, Stage};
+/// # use idempotency_core::time::EpochMillis;
+/// # let until = EpochMillis::new(30_000);
+/// # let now = EpochMillis::new(0);
+/// // Duplicates rather meet a call that runs than one whose claim has not been answered.
+/// let (claims, runs) = (Flight { stage: Stage::Claiming, until }, Flight { stage: Stage::Running, until });
+/// assert!(claims.gives_way_to(&runs, now) && !runs.gives_way_to(&claims, now));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// It asks the store for its claim: in a moment it will run, or have an answer.
+    Claiming,
+    /// Its handler runs.
+    Running,
+    /// It asks the store to take its answer, or its claim back: in a moment there is an answer, or the key is free.
+    Storing,
+    /// It waits for another process that is at it.
+    Waiting {
+        /// When the lease of the other process ends, where it has one.
+        until: Option<EpochMillis>,
+    },
 }
 
 /// Which calls of a process share a flight: those with one record and one payload.
@@ -51,17 +76,17 @@ impl Flight {
     /// The flight of a call that is about to claim.
     ///
     /// ```
-    /// # use idempotency_core::protocol::{Flight, policy::*};
+    /// # use idempotency_core::protocol::{Flight, Stage, policy::*};
     /// # use idempotency_core::{owner::OwnerToken, record::RecordId, time::EpochMillis};
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
     /// #     deadline: None, policy: Policy::default() };
     /// let call = Call { deadline: Some(EpochMillis::new(30_000)), ..call };
     /// let flight = Flight::of(&call, EpochMillis::new(0));
-    /// assert_eq!(flight, Flight { in_progress: false, until: EpochMillis::new(30_000) });
+    /// assert_eq!(flight, Flight { stage: Stage::Claiming, until: EpochMillis::new(30_000) });
     /// ```
     pub fn of(call: &Call, now: EpochMillis) -> Self {
         Self {
-            in_progress: false,
+            stage: Stage::Claiming,
             until: writes::lease_end(call, now),
         }
     }
@@ -69,13 +94,31 @@ impl Flight {
     /// Whether its lease is over, so that it holds nobody up.
     ///
     /// ```
-    /// # use idempotency_core::{protocol::Flight, time::EpochMillis};
-    /// let flight = Flight { in_progress: true, until: EpochMillis::new(30_000) };
+    /// # use idempotency_core::{protocol::{Flight, Stage}, time::EpochMillis};
+    /// let flight = Flight { stage: Stage::Running, until: EpochMillis::new(30_000) };
     /// assert!(!flight.is_over(EpochMillis::new(30_000)));
     /// assert!(flight.is_over(EpochMillis::new(30_001)));
     /// ```
     pub fn is_over(&self, now: EpochMillis) -> bool {
         is_over(self.until, now)
+    }
+
+    /// Whether duplicates are to meet `other` instead: this one's lease is over, or it only asks the store, which may
+    /// take long, while `other` knows more.
+    ///
+    /// ```
+    /// # use idempotency_core::{protocol::{Flight, Stage}, time::EpochMillis};
+    /// let until = EpochMillis::new(30_000);
+    /// let (first, second) = (Flight { stage: Stage::Claiming, until }, Flight { stage: Stage::Claiming, until });
+    /// assert!(!first.gives_way_to(&second, EpochMillis::new(30_000)));
+    /// assert!(first.gives_way_to(&second, EpochMillis::new(30_001)));
+    /// ```
+    pub fn gives_way_to(&self, other: &Self, now: EpochMillis) -> bool {
+        self.is_over(now) || (self.asks_the_store() && !other.asks_the_store())
+    }
+
+    fn asks_the_store(&self) -> bool {
+        matches!(self.stage, Stage::Claiming | Stage::Storing)
     }
 }
 

@@ -19,7 +19,7 @@ mod step;
 mod writes;
 
 pub use effect::{Effect, Input, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
-pub use flight::{Flight, FlightKey};
+pub use flight::{Flight, FlightKey, Stage};
 pub use judge::{Judgement, judge};
 pub use step::Attempt;
 

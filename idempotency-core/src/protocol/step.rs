@@ -7,7 +7,7 @@ mod flight;
 use std::time::Duration;
 
 use super::effect::{Effect, Input, Refusal, Source, Verdict};
-use super::flight::Flight;
+use super::flight::{Flight, Stage};
 use super::policy::Call;
 use crate::record::Record;
 use crate::time::EpochMillis;
@@ -58,8 +58,8 @@ enum State {
     Claiming(Claiming),
     /// The record is read, because a claim's answer left it unknown, or because of a wait.
     Reading(Claiming),
-    /// A wait for the other call.
-    Waiting(Claiming),
+    /// A wait for the other call, and when its lease ends.
+    Waiting(Claiming, Option<EpochMillis>),
     /// The handler runs.
     Running(Held),
     /// A completion is on its way.
@@ -76,6 +76,8 @@ enum State {
     Releasing {
         /// Whether the handler gave an answer, which then yields to a stored one.
         answered: bool,
+        /// When the lease of the claim ends.
+        lease_end: EpochMillis,
     },
     /// The caller has been told.
     Finished,
@@ -86,8 +88,8 @@ enum State {
 struct Following {
     /// Until when this call may wait.
     patience: EpochMillis,
-    /// Whether the other was in progress when it was last heard of.
-    in_progress: bool,
+    /// How far the other had come when it was last heard of.
+    flight: Flight,
 }
 
 /// What a call remembers while it has no claim yet.
@@ -176,26 +178,30 @@ impl Attempt {
     /// #     deadline: Some(EpochMillis::new(30_000)), policy: Policy::default() };
     /// # let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Looked(None));
-    /// assert_eq!(attempt.flight().map(|flight| flight.in_progress), Some(false));
+    /// assert_eq!(attempt.flight().map(|flight| flight.stage), Some(Stage::Claiming));
     /// let (attempt, _run) = attempt.step(now, Input::Written(Written::Applied));
-    /// let running = Flight { in_progress: true, until: EpochMillis::new(30_000) };
+    /// let running = Flight { stage: Stage::Running, until: EpochMillis::new(30_000) };
     /// assert_eq!(attempt.flight(), Some(running));
     /// ```
     pub fn flight(&self) -> Option<Flight> {
-        match &self.state {
-            State::Claiming(claiming) | State::Reading(claiming) | State::Waiting(claiming) => {
-                Some(Flight {
-                    // Whoever has waited knows that somebody is at it.
-                    in_progress: claiming.pauses > 0,
-                    until: claiming.patience,
-                })
+        let (stage, until) = match &self.state {
+            State::Claiming(claiming) | State::Reading(claiming) => {
+                (Stage::Claiming, claiming.patience)
             }
-            State::Running(held) => Some(Flight {
-                in_progress: true,
-                until: held.lease_end,
-            }),
-            _ => None,
-        }
+            State::Waiting(claiming, other) => {
+                (Stage::Waiting { until: *other }, claiming.patience)
+            }
+            State::Running(held) => (Stage::Running, held.lease_end),
+            State::Completing(completing)
+            | State::RetryingCompletion(completing)
+            | State::ReadingAfterCompletion(completing)
+            | State::Restoring(completing) => (Stage::Storing, completing.held.lease_end),
+            State::Releasing { lease_end, .. } => (Stage::Storing, *lease_end),
+            State::Looking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
+                return None;
+            }
+        };
+        Some(Flight { stage, until })
     }
 
     /// Takes what became of the last effect, at the time `now`, and says what is to be done next.
@@ -218,7 +224,8 @@ impl Attempt {
     pub fn step(self, now: EpochMillis, input: Input) -> (Self, Effect) {
         let Self { call, state } = self;
         let (state, effect) = match (state, input) {
-            (State::Looking(patience), Input::Looked(cached)) => {
+            (State::Looking(patience), Input::Looked(None)) => claim::unknown(&call, now, patience),
+            (State::Looking(patience), Input::Looked(Some(cached))) => {
                 claim::remembered(&call, now, patience, cached, Source::Cache)
             }
             (State::Looking(patience), Input::InFlight(other)) => {
@@ -239,7 +246,9 @@ impl Attempt {
             (State::Reading(claiming), Input::Unread) => {
                 claim::give_up(&call, claiming, Refusal::StoreFailed)
             }
-            (State::Waiting(claiming), Input::Paused) => (State::Reading(claiming), Effect::Read),
+            (State::Waiting(claiming, _), Input::Paused) => {
+                (State::Reading(claiming), Effect::Read)
+            }
             (State::Running(held), Input::Ran(ran)) => {
                 completion::ran_handler(&call, now, held, ran)
             }
@@ -257,7 +266,7 @@ impl Attempt {
                 completion::restored(&call, now, completing, written)
             }
             (State::GivingUp(refusal), Input::Written(_)) => refuse(refusal),
-            (State::Releasing { answered }, Input::Written(written)) => {
+            (State::Releasing { answered, .. }, Input::Written(written)) => {
                 completion::released(&call, now, answered, written)
             }
             (state, input) => panic!("{input:?} does not answer what {state:?} asked for"),

@@ -83,6 +83,10 @@ impl World {
                     input = Input::Paused;
                     continue;
                 }
+                Effect::Meet if !self.bounds.deliveries[usize::from(number)].together => {
+                    input = Input::Looked(None);
+                    continue;
+                }
                 Effect::Finish(verdict) => {
                     self.land(state, number, &active, &verdict);
                     self.finish(state, number, now, &seen, verdict);

@@ -71,7 +71,7 @@ impl World {
             return;
         }
         match *active.asked.effect {
-            Effect::Look => {
+            Effect::Look | Effect::Meet => {
                 actions.push(Action::Look(number, None));
                 let met = (0..state.calls.len() as u8)
                     .filter(|other| self.flight_met(state, number, *other).is_some());

@@ -24,6 +24,7 @@ pub(crate) enum Promise {
     HoldTakesOver,
     WindowOver,
     AnothersProgress,
+    FollowsTooLong,
 }
 
 macro_rules! promises {
@@ -51,6 +52,7 @@ promises! {
     HoldTakesOver => "a call that holds takes over nobody's claim",
     WindowOver => "no answer is replayed once its window is over by the caller's clock",
     AnothersProgress => "nobody is told \"in progress\" on account of another payload",
+    FollowsTooLong => "nobody follows another call beyond its own time",
 }
 
 impl Promise {

@@ -392,6 +392,30 @@ impl Rules for FlightOutlivesItsLease {
     }
 }
 
+/// What another call shares is taken without a look at its window.
+pub(crate) struct FlightForgetsTheWindow;
+
+impl Rules for FlightForgetsTheWindow {
+    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+        match input {
+            Input::Landed(Some(_)) => (EpochMillis::new(0), input),
+            other => (now, other),
+        }
+    }
+}
+
+/// Another call is followed longer than the protocol asks for.
+pub(crate) struct FlightForgetsItsOwnTime;
+
+impl Rules for FlightForgetsItsOwnTime {
+    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+        match effect {
+            Effect::Follow(at_most) => Effect::Follow(at_most * 2),
+            other => other,
+        }
+    }
+}
+
 /// An answer is shared although nobody confirmed that it is stored.
 pub(crate) struct FlightSharesTheUnconfirmed;
 

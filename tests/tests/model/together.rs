@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotency_core::protocol::{Flight, Input, Verdict};
+use idempotency_core::protocol::{Effect, Flight, Input, Verdict};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
@@ -13,12 +13,14 @@ use super::world::{World, active};
 impl World {
     /// What a call may learn of another one when it looks about in its process.
     pub(crate) fn flight_met(&self, state: &State, number: u8, other: u8) -> Option<Flight> {
-        if number == other
-            || state.cache.is_some() && self.bounds.deliveries[usize::from(number)].cached
-        {
+        if number == other {
             return None;
         }
         let (mine, theirs) = (active(state, number)?, active(state, other)?);
+        let cached = state.cache.is_some() && self.bounds.deliveries[usize::from(number)].cached;
+        if cached && *mine.asked.effect == Effect::Look {
+            return None;
+        }
         let key = |active: &Active| self.rules.flight_key(active.attempt.call());
         theirs.flight.filter(|_| key(mine) == key(theirs))
     }
@@ -67,7 +69,7 @@ impl World {
         self.hear(state, number, active, reply);
     }
 
-    /// A call begins to follow: not beyond the other's lease.
+    /// A call begins to follow: not beyond the other's lease, nor beyond its own time.
     pub(crate) fn follow(
         &self,
         state: &mut State,
@@ -80,6 +82,10 @@ impl World {
         let latest = active.follows.map(|(_, flight)| flight.until.get() + 1);
         if Some(now.plus(at_most).get()) > latest {
             self.break_promise(state, Promise::Stuck);
+        }
+        let deadline = active.attempt.call().deadline;
+        if deadline.is_some_and(|deadline| now.plus(at_most) > deadline) {
+            self.break_promise(state, Promise::FollowsTooLong);
         }
     }
 

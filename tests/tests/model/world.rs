@@ -91,12 +91,13 @@ impl World {
         }
     }
 
-    /// A call looks into the cache, and meets nobody.
+    /// A call looks into the cache, unless it did, and meets nobody.
     pub(crate) fn look(&self, state: &mut State, number: u8, active: Active) {
+        let looks = *active.asked.effect == Effect::Look;
         let cached = state
             .cache
             .as_ref()
-            .filter(|_| self.bounds.deliveries[usize::from(number)].cached);
+            .filter(|_| looks && self.bounds.deliveries[usize::from(number)].cached);
         let reply = Reply {
             input: Input::Looked(cached.map(|record| (**record).clone())),
             seen: Default::default(),

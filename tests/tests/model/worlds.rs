@@ -197,6 +197,53 @@ pub(crate) fn in_one_process() -> Bounds {
     }
 }
 
+pub(crate) fn windows_end_in_one_process() -> Bounds {
+    Bounds {
+        window_s: 1,
+        ttl: true,
+        skews: &[0, 1],
+        faults: Faults {
+            delays: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "windows end in one process",
+            vec![
+                plain().together().cached(),
+                plain().together().cached().waiting().leased(3),
+            ],
+        )
+    }
+}
+
+pub(crate) fn holding_in_one_process() -> Bounds {
+    let holding = || plain().together().holding().ending(ANSWERS_OR_FAILS);
+    Bounds {
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "everybody holds in one process",
+            vec![holding().recording(), holding().waiting().leased(3)],
+        )
+    }
+}
+
+pub(crate) fn one_process_without_deadline() -> Bounds {
+    let call = || plain().together().without_deadline();
+    Bounds {
+        faults: Faults {
+            losses: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "no deadline known in one process",
+            vec![call().ending(ANSWERS_OR_FAILS), call().waiting().leased(2)],
+        )
+    }
+}
+
 pub(crate) fn two_payloads_in_one_process() -> Bounds {
     let calls = vec![
         plain().together().of_payload("p").ending(STORED_OR_NOT),
@@ -319,6 +366,17 @@ pub(crate) fn quiet_payloads_together() -> Bounds {
 pub(crate) fn quiet_together() -> Bounds {
     let calls = vec![plain().together(), plain().together().waiting().leased(3)];
     Bounds::new("two calls in one process", calls)
+}
+
+/// The same, whose window ends soon.
+pub(crate) fn quiet_together_short_window() -> Bounds {
+    Bounds {
+        window_s: 1,
+        ..Bounds::new(
+            "two calls in one process, a short window",
+            vec![plain().together(), plain().together().waiting().leased(3)],
+        )
+    }
 }
 
 /// Three calls, two of which meet in one process, and a store that fails once.

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use idempotency_lambda::ErrorKind;
 
-use super::world::{Event, Faults, What};
+use super::world::{Event, Faults, TIMEOUT, What};
+
+/// How long a claim that is given up may take to be released after the deadline.
+const GRACE: i64 = 2_000;
 
 /// Which promise the history breaks, if one.
 pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
@@ -14,6 +17,7 @@ pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
     no_run_without_time(history)?;
     alone_is_never_in_progress(history)?;
     another_payload_is_no_progress(history)?;
+    nobody_waits_for_ever(history)?;
     if faults.hold {
         no_second_run(history)
     } else {
@@ -125,14 +129,35 @@ fn alone_is_never_in_progress(history: &[Event]) -> Result<(), String> {
     }
 }
 
+/// Whoever does not run is told something while it can still be told: soon after its deadline at the latest.
+fn nobody_waits_for_ever(history: &[Event]) -> Result<(), String> {
+    for event in history {
+        let ends = matches!(
+            event.what,
+            What::Answered { .. } | What::HandlersOwnError | What::Refused(_)
+        );
+        let called = history
+            .iter()
+            .find(|other| other.call == event.call && other.what == What::Called);
+        let took = called.map_or(0, |called| event.at - called.at);
+        let ran = runs(history).any(|run| run.call == event.call);
+        if ends && !ran && took > TIMEOUT + GRACE {
+            return Err(format!("call {} was told after {took} ms", event.call));
+        }
+    }
+    Ok(())
+}
+
 /// Whoever is told that somebody is at it has the payload of somebody who came before.
 fn another_payload_is_no_progress(history: &[Event]) -> Result<(), String> {
-    let told = |event: &&Event| event.what == What::Refused(ErrorKind::AlreadyInProgress);
-    for event in history.iter().filter(told) {
+    for (at, event) in history.iter().enumerate() {
+        if event.what != What::Refused(ErrorKind::AlreadyInProgress) {
+            continue;
+        }
         let like = |other: &Event| {
             other.what == What::Called && other.call != event.call && other.amount == event.amount
         };
-        if !history.iter().any(like) {
+        if !history[..at].iter().any(like) {
             return Err(format!(
                 "call {} was told in progress on account of another payload",
                 event.call

@@ -70,6 +70,9 @@ impl Network {
     }
 
     async fn travel(&self) {
+        if self.dice.percent(self.faults.hangs) {
+            std::future::pending::<()>().await;
+        }
         if self.dice.percent(self.faults.slow) {
             // Now and then beyond any lease.
             self.time

@@ -24,6 +24,8 @@ pub(crate) struct Faults {
     pub(crate) lost: u64,
     pub(crate) throttled: u64,
     pub(crate) slow: u64,
+    /// How often the store never answers.
+    pub(crate) hangs: u64,
     pub(crate) crash: u64,
     pub(crate) handler_fails: u64,
     /// How far clocks differ at most, in milliseconds.
@@ -39,6 +41,7 @@ impl Faults {
             lost: 0,
             throttled: 0,
             slow: 0,
+            hangs: 0,
             crash: 0,
             handler_fails: 0,
             skew: 0,
@@ -52,6 +55,7 @@ impl Faults {
             lost: 12,
             throttled: 5,
             slow: 10,
+            hangs: 2,
             ..Self::none()
         }
     }
@@ -70,6 +74,7 @@ impl Faults {
             lost: 12,
             throttled: 5,
             slow: 15,
+            hangs: 1,
             crash: 1,
             handler_fails: 10,
             skew: 300,
@@ -123,7 +128,7 @@ pub(crate) enum What {
 pub(crate) type History = Rc<RefCell<Vec<Event>>>;
 
 /// How long an invocation may take, in milliseconds.
-const TIMEOUT: i64 = 3_000;
+pub(crate) const TIMEOUT: i64 = 3_000;
 
 /// Plays one schedule.
 pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {

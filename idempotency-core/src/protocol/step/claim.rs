@@ -14,22 +14,24 @@ const MAX_CLAIMS: u8 = 4;
 /// A duplicate stops waiting when less than this is left of its deadline.
 const WAIT_RESERVE: Duration = Duration::from_millis(250);
 
-/// What this process knows of the key by itself; it is judged like any other record.
+/// What this process has kept of the key; it is judged like any other record.
 pub(super) fn remembered(
     call: &Call,
     now: EpochMillis,
     patience: Option<EpochMillis>,
-    record: Option<Record>,
+    record: Record,
     source: Source,
 ) -> Next {
-    if let Some(record) = record {
-        match judge(&record, now, call) {
-            Judgement::Replay => return replay(record, source),
-            Judgement::PayloadMismatch => return refuse(Refusal::PayloadMismatch),
-            // Its window is over.
-            _ => {}
-        }
+    match judge(&record, now, call) {
+        Judgement::Replay => replay(record, source),
+        Judgement::PayloadMismatch => refuse(Refusal::PayloadMismatch),
+        // Its window is over.
+        _ => (State::Looking(patience), Effect::Meet),
     }
+}
+
+/// This process knows nothing of the key.
+pub(super) fn unknown(call: &Call, now: EpochMillis, patience: Option<EpochMillis>) -> Next {
     let patience = patience.unwrap_or_else(|| writes::lease_end(call, now));
     start(call, now, patience)
 }
@@ -164,7 +166,8 @@ fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Rec
                 ..claiming
             };
             let pause = backoff(claiming.pauses).min(left);
-            (State::Waiting(claiming), Effect::Pause(pause))
+            let other = existing.in_progress_expiration.value().copied();
+            (State::Waiting(claiming, other), Effect::Pause(pause))
         }
         _ => refuse(Refusal::AlreadyInProgress {
             until: existing.in_progress_expiration.value().copied(),

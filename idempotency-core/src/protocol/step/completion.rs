@@ -17,14 +17,22 @@ pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -
         Ran::Unrepresentable => (None, Some(Unstorable::Unrepresentable)),
         Ran::Unreadable => (None, Some(Unstorable::OwnCallerAlone)),
         Ran::Unstored => {
-            return (State::Releasing { answered: true }, writes::release(call));
+            let releasing = State::Releasing {
+                answered: true,
+                lease_end: held.lease_end,
+            };
+            return (releasing, writes::release(call));
         }
         Ran::Failed(failure) => {
             let effect = match call.policy.on_error {
                 OnError::Release => writes::release(call),
                 OnError::Record => writes::record_failure(call, &failure, held.claimed_at),
             };
-            return (State::Releasing { answered: false }, effect);
+            let releasing = State::Releasing {
+                answered: false,
+                lease_end: held.lease_end,
+            };
+            return (releasing, effect);
         }
     };
     let completing = Completing {

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use super::super::effect::{Effect, Refusal, Source};
-use super::super::flight::Flight;
+use super::super::flight::{Flight, Stage};
 use super::super::policy::{Call, OnInProgress};
 use super::super::writes;
 use super::claim::{is_too_late, patience_left, remembered, start};
-use super::{Following, Next, State, refuse};
+use super::{Following, LONGEST_PAUSE, Next, State, refuse};
 use crate::record::Record;
 use crate::time::EpochMillis;
 
-/// How long a duplicate waits for another's claim, before it asks the store itself: that claim may hang, or nobody may be
-/// polling it.
-const A_CLAIM: Duration = Duration::from_secs(1);
+/// How long a duplicate waits for the store's reply to another, before it asks the store itself: the request may hang, or
+/// nobody may be polling the other call.
+const A_REPLY: Duration = Duration::from_secs(1);
 /// A lease is over one millisecond after its end.
 const JUST_AFTER: Duration = Duration::from_millis(1);
 
@@ -32,22 +32,22 @@ pub(super) fn met(
         return start(call, now, patience);
     }
     let left = patience_left(now, patience);
-    let at_most = match (flight.in_progress, call.policy.on_in_progress, left) {
-        (true, OnInProgress::Wait, Some(left)) => left,
-        (true, ..) => {
-            return refuse(Refusal::AlreadyInProgress {
-                until: Some(flight.until),
-            });
-        }
-        (false, _, Some(left)) => left.min(A_CLAIM),
-        (false, _, None) => return start(call, now, patience),
-    };
-    let following = Following {
-        patience,
-        in_progress: flight.in_progress,
+    let waits = call.policy.on_in_progress == OnInProgress::Wait;
+    let at_most = match (flight.stage, left) {
+        (Stage::Claiming | Stage::Storing, Some(left)) => left.min(A_REPLY),
+        // The store can say more than this process.
+        (Stage::Claiming | Stage::Storing, None) => return start(call, now, patience),
+        (Stage::Running, Some(left)) if waits => left,
+        // It is heard of again when it asks the store after its pause.
+        (Stage::Waiting { .. }, Some(left)) if waits => left.min(LONGEST_PAUSE + A_REPLY),
+        (Stage::Running, _) => return in_progress(Some(flight.until)),
+        (Stage::Waiting { until }, _) => return in_progress(until),
     };
     let at_most = at_most.min(now.until(flight.until) + JUST_AFTER);
-    (State::Following(following), Effect::Follow(at_most))
+    (
+        State::Following(Following { patience, flight }),
+        Effect::Follow(at_most),
+    )
 }
 
 /// It is still under way: it has come further, or the time is over.
@@ -57,7 +57,7 @@ pub(super) fn met_again(
     following: Following,
     flight: Flight,
 ) -> Next {
-    if !following.in_progress && !flight.in_progress {
+    if flight == following.flight && flight.stage != Stage::Running {
         return start(call, now, following.patience);
     }
     met(call, now, Some(following.patience), flight)
@@ -70,13 +70,17 @@ pub(super) fn landed(
     following: Following,
     answer: Option<Record>,
 ) -> Next {
-    let Following {
-        patience,
-        in_progress,
-    } = following;
-    if answer.is_none() && in_progress {
+    let patience = Some(following.patience);
+    match (answer, following.flight.stage) {
+        (Some(answer), _) => remembered(call, now, patience, answer, Source::Flight),
+        (None, Stage::Claiming) => start(call, now, following.patience),
         // One of those who waited claims next, and the others meet it.
-        return (State::Looking(Some(patience)), Effect::Look);
+        (None, Stage::Running | Stage::Storing | Stage::Waiting { .. }) => {
+            (State::Looking(patience), Effect::Look)
+        }
     }
-    remembered(call, now, Some(patience), answer, Source::Flight)
+}
+
+fn in_progress(until: Option<EpochMillis>) -> Next {
+    refuse(Refusal::AlreadyInProgress { until })
 }

@@ -245,5 +245,7 @@ fn a_cached_answer_is_judged_as_a_stored_one() {
     );
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
-    assert!(matches!(play(call(), [hit(expired)]), Effect::Put(..)));
+    assert_eq!(play(call(), [hit(expired.clone())]), Effect::Meet);
+    let effect = play(call(), [hit(expired), MISS]);
+    assert!(matches!(effect, Effect::Put(..)));
 }

@@ -1,24 +1,35 @@
 //! Beside another call of the process.
 
-use super::super::super::Flight;
+use super::super::super::{Flight, Stage};
 use super::*;
 
-fn claims() -> Input {
+fn at(stage: Stage, until: i64) -> Input {
     Input::InFlight(Flight {
-        in_progress: false,
-        until: now_plus(20_000),
+        stage,
+        until: now_plus(until),
     })
 }
 
-fn runs_until(offset: i64) -> Input {
-    Input::InFlight(Flight {
-        in_progress: true,
-        until: now_plus(offset),
-    })
+fn claims() -> Input {
+    at(Stage::Claiming, 20_000)
+}
+
+fn stores() -> Input {
+    at(Stage::Storing, 20_000)
+}
+
+fn runs_until(until: i64) -> Input {
+    at(Stage::Running, until)
 }
 
 fn runs() -> Input {
     runs_until(20_000)
+}
+
+/// It waits for another process, whose lease ends later than its own time.
+fn waits() -> Input {
+    let until = Some(now_plus(60_000));
+    at(Stage::Waiting { until }, 20_000)
 }
 
 fn waiting() -> Call {
@@ -60,13 +71,29 @@ fn a_waiting_duplicate_follows_until_its_own_time_or_the_others_lease_is_over() 
 }
 
 #[test]
-fn a_duplicate_waits_for_the_others_claim_but_not_for_long() {
-    for call in [call(), waiting()] {
-        let a_second = Effect::Follow(Duration::from_secs(1));
-        assert_eq!(play(call.clone(), [claims()]), a_second);
-        let later = [(NOW, claims()), (now_plus(1_000), claims())];
-        assert!(matches!(play_at(call, later), Effect::Put(..)));
+fn a_duplicate_waits_for_the_stores_reply_to_the_other_but_not_for_long() {
+    for other in [claims, stores] {
+        for call in [call(), waiting()] {
+            let a_second = Effect::Follow(Duration::from_secs(1));
+            assert_eq!(play(call.clone(), [other()]), a_second);
+            let later = [(NOW, other()), (now_plus(1_000), other())];
+            assert!(matches!(play_at(call, later), Effect::Put(..)));
+        }
     }
+}
+
+#[test]
+fn beside_a_call_that_waits_for_another_process_a_duplicate_is_refused_by_that_processs_lease() {
+    assert_eq!(play(call(), [waits()]), in_progress_until(60_000));
+}
+
+#[test]
+fn beside_a_call_that_waits_a_duplicate_waits_as_long_as_it_hears_of_it() {
+    let follow = Effect::Follow(Duration::from_secs(2));
+    assert_eq!(play(waiting(), [waits()]), follow);
+    assert_eq!(play(waiting(), [waits(), claims(), waits()]), follow);
+    let silence = [(NOW, waits()), (now_plus(2_000), waits())];
+    assert!(matches!(play_at(waiting(), silence), Effect::Put(..)));
 }
 
 #[test]
@@ -91,7 +118,7 @@ fn a_shared_answer_is_judged_like_a_stored_one() {
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
     let effect = play(call(), [claims(), Input::Landed(Some(expired))]);
-    assert!(matches!(effect, Effect::Put(..)));
+    assert_eq!(effect, Effect::Meet);
     let mut validated = call();
     validated.validation = Some("mine".to_owned());
     let effect = play(validated, [claims(), Input::Landed(Some(completed("7")))]);
@@ -108,8 +135,10 @@ fn after_a_claim_that_came_to_nothing_each_duplicate_asks_the_store_itself() {
 
 #[test]
 fn after_a_run_without_an_answer_those_who_waited_look_who_is_next() {
-    let effect = play(waiting(), [runs(), Input::Landed(None)]);
-    assert_eq!(effect, Effect::Look);
+    for other in [runs, stores, waits] {
+        let effect = play(waiting(), [other(), Input::Landed(None)]);
+        assert_eq!(effect, Effect::Look);
+    }
     let effect = play(waiting(), [runs(), Input::Landed(None), MISS]);
     assert!(matches!(effect, Effect::Put(..)));
     let effect = play(waiting(), [runs(), Input::Landed(None), claims()]);
@@ -162,17 +191,26 @@ fn without_a_deadline_the_time_to_wait_counts_from_the_beginning() {
 }
 
 #[test]
-fn a_call_is_met_while_it_claims_waits_and_runs() {
-    let flight = |inputs: &[Input]| {
+fn a_call_tells_whether_it_asks_the_store_waits_or_runs() {
+    let stage = |inputs: &[Input]| {
         let (mut attempt, _) = Attempt::begin(waiting());
         for input in inputs {
             (attempt, _) = attempt.step(NOW, input.clone());
         }
-        attempt.flight().map(|flight| flight.in_progress)
+        attempt.flight().map(|flight| flight.stage)
     };
-    assert_eq!(flight(&[]), None);
-    assert_eq!(flight(&[MISS]), Some(false));
-    let other = claim_of(another(), now_plus(9_000));
-    assert_eq!(flight(&[MISS, refused(other)]), Some(true));
-    assert_eq!(flight(&[MISS, APPLIED]), Some(true));
+    assert_eq!(stage(&[]), None);
+    assert_eq!(stage(&[MISS]), Some(Stage::Claiming));
+    let other = || refused(claim_of(another(), now_plus(9_000)));
+    let until = Some(now_plus(9_000));
+    assert_eq!(stage(&[MISS, other()]), Some(Stage::Waiting { until }));
+    let reads = stage(&[MISS, other(), Input::Paused]);
+    assert_eq!(reads, Some(Stage::Claiming));
+    assert_eq!(stage(&[MISS, APPLIED]), Some(Stage::Running));
+    let failed = Input::Ran(Ran::Failed("E".to_owned()));
+    for ran in [answered(), Input::Ran(Ran::Unstored), failed] {
+        assert_eq!(stage(&[MISS, APPLIED, ran]), Some(Stage::Storing));
+    }
+    let retries = stage(&[MISS, APPLIED, answered(), lost()]);
+    assert_eq!(retries, Some(Stage::Storing));
 }

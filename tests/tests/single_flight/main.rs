@@ -1,6 +1,8 @@
 //! Duplicates that meet in one process: they hear of the first one without a request to the store.
 #![allow(clippy::unwrap_used)]
 
+mod hangs;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -48,6 +50,8 @@ async fn sixteen(charge: Operation) -> (Vec<Result<Outcome<usize>, BoxError>>, u
         calls.spawn(async move {
             table
                 .call(&charge, &order(), async || {
+                    // The others hear of the run.
+                    tokio::task::yield_now().await;
                     Ok(runs.fetch_add(1, Ordering::Relaxed) + 1)
                 })
                 .await
@@ -297,4 +301,26 @@ async fn another_process_asks_the_store() {
         bench.requests()[0]
     });
     assert_eq!(puts.await, 2);
+}
+
+#[tokio::test]
+async fn a_cached_answer_whose_window_is_over_does_not_hide_the_call_that_runs() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .local_cache(8)
+        .expires_after(Duration::from_secs(60))
+        .build()
+        .unwrap();
+    bench.call(&charge, order()).await.unwrap();
+    bench.clock.advance(Duration::from_secs(120));
+    let puts = beside_a_run(&bench, &charge, Ok("new"), async |go_on| {
+        for _ in 0..5 {
+            let error = bench.call(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
+        }
+        go_on.send(()).unwrap();
+        bench.requests()[0]
+    });
+    assert_eq!(puts.await, 2, "the old run's and the new one's");
 }
