@@ -99,3 +99,49 @@ impl std::fmt::Debug for LocalCache {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: usize) -> RecordId {
+        RecordId::new(format!("charge#{number}"))
+    }
+
+    /// A cache of two, with the answers 1 and 2.
+    fn cache_of_two() -> LocalCache {
+        let cache = LocalCache::new();
+        for number in [1, 2] {
+            keep(&cache, number);
+        }
+        cache
+    }
+
+    fn keep(cache: &LocalCache, number: usize) {
+        let two = NonZeroUsize::MIN.saturating_add(1);
+        cache.insert("charge", two, id(number), Record::default());
+    }
+
+    fn kept(cache: &LocalCache) -> Vec<usize> {
+        let is_kept = |number: &usize| cache.find("charge", &id(*number)).is_some();
+        (1..=3).filter(is_kept).collect()
+    }
+
+    #[test]
+    fn the_answer_that_was_used_least_recently_makes_room_for_the_next() {
+        let cache = cache_of_two();
+        keep(&cache, 3);
+        assert_eq!(kept(&cache), [2, 3]);
+        let cache = cache_of_two();
+        assert!(cache.find("charge", &id(1)).is_some());
+        keep(&cache, 3);
+        assert_eq!(kept(&cache), [1, 3]);
+    }
+
+    #[test]
+    fn a_cleared_cache_remembers_nothing() {
+        let cache = cache_of_two();
+        cache.clear();
+        assert!(kept(&cache).is_empty());
+    }
+}

@@ -364,3 +364,54 @@ impl StdError for Cause {
         self.source.as_deref().map(|source| source as _)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_says_whether_the_handler_ran_and_for_which_key() {
+        let error = || {
+            Error::new(ErrorKind::StoreFailed, "charge")
+                .with_key(RecordId::new("charge#1"), "memory")
+        };
+        assert_eq!(
+            error().to_string(),
+            "charge: the store could not be asked (the handler did not run; key charge#1; memory)"
+        );
+        assert_eq!(
+            error().after_the_handler().to_string(),
+            "charge: the store could not be asked (the handler ran; key charge#1; memory)"
+        );
+    }
+
+    #[test]
+    fn a_retry_is_advised_where_it_can_come_to_something_else() {
+        use ErrorKind as Kind;
+        for kind in [
+            Kind::AlreadyInProgress,
+            Kind::Contended,
+            Kind::NoTimeLeft,
+            Kind::LostOwnership,
+            Kind::CompletionUnknown,
+            Kind::StoreFailed,
+        ] {
+            assert!(kind.is_retryable(), "{kind:?}");
+        }
+        for kind in [
+            Kind::PayloadMismatch,
+            Kind::KeyMissing,
+            Kind::InvalidPayload,
+            Kind::ExpressionFailed,
+            Kind::Unresolved,
+            Kind::CorruptRecord,
+            Kind::ResponseTypeChanged,
+            Kind::ResponseUnavailable,
+            Kind::ResponseNotSerializable,
+            Kind::Configuration,
+            Kind::Environment,
+        ] {
+            assert!(!kind.is_retryable(), "{kind:?}");
+        }
+    }
+}

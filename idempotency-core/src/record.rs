@@ -276,6 +276,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_tenants_own_marks_are_written_so_that_they_end_nothing() {
+        let id = RecordId::of("shop", Some("blue#42b7%23"), "42b7");
+        assert_eq!(id.as_str(), "shop#tenant=blue%2342b7%2523#42b7");
+    }
+
+    #[test]
     fn debug_output_of_a_record_shows_no_answer() {
         let record = Record {
             data: Field::Value(Data::new(r#"{"secret":"s3cr3t"}"#)),

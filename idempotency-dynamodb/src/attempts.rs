@@ -127,6 +127,15 @@ fn refused(status: Option<u16>, code: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+
+    #[test]
+    fn a_send_whose_end_was_never_seen_may_have_been_applied() {
+        let attempts = Attempts::<PutItemError>::new();
+        assert!(!attempts.lost(), "nothing was sent");
+        attempts.seen.in_flight.store(true, Ordering::SeqCst);
+        assert!(attempts.lost());
+    }
 
     #[test]
     fn only_a_refusal_with_a_code_of_its_own_proves_that_nothing_was_applied() {

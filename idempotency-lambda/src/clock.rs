@@ -49,3 +49,19 @@ impl Random for SystemRandom {
         Ok(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_clock_counts_from_the_epoch_whatever_time_is_shown_here() {
+        let since_the_epoch = || {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            EpochMillis::new(i64::try_from(since.as_millis()).unwrap())
+        };
+        let before = since_the_epoch();
+        let now = SystemClock.now();
+        assert!(before <= now && now <= since_the_epoch(), "{now}");
+    }
+}

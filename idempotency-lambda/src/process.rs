@@ -161,6 +161,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn after_a_snapshot_was_restored_no_cache_of_the_process_remembers_anything() {
+        use idempotency_core::record::{Record, RecordId};
+        use lambda_runtime::SnapStartResource as _;
+        let environment = environment_with(Arc::new(MemoryStore::new()));
+        let (cache, id) = (environment.cache(), RecordId::new("charge#1"));
+        let one = std::num::NonZeroUsize::MIN;
+        cache.insert("charge", one, id.clone(), Record::default());
+        crate::ClearCaches.after_restore().await.unwrap();
+        assert_eq!(cache.find("charge", &id), None);
+    }
+
+    #[tokio::test]
     async fn without_a_table_the_function_is_told_to_name_one() {
         let error = store(&Variables::default()).await.err().unwrap();
         assert!(error.to_string().contains("IDEMPOTENCY_TABLE"), "{error}");

@@ -52,6 +52,21 @@ async fn a_cached_duplicate_costs_nothing() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
+async fn an_answer_that_the_table_gave_is_cached_as_well_as_ones_own() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let elsewhere = operation().key("order_id").build()?;
+    table.call(&elsewhere, &order(), async || Ok(1)).await?;
+    asked(&table);
+    let charge = operation().key("order_id").local_cache(8).build()?;
+    for costs in [vec!["PutItem!"], vec![]] {
+        let outcome = table.call(&charge, &order(), async || Ok(2)).await?;
+        assert!(outcome.is_replayed());
+        assert_eq!(asked(&table), costs);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_failed_handler_costs_a_claim_and_a_release() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("order_id").build()?;

@@ -44,6 +44,32 @@ async fn a_completed_record_has_the_names_and_values_that_other_languages_expect
 }
 
 #[tokio::test]
+async fn falsy_answers_come_back_from_the_table_as_themselves() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let answers = [
+        json!(0),
+        json!(false),
+        json!(""),
+        json!([]),
+        json!({}),
+        json!(null),
+    ];
+    for (order_id, answer) in answers.into_iter().enumerate() {
+        let order = json!({ "order_id": order_id + 1, "amount": 42 });
+        for is_duplicate in [false, true] {
+            let outcome = table
+                .call(&charge(), &order, async || Ok(answer.clone()))
+                .await?;
+            assert_eq!(
+                (outcome.is_replayed(), outcome.into_answer()),
+                (is_duplicate, answer.clone())
+            );
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_claim_whose_reply_is_lost_on_the_wire_is_not_told_in_progress_by_its_own_write()
 -> Result<(), BoxError> {
     let table = Table::start().await?;

@@ -1,6 +1,7 @@
 //! The fourteen hazards found in existing libraries, each a test that fails if the hazard is put back.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_lambda::core::record::{Data, Field, Status};
@@ -70,6 +71,18 @@ async fn hazard_02_a_claim_whose_reply_was_lost_is_not_told_that_it_is_in_progre
 }
 
 #[tokio::test]
+async fn hazard_02_a_claim_that_was_never_answered_is_given_up_because_it_may_have_arrived() {
+    let bench = Bench::with_clock(ManualClock::rushing(START));
+    bench
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
+    let error = bench.call(&charge(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert!(!ours(&error).handler_ran());
+    assert!(bench.store.inner().is_empty(), "nothing stands in the way");
+}
+
+#[tokio::test]
 async fn hazard_03_nested_and_parallel_operations_keep_their_own_configuration() {
     let bench = Bench::default();
     let outer = operation()
@@ -104,16 +117,16 @@ async fn hazard_04_a_wrong_expression_or_hash_name_never_fails_once_and_then_pas
         assert!("md6".parse::<idempotency_lambda::HashAlgorithm>().is_err());
     }
     let bench = Bench::default();
-    let fails_on_this_payload = operation()
-        .key("powertools_json(order_id)")
-        .build()
-        .unwrap();
-    for _ in 0..2 {
-        let error = bench
-            .call(&fails_on_this_payload, order())
-            .await
-            .unwrap_err();
-        assert_eq!(ours(&error).kind(), ErrorKind::ExpressionFailed);
+    let fails_on_this_payload = "powertools_json(order_id)";
+    for charge in [
+        operation().key(fails_on_this_payload),
+        operation().key("order_id").validate(fails_on_this_payload),
+    ] {
+        let charge = charge.build().unwrap();
+        for _ in 0..2 {
+            let error = bench.call(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&error).kind(), ErrorKind::ExpressionFailed);
+        }
     }
     assert_eq!(bench.runs(), 0);
 }
@@ -181,6 +194,29 @@ async fn hazard_06_an_answer_too_large_or_not_serialisable_never_runs_again() {
         .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
     assert_eq!(bench.runs(), 2);
+}
+
+/// An answer that panics when it is written.
+#[derive(Debug, serde::Deserialize)]
+struct PanicsWhenWritten;
+
+impl serde::Serialize for PanicsWhenWritten {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("in the answer")
+    }
+}
+
+#[tokio::test]
+async fn hazard_06_an_answer_that_panics_when_it_is_written_never_runs_again() {
+    let bench = Bench::default();
+    let charge = charge();
+    let call = || bench.call_with(&charge, order(), async |_| Ok(PanicsWhenWritten));
+    let error = call().await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseNotSerializable);
+    bench.clock.advance(Duration::from_secs(60));
+    let error = call().await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+    assert_eq!(bench.runs(), 1);
 }
 
 #[tokio::test]
@@ -263,6 +299,54 @@ async fn hazard_09_the_cache_validates_keeps_only_answers_and_ends_with_the_wind
 }
 
 #[tokio::test]
+async fn hazard_09_the_cache_keeps_nothing_of_a_run_that_failed() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .validate("amount")
+        .local_cache(8)
+        .build()
+        .unwrap();
+    bench
+        .call_with(&charge, order(), async |_| Err::<(), _>("declined".into()))
+        .await
+        .unwrap_err();
+    let corrected = json!({ "order_id": 7, "amount": 43 });
+    assert!(!bench.call(&charge, corrected).await.unwrap().is_replayed());
+}
+
+#[tokio::test]
+async fn hazard_09_an_answer_that_is_not_stored_is_not_cached_either() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .store_when("paid")
+        .local_cache(8)
+        .build()
+        .unwrap();
+    let call = |paid| bench.call_with(&charge, order(), async move |_| Ok(json!({ "paid": paid })));
+    for _ in 0..2 {
+        assert!(!call(false).await.unwrap().is_replayed());
+    }
+    bench
+        .store
+        .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
+    call(true).await.unwrap();
+    let error = call(true).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+}
+
+#[tokio::test]
+async fn hazard_09_what_one_store_has_answered_is_not_given_for_another() {
+    use idempotency_lambda::core::store::MemoryStore;
+    let mut bench = Bench::default();
+    let charge = operation().key("order_id").local_cache(8).build().unwrap();
+    bench.call(&charge, order()).await.unwrap();
+    bench.environment = bench.environment.with_store(Arc::new(MemoryStore::new()));
+    assert!(!bench.call(&charge, order()).await.unwrap().is_replayed());
+}
+
+#[tokio::test]
 async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left_is_a_deadline() {
     use idempotency_lambda::{BoxError, Deadline, with_environment};
     let bench = Bench::default();
@@ -294,6 +378,34 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
     .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::NoTimeLeft);
     assert_eq!(bench.store.inner().record(&id(&charge, &json!(8))), None);
+}
+
+#[tokio::test]
+async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_surrounds_it() {
+    use idempotency_lambda::{BoxError, Context, Deadline, with_environment};
+    let bench = Bench::default();
+    let charge = charge();
+    let (outer, inner) = (order(), json!({ "order_id": 8 }));
+    let mut context = Context::default();
+    context.deadline = START as u64 + 20_000;
+    let call = charge.run(&outer, &context, || async {
+        charge
+            .run(&inner, Deadline::Surrounding, || async {
+                Ok::<_, BoxError>(())
+            })
+            .await
+            .map(drop)
+    });
+    with_environment(bench.environment.clone(), call)
+        .await
+        .unwrap();
+    for order_id in [7, 8] {
+        let lease = bench.record(&charge, &json!(order_id));
+        assert_eq!(
+            lease.in_progress_expiration,
+            Field::Value(EpochMillis::new(START + 20_000))
+        );
+    }
 }
 
 #[tokio::test]

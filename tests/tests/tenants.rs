@@ -59,6 +59,23 @@ async fn two_tenants_with_the_same_payload_never_meet() {
     assert!(matches!(&ids[0], StoreCall::Put { id, .. } if id.as_str().contains("#tenant=blue#")));
 }
 
+#[idempotent(key = "order_id", key_prefix = "cached", local_cache = 8)]
+async fn cached(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(event.payload["amount"].clone())
+}
+
+#[tokio::test]
+async fn two_tenants_with_the_same_payload_do_not_meet_in_the_cache_either() {
+    let bench = Bench::default();
+    let call =
+        |tenant, amount| with_environment(bench.environment.clone(), cached(event(tenant, amount)));
+    assert_eq!(call("blue", 1).await.unwrap(), 1);
+    assert_eq!(call("green", 2).await.unwrap(), 2);
+    let asked = bench.requests();
+    assert_eq!(call("blue", 3).await.unwrap(), 1);
+    assert_eq!(bench.requests(), asked, "it was answered from the cache");
+}
+
 #[tokio::test]
 async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
     let bench = Bench::default();

@@ -185,3 +185,45 @@ impl fmt::Debug for Environment {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryStore;
+    use crate::time::{BoxFuture, EpochMillis};
+
+    /// A clock that stands still, and randomness that is always the same, or fails.
+    struct Fixed(Option<u8>);
+
+    impl Clock for Fixed {
+        fn now(&self) -> EpochMillis {
+            EpochMillis::new(0)
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    impl Random for Fixed {
+        fn bytes(&self) -> Result<[u8; 16], RandomError> {
+            let byte = self.0.ok_or_else(|| RandomError::new("no entropy"))?;
+            Ok([byte; 16])
+        }
+    }
+
+    fn jitter(random: Option<u8>) -> Duration {
+        let clock = Arc::new(Fixed(None));
+        Environment::new(Arc::new(MemoryStore::new()), clock, Arc::new(Fixed(random)))
+            .jitter(Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_pause_lies_anywhere_between_nothing_and_its_longest() {
+        assert_eq!(jitter(Some(0)), Duration::ZERO);
+        assert_eq!(jitter(Some(u8::MAX)), Duration::from_secs(1));
+        let some = jitter(Some(64));
+        assert!(some > Duration::from_millis(200) && some < Duration::from_millis(300));
+        assert_eq!(jitter(None), Duration::from_secs(1));
+    }
+}

@@ -117,3 +117,29 @@ impl StdError for StoreError {
         self.source.as_deref().map(|source| source as _)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_by_itself_is_worth_another_try_and_what_somebody_must_mend_is_not() {
+        use StoreErrorKind::{
+            AccessDenied, Credentials, Internal, Rejected, TableMissing, Throttled, TooLarge,
+            Unreachable, WrongSchema,
+        };
+        for kind in [Unreachable, Throttled, Internal] {
+            assert!(kind.is_transient(), "{kind:?}");
+        }
+        for kind in [
+            AccessDenied,
+            Credentials,
+            TableMissing,
+            WrongSchema,
+            TooLarge,
+            Rejected,
+        ] {
+            assert!(!kind.is_transient(), "{kind:?}");
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! Whether a write was applied, refused, or lost.
 
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::condition::held_by;
+use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field};
 use idempotency_core::store::{Change, Store, StoreErrorKind, Write};
+use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
 use crate::script::{Reply, Wire};
@@ -48,6 +49,32 @@ async fn every_write_tells_a_refusal_where_there_is_no_record() {
             "{write:?}"
         );
     }
+    wire.requests();
+}
+
+#[tokio::test]
+async fn a_refusal_with_an_empty_item_brings_no_record_back() {
+    let wire = Wire::new([Reply::conflict(&json!({}))]);
+    assert!(matches!(
+        claimed(&wire).await,
+        Write::Refused { existing: None, .. }
+    ));
+    wire.requests();
+}
+
+#[tokio::test]
+async fn a_send_that_the_timeout_of_the_whole_call_cuts_off_may_have_been_applied() {
+    let wire = Wire::new([Reply::Silence]);
+    let store = DynamoDbStore::builder()
+        .table("payments")
+        .client(wire.client_with_a_timeout_of_the_whole_call())
+        .build()
+        .unwrap();
+    let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
+    assert!(
+        matches!(write, Write::Failed { lost: true, .. }),
+        "{write:?}"
+    );
     wire.requests();
 }
 

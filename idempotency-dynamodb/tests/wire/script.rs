@@ -86,9 +86,18 @@ impl Wire {
 
     /// A client on this wire, with credentials and the SDK's three attempts.
     pub(crate) fn client(&self) -> Client {
+        Client::from_conf(self.config().credentials_provider(credentials()).build())
+    }
+
+    /// A client on this wire whose timeout is that of the call, however often it sends.
+    pub(crate) fn client_with_a_timeout_of_the_whole_call(&self) -> Client {
+        let call = TimeoutConfig::builder()
+            .operation_timeout(Duration::from_secs(3))
+            .disable_operation_attempt_timeout();
         Client::from_conf(
             self.config()
-                .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+                .credentials_provider(credentials())
+                .timeout_config(call.build())
                 .build(),
         )
     }
@@ -108,6 +117,10 @@ impl Wire {
             .sleep_impl(NoTime)
             .http_client(self.clone())
     }
+}
+
+fn credentials() -> Credentials {
+    Credentials::new("key", "secret", None, None, "test")
 }
 
 impl HttpConnector for Wire {

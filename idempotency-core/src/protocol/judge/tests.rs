@@ -118,6 +118,16 @@ fn under_hold_neither_the_window_nor_a_missing_lease_frees_a_claim() {
 }
 
 #[test]
+fn under_hold_a_claim_without_a_lease_runs_through_the_last_second_of_its_window() {
+    let mut claim = claim_of(another(), NOW);
+    claim.in_progress_expiration = Field::Absent;
+    claim.expiration = Field::Value(seconds(0));
+    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::InProgress);
+    claim.expiration = Field::Value(seconds(-1));
+    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::Unresolved);
+}
+
+#[test]
 fn a_recorded_failure_frees_its_claim_under_either_policy() {
     let mut claim = claim_of(another(), now_plus(-1));
     claim.owner = Field::Absent;

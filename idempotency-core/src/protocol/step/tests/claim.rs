@@ -62,6 +62,14 @@ fn a_deadline_that_has_passed_is_a_deadline_and_nothing_is_asked() {
 }
 
 #[test]
+fn at_its_last_millisecond_a_deadline_has_not_passed() {
+    let mut call = call();
+    call.deadline = Some(NOW);
+    assert!(matches!(play(call.clone(), [MISS]), Effect::Put(..)));
+    assert_eq!(play(call, [MISS, APPLIED]), Effect::Run);
+}
+
+#[test]
 fn no_handler_starts_on_a_lease_that_is_over() {
     let effect = play_at(call(), [(NOW, MISS), (now_plus(30_001), APPLIED)]);
     assert_eq!(effect, Effect::Delete(held_by(&me())));
@@ -76,6 +84,32 @@ fn no_handler_starts_on_a_lease_that_is_over() {
     assert_eq!(effect, finished(Refusal::NoTimeLeft));
 }
 
+/// A call without a deadline, so that its lease is the configured one: 10 s.
+fn with_a_lease_of_ten_seconds() -> Call {
+    let mut call = call();
+    call.deadline = None;
+    call.policy.lease = Duration::from_secs(10);
+    call
+}
+
+#[test]
+fn a_configured_lease_counts_from_the_claim_and_not_from_its_reply() {
+    let late_reply = [(NOW, MISS), (now_plus(10_001), APPLIED)];
+    let effect = play_at(with_a_lease_of_ten_seconds(), late_reply);
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+}
+
+#[test]
+fn a_claim_that_is_found_after_a_lost_reply_has_the_lease_that_is_written_in_it() {
+    let own = claim_of(me(), now_plus(10_000));
+    let (attempt, _look) = Attempt::begin(with_a_lease_of_ten_seconds());
+    let (attempt, _claim) = attempt.step(NOW, MISS);
+    let (attempt, effect) = attempt.step(now_plus(9_000), refused(own));
+    assert_eq!(effect, Effect::Run);
+    let until = attempt.flight().map(|flight| flight.until);
+    assert_eq!(until, Some(now_plus(10_000)));
+}
+
 #[test]
 fn a_claim_whose_reply_was_lost_is_recognised_by_its_token() {
     let own = claim_of(me(), now_plus(30_000));
@@ -84,6 +118,19 @@ fn a_claim_whose_reply_was_lost_is_recognised_by_its_token() {
         play(call(), [MISS, lost(), Input::Read(Some(own))]),
         Effect::Run
     );
+}
+
+#[test]
+fn under_hold_a_claim_that_is_found_when_its_lease_is_over_is_given_up_because_it_did_not_run() {
+    let mut call = call();
+    call.policy.on_timeout = OnTimeout::Hold;
+    let own = claim_of(me(), now_plus(30_000));
+    let late = now_plus(30_001);
+    let found = [(NOW, MISS), (late, refused(own))];
+    let effect = play_at(call.clone(), found.clone());
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    let effect = play_at(call, found.into_iter().chain([(late, APPLIED)]));
+    assert_eq!(effect, finished(Refusal::NoTimeLeft));
 }
 
 #[test]
@@ -105,6 +152,31 @@ fn a_claim_is_not_applied_only_if_no_send_was_lost() {
     // The last error alone proves nothing.
     let effect = play(call(), [MISS, lost(), Input::Read(None), throttled()]);
     assert_eq!(effect, Effect::Read);
+}
+
+/// Refused by a claim that is over, after a send within the same request was lost.
+fn refused_after_a_loss() -> Input {
+    Input::Written(Written::Refused {
+        existing: Some(claim_of(another(), now_plus(-1))),
+        lost: true,
+    })
+}
+
+#[test]
+fn a_send_lost_before_a_refusal_may_still_arrive_whatever_becomes_of_the_next_claim() {
+    let throttled = failed(false, Trouble::Transient);
+    let effect = play(call(), [MISS, refused_after_a_loss(), throttled]);
+    assert_eq!(effect, Effect::Read);
+}
+
+#[test]
+fn a_call_that_lost_a_send_and_then_every_race_gives_up_its_token_before_it_says_so() {
+    let over = || refused(claim_of(another(), now_plus(-1)));
+    let lost_every_race = [MISS, refused_after_a_loss(), over(), over(), over()];
+    let effect = play(call(), lost_every_race.clone());
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    let effect = play(call(), lost_every_race.into_iter().chain([APPLIED]));
+    assert_eq!(effect, finished(Refusal::Contended));
 }
 
 #[test]
@@ -152,6 +224,26 @@ fn a_running_duplicate_is_rejected_and_touches_nothing() {
         finished(Refusal::AlreadyInProgress {
             until: Some(now_plus(9_000))
         })
+    );
+}
+
+#[test]
+fn a_record_that_cannot_be_understood_is_left_as_it_is() {
+    let refusal = Refusal::CorruptRecord("its data is not JSON");
+    assert_eq!(
+        play(call(), [MISS, refused(completed("{"))]),
+        finished(refusal)
+    );
+}
+
+#[test]
+fn under_hold_a_run_that_never_completed_is_left_to_an_operator_untouched() {
+    let mut call = call();
+    call.policy.on_timeout = OnTimeout::Hold;
+    let over = claim_of(another(), now_plus(-1));
+    assert_eq!(
+        play(call, [MISS, refused(over)]),
+        finished(Refusal::Unresolved)
     );
 }
 
@@ -225,6 +317,33 @@ fn waiting_is_bounded_by_the_deadline_not_by_tries() {
         until: Some(now_plus(60_000)),
     };
     assert_eq!(play_at(waiting(), inputs), finished(refusal));
+}
+
+#[test]
+fn whoever_waits_loses_any_number_of_races_for_the_next_claim() {
+    let other = || claim_of(another(), now_plus(9_000));
+    let mut inputs = vec![MISS, refused(other())];
+    for _ in 0..10 {
+        inputs.extend([Input::Paused, Input::Read(None), refused(other())]);
+    }
+    assert!(matches!(play(waiting(), inputs), Effect::Pause(_)));
+}
+
+#[test]
+fn a_send_lost_before_a_wait_may_still_arrive_after_it() {
+    let lost_then_refused = Input::Written(Written::Refused {
+        existing: Some(claim_of(another(), now_plus(9_000))),
+        lost: true,
+    });
+    let throttled = failed(false, Trouble::Transient);
+    let inputs = [
+        MISS,
+        lost_then_refused,
+        Input::Paused,
+        Input::Read(None),
+        throttled,
+    ];
+    assert_eq!(play(waiting(), inputs), Effect::Read);
 }
 
 // ---- the cache ----

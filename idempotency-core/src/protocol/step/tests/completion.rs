@@ -101,6 +101,15 @@ fn a_late_owner_that_finds_no_answer_has_lost_ownership() {
 }
 
 #[test]
+fn a_refusal_that_shows_the_callers_own_claim_tells_nobody_what_is_stored() {
+    let own = claim_of(me(), now_plus(30_000));
+    assert_eq!(
+        after_completion([refused(own)]),
+        finished(Refusal::CompletionUnknown)
+    );
+}
+
+#[test]
 fn an_evicted_claim_is_completed_anew_while_its_lease_runs() {
     let effect = after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None)]);
     let Effect::Put(record, Condition::NoRecord) = effect else {
@@ -108,12 +117,31 @@ fn an_evicted_claim_is_completed_anew_while_its_lease_runs() {
     };
     assert_eq!(record.data, Field::Value(Data::new("42")));
     assert_eq!(record.owner, Field::Value(me()));
-    let taken = after_completion([
-        REFUSED_WITHOUT_RECORD,
-        Input::Read(None),
-        refused(claim_of(another(), now_plus(9_000))),
-    ]);
-    assert_eq!(taken, finished(Refusal::LostOwnership));
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(now_plus(30_000))
+    );
+}
+
+#[test]
+fn a_completion_anew_that_is_refused_is_judged_and_one_that_fails_is_told_to_nobody() {
+    let anew = |input| after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None), input]);
+    let running = claim_of(another(), now_plus(9_000));
+    assert_eq!(anew(refused(running)), finished(Refusal::LostOwnership));
+    let replay = Verdict::Replay {
+        record: completed("7"),
+        source: Source::Completion,
+    };
+    assert_eq!(anew(refused(completed("7"))), Effect::Finish(replay));
+    assert_eq!(anew(lost()), finished(Refusal::CompletionUnknown));
+}
+
+#[test]
+fn a_refused_completion_of_which_nothing_can_be_read_stays_unknown() {
+    assert_eq!(
+        after_completion([REFUSED_WITHOUT_RECORD, Input::Unread]),
+        finished(Refusal::CompletionUnknown)
+    );
 }
 
 #[test]
@@ -124,6 +152,12 @@ fn an_evicted_claim_is_not_completed_anew_after_a_loss_or_after_its_lease() {
         REFUSED_WITHOUT_RECORD,
         Input::Read(None),
     ]);
+    assert_eq!(effect, finished(Refusal::LostOwnership));
+    let lost_before_it_was_refused = Input::Written(Written::Refused {
+        existing: None,
+        lost: true,
+    });
+    let effect = after_completion([lost_before_it_was_refused, Input::Read(None)]);
     assert_eq!(effect, finished(Refusal::LostOwnership));
     let late = now_plus(30_001);
     let inputs = run_to_completion().map(|input| (NOW, input));
@@ -142,6 +176,62 @@ fn an_answer_too_large_completes_the_key_without_it_and_its_own_caller_is_told_i
     assert_eq!(change.set.data, Field::Absent);
     let effect = after_completion([too_large(), APPLIED]);
     assert_eq!(effect, Effect::Finish(Verdict::Own(Stored::Nothing)));
+}
+
+#[test]
+fn a_lost_completion_without_the_answer_is_confirmed_by_its_own_token_alone() {
+    let without_answer = |owner| {
+        let mut record = completed("7");
+        record.data = Field::Absent;
+        record.owner = Field::Value(owner);
+        record
+    };
+    let found = |owner| {
+        after_completion([
+            failed(false, Trouble::TooLarge),
+            lost(),
+            Input::Paused,
+            refused(without_answer(owner)),
+        ])
+    };
+    let own = Effect::Finish(Verdict::Own(Stored::Nothing));
+    assert_eq!(found(me()), own);
+    assert_eq!(found(another()), finished(Refusal::LostOwnership));
+    // Whoever sent the answer itself did not complete the key without it.
+    assert_eq!(
+        after_completion([refused(without_answer(me()))]),
+        finished(Refusal::LostOwnership)
+    );
+}
+
+#[test]
+fn a_completion_that_is_too_large_even_without_its_answer_is_not_sent_a_third_time() {
+    let too_large = || failed(false, Trouble::TooLarge);
+    assert_eq!(
+        after_completion([too_large(), too_large()]),
+        finished(Refusal::CompletionUnknown)
+    );
+}
+
+#[test]
+fn the_completion_without_the_answer_is_tried_as_often_as_the_one_with_it() {
+    let mut inputs = Vec::new();
+    for _ in 0..3 {
+        inputs.extend([lost(), Input::Paused]);
+    }
+    inputs.push(failed(false, Trouble::TooLarge));
+    for _ in 0..3 {
+        inputs.extend([lost(), Input::Paused]);
+    }
+    assert!(matches!(
+        after_completion(inputs.clone()),
+        Effect::Update(..)
+    ));
+    inputs.push(lost());
+    assert_eq!(
+        after_completion(inputs),
+        finished(Refusal::CompletionUnknown)
+    );
 }
 
 #[test]
@@ -196,7 +286,9 @@ fn an_unstored_answer_yields_to_a_winners_stored_one() {
 fn a_recorded_failure_ends_the_lease_at_the_claims_own_time_and_drops_the_token() {
     let mut call = call();
     call.policy.on_error = OnError::Record;
-    let Effect::Update(change, condition) = play(call, failure()) else {
+    let [look, claim, ran] = failure();
+    let inputs = [(NOW, look), (NOW, claim), (now_plus(5_000), ran)];
+    let Effect::Update(change, condition) = play_at(call, inputs) else {
         panic!("a recorded failure is an update");
     };
     assert_eq!(condition, held_by(&me()));
@@ -204,6 +296,20 @@ fn a_recorded_failure_ends_the_lease_at_the_claims_own_time_and_drops_the_token(
     assert_eq!(change.set.in_progress_expiration, Field::Value(NOW));
     assert_eq!(change.set.status, Field::Absent);
     assert_eq!(change.remove, [crate::record::Attribute::Owner]);
+}
+
+#[test]
+fn a_recorded_failure_ends_the_lease_of_the_claim_that_was_applied_and_not_of_an_earlier_try() {
+    let mut call = call();
+    call.policy.on_error = OnError::Record;
+    let [look, claim, ran] = failure();
+    let over = refused(claim_of(another(), now_plus(-1)));
+    let later = now_plus(10);
+    let inputs = [(NOW, look), (later, over), (later, claim), (later, ran)];
+    let Effect::Update(change, _) = play_at(call, inputs) else {
+        panic!("a recorded failure is an update");
+    };
+    assert_eq!(change.set.in_progress_expiration, Field::Value(later));
 }
 
 #[test]

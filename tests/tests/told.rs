@@ -1,0 +1,116 @@
+//! What is told where something failed, to the caller and in the record: whether the handler ran, and why.
+#![allow(clippy::unwrap_used)]
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use idempotency_lambda::core::record::Field;
+use idempotency_lambda::core::store::{StoreError, StoreErrorKind};
+use idempotency_lambda::{BoxError, ErrorKind, OnError, Operation};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{Bench, START, operation, ours};
+use serde_json::{Value, json};
+
+fn charge() -> Operation {
+    operation().key("order_id").build().unwrap()
+}
+
+fn order() -> Value {
+    json!({ "order_id": 7 })
+}
+
+/// A bench whose pauses pass at once, and whose store has these faults.
+fn broken(faults: impl IntoIterator<Item = (StoreOperation, usize, StoreFault)>) -> Bench {
+    let bench = Bench::with_clock(ManualClock::rushing(START));
+    for (operation, nth, fault) in faults {
+        bench.store.inject(operation, nth, fault);
+    }
+    bench
+}
+
+/// The kind of the store's error that is the source of ours.
+fn source(error: &BoxError) -> StoreErrorKind {
+    let mut source = ours(error).source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref::<StoreError>() {
+            return error.kind();
+        }
+        source = error.source();
+    }
+    panic!("no error of the store is the source of {error:?}");
+}
+
+#[tokio::test]
+async fn the_first_trouble_is_told_and_not_what_came_of_dealing_with_it() {
+    let bench = broken([
+        (StoreOperation::Put, 1, StoreFault::LoseRequest),
+        (StoreOperation::Read, 1, StoreFault::Throttle),
+        (StoreOperation::Delete, 1, StoreFault::Throttle),
+    ]);
+    let error = bench.call(&charge(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert!(!ours(&error).handler_ran());
+    assert_eq!(source(&error), StoreErrorKind::Unreachable);
+    assert!(error.to_string().contains("(Unreachable)"), "{error}");
+}
+
+#[tokio::test]
+async fn a_trouble_of_the_claim_is_not_told_as_that_of_the_completion() {
+    let lost_claim = [(StoreOperation::Put, 1, StoreFault::LoseReply)];
+    let throttled = (1..=4).map(|nth| (StoreOperation::Update, nth, StoreFault::Throttle));
+    let bench = broken(lost_claim.into_iter().chain(throttled));
+    let error = bench.call(&charge(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    assert!(ours(&error).handler_ran());
+    assert_eq!(source(&error), StoreErrorKind::Throttled);
+}
+
+#[tokio::test]
+async fn a_late_owner_that_cannot_read_the_winners_answer_is_told_that_its_handler_ran() {
+    let bench = Bench::default();
+    let charge = charge();
+    let error = bench
+        .call_with(&charge, order(), async |_| {
+            bench.clock.advance(Duration::from_secs(31));
+            let winner = bench.call_with(&charge, order(), async |_| Ok("text".to_owned()));
+            winner.await?;
+            Ok(1)
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseTypeChanged);
+    assert!(ours(&error).handler_ran());
+}
+
+#[tokio::test]
+async fn a_recorded_failure_names_the_errors_type_and_never_its_text() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .on_error(OnError::Record)
+        .build()
+        .unwrap();
+    let failed = bench.call_with(&charge, order(), async |_| Err::<(), _>("s3cr3t".into()));
+    failed.await.unwrap_err();
+    let record = bench.record(&charge, &json!(7));
+    let name = std::any::type_name::<BoxError>();
+    assert_eq!(record.failure, Field::Value(name.to_owned()));
+}
+
+#[tokio::test]
+async fn an_answer_that_store_when_fails_on_is_stored_because_the_effect_has_happened() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .store_when("powertools_json(paid)")
+        .build()
+        .unwrap();
+    for is_duplicate in [false, true] {
+        let outcome = bench
+            .call_with(&charge, order(), async |_| Ok(json!({ "paid": 1 })))
+            .await
+            .unwrap();
+        assert_eq!(outcome.is_replayed(), is_duplicate);
+    }
+}
