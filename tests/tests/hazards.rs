@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use idempotency_lambda::core::record::{Data, Field, Status};
@@ -408,24 +409,29 @@ async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_
     }
 }
 
+/// An order whose number can be changed by whoever shares it.
+#[derive(serde::Serialize)]
+struct Order {
+    order_id: AtomicU32,
+}
+
 #[tokio::test]
 async fn hazard_11_a_handler_that_changes_its_input_saves_its_answer_under_the_key_that_was_sent() {
     use idempotency_lambda::{BoxError, Deadline, with_environment};
     let bench = Bench::default();
     let charge = charge();
-    let mut payload = order();
-    let handed_over = payload.clone();
-    let outcome = with_environment(
-        bench.environment.clone(),
-        charge.run(&handed_over, Deadline::Surrounding, || async {
-            payload["order_id"] = json!("changed");
-            Ok::<_, BoxError>(1)
-        }),
-    )
-    .await
-    .unwrap();
-    assert!(!outcome.is_replayed());
-    assert_eq!(payload["order_id"], "changed");
+    let order = Order {
+        order_id: AtomicU32::new(7),
+    };
+    let call = charge.run(&order, Deadline::Surrounding, || async {
+        order.order_id.store(9, Ordering::Relaxed);
+        Ok::<_, BoxError>(1)
+    });
+    // Between the call and its first poll counts as after it was sent.
+    order.order_id.store(8, Ordering::Relaxed);
+    let outcome = with_environment(bench.environment.clone(), call).await;
+    assert!(!outcome.unwrap().is_replayed());
+    assert_eq!(order.order_id.load(Ordering::Relaxed), 9);
     assert_eq!(
         bench.record(&charge, &json!(7)).status,
         Field::Value(Status::Completed)
