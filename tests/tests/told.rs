@@ -1,4 +1,4 @@
-//! What is told where something failed, to the caller and in the record: whether the handler ran, and why.
+//! What is told where something failed, to the caller, in the record and to duplicates: whether the handler ran, and why.
 #![allow(clippy::unwrap_used)]
 
 use std::error::Error as _;
@@ -113,4 +113,27 @@ async fn an_answer_that_store_when_fails_on_is_stored_because_the_effect_has_hap
             .unwrap();
         assert_eq!(outcome.is_replayed(), is_duplicate);
     }
+}
+
+/// An answer that panics when it is written.
+#[derive(Debug, serde::Deserialize)]
+struct PanicsWhenWritten;
+
+impl serde::Serialize for PanicsWhenWritten {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("in the answer")
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_panics_when_it_is_written_never_runs_again() {
+    let bench = Bench::default();
+    let charge = charge();
+    let call = || bench.call_with(&charge, order(), async |_| Ok(PanicsWhenWritten));
+    let error = call().await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseNotSerializable);
+    bench.clock.advance(Duration::from_secs(60));
+    let error = call().await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+    assert_eq!(bench.runs(), 1);
 }

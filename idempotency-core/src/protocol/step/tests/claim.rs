@@ -35,9 +35,10 @@ fn a_claims_window_never_ends_before_its_lease_rounded_up() {
 fn under_hold_a_claim_is_kept_far_beyond_its_lease() {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
-    let Effect::Put(record, _) = play(call, [MISS]) else {
+    let Effect::Put(record, condition) = play(call, [MISS]) else {
         panic!("a claim is a put");
     };
+    assert_eq!(condition, claimable(NOW, OnTimeout::Hold));
     assert!(record.expiration.value() > Some(&seconds(9 * 365 * 24 * 60 * 60)));
 }
 
