@@ -35,7 +35,11 @@ pub(super) struct Seat<'a> {
 enum Place {
     Alone,
     Ahead(watch::Sender<Progress>),
-    Behind(watch::Receiver<Progress>),
+    Behind {
+        ahead: watch::Receiver<Progress>,
+        /// Whether it was waited for in vain.
+        silent: bool,
+    },
 }
 
 impl Flights {
@@ -64,7 +68,10 @@ impl Seat<'_> {
                 Progress::Landed(_) => None,
             };
             if seen.is_some() {
-                self.place = Place::Behind(ahead);
+                self.place = Place::Behind {
+                    ahead,
+                    silent: false,
+                };
                 return seen;
             }
         }
@@ -76,28 +83,35 @@ impl Seat<'_> {
     /// gives way.
     pub(super) fn tell(&mut self, flight: Flight, now: EpochMillis) {
         if let Place::Ahead(others) = &self.place {
-            others.send_if_modified(|progress| {
+            let is_news = others.send_if_modified(|progress| {
                 let told = matches!(progress, Progress::UnderWay(before) if *before == flight);
                 *progress = Progress::UnderWay(flight);
                 !told
             });
+            if is_news {
+                // Somebody may have taken its place while it had less to tell.
+                let mut flights = self.flights.under_way();
+                let mine = others.subscribe();
+                if gives_way(flights.get(&self.key), &flight, now) {
+                    flights.insert(self.key.clone(), mine);
+                }
+            }
             return;
         }
-        let left_behind = match std::mem::replace(&mut self.place, Place::Alone) {
-            Place::Behind(ahead) => Some(ahead),
-            Place::Alone | Place::Ahead(_) => None,
+        // Who waited in vain has given up on the one ahead: so do those who come later.
+        let given_up = match std::mem::replace(&mut self.place, Place::Alone) {
+            Place::Behind {
+                ahead,
+                silent: true,
+            } => Some(ahead),
+            _ => None,
         };
         let mut flights = self.flights.under_way();
-        let taken = flights.get(&self.key).is_some_and(|ahead| {
-            // Who goes on alone has given up the one it followed: so do those who come later.
-            let given_up = left_behind.is_some_and(|left| left.same_channel(ahead));
-            let stays = match *ahead.borrow() {
-                Progress::UnderWay(other) => !other.gives_way_to(&flight, now),
-                Progress::Landed(_) => false,
-            };
-            stays && !given_up
-        });
-        if !taken {
+        let ahead = flights.get(&self.key);
+        let is_given_up = ahead
+            .zip(given_up)
+            .is_some_and(|(ahead, given_up)| ahead.same_channel(&given_up));
+        if is_given_up || gives_way(ahead, &flight, now) {
             self.place = self.go_ahead(&mut flights, flight);
         }
     }
@@ -110,11 +124,12 @@ impl Seat<'_> {
 
     /// Waits until the call ahead is over or comes further, or the timer is over.
     pub(super) async fn follow(&mut self, timer: impl FnOnce() -> BoxFuture<'static, ()>) -> Input {
-        let Place::Behind(ahead) = &mut self.place else {
+        let Place::Behind { ahead, silent } = &mut self.place else {
             // Who follows nobody waits for nobody.
             return Input::Landed(None);
         };
         let changed = limit::within(Box::pin(ahead.changed()), timer).await;
+        *silent = changed.is_none();
         // It may have told something and ended since.
         let is_gone = matches!(changed, Some(Err(_))) || ahead.has_changed().is_err();
         match &*ahead.borrow_and_update() {
@@ -149,6 +164,14 @@ impl Seat<'_> {
         }
         Some(others)
     }
+}
+
+/// Whether whoever is ahead, if anybody, is to be met no longer once `flight` can be.
+fn gives_way(ahead: Option<&watch::Receiver<Progress>>, flight: &Flight, now: EpochMillis) -> bool {
+    ahead.is_none_or(|ahead| match *ahead.borrow() {
+        Progress::UnderWay(other) => other.gives_way_to(flight, now),
+        Progress::Landed(_) => true,
+    })
 }
 
 /// A call that is dropped on its way tells nobody anything: those who follow see that it is gone.
@@ -335,6 +358,11 @@ mod tests {
             until: EpochMillis::new(9_500),
             ..CLAIMS
         };
+        for seat in [&mut second, &mut third] {
+            let mut follow = pin!(seat.follow(|| Box::pin(ready(()))));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(follow.as_mut().poll(&mut context).is_ready());
+        }
         second.tell(later, NOW);
         assert_eq!(seat().look(CLAIMS), Some(later));
         // The third gave up on the first, not on the second.
@@ -342,6 +370,43 @@ mod tests {
         assert_eq!(seat().look(CLAIMS), Some(later));
         second.land(None);
         assert_eq!(seat().look(CLAIMS), None);
+    }
+
+    #[test]
+    fn who_has_not_waited_has_given_up_on_nobody() {
+        let flights = Flights::default();
+        let seat = || flights.seat(&call("p"));
+        let (mut first, mut hurried) = (seat(), seat());
+        first.look(RUNS);
+        hurried.look(CLAIMS);
+        hurried.tell(CLAIMS, NOW);
+        assert_eq!(seat().look(CLAIMS), Some(RUNS));
+    }
+
+    #[test]
+    fn who_was_replaced_is_met_again_as_soon_as_it_runs() {
+        let flights = Flights::default();
+        let seat = || flights.seat(&call("p"));
+        for is_over in [false, true] {
+            let (mut slow, mut second) = (seat(), seat());
+            slow.look(CLAIMS);
+            second.look(CLAIMS);
+            let mut context = Context::from_waker(Waker::noop());
+            let is_ready = pin!(second.follow(|| Box::pin(ready(()))))
+                .poll(&mut context)
+                .is_ready();
+            assert!(is_ready);
+            second.tell(CLAIMS, NOW);
+            if is_over {
+                second.land(None);
+                slow.tell(RUNS, NOW);
+            } else {
+                slow.tell(RUNS, NOW);
+                second.land(None);
+            }
+            assert_eq!(seat().look(CLAIMS), Some(RUNS));
+            slow.land(None);
+        }
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub enum Stage {
     Waiting {
         /// When the lease of the other process ends, where it has one.
         until: Option<EpochMillis>,
+        /// How often it has asked: whoever follows it knows by this that it goes on.
+        round: u8,
     },
 }
 
@@ -103,8 +105,7 @@ impl Flight {
         is_over(self.until, now)
     }
 
-    /// Whether duplicates are to meet `other` instead: this one's lease is over, or it only asks the store, which may
-    /// take long, while `other` knows more.
+    /// Whether duplicates are to meet `other` instead: this one's lease is over, or it has not come as far.
     ///
     /// ```
     /// # use idempotency_core::{protocol::{Flight, Stage}, time::EpochMillis};
@@ -114,11 +115,19 @@ impl Flight {
     /// assert!(first.gives_way_to(&second, EpochMillis::new(30_001)));
     /// ```
     pub fn gives_way_to(&self, other: &Self, now: EpochMillis) -> bool {
-        self.is_over(now) || (self.asks_the_store() && !other.asks_the_store())
+        self.is_over(now) || self.stage.rank() < other.stage.rank()
     }
+}
 
-    fn asks_the_store(&self) -> bool {
-        matches!(self.stage, Stage::Claiming | Stage::Storing)
+impl Stage {
+    /// How much it says of the key. A run comes last: while another runs, what is being stored may be refused.
+    fn rank(self) -> u8 {
+        match self {
+            Self::Claiming => 0,
+            Self::Waiting { .. } => 1,
+            Self::Storing => 2,
+            Self::Running => 3,
+        }
     }
 }
 

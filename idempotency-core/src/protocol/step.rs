@@ -58,8 +58,8 @@ enum State {
     Claiming(Claiming),
     /// The record is read, because a claim's answer left it unknown, or because of a wait.
     Reading(Claiming),
-    /// A wait for the other call, and when its lease ends.
-    Waiting(Claiming, Option<EpochMillis>),
+    /// A wait for the other call.
+    Waiting(Claiming),
     /// The handler runs.
     Running(Held),
     /// A completion is on its way.
@@ -99,6 +99,8 @@ struct Claiming {
     tries: u8,
     /// How many pauses there were.
     pauses: u8,
+    /// When the lease of the call that is waited for ends, where it has one.
+    other: Option<EpochMillis>,
     /// Whether any claim of this call may have been applied, or may yet arrive.
     lost: bool,
     /// The time of the last claim.
@@ -185,11 +187,15 @@ impl Attempt {
     /// ```
     pub fn flight(&self) -> Option<Flight> {
         let (stage, until) = match &self.state {
-            State::Claiming(claiming) | State::Reading(claiming) => {
-                (Stage::Claiming, claiming.patience)
-            }
-            State::Waiting(claiming, other) => {
-                (Stage::Waiting { until: *other }, claiming.patience)
+            State::Claiming(claiming) | State::Reading(claiming) | State::Waiting(claiming) => {
+                let stage = match claiming.pauses {
+                    0 => Stage::Claiming,
+                    round => Stage::Waiting {
+                        until: claiming.other,
+                        round,
+                    },
+                };
+                (stage, claiming.patience)
             }
             State::Running(held) => (Stage::Running, held.lease_end),
             State::Completing(completing)
@@ -246,9 +252,7 @@ impl Attempt {
             (State::Reading(claiming), Input::Unread) => {
                 claim::give_up(&call, claiming, Refusal::StoreFailed)
             }
-            (State::Waiting(claiming, _), Input::Paused) => {
-                (State::Reading(claiming), Effect::Read)
-            }
+            (State::Waiting(claiming), Input::Paused) => (State::Reading(claiming), Effect::Read),
             (State::Running(held), Input::Ran(ran)) => {
                 completion::ran_handler(&call, now, held, ran)
             }

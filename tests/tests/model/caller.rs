@@ -80,8 +80,11 @@ impl World {
                         active.looked = Some(looked(state));
                         state.calls[usize::from(number)].trace.waited = true;
                     }
-                    input = Input::Paused;
-                    continue;
+                    // Others of its process may meet a call that waits.
+                    if knows.ran || !self.bounds.deliveries[usize::from(number)].together {
+                        input = Input::Paused;
+                        continue;
+                    }
                 }
                 Effect::Meet if !self.bounds.deliveries[usize::from(number)].together => {
                     input = Input::Looked(None);

@@ -71,6 +71,10 @@ impl World {
             return;
         }
         match *active.asked.effect {
+            Effect::Pause(_) => {
+                actions.push(Action::GoOn(number));
+                return;
+            }
             Effect::Look | Effect::Meet => {
                 actions.push(Action::Look(number, None));
                 let met = (0..state.calls.len() as u8)

@@ -54,6 +54,9 @@ mod every_promise_holds {
         in_one_process => [
             Executed, FromStore, FromFlight, RanAfterFollowing, AlreadyInProgress, TookOver, WinnersAnswer, Released,
         ],
+        waiting_in_one_process => [
+            Executed, FromStore, FromFlight, FollowedAWait, RanAfterFollowing, AlreadyInProgress, TookOver,
+        ],
         windows_end_in_one_process => [FromFlight, FromCache, NextWindow, TookOver],
         holding_in_one_process => [FromFlight, Unresolved, AfterFailure, RanAfterFollowing],
         one_process_without_deadline => [FromFlight, RanAfterFollowing, OwnClaimRecognised, AlreadyInProgress],
@@ -106,6 +109,7 @@ mod each_fault_is_found {
         a_flight_that_forgets_the_window:
             FlightForgetsTheWindow in quiet_together_short_window breaks WindowOver in 10;
         a_flight_that_forgets_its_own_time: FlightForgetsItsOwnTime in quiet_together breaks FollowsTooLong in 4;
+        a_wait_that_outlives_the_lease: AWaitOutlivesTheLease in quiet_waiting_together breaks Stuck in 9;
         a_flight_that_shares_what_nobody_confirmed: FlightSharesTheUnconfirmed in failing_together breaks OneAnswer in 14;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }

@@ -1,6 +1,6 @@
 //! What must always hold, and what must be possible.
 
-use idempotency_core::protocol::Refusal;
+use idempotency_core::protocol::{Refusal, Stage};
 use stateright::{Expectation, Property};
 
 use super::bounds::{Bounds, Ending};
@@ -85,6 +85,7 @@ pub(crate) enum Sight {
     FromCache,
     FromFlight,
     RanAfterFollowing,
+    FollowedAWait,
     Waited,
     TookOver,
     WinnersAnswer,
@@ -131,6 +132,12 @@ sights! {
         |_, state| state.ended(|end, _| *end == End::FromFlight);
     RanAfterFollowing => "a call runs after the one of its process that it followed gave no answer",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.followed);
+    FollowedAWait => "a call waits along with another that waits",
+        |_, state| state.calls.iter().any(|call| matches!(
+            &call.phase,
+            super::state::Phase::Active(active)
+                if active.follows.is_some_and(|(_, flight)| matches!(flight.stage, Stage::Waiting { .. }))
+        ));
     Waited => "a call that waited is given the answer",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited);
     TookOver => "two calls run in one window",

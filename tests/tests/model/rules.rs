@@ -3,7 +3,9 @@
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::Call;
-use idempotency_core::protocol::{Effect, Flight, FlightKey, Input, Refusal, Verdict, Written};
+use idempotency_core::protocol::{
+    Effect, Flight, FlightKey, Input, Refusal, Stage, Verdict, Written,
+};
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
 
@@ -412,6 +414,24 @@ impl Rules for FlightForgetsItsOwnTime {
         match effect {
             Effect::Follow(at_most) => Effect::Follow(at_most * 2),
             other => other,
+        }
+    }
+}
+
+/// A call that waits is met as long as it takes, whether the lease that it waits for is over or not.
+pub(crate) struct AWaitOutlivesTheLease;
+
+impl Rules for AWaitOutlivesTheLease {
+    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+        match input {
+            Input::InFlight(Flight {
+                stage: Stage::Waiting { round, .. },
+                until,
+            }) => {
+                let stage = Stage::Waiting { until: None, round };
+                (now, Input::InFlight(Flight { stage, until }))
+            }
+            other => (now, other),
         }
     }
 }

@@ -160,6 +160,8 @@ pub(crate) enum Action {
     Start(u8, i8),
     /// A call looks about in its process, and meets this other call.
     Look(u8, Option<u8>),
+    /// The pause of a call that waits is over.
+    GoOn(u8),
     /// A call that follows another hears of it, or has waited long enough.
     Wake(u8),
     /// The store serves the request of a call, which hears of it at once.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotency_core::protocol::{Effect, Flight, Input, Verdict};
+use idempotency_core::protocol::{Effect, Flight, Input, Stage, Verdict};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
@@ -39,6 +39,19 @@ impl World {
         Some(())
     }
 
+    /// A call that waits asks again.
+    pub(crate) fn go_on(&self, state: &mut State, number: u8, paused: Active) {
+        let looked = paused.looked;
+        let reply = Reply {
+            input: Input::Paused,
+            seen: Seen::default(),
+        };
+        self.hear(state, number, paused, reply);
+        if let Phase::Active(asks) = &mut state.calls[usize::from(number)].phase {
+            asks.looked = looked;
+        }
+    }
+
     /// A call that follows another one hears of it again.
     pub(crate) fn wake(&self, state: &mut State, number: u8, mut active: Active) {
         let flight = flight_followed(state, &active);
@@ -62,7 +75,12 @@ impl World {
         let reply = Reply {
             input: flight.map_or(Input::Landed(landed), Input::InFlight),
             seen: Seen {
-                late_flight: flight.is_some_and(|flight| flight.until < now),
+                late_flight: flight.is_some_and(|flight| match flight.stage {
+                    Stage::Waiting {
+                        until: Some(end), ..
+                    } => flight.until < now || end < now,
+                    _ => flight.until < now,
+                }),
                 ..Seen::default()
             },
         };

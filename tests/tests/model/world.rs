@@ -195,6 +195,7 @@ impl Model for World {
                     None => self.look(state, number, active),
                 }
             }
+            Action::GoOn(number) => self.go_on(state, number, active(last, number)?.clone()),
             Action::Wake(number) => self.wake(state, number, active(last, number)?.clone()),
             Action::Serve(number) => {
                 let active = active(last, number)?;

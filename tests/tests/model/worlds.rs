@@ -197,6 +197,20 @@ pub(crate) fn in_one_process() -> Bounds {
     }
 }
 
+pub(crate) fn waiting_in_one_process() -> Bounds {
+    Bounds {
+        ticks: 3,
+        ..Bounds::new(
+            "beside a call that waits",
+            vec![
+                plain().ending(ANSWERS_OR_FAILS),
+                plain().together().waiting().leased(3),
+                plain().together().waiting().leased(2),
+            ],
+        )
+    }
+}
+
 pub(crate) fn windows_end_in_one_process() -> Bounds {
     Bounds {
         window_s: 1,
@@ -368,7 +382,16 @@ pub(crate) fn quiet_together() -> Bounds {
     Bounds::new("two calls in one process", calls)
 }
 
-/// The same, whose window ends soon.
+/// Two calls that meet in one process, where the first waits for a third.
+pub(crate) fn quiet_waiting_together() -> Bounds {
+    let waits = plain().together().waiting().leased(3);
+    Bounds::new(
+        "beside a call that waits, no faults",
+        vec![plain(), waits, plain().together()],
+    )
+}
+
+/// Two calls that meet in one process, whose window ends soon.
 pub(crate) fn quiet_together_short_window() -> Bounds {
     Bounds {
         window_s: 1,

@@ -47,6 +47,7 @@ pub(super) fn start(call: &Call, now: EpochMillis, patience: EpochMillis) -> Nex
         Claiming {
             tries: 0,
             pauses: 0,
+            other: None,
             lost: false,
             claimed_at: now,
             patience,
@@ -163,11 +164,11 @@ fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Rec
                 // A wait is bounded by the deadline, not by tries.
                 tries: 0,
                 pauses: claiming.pauses.saturating_add(1),
+                other: existing.in_progress_expiration.value().copied(),
                 ..claiming
             };
             let pause = backoff(claiming.pauses).min(left);
-            let other = existing.in_progress_expiration.value().copied();
-            (State::Waiting(claiming, other), Effect::Pause(pause))
+            (State::Waiting(claiming), Effect::Pause(pause))
         }
         _ => refuse(Refusal::AlreadyInProgress {
             until: existing.in_progress_expiration.value().copied(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::effect::{Effect, Refusal, Source};
 use super::super::flight::{Flight, Stage};
+use super::super::judge::is_over;
 use super::super::policy::{Call, OnInProgress};
 use super::super::writes;
 use super::claim::{is_too_late, patience_left, remembered, start};
@@ -38,10 +39,19 @@ pub(super) fn met(
         // The store can say more than this process.
         (Stage::Claiming | Stage::Storing, None) => return start(call, now, patience),
         (Stage::Running, Some(left)) if waits => left,
-        // It is heard of again when it asks the store after its pause.
+        // It is heard of again when the store has replied after its pause.
         (Stage::Waiting { .. }, Some(left)) if waits => left.min(LONGEST_PAUSE + A_REPLY),
         (Stage::Running, _) => return in_progress(Some(flight.until)),
-        (Stage::Waiting { until }, _) => return in_progress(until),
+        // The other process's lease is over, and whoever waits for it will see.
+        (
+            Stage::Waiting {
+                until: Some(end), ..
+            },
+            _,
+        ) if is_over(end, now) => {
+            return start(call, now, patience);
+        }
+        (Stage::Waiting { until, .. }, _) => return in_progress(until),
     };
     let at_most = at_most.min(now.until(flight.until) + JUST_AFTER);
     (
@@ -50,7 +60,7 @@ pub(super) fn met(
     )
 }
 
-/// It is still under way: it has come further, or the time is over.
+/// It is still under way: it has come further, or the time is over. No call is twice at the same.
 pub(super) fn met_again(
     call: &Call,
     now: EpochMillis,

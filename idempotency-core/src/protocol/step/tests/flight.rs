@@ -29,7 +29,12 @@ fn runs() -> Input {
 /// It waits for another process, whose lease ends later than its own time.
 fn waits() -> Input {
     let until = Some(now_plus(60_000));
-    at(Stage::Waiting { until }, 20_000)
+    at(Stage::Waiting { until, round: 1 }, 20_000)
+}
+
+fn waits_on(round: u8) -> Input {
+    let until = Some(now_plus(60_000));
+    at(Stage::Waiting { until, round }, 20_000)
 }
 
 fn waiting() -> Call {
@@ -88,10 +93,17 @@ fn beside_a_call_that_waits_for_another_process_a_duplicate_is_refused_by_that_p
 }
 
 #[test]
+fn a_lease_that_is_over_by_now_refuses_nobody_though_another_still_waits_for_it() {
+    let until = Some(now_plus(-1));
+    let waits = at(Stage::Waiting { until, round: 1 }, 20_000);
+    assert!(matches!(play(call(), [waits]), Effect::Put(..)));
+}
+
+#[test]
 fn beside_a_call_that_waits_a_duplicate_waits_as_long_as_it_hears_of_it() {
     let follow = Effect::Follow(Duration::from_secs(2));
     assert_eq!(play(waiting(), [waits()]), follow);
-    assert_eq!(play(waiting(), [waits(), claims(), waits()]), follow);
+    assert_eq!(play(waiting(), [waits(), waits_on(2), waits_on(3)]), follow);
     let silence = [(NOW, waits()), (now_plus(2_000), waits())];
     assert!(matches!(play_at(waiting(), silence), Effect::Put(..)));
 }
@@ -203,9 +215,11 @@ fn a_call_tells_whether_it_asks_the_store_waits_or_runs() {
     assert_eq!(stage(&[MISS]), Some(Stage::Claiming));
     let other = || refused(claim_of(another(), now_plus(9_000)));
     let until = Some(now_plus(9_000));
-    assert_eq!(stage(&[MISS, other()]), Some(Stage::Waiting { until }));
-    let reads = stage(&[MISS, other(), Input::Paused]);
-    assert_eq!(reads, Some(Stage::Claiming));
+    let round = |round| Some(Stage::Waiting { until, round });
+    assert_eq!(stage(&[MISS, other()]), round(1));
+    assert_eq!(stage(&[MISS, other(), Input::Paused]), round(1));
+    let found = Input::Read(Some(claim_of(another(), now_plus(9_000))));
+    assert_eq!(stage(&[MISS, other(), Input::Paused, found]), round(2));
     assert_eq!(stage(&[MISS, APPLIED]), Some(Stage::Running));
     let failed = Input::Ran(Ran::Failed("E".to_owned()));
     for ran in [answered(), Input::Ran(Ran::Unstored), failed] {
