@@ -80,9 +80,36 @@ impl Bench {
             .await
     }
 
+    /// As [`call`](Self::call), in another process: it hears of what happens here by the table alone.
+    pub async fn call_elsewhere(
+        &self,
+        operation: &Operation,
+        payload: Value,
+    ) -> Result<Outcome<usize>, BoxError> {
+        self.call_in(self.another_process(), operation, payload, async |run| {
+            Ok(run)
+        })
+        .await
+    }
+
     /// As [`call`](Self::call), with a handler that is told its number.
     pub async fn call_with<R, F>(
         &self,
+        operation: &Operation,
+        payload: Value,
+        handler: F,
+    ) -> Result<Outcome<R>, BoxError>
+    where
+        R: serde::Serialize + serde::de::DeserializeOwned,
+        F: AsyncFnOnce(usize) -> Result<R, BoxError>,
+    {
+        self.call_in(self.environment.clone(), operation, payload, handler)
+            .await
+    }
+
+    async fn call_in<R, F>(
+        &self,
+        environment: Environment,
         operation: &Operation,
         payload: Value,
         handler: F,
@@ -96,7 +123,7 @@ impl Bench {
             let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
             handler(run).await
         });
-        with_environment(self.environment.clone(), call).await
+        with_environment(environment, call).await
     }
 
     /// How often a handler ran.

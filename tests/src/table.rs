@@ -24,6 +24,7 @@ pub struct Table {
     pub database: EmbeddedDynamoDb,
     /// The environment of a process.
     pub environment: Environment,
+    store: Arc<DynamoDbStore>,
 }
 
 impl Table {
@@ -39,8 +40,9 @@ impl Table {
             .table(TABLE)
             .build()?;
         let clock = ManualClock::at(START);
+        let store = Arc::new(store);
         let environment = Environment::new(
-            Arc::new(store),
+            store.clone(),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
         );
@@ -48,7 +50,17 @@ impl Table {
             clock,
             database,
             environment,
+            store,
         })
+    }
+
+    /// The environment of another process over the same table, with tokens of its own.
+    pub fn another_process(&self, number: u64) -> Environment {
+        Environment::new(
+            self.store.clone(),
+            Arc::new(self.clock.clone()),
+            Arc::new(SeededRandom::new(1_000 + number)),
+        )
     }
 
     /// Calls `operation` with 30 s left.

@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotency_lambda::{BoxError, ErrorKind, Operation};
+use idempotency_lambda::core::time::Clock;
+use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_environment};
 use idempotency_testkit::dynamodb::Fault;
 use idempotency_tests::{Table, operation, ours};
 use serde_json::{Value, json};
@@ -122,19 +123,20 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_harm_the_one_tha
 }
 
 #[tokio::test]
-async fn of_six_duplicates_at_once_one_runs_and_nobody_is_given_another_answer()
+async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another_answer()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("order_id").build()?;
-    let runs = AtomicUsize::new(0);
-    let order = order();
-    let call = || {
-        table.call(&charge, &order, async || {
+    let (runs, order) = (AtomicUsize::new(0), order());
+    let call = |process| {
+        let deadline = Deadline::At(table.clock.now().plus(Duration::from_secs(30)));
+        let call = charge.run(&order, deadline, || async {
             tokio::task::yield_now().await;
-            Ok(runs.fetch_add(1, Ordering::Relaxed) + 1)
-        })
+            Ok::<_, BoxError>(runs.fetch_add(1, Ordering::Relaxed) + 1)
+        });
+        with_environment(table.another_process(process), call)
     };
-    let (a, b, c, d, e, f) = tokio::join!(call(), call(), call(), call(), call(), call());
+    let (a, b, c, d, e, f) = tokio::join!(call(1), call(2), call(3), call(4), call(5), call(6));
     for result in [a, b, c, d, e, f] {
         match result {
             Ok(outcome) => assert_eq!(outcome.into_answer(), 1),
@@ -142,6 +144,11 @@ async fn of_six_duplicates_at_once_one_runs_and_nobody_is_given_another_answer()
         }
     }
     assert_eq!(runs.load(Ordering::Relaxed), 1);
+    let claims = table
+        .requests()
+        .into_iter()
+        .filter(|(operation, _)| operation == "PutItem");
+    assert_eq!(claims.count(), 6);
     Ok(())
 }
 

@@ -304,7 +304,7 @@ async fn hazard_08_a_window_shorter_than_the_run_does_not_free_a_live_claim() {
     bench
         .call_with(&charge, order(), async |_| {
             bench.clock.advance(Duration::from_secs(10));
-            let duplicate = bench.call(&charge, order()).await.unwrap_err();
+            let duplicate = bench.call_elsewhere(&charge, order()).await.unwrap_err();
             assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
             Ok(())
         })
@@ -324,7 +324,7 @@ async fn hazard_09_the_cache_validates_keeps_only_answers_and_ends_with_the_wind
         .unwrap();
     bench
         .call_with(&charge, order(), async |_| {
-            // What is in progress is not in the cache: the duplicate asks the store.
+            // What is in progress is not in the cache.
             let duplicate = bench.call(&charge, order()).await.unwrap_err();
             assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
             Ok(1)
@@ -353,7 +353,7 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
     // No context: the configured lease protects the claim.
     let first = order();
     let call = charge.run(&first, Deadline::Surrounding, || async {
-        let duplicate = bench.call(&charge, order()).await.unwrap_err();
+        let duplicate = bench.call_elsewhere(&charge, order()).await.unwrap_err();
         Ok::<_, BoxError>(ours(&duplicate).kind() == ErrorKind::AlreadyInProgress)
     });
     let outcome = with_environment(bench.environment.clone(), call)
@@ -444,7 +444,7 @@ async fn hazard_12_a_rejected_duplicate_leaves_the_lock_that_it_never_held() {
     bench
         .call_with(&charge, order(), async |_| {
             let before = bench.record(&charge, &json!(7));
-            bench.call(&charge, order()).await.unwrap_err();
+            bench.call_elsewhere(&charge, order()).await.unwrap_err();
             assert_eq!(bench.record(&charge, &json!(7)), before);
             Ok(())
         })
