@@ -130,8 +130,8 @@ impl Seat<'_> {
         };
         let changed = limit::within(Box::pin(ahead.changed()), timer).await;
         *silent = changed.is_none();
-        // It may have told something and ended since.
-        let is_gone = matches!(changed, Some(Err(_))) || ahead.has_changed().is_err();
+        // Asked of the channel: it may have told something and ended since.
+        let is_gone = ahead.has_changed().is_err();
         match &*ahead.borrow_and_update() {
             Progress::Landed(record) => Input::Landed(Some(record.clone())),
             Progress::UnderWay(_) if is_gone => Input::Landed(None),

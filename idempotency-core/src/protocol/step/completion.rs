@@ -12,27 +12,23 @@ use crate::time::EpochMillis;
 const MAX_COMPLETIONS: u8 = 4;
 
 pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -> Next {
+    let releasing = |answered| State::Releasing {
+        answered,
+        lease_end: held.lease_end,
+    };
     let (data, instead) = match ran {
         Ran::Answered(data) => (Some(data), None),
         Ran::Unrepresentable => (None, Some(Unstorable::Unrepresentable)),
         Ran::Unreadable => (None, Some(Unstorable::OwnCallerAlone)),
         Ran::Unstored => {
-            let releasing = State::Releasing {
-                answered: true,
-                lease_end: held.lease_end,
-            };
-            return (releasing, writes::release(call));
+            return (releasing(true), writes::release(call));
         }
         Ran::Failed(failure) => {
             let effect = match call.policy.on_error {
                 OnError::Release => writes::release(call),
                 OnError::Record => writes::record_failure(call, &failure, held.claimed_at),
             };
-            let releasing = State::Releasing {
-                answered: false,
-                lease_end: held.lease_end,
-            };
-            return (releasing, effect);
+            return (releasing(false), effect);
         }
     };
     let completing = Completing {
