@@ -71,6 +71,8 @@ pub enum ErrorKind {
     Configuration,
     /// The clock or the source of randomness cannot be trusted.
     Environment,
+    /// This framework contradicted itself: a fault of its own, which a retry does not mend.
+    Internal,
 }
 
 impl ErrorKind {
@@ -99,6 +101,7 @@ impl ErrorKind {
             Self::StoreFailed => "IdempotencyStoreFailed",
             Self::Configuration => "IdempotencyConfiguration",
             Self::Environment => "IdempotencyEnvironment",
+            Self::Internal => "IdempotencyInternal",
         }
     }
 
@@ -164,6 +167,9 @@ impl ErrorKind {
             Self::StoreFailed => "the store could not be asked",
             Self::Configuration => "the configuration is wrong",
             Self::Environment => "the function's environment cannot be trusted",
+            Self::Internal => {
+                "a fault in this framework: do not retry, look at the record of this key, and report the fault"
+            }
         }
     }
 }
@@ -410,6 +416,7 @@ mod tests {
             Kind::ResponseNotSerializable,
             Kind::Configuration,
             Kind::Environment,
+            Kind::Internal,
         ] {
             assert!(!kind.is_retryable(), "{kind:?}");
         }

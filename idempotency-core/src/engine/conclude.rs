@@ -35,7 +35,7 @@ impl<R, E> Driver<'_, R, E> {
                 Err((self.convert)(error))
             }
             // The protocol tells of an own result only after a run.
-            (Verdict::Own(_), None) => Err((self.convert)(self.error(ErrorKind::Contended))),
+            (Verdict::Own(_), None) => Err((self.convert)(self.contradiction(false))),
         }
     }
 
@@ -151,6 +151,16 @@ impl<R, E> Driver<'_, R, E> {
                 error.with_detail(trouble.to_string()).with_source(trouble)
             }
             _ => error,
+        }
+    }
+
+    /// Returns the error of a branch that the protocol never takes; `ran` says whether the handler was started.
+    pub(super) fn contradiction(&self, ran: bool) -> Error {
+        let error = self.error(ErrorKind::Internal);
+        if ran {
+            error.after_the_handler()
+        } else {
+            error
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) use handler::StoreWhen;
 use std::future::Future;
 use std::num::NonZeroUsize;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::protocol::policy::Call;
 use crate::protocol::{Attempt, Effect, Flight, Input, Trouble, Written, time_limit};
@@ -56,10 +56,7 @@ impl<R, E> Driver<'_, R, E> {
         loop {
             let input = match effect {
                 Effect::Run => {
-                    let Some(handler) = handler.take() else {
-                        // The protocol asks for one run. Were it ever to ask twice, nothing must happen twice.
-                        return Err((self.convert)(self.error(ErrorKind::Contended)));
-                    };
+                    let handler = self.only_run(&mut handler).map_err(self.convert)?;
                     trouble = None;
                     let (ran, result) = handler::run(handler, self.codec, &self.store_when).await;
                     finished = Some(result);
@@ -88,6 +85,11 @@ impl<R, E> Driver<'_, R, E> {
                 seat.tell(flight, now);
             }
         }
+    }
+
+    /// Takes the handler for its run. The protocol asks for one run: were it ever to ask twice, nothing must happen twice.
+    fn only_run<F>(&self, handler: &mut Option<F>) -> Result<F, Error> {
+        handler.take().ok_or_else(|| self.contradiction(true))
     }
 
     fn cached(&self) -> Option<Record> {
@@ -192,3 +194,6 @@ impl<R, E> Driver<'_, R, E> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

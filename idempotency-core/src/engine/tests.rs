@@ -1,0 +1,79 @@
+//! What the driver says in the branches that the protocol never takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::owner::{OwnerToken, Random, RandomError};
+use crate::protocol::policy::Policy;
+use crate::protocol::{Stored, Verdict};
+use crate::record::RecordId;
+use crate::store::MemoryStore;
+use crate::time::Clock;
+
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> EpochMillis {
+        EpochMillis::new(0)
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Random for Fixed {
+    fn bytes(&self) -> Result<[u8; 16], RandomError> {
+        Ok([7; 16])
+    }
+}
+
+fn with_driver(test: impl FnOnce(Driver<'_, u32, Error>)) {
+    let environment = Environment::new(
+        Arc::new(MemoryStore::new()),
+        Arc::new(Fixed),
+        Arc::new(Fixed),
+    );
+    test(Driver {
+        environment: &environment,
+        operation: "charge",
+        cache: None,
+        store_when: StoreWhen(None),
+        call: Call {
+            id: RecordId::new("charge#1"),
+            owner: OwnerToken::from_bytes([1; 16]),
+            validation: None,
+            deadline: None,
+            policy: Policy::default(),
+        },
+        give_up_at: EpochMillis::new(1_000),
+        codec: Codec::json(),
+        convert: |error| error,
+    });
+}
+
+#[test]
+fn a_second_run_is_refused_as_a_fault_after_the_handler_that_no_retry_mends() {
+    with_driver(|driver| {
+        let mut handler = Some(|| ());
+        assert!(driver.only_run(&mut handler).is_ok());
+        let Err(error) = driver.only_run(&mut handler) else {
+            panic!("the handler was handed out twice");
+        };
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(error.handler_ran() && !error.kind().is_retryable());
+    });
+}
+
+#[test]
+fn a_result_without_a_run_is_a_fault_before_the_handler_that_no_retry_mends() {
+    with_driver(|driver| {
+        let concluded = driver.conclude(Verdict::Own(Stored::Released), None, None);
+        let error = concluded.expect_err("there is no result to give");
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(!error.handler_ran() && !error.kind().is_retryable());
+        assert_eq!(error.kind().name(), "IdempotencyInternal");
+    });
+}
