@@ -74,7 +74,12 @@ impl Builder {
         self
     }
 
-    /// A client from a configuration of the caller's. Timeouts that it leaves out are set: 1 s to connect, 1.5 s a send.
+    /// Sets a client from a configuration of the caller's.
+    ///
+    /// Timeouts that the configuration leaves out are set: 1 s to connect, 1.5 s a send. So are retry settings: five
+    /// sends, with random pauses of at most 25 ms, then 50, 100 and 200 ms. A retry setting that equals the SDK's own
+    /// default counts as left out, because `aws_config` writes its defaults into what it loads. Use [`client`](Self::client)
+    /// to decide every setting.
     ///
     /// ```
     /// # use aws_config::{Region, SdkConfig};

@@ -18,15 +18,26 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// How long one send may take. DynamoDB answers within tens of milliseconds; a send that hangs is better repeated.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// A first send and two more, with backoff: the SDK's standard.
-const ATTEMPTS: u32 = 3;
+/// A first send and four more. Of ten requests that each fail once in ten sends, one in 10,000 then fails.
+const ATTEMPTS: u32 = 5;
+
+/// The longest pause before the second send, in a store that responds in milliseconds. Each further pause may be twice as
+/// long: 25, 50, 100 and 200 ms at most, with full jitter, so 188 ms in the mean for all four.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(25);
+
+/// The longest pause where the caller's own configuration sends more often.
+const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 /// The SDK's behaviour as of this date, so that an update of the SDK alone changes none of it.
 fn behavior() -> BehaviorVersion {
     BehaviorVersion::v2026_01_12()
 }
 
-/// A client made for this store: the default chain of credentials, 1 s to connect, 1.5 s a send, at most three sends.
+/// A client made for this store: the default chain of credentials, 1 s to connect, 1.5 s a send, at most five sends.
+///
+/// A send that was throttled, or that failed in a way that may pass, is repeated after a random pause of at most 25 ms,
+/// then 50, 100 and 200 ms. The SDK's retry quota (a token bucket of the process) ends the repetitions of a process whose
+/// requests fail time and again.
 ///
 /// The region is read from `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile. No request is sent. Building a client of
 /// the SDK's takes a few milliseconds, so a process makes one.
@@ -54,7 +65,7 @@ async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError>
     let region = region.ok_or_else(no_region)?;
     let config = aws_config::defaults(behavior())
         .region(region)
-        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
+        .retry_config(retries(None))
         .timeout_config(timeouts())
         // Requests are small, and the timeout of a send covers a stream that stalls.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
@@ -63,17 +74,44 @@ async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError>
     Ok(from_sdk_config(&config))
 }
 
-/// A client from a configuration of the caller's; timeouts that it leaves out are this crate's.
+/// Returns a client from a configuration of the caller's; timeouts and retry settings that it leaves out are this crate's.
 pub(crate) fn from_sdk_config(config: &SdkConfig) -> Client {
     let own = config
         .timeout_config()
         .map_or_else(TimeoutConfig::builder, TimeoutConfig::to_builder);
     let timeouts = own.take_unset_from(timeouts().to_builder()).build();
-    let mut builder = Builder::from(config).timeout_config(timeouts);
+    // From the converted configuration: the SDK settles there which retry behaviour the variables ask for.
+    let mut builder = Builder::from(config);
+    let retries = retries(builder.clone().build().retry_config());
+    builder = builder.timeout_config(timeouts).retry_config(retries);
     if config.behavior_version().is_none() {
         builder = builder.behavior_version(behavior());
     }
     Client::from_conf(builder.build())
+}
+
+/// Returns the retry settings of a client whose own ones are these. What equals the SDK's default counts as left out,
+/// because `aws_config` writes the defaults into every configuration that it loads.
+fn retries(own: Option<&RetryConfig>) -> RetryConfig {
+    let standard = RetryConfig::standard();
+    let Some(own) = own else {
+        return retries(Some(&standard));
+    };
+    let chosen = |own: Duration, standard: Duration| Some(own).filter(|own| *own != standard);
+    let initial =
+        chosen(own.initial_backoff(), standard.initial_backoff()).unwrap_or(INITIAL_BACKOFF);
+    // Where it is not chosen, never below what was chosen for the first pause.
+    let longest = chosen(own.max_backoff(), standard.max_backoff())
+        .unwrap_or_else(|| MAX_BACKOFF.max(initial));
+    let attempts = if *own == standard {
+        ATTEMPTS
+    } else {
+        own.max_attempts()
+    };
+    own.clone()
+        .with_max_attempts(attempts)
+        .with_initial_backoff(initial)
+        .with_max_backoff(longest)
 }
 
 /// What is wrong with a client without a region.
@@ -92,6 +130,8 @@ fn timeouts() -> TimeoutConfig {
 
 #[cfg(test)]
 mod tests {
+    use aws_config::retry::RetryMode;
+
     use super::*;
 
     #[tokio::test]
@@ -104,17 +144,52 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn our_client_has_explicit_timeouts_and_three_attempts() {
+    async fn our_client_has_explicit_timeouts_and_pauses_that_suit_a_store_of_milliseconds() {
         let client = client_in(Some(Region::from_static("eu-west-1")))
             .await
             .unwrap();
         let timeouts = client.config().timeout_config().unwrap();
         assert_eq!(timeouts.connect_timeout(), Some(CONNECT));
         assert_eq!(timeouts.operation_attempt_timeout(), Some(ATTEMPT));
+        let retries = client.config().retry_config().unwrap();
+        assert_eq!(retries.mode(), RetryMode::Standard);
+        assert_eq!(retries.max_attempts(), 5);
+        assert_eq!(retries.initial_backoff(), Duration::from_millis(25));
+        assert_eq!(retries.max_backoff(), Duration::from_millis(500));
+    }
+
+    fn of_the_callers(retries: Option<RetryConfig>) -> RetryConfig {
+        let mut config = SdkConfig::builder().region(Region::from_static("eu-west-1"));
+        config.set_retry_config(retries);
+        let client = from_sdk_config(&config.build());
+        client.config().retry_config().unwrap().clone()
+    }
+
+    #[test]
+    fn retries_that_the_caller_left_out_are_ours() {
+        let ours = retries(None);
+        assert_eq!(of_the_callers(None), ours);
+        assert_eq!(of_the_callers(Some(RetryConfig::standard())), ours);
+        let attempts = of_the_callers(Some(RetryConfig::standard().with_max_attempts(9)));
+        assert_eq!(attempts, ours.clone().with_max_attempts(9));
+        let adaptive = of_the_callers(Some(RetryConfig::adaptive()));
+        assert_eq!(adaptive.mode(), RetryMode::Adaptive);
+        assert_eq!(adaptive.initial_backoff(), INITIAL_BACKOFF);
+        let slow = RetryConfig::standard().with_initial_backoff(Duration::from_secs(2));
         assert_eq!(
-            client.config().retry_config().unwrap().max_attempts(),
-            ATTEMPTS
+            of_the_callers(Some(slow)).max_backoff(),
+            Duration::from_secs(2)
         );
+    }
+
+    #[test]
+    fn retries_of_the_callers_own_stay() {
+        assert!(!of_the_callers(Some(RetryConfig::disabled())).has_retry());
+        let own = RetryConfig::standard()
+            .with_max_attempts(2)
+            .with_initial_backoff(Duration::from_millis(7))
+            .with_max_backoff(Duration::from_millis(70));
+        assert_eq!(of_the_callers(Some(own.clone())), own);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
+mod backoff;
 mod errors;
 mod outcomes;
 mod requests;

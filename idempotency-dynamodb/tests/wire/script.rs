@@ -5,11 +5,13 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{
-    AsyncSleep, BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents, Sleep,
+    AsyncSleep, BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents,
+    SharedAsyncSleep, SharedCredentialsProvider, Sleep, StalledStreamProtectionConfig,
 };
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
@@ -65,6 +67,7 @@ impl Reply {
 pub(crate) struct Wire {
     replies: Arc<Mutex<VecDeque<Reply>>>,
     requests: Arc<Mutex<Vec<(String, Value)>>>,
+    sleeps: Sleeps,
 }
 
 impl Wire {
@@ -72,7 +75,30 @@ impl Wire {
         Self {
             replies: Arc::new(Mutex::new(replies.into_iter().collect())),
             requests: Arc::default(),
+            sleeps: Sleeps::default(),
         }
+    }
+
+    /// A configuration on this wire that leaves timeouts and retries to the store.
+    pub(crate) fn sdk_config(&self, region: &'static str) -> SdkConfig {
+        SdkConfig::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::from_static(region))
+            .credentials_provider(SharedCredentialsProvider::new(credentials()))
+            .sleep_impl(SharedAsyncSleep::new(self.sleeps.clone()))
+            // It would sleep too, and its sleeps are no pauses.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .http_client(self.clone())
+            .build()
+    }
+
+    /// The pauses between sends so far. Every other sleep is the timeout of a send, of a second at least.
+    pub(crate) fn pauses(&self) -> Vec<Duration> {
+        let sleeps = self.sleeps.0.lock().unwrap();
+        let pauses = sleeps.iter().copied();
+        pauses
+            .filter(|sleep| *sleep < Duration::from_secs(1))
+            .collect()
     }
 
     /// The requests that were sent: DynamoDB's action, and the body.
@@ -82,6 +108,11 @@ impl Wire {
             "not every reply was asked for"
         );
         self.requests.lock().unwrap().clone()
+    }
+
+    /// How many requests were sent so far.
+    pub(crate) fn sends(&self) -> usize {
+        self.requests.lock().unwrap().len()
     }
 
     /// A client on this wire, with credentials and the SDK's three attempts.
@@ -114,7 +145,7 @@ impl Wire {
             .region(Region::new("eu-west-1"))
             .retry_config(RetryConfig::standard().with_max_attempts(3))
             .timeout_config(attempt.build())
-            .sleep_impl(NoTime)
+            .sleep_impl(self.sleeps.clone())
             .http_client(self.clone())
     }
 }
@@ -153,12 +184,13 @@ impl HttpClient for Wire {
     }
 }
 
-/// Sleeps that are over at once: backoff takes no time, and what never ends times out.
-#[derive(Debug)]
-struct NoTime;
+/// Sleeps that are over at once: backoff takes no time, and what never ends times out. How long each was to be is noted.
+#[derive(Clone, Debug, Default)]
+struct Sleeps(Arc<Mutex<Vec<Duration>>>);
 
-impl AsyncSleep for NoTime {
-    fn sleep(&self, _: Duration) -> Sleep {
+impl AsyncSleep for Sleeps {
+    fn sleep(&self, duration: Duration) -> Sleep {
+        self.0.lock().unwrap().push(duration);
         Sleep::new(std::future::ready(()))
     }
 }
