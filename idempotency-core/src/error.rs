@@ -25,6 +25,8 @@ struct Inner {
     key: Option<RecordId>,
     detail: Option<String>,
     handler_ran: bool,
+    /// Whether the outcome event of its call was emitted.
+    is_told: bool,
     cause: Cause,
 }
 
@@ -189,6 +191,7 @@ impl Error {
             key: None,
             detail: None,
             handler_ran: false,
+            is_told: false,
             cause: Cause { kind, source: None },
         }))
     }
@@ -244,6 +247,16 @@ impl Error {
     pub fn after_the_handler(mut self) -> Self {
         self.0.handler_ran = true;
         self
+    }
+
+    /// Notes that the outcome event of its call was emitted; returns whether that is news.
+    pub(crate) fn mark_told(&mut self) -> bool {
+        !std::mem::replace(&mut self.0.is_told, true)
+    }
+
+    /// Returns the detail, which holds no payload.
+    pub(crate) fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
     }
 
     /// What kind of thing happened.

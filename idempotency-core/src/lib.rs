@@ -14,6 +14,7 @@
 //! | [`cache`] | confirmed answers in the process's own memory |
 //! | [`record`], [`owner`], [`time`] | what a record holds, whose it is, and when |
 //! | [`outcome`], [`error`] | what a caller is told |
+//! | [`event`] | what an operator is told: one event for every call |
 //!
 //! Time, randomness and environment variables are handed in; nothing here reads them by itself.
 
@@ -21,6 +22,7 @@ pub mod cache;
 pub mod config;
 pub mod engine;
 pub mod error;
+pub mod event;
 pub mod key;
 pub mod operation;
 pub mod outcome;

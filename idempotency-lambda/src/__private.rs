@@ -5,6 +5,7 @@ use std::future::Future;
 
 use idempotency_core::engine::{Codec as CoreCodec, Environment};
 use idempotency_core::error::Error;
+use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
 use idempotency_core::time::EpochMillis;
 use serde::Serialize;
@@ -149,9 +150,10 @@ where
     let (Codec(codec), Convert(convert)) = (codec, convert);
     let handler = Box::new(handler);
     async move {
-        let invocation = prepared.0.map_err(convert)?;
-        let environment = environment(operation, store).await.map_err(convert)?;
-        let compiled = operation.operation().map_err(convert)?;
+        let refuse = |error| convert(refused(error));
+        let invocation = prepared.0.map_err(refuse)?;
+        let environment = environment(operation, store).await.map_err(refuse)?;
+        let compiled = operation.operation().map_err(refuse)?;
         call(compiled, &environment, invocation, codec, convert, handler).await
     }
 }

@@ -1,41 +1,33 @@
 //! From the protocol's verdict to what the caller is given.
 
-use std::panic::resume_unwind;
-
-use super::Driver;
 use super::handler::Finished;
+use super::{Driver, Ending};
 use crate::error::{Error, ErrorKind};
+use crate::event::Report;
 use crate::outcome::{Outcome, Replay};
 use crate::protocol::{Refusal, Source, Stored, Verdict};
 use crate::record::Record;
 use crate::store::StoreError;
 
-impl<R, E> Driver<'_, R, E> {
-    pub(super) fn conclude(
+impl<R> Driver<'_, R> {
+    pub(super) fn conclude<E>(
         &self,
         verdict: Verdict,
         finished: Option<Finished<R, E>>,
         trouble: Option<StoreError>,
-    ) -> Result<Outcome<R>, E> {
+        report: &mut Report<'_>,
+    ) -> Result<Outcome<R>, Ending<E>> {
         let ran = finished.is_some();
         match (verdict, finished) {
-            (Verdict::Own(stored), Some(finished)) => self.own(&stored, finished),
+            (Verdict::Own(stored), Some(finished)) => self.own(&stored, finished, report),
             (Verdict::Replay { record, source }, _) => {
-                self.replay(&record, source, ran).map_err(self.convert)
+                self.replay(&record, source, ran).map_err(Ending::Refused)
             }
             (Verdict::Refuse(refusal), _) => {
-                let error = self.refusal(&refusal, ran, trouble);
-                tracing::warn!(
-                    operation = self.operation,
-                    key = %self.call.id,
-                    outcome = error.kind().name(),
-                    handler_ran = ran,
-                    "idempotent call refused"
-                );
-                Err((self.convert)(error))
+                Err(Ending::Refused(self.refusal(&refusal, ran, trouble)))
             }
             // The protocol tells of an own result only after a run.
-            (Verdict::Own(_), None) => Err((self.convert)(self.contradiction(false))),
+            (Verdict::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),
         }
     }
 
@@ -59,29 +51,20 @@ impl<R, E> Driver<'_, R, E> {
         }
     }
 
-    fn own(&self, stored: &Stored, finished: Finished<R, E>) -> Result<Outcome<R>, E> {
+    fn own<E>(
+        &self,
+        stored: &Stored,
+        finished: Finished<R, E>,
+        report: &mut Report<'_>,
+    ) -> Result<Outcome<R>, Ending<E>> {
+        report.claim_became(stored);
         match finished {
             Finished::Answered(answer) => {
                 let is_stored = matches!(stored, Stored::Answer(_));
-                tracing::debug!(
-                    operation = self.operation,
-                    key = %self.call.id,
-                    outcome = "executed",
-                    stored = is_stored,
-                    "idempotent call"
-                );
                 Ok(Outcome::executed(answer, self.call.id.clone(), is_stored))
             }
-            Finished::Failed(error) => {
-                tracing::debug!(
-                    operation = self.operation,
-                    key = %self.call.id,
-                    outcome = "failed",
-                    "idempotent call"
-                );
-                Err(error)
-            }
-            Finished::Panicked(panic) => resume_unwind(panic),
+            Finished::Failed(error) => Err(Ending::Failed(error, None)),
+            Finished::Panicked(panic) => Err(Ending::Panicked(panic, None)),
         }
     }
 
@@ -104,13 +87,6 @@ impl<R, E> Driver<'_, R, E> {
                 error
             }
         })?;
-        tracing::debug!(
-            operation = self.operation,
-            key = %self.call.id,
-            outcome = "replayed",
-            source = ?source,
-            "idempotent call"
-        );
         let replay = Replay::new(
             self.call.id.clone(),
             source,

@@ -6,13 +6,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use super::Codec;
+use super::{Codec, Ending};
+use crate::event::Report;
 use crate::key::{Expression, Json};
+use crate::outcome::{Bypass, Outcome};
 use crate::protocol::Ran;
 use crate::record::Data;
 
 /// A panic's payload.
-pub(super) type Panic = Box<dyn Any + Send>;
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// What the handler itself came to.
 pub(super) enum Finished<R, E> {
@@ -29,14 +31,15 @@ pub(super) async fn run<R, E, F, Fut>(
     handler: F,
     codec: Codec<R>,
     store_when: &StoreWhen<'_>,
+    report: &mut Report<'_>,
 ) -> (Ran, Finished<R, E>)
 where
     F: FnOnce() -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
-    match caught(async move { handler().await }).await {
+    match timed(handler, report).await {
         Ok(Ok(answer)) => (
-            represent(&answer, codec, store_when),
+            represent(&answer, codec, store_when, report),
             Finished::Answered(answer),
         ),
         Ok(Err(error)) => {
@@ -48,17 +51,50 @@ where
     }
 }
 
+/// Builds and runs a handler that has no claim. Its panic is caught, so that the outcome is told before it goes on.
+pub(crate) async fn run_unprotected<R, E, F, Fut>(
+    handler: F,
+    why: Bypass,
+    report: &mut Report<'_>,
+) -> Result<Outcome<R>, Ending<E>>
+where
+    F: FnOnce() -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+{
+    match timed(handler, report).await {
+        Ok(Ok(answer)) => Ok(Outcome::bypassed(answer, why)),
+        Ok(Err(error)) => Err(Ending::Failed(error, Some(why))),
+        Err(panic) => Err(Ending::Panicked(panic, Some(why))),
+    }
+}
+
+async fn timed<R, E, F, Fut>(handler: F, report: &mut Report<'_>) -> Result<Result<R, E>, Panic>
+where
+    F: FnOnce() -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+{
+    report.handler_starts();
+    let came_to = caught(async move { handler().await }).await;
+    report.handler_ends(&came_to);
+    came_to
+}
+
 /// The answer as the record will hold it. A panic in a `Serialize` counts as an answer that cannot be written.
-fn represent<R>(answer: &R, codec: Codec<R>, store_when: &StoreWhen<'_>) -> Ran {
+fn represent<R>(
+    answer: &R,
+    codec: Codec<R>,
+    store_when: &StoreWhen<'_>,
+    report: &mut Report<'_>,
+) -> Ran {
     let written = catch_unwind(AssertUnwindSafe(|| (codec.write)(answer)));
     match written {
-        Ok(Ok(text)) if !store_when.allows(&text) => Ran::Unstored,
+        Ok(Ok(text)) if !store_when.allows(&text, report) => Ran::Unstored,
         // What duplicates could not be given must not be stored as if they could: a NaN becomes null, say.
         Ok(Ok(text)) if (codec.read)(&text).is_err() => {
-            tracing::warn!(
-                "an answer of type `{}` cannot be read back from its own JSON: duplicates will not be given it",
+            report.note(format!(
+                "a response of type `{}` cannot be read back from its own JSON: duplicates are not given it",
                 std::any::type_name::<R>()
-            );
+            ));
             Ran::Unreadable
         }
         Ok(Ok(text)) => Ran::Answered(Data::new(text)),
@@ -68,7 +104,7 @@ fn represent<R>(answer: &R, codec: Codec<R>, store_when: &StoreWhen<'_>) -> Ran 
 
 impl StoreWhen<'_> {
     /// Whether the answer is to be stored. Where the expression fails the effect has still happened, so it is stored.
-    fn allows(&self, answer: &str) -> bool {
+    fn allows(&self, answer: &str, report: &mut Report<'_>) -> bool {
         let Some(expression) = self.0 else {
             return true;
         };
@@ -76,7 +112,7 @@ impl StoreWhen<'_> {
             .ok()
             .and_then(|answer| expression.holds(&answer).ok());
         verdict.unwrap_or_else(|| {
-            tracing::warn!("`store_when` failed on this answer, so the answer is stored");
+            report.note("`store_when` failed on this response, so the response is stored");
             true
         })
     }

@@ -11,23 +11,24 @@ mod limit;
 
 pub use codec::Codec;
 pub use environment::Environment;
-pub(crate) use handler::StoreWhen;
+pub(crate) use handler::{StoreWhen, run_unprotected};
 
 use std::future::Future;
 use std::num::NonZeroUsize;
 
 use crate::error::Error;
-use crate::outcome::Outcome;
+use crate::event::Report;
+use crate::outcome::{Bypass, Outcome};
 use crate::protocol::policy::Call;
 use crate::protocol::{Attempt, Effect, Flight, Input, Trouble, Written, time_limit};
 use crate::record::Record;
 use crate::store::{Read, StoreError, StoreErrorKind, Write};
 use crate::time::{BoxFuture, EpochMillis};
 use flights::Seat;
-use handler::Finished;
+use handler::{Finished, Panic};
 
 /// One call, ready to be driven.
-pub(crate) struct Driver<'a, R, E> {
+pub(crate) struct Driver<'a, R> {
     pub(crate) environment: &'a Environment,
     /// The operation's name, for errors, events and the cache.
     pub(crate) operation: &'a str,
@@ -37,13 +38,25 @@ pub(crate) struct Driver<'a, R, E> {
     /// Until when requests to the store may take.
     pub(crate) give_up_at: EpochMillis,
     pub(crate) codec: Codec<R>,
-    /// How the framework's errors become the handler's.
-    pub(crate) convert: fn(Error) -> E,
 }
 
-impl<R, E> Driver<'_, R, E> {
+/// How a call ends that gives its caller no response.
+pub(crate) enum Ending<E> {
+    /// With an error of this framework.
+    Refused(Error),
+    /// With the handler's own error. Where the handler ran unprotected: why.
+    Failed(E, Option<Bypass>),
+    /// With the handler's panic. Where the handler ran unprotected: why.
+    Panicked(Panic, Option<Bypass>),
+}
+
+impl<R> Driver<'_, R> {
     /// Drives the call to its end. The handler is built and polled only under a claim.
-    pub(crate) async fn drive<F, Fut>(self, handler: F) -> Result<Outcome<R>, E>
+    pub(crate) async fn drive<E, F, Fut>(
+        self,
+        report: &mut Report<'_>,
+        handler: F,
+    ) -> Result<Outcome<R>, Ending<E>>
     where
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
@@ -56,9 +69,10 @@ impl<R, E> Driver<'_, R, E> {
         loop {
             let input = match effect {
                 Effect::Run => {
-                    let handler = self.only_run(&mut handler).map_err(self.convert)?;
+                    let handler = self.only_run(&mut handler).map_err(Ending::Refused)?;
                     trouble = None;
-                    let (ran, result) = handler::run(handler, self.codec, &self.store_when).await;
+                    let (ran, result) =
+                        handler::run(handler, self.codec, &self.store_when, report).await;
                     finished = Some(result);
                     Input::Ran(ran)
                 }
@@ -66,7 +80,7 @@ impl<R, E> Driver<'_, R, E> {
                     // In this order: whoever no longer meets this call finds its answer in the cache.
                     self.remember(&verdict);
                     seat.land(verdict.confirmed_record());
-                    return self.conclude(verdict, finished, trouble);
+                    return self.conclude(verdict, finished, trouble, report);
                 }
                 Effect::Look => match self.cached() {
                     Some(cached) => Input::Looked(Some(cached)),
@@ -77,7 +91,7 @@ impl<R, E> Driver<'_, R, E> {
                     seat.follow(|| self.environment.clock().sleep(at_most))
                         .await
                 }
-                other => self.perform(other, &mut trouble).await,
+                other => self.perform(other, &mut trouble, report).await,
             };
             let now = self.environment.clock().now();
             (attempt, effect) = attempt.step(now, input);
@@ -106,30 +120,28 @@ impl<R, E> Driver<'_, R, E> {
     }
 
     /// Performs an effect on store or clock.
-    async fn perform(&self, effect: Effect, trouble: &mut Option<StoreError>) -> Input {
+    async fn perform(
+        &self,
+        effect: Effect,
+        trouble: &mut Option<StoreError>,
+        report: &mut Report<'_>,
+    ) -> Input {
         let store = self.environment.store();
         let id = &self.call.id;
         match effect {
             Effect::Put(record, condition) => {
-                self.write(store.put(id, &record, &condition), trouble)
-                    .await
+                let put = store.put(id, &record, &condition);
+                self.write(put, trouble, report).await
             }
             Effect::Update(change, condition) => {
-                self.write(store.update(id, &change, &condition), trouble)
-                    .await
+                let update = store.update(id, &change, &condition);
+                self.write(update, trouble, report).await
             }
             Effect::Delete(condition) => {
-                let input = self.write(store.delete(id, &condition), trouble).await;
-                if matches!(input, Input::Written(Written::Failed { .. })) {
-                    tracing::warn!(
-                        operation = self.operation,
-                        key = %id,
-                        "a claim could not be given up: its lease frees the key (under `hold`, an operator does)"
-                    );
-                }
-                input
+                let delete = store.delete(id, &condition);
+                self.write(delete, trouble, report).await
             }
-            Effect::Read => match self.in_time(store.read(id)).await {
+            Effect::Read => match self.in_time(store.read(id), report).await {
                 Some(Read::Found(record)) => Input::Read(Some(record)),
                 Some(Read::Nothing) => Input::Read(None),
                 Some(Read::Failed(error)) => {
@@ -153,8 +165,13 @@ impl<R, E> Driver<'_, R, E> {
         }
     }
 
-    async fn write(&self, write: BoxFuture<'_, Write>, trouble: &mut Option<StoreError>) -> Input {
-        let (lost, error) = match self.in_time(write).await {
+    async fn write(
+        &self,
+        write: BoxFuture<'_, Write>,
+        trouble: &mut Option<StoreError>,
+        report: &mut Report<'_>,
+    ) -> Input {
+        let (lost, error) = match self.in_time(write, report).await {
             Some(Write::Applied) => return Input::Written(Written::Applied),
             Some(Write::Refused { existing, lost }) => {
                 return Input::Written(Written::Refused { existing, lost });
@@ -177,10 +194,13 @@ impl<R, E> Driver<'_, R, E> {
     }
 
     /// Waits for a request, but not beyond what the deadline leaves.
-    async fn in_time<T>(&self, request: BoxFuture<'_, T>) -> Option<T> {
+    async fn in_time<T>(&self, request: BoxFuture<'_, T>, report: &mut Report<'_>) -> Option<T> {
         let clock = self.environment.clock();
         let limit = time_limit(clock.now(), self.give_up_at);
-        limit::within(request, || clock.sleep(limit)).await
+        report.asks_the_store();
+        let reply = limit::within(request, || clock.sleep(limit)).await;
+        report.heard_of_the_store();
+        reply
     }
 
     fn hangs(&self) -> StoreError {

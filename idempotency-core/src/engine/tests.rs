@@ -30,7 +30,7 @@ impl Random for Fixed {
     }
 }
 
-fn with_driver(test: impl FnOnce(Driver<'_, u32, Error>)) {
+fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
     let environment = Environment::new(
         Arc::new(MemoryStore::new()),
         Arc::new(Fixed),
@@ -50,7 +50,6 @@ fn with_driver(test: impl FnOnce(Driver<'_, u32, Error>)) {
         },
         give_up_at: EpochMillis::new(1_000),
         codec: Codec::json(),
-        convert: |error| error,
     });
 }
 
@@ -70,8 +69,12 @@ fn a_second_run_is_refused_as_a_fault_after_the_handler_that_no_retry_mends() {
 #[test]
 fn a_result_without_a_run_is_a_fault_before_the_handler_that_no_retry_mends() {
     with_driver(|driver| {
-        let concluded = driver.conclude(Verdict::Own(Stored::Released), None, None);
-        let error = concluded.expect_err("there is no result to give");
+        let mut report = Report::new("charge", None, &Fixed);
+        let concluded =
+            driver.conclude::<Error>(Verdict::Own(Stored::Released), None, None, &mut report);
+        let Err(Ending::Refused(error)) = concluded else {
+            panic!("there is no result to give");
+        };
         assert_eq!(error.kind(), ErrorKind::Internal);
         assert!(!error.handler_ran() && !error.kind().is_retryable());
         assert_eq!(error.kind().name(), "IdempotencyInternal");

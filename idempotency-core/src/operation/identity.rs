@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Operation;
 use crate::error::{Error, ErrorKind};
+use crate::event;
 use crate::key::{Json, is_absent_key};
 use crate::outcome::Bypass;
 use crate::record::RecordId;
@@ -100,8 +101,12 @@ impl Operation {
     ///
     /// # Errors
     /// If the text is not JSON, an expression fails on it, or it has no key and one is required. The handler has not
-    /// run.
+    /// run. Its outcome event is emitted, since the call ends here.
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
+        self.identity_of(payload, tenant).map_err(event::refused)
+    }
+
+    fn identity_of(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
         }
@@ -158,10 +163,10 @@ impl Operation {
         }
         // serde's own message may quote the payload.
         let text = serde_json::to_string(payload).map_err(|_| {
-            self.error(ErrorKind::InvalidPayload).with_detail(format!(
+            event::refused(self.error(ErrorKind::InvalidPayload).with_detail(format!(
                 "a `{}` cannot be written as JSON: map keys must be strings or numbers",
                 std::any::type_name::<T>()
-            ))
+            )))
         })?;
         self.identify(&text, tenant)
     }

@@ -6,13 +6,15 @@ pub use identity::Identity;
 
 use std::future::Future;
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::config::{ConfigurationError, Settings, Variables};
-use crate::engine::{Codec, Driver, Environment, StoreWhen};
+use crate::engine::{Codec, Driver, Ending, Environment, StoreWhen, run_unprotected};
 use crate::error::{Error, ErrorKind};
+use crate::event::Report;
 use crate::key::{Expression, HashAlgorithm};
 use crate::outcome::{Bypass, Outcome};
 use crate::protocol::policy::{Call, Policy};
@@ -216,7 +218,18 @@ impl Operation {
         // Each async function that takes another's future holds it twice; boxed here, it is moved once.
         let handler = Box::new(handler);
         let handler = move || Box::pin(handler());
-        self.protect(environment, identity, deadline, codec, convert, handler)
+        async move {
+            let mut report = Report::new(&self.key_prefix, identity.key(), environment.clock());
+            let mut result = self
+                .protect(environment, identity, deadline, codec, &mut report, handler)
+                .await;
+            report.end(&mut result);
+            result.map_err(|ending| match ending {
+                Ending::Refused(error) => convert(error),
+                Ending::Failed(error, _) => error,
+                Ending::Panicked(panic, _) => resume_unwind(panic),
+            })
+        }
     }
 
     async fn protect<R, E, F, Fut>(
@@ -225,9 +238,9 @@ impl Operation {
         identity: &Identity,
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
-        convert: fn(Error) -> E,
+        report: &mut Report<'_>,
         handler: F,
-    ) -> Result<Outcome<R>, E>
+    ) -> Result<Outcome<R>, Ending<E>>
     where
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
@@ -236,35 +249,29 @@ impl Operation {
             Ok(identity) => identity,
             Err(why) => {
                 if why == Bypass::NoKey {
-                    tracing::warn!(
-                        operation = self.key_prefix,
-                        outcome = "bypassed",
-                        "the payload has no idempotency key: the handler runs unprotected"
-                    );
+                    report.note("the payload has no idempotency key: the handler runs unprotected");
                 }
-                return handler().await.map(|answer| Outcome::bypassed(answer, why));
+                return run_unprotected(handler, why, report).await;
             }
         };
         let now = environment.clock().now();
+        let untrusted = |detail: String| {
+            Ending::Refused(self.error(ErrorKind::Environment).with_detail(detail))
+        };
         if now.get() < 0 {
-            let error = self.error(ErrorKind::Environment);
-            return Err(convert(
-                error.with_detail("the clock is before 1970: set it right"),
+            return Err(untrusted(
+                "the clock is before 1970: set it right".to_owned(),
             ));
         }
-        let owner = environment.owner_token().map_err(|error| {
-            convert(
-                self.error(ErrorKind::Environment)
-                    .with_detail(error.to_string()),
-            )
-        })?;
+        let owner = environment
+            .owner_token()
+            .map_err(|error| untrusted(error.to_string()))?;
         let driver = Driver {
             environment,
             operation: &self.key_prefix,
             cache: self.local_cache,
             store_when: StoreWhen(self.store_when.as_ref()),
             codec,
-            convert,
             give_up_at: deadline.unwrap_or_else(|| now.plus(self.policy.lease)),
             call: Call {
                 id: id.clone(),
@@ -274,7 +281,7 @@ impl Operation {
                 policy: self.policy.clone(),
             },
         };
-        driver.drive(handler).await
+        driver.drive(report, handler).await
     }
 
     fn error(&self, kind: ErrorKind) -> Error {

@@ -11,6 +11,7 @@ use std::future::Future;
 
 use idempotency_core::engine::{Codec, Environment};
 use idempotency_core::error::Error;
+use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -115,11 +116,14 @@ impl Operation {
         let invocation = self.invocation(payload, deadline.into());
         let handler = Box::new(handler);
         async move {
-            let invocation = invocation?;
+            let invocation = invocation.map_err(refused)?;
             // Whatever surrounds the poll: a test wraps a call that it has already made.
             let environment = match (&Scope::current().environment, &self.environment) {
                 (Some(environment), _) | (None, Some(environment)) => environment.clone(),
-                (None, None) => crate::process::environment().await?.clone(),
+                (None, None) => crate::process::environment()
+                    .await
+                    .map_err(refused)?
+                    .clone(),
             };
             call(
                 &self.core,

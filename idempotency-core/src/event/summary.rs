@@ -1,0 +1,319 @@
+//! What one call came to, and its event. Whatever else is to be told of a call (a span's fields, metrics) is made from the
+//! same [`Summary`].
+
+use std::error::Error as _;
+use std::fmt;
+use std::time::Duration;
+
+use tracing::Level;
+
+use crate::error::{Error, ErrorKind};
+use crate::outcome::Bypass;
+use crate::protocol::Source;
+use crate::record::RecordId;
+use crate::store::StoreError;
+
+/// The target of the outcome event.
+pub const TARGET: &str = "idempotency";
+
+/// The message of the outcome event.
+pub const MESSAGE: &str = "idempotent call";
+
+/// What one call came to.
+#[derive(Clone, Copy)]
+pub(crate) struct Summary<'a> {
+    pub(crate) operation: &'a str,
+    pub(crate) key: Option<&'a RecordId>,
+    pub(crate) ended: Ended<'a>,
+    /// How far the handler came; `None` if it was never started.
+    pub(crate) handler: Option<Handler>,
+    /// What became of this call's own claim, where that is known.
+    pub(crate) claim: Option<Claim>,
+    /// What a developer should know of a call that ended well.
+    pub(crate) note: Option<&'a str>,
+    /// The requests to the `Store`. One may stand for several sends.
+    pub(crate) store_requests: u32,
+    pub(crate) store_time: Duration,
+    pub(crate) handler_time: Duration,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy)]
+pub(crate) enum Ended<'a> {
+    /// The caller is given what the handler came to.
+    Own,
+    /// The caller is given a stored response.
+    Replayed(Source),
+    /// The handler ran unprotected.
+    Bypassed(Bypass),
+    /// The caller is given an error of this framework.
+    Error(&'a Error),
+    /// The call's future was dropped on its way.
+    Abandoned,
+}
+
+/// How far the handler came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handler {
+    Started,
+    Returned,
+    Failed,
+    Panicked,
+}
+
+/// What became of a call's own claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Completed with the response.
+    Completed,
+    /// Completed without the response, which cannot be stored.
+    CompletedWithoutResponse,
+    /// Given up: the next call runs.
+    Released,
+    /// It could not be given up: the lease frees the key, or under `hold` an operator.
+    NotReleased,
+}
+
+impl Summary<'_> {
+    /// Emits the outcome event.
+    pub(crate) fn emit(&self) {
+        // The level of an event is a constant of its call site.
+        macro_rules! emit {
+            ($level:expr) => {
+                tracing::event!(
+                    target: TARGET,
+                    $level,
+                    operation = self.operation,
+                    key = self.key.map(tracing::field::display),
+                    outcome = self.outcome(),
+                    source = self.source(),
+                    bypass = self.bypass(),
+                    handler_ran = self.handler.is_some(),
+                    handler = self.handler.map(Handler::name),
+                    stored = self.claim.map(|claim| claim == Claim::Completed),
+                    claim = self.claim.map(Claim::name),
+                    error = self.error().map(|error| error.kind().name()),
+                    cause = self.has_cause().then(|| tracing::field::display(Cause(self))),
+                    store_requests = self.store_requests,
+                    store_ms = milliseconds(self.store_time),
+                    handler_ms = milliseconds(self.handler_time),
+                    "{MESSAGE}"
+                )
+            };
+        }
+        match self.level() {
+            Level::ERROR => emit!(Level::ERROR),
+            Level::WARN => emit!(Level::WARN),
+            _ => emit!(Level::INFO),
+        }
+    }
+
+    fn outcome(&self) -> &'static str {
+        match (self.ended, self.handler) {
+            (Ended::Own, Some(Handler::Failed)) => "failed",
+            (Ended::Own, Some(Handler::Panicked)) => "panicked",
+            (Ended::Own, _) => "executed",
+            (Ended::Replayed(_), _) => "replayed",
+            (Ended::Bypassed(_), _) => "bypassed",
+            (Ended::Error(error), _) if error.handler_ran() => "unconfirmed",
+            (Ended::Error(_), _) => "refused",
+            (Ended::Abandoned, _) => "abandoned",
+        }
+    }
+
+    /// ERROR: an operator or a developer must act. WARN: something is less than it should be, and the caller can act, or
+    /// time does. INFO: all else.
+    fn level(&self) -> Level {
+        if self.handler == Some(Handler::Panicked) {
+            return Level::ERROR;
+        }
+        match self.ended {
+            Ended::Error(error) => level_of(error),
+            Ended::Abandoned | Ended::Bypassed(Bypass::NoKey) => Level::WARN,
+            Ended::Own => match self.claim {
+                Some(Claim::CompletedWithoutResponse | Claim::NotReleased) => Level::WARN,
+                _ if self.note.is_some() => Level::WARN,
+                _ => Level::INFO,
+            },
+            // The start of the process has warned of `IDEMPOTENCY_DISABLED`.
+            Ended::Replayed(_) | Ended::Bypassed(_) => Level::INFO,
+        }
+    }
+
+    fn source(&self) -> Option<&'static str> {
+        match self.ended {
+            Ended::Replayed(Source::Store) => Some("store"),
+            Ended::Replayed(Source::Cache) => Some("cache"),
+            Ended::Replayed(Source::Flight) => Some("flight"),
+            Ended::Replayed(Source::Completion) => Some("completion"),
+            _ => None,
+        }
+    }
+
+    fn bypass(&self) -> Option<&'static str> {
+        match self.ended {
+            Ended::Bypassed(Bypass::NoKey) => Some("no_key"),
+            Ended::Bypassed(Bypass::Disabled) => Some("disabled"),
+            _ => None,
+        }
+    }
+
+    fn error(&self) -> Option<&Error> {
+        match self.ended {
+            Ended::Error(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn has_cause(&self) -> bool {
+        self.note.is_some()
+            || self
+                .error()
+                .is_some_and(|error| error.detail().is_some() || causes(error).next().is_some())
+    }
+}
+
+/// The level of a call that ends with an error of this framework.
+fn level_of(error: &Error) -> Level {
+    match error.kind() {
+        // A retry, or another payload, is answered.
+        ErrorKind::AlreadyInProgress
+        | ErrorKind::PayloadMismatch
+        | ErrorKind::KeyMissing
+        | ErrorKind::InvalidPayload
+        | ErrorKind::ExpressionFailed
+        | ErrorKind::Contended
+        | ErrorKind::NoTimeLeft
+        // The call that found its response too large has warned too; nothing can be done for this key.
+        | ErrorKind::ResponseUnavailable => Level::WARN,
+        // A store that is throttled or away comes back. One without table or permission does not.
+        ErrorKind::StoreFailed => match causes(error).find_map(|cause| cause.downcast_ref()) {
+            Some(cause) if !StoreError::kind(cause).is_transient() => Level::ERROR,
+            _ => Level::WARN,
+        },
+        ErrorKind::Unresolved
+        | ErrorKind::CorruptRecord
+        | ErrorKind::ResponseTypeChanged
+        | ErrorKind::ResponseNotSerializable
+        | ErrorKind::LostOwnership
+        | ErrorKind::CompletionUnknown
+        | ErrorKind::Configuration
+        | ErrorKind::Environment
+        | ErrorKind::Internal => Level::ERROR,
+    }
+}
+
+/// The causes of an error of this framework, without the link that only repeats its kind.
+fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first = error.source().and_then(|kind| kind.source());
+    std::iter::successors(
+        first,
+        |cause| -> Option<&(dyn std::error::Error + 'static)> { (*cause).source() },
+    )
+}
+
+/// The detail of an error and the texts of its causes, or the note. It is written only where the event is collected.
+struct Cause<'a>(&'a Summary<'a>);
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        let Some(error) = self.0.error() else {
+            return f.write_str(self.0.note.unwrap_or_default());
+        };
+        let detail = error.detail();
+        if let Some(detail) = detail {
+            f.write_str(detail)?;
+            separator = ": ";
+        }
+        for cause in causes(error) {
+            let text = cause.to_string();
+            // The detail often is the text of the first cause.
+            if detail != Some(&text) {
+                write!(f, "{separator}{text}")?;
+                separator = ": ";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Handler {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Returned => "returned",
+            Self::Failed => "failed",
+            Self::Panicked => "panicked",
+        }
+    }
+}
+
+impl Claim {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::CompletedWithoutResponse => "completed_without_response",
+            Self::Released => "released",
+            Self::NotReleased => "not_released",
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    fn store_failed(kind: StoreErrorKind) -> Error {
+        let trouble = StoreError::new(kind, "the table is busy")
+            .with_source(std::io::Error::other("connection reset"));
+        Error::new(ErrorKind::StoreFailed, "charge")
+            .with_detail(trouble.to_string())
+            .with_source(trouble)
+    }
+
+    fn of(ended: Ended<'_>) -> Summary<'_> {
+        Summary {
+            operation: "charge",
+            key: None,
+            ended,
+            handler: None,
+            claim: None,
+            note: None,
+            store_requests: 0,
+            store_time: Duration::ZERO,
+            handler_time: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_cause_is_told_down_to_its_root_and_no_text_twice() {
+        let error = store_failed(StoreErrorKind::Throttled);
+        let summary = of(Ended::Error(&error));
+        assert!(summary.has_cause());
+        assert_eq!(
+            Cause(&summary).to_string(),
+            "the table is busy: connection reset"
+        );
+        let error = Error::new(ErrorKind::Contended, "charge");
+        assert!(!of(Ended::Error(&error)).has_cause());
+    }
+
+    #[test]
+    fn a_store_that_comes_back_is_a_warning_and_one_that_must_be_mended_is_an_error() {
+        use StoreErrorKind::{AccessDenied, TableMissing, Throttled, Unreachable};
+        for (kind, level) in [
+            (Throttled, Level::WARN),
+            (Unreachable, Level::WARN),
+            (TableMissing, Level::ERROR),
+            (AccessDenied, Level::ERROR),
+        ] {
+            assert_eq!(level_of(&store_failed(kind)), level, "{kind:?}");
+        }
+    }
+}

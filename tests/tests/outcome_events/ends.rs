@@ -1,0 +1,485 @@
+//! Each way in which a call ends, and its line.
+
+use std::time::Duration;
+
+use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::protocol::condition::Condition;
+use idempotency_lambda::core::record::{Field, Record, RecordId, Status};
+use idempotency_lambda::core::store::{MemoryStore, Store as _};
+use idempotency_lambda::{
+    Error, LambdaEvent, OnInProgress, OnTimeout, idempotent, with_environment,
+};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{START, id};
+
+use super::*;
+
+#[tokio::test]
+async fn a_run_is_told_with_its_requests_and_times() {
+    let bench = Bench::default();
+    let line = line_of(bench.call_with(&charge(), order(), async |_| {
+        bench.clock.advance(Duration::from_millis(40));
+        Ok("s3cr3t response".to_owned())
+    }))
+    .await;
+    let expected = "key={key} outcome=executed handler_ran=true handler=returned stored=true claim=completed \
+                    store_requests=2 store_ms=0 handler_ms=40";
+    assert_eq!(line, told("INFO", expected));
+}
+
+#[tokio::test]
+async fn a_replay_is_told_with_the_place_where_the_response_was_found() {
+    let bench = Bench::default();
+    let cached = builder().local_cache(1).build().unwrap();
+    bench.call(&charge(), order()).await.unwrap();
+    for (source, requests) in [("store", 1), ("cache", 0)] {
+        let expected = format!(
+            "key={{key}} outcome=replayed source={source} handler_ran=false store_requests={requests} store_ms=0 \
+             handler_ms=0"
+        );
+        assert_eq!(
+            line_of_a_call(&bench, &cached).await,
+            told("INFO", &expected)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_replay_after_a_run_is_told_as_one_that_the_handler_ran_before() {
+    let bench = Bench::default();
+    let charge = charge();
+    let mut lines = recorded(async {
+        let late = bench.call_with(&charge, order(), async |_| {
+            bench.clock.advance(Duration::from_secs(31));
+            bench.call_elsewhere(&charge, order()).await?;
+            Ok(9)
+        });
+        assert!(late.await.unwrap().is_replayed());
+    })
+    .await;
+    let expected = "key={key} outcome=replayed source=completion handler_ran=true handler=returned store_requests=2 \
+                    store_ms=0 handler_ms=31000";
+    assert_eq!(
+        lines.pop().unwrap().replace(KEY, "{key}"),
+        told("INFO", expected)
+    );
+    assert!(lines[0].contains("outcome=executed"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn duplicates_that_meet_in_one_process_are_told_each_by_its_own_event() {
+    let bench = Bench::default();
+    let charge = builder()
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap();
+    let lines = recorded(async {
+        let first = bench.call_with(&charge, order(), async |run| {
+            tokio::task::yield_now().await;
+            Ok(run)
+        });
+        let (first, second) = tokio::join!(first, bench.call(&charge, order()));
+        assert!(!first.unwrap().is_replayed() && second.unwrap().is_replayed());
+    })
+    .await;
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[0].contains("outcome=executed"), "{lines:#?}");
+    assert!(
+        lines[1].contains("outcome=replayed source=flight")
+            && lines[1].contains("store_requests=0"),
+        "{lines:#?}"
+    );
+}
+
+#[tokio::test]
+async fn a_failure_is_told_without_its_text() {
+    let bench = Bench::default();
+    let fails = async |_| Err::<(), BoxError>("declined: s3cr3t".into());
+    let expected = "key={key} outcome=failed handler_ran=true handler=failed stored=false claim=released \
+                    store_requests=2 store_ms=0 handler_ms=0";
+    let line = line_of(bench.call_with(&charge(), order(), fails)).await;
+    assert_eq!(line, told("INFO", expected));
+    bench
+        .store
+        .inject(StoreOperation::Delete, 1, StoreFault::Throttle);
+    let line = line_of(bench.call_with(&charge(), order(), fails)).await;
+    let expected = expected.replace("released", "not_released");
+    assert_eq!(line, told("WARN", &expected));
+}
+
+#[tokio::test]
+async fn a_panic_is_told_before_it_goes_on() {
+    let bench = Bench::default();
+    let charge = charge();
+    for (payload, begins) in [
+        (
+            order(),
+            "key={key} outcome=panicked handler_ran=true handler=panicked stored=false claim=released",
+        ),
+        (
+            json!({}),
+            "outcome=bypassed bypass=no_key handler_ran=true handler=panicked",
+        ),
+    ] {
+        let lines = recorded(async {
+            let call = bench.call_with::<(), _>(&charge, payload, async |_| panic!("s3cr3t"));
+            let caught = caught(call).await;
+            assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"s3cr3t"));
+        })
+        .await;
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        let line = lines[0].replace(KEY, "{key}");
+        assert!(line.starts_with(&told("ERROR", begins)), "{line}");
+        assert!(!line.contains("s3cr3t"), "{line}");
+    }
+}
+
+/// Polls a future to its end or its panic.
+async fn caught<T>(future: impl Future<Output = T>) -> std::thread::Result<T> {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::task::Poll;
+    let mut future = Box::pin(future);
+    std::future::poll_fn(move |context| {
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_call_without_protection_is_told_with_the_reason() {
+    let bench = Bench::default();
+    let line = line_of(bench.call(&charge(), json!({ "card": "s3cr3t" }))).await;
+    assert!(
+        line.starts_with(&told(
+            "WARN",
+            "outcome=bypassed bypass=no_key handler_ran=true handler=returned cause="
+        )),
+        "{line}"
+    );
+    let off = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
+    let off = builder().variables(off).build().unwrap();
+    let line = line_of_a_call(&bench, &off).await;
+    let expected = "outcome=bypassed bypass=disabled handler_ran=true handler=returned store_requests=0 store_ms=0 \
+                    handler_ms=0";
+    assert_eq!(line, told("INFO", expected));
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_stored_is_told_by_policy_and_by_need() {
+    let bench = Bench::default();
+    let by_policy = builder().store_when("`false`").build().unwrap();
+    let line = line_of_a_call(&bench, &by_policy).await;
+    assert!(line.starts_with("INFO"), "{line}");
+    assert!(
+        line.contains(
+            "outcome=executed handler_ran=true handler=returned stored=false claim=released"
+        ),
+        "{line}"
+    );
+    bench
+        .store
+        .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
+    let line = line_of_a_call(&bench, &charge()).await;
+    assert!(line.starts_with("WARN"), "{line}");
+    assert!(
+        line.contains("stored=false claim=completed_without_response"),
+        "{line}"
+    );
+    let line = line_of_a_call(&bench, &charge()).await;
+    assert!(line.starts_with("WARN"), "{line}");
+    assert!(
+        line.contains("outcome=refused handler_ran=false error=IdempotencyResponseUnavailable"),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_told_as_abandoned_with_what_it_had_begun() {
+    let bench = Bench::default();
+    let lines = recorded(async {
+        let charge = charge();
+        let stuck = Box::pin(bench.call_with::<(), _>(&charge, order(), async |_| std::future::pending().await));
+        tokio::select! { biased; _ = stuck => unreachable!("it is stuck"), () = std::future::ready(()) => {} }
+    })
+    .await;
+    let expected = "key={key} outcome=abandoned handler_ran=true handler=started store_requests=1 store_ms=0 handler_ms=0";
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert_eq!(lines[0].replace(KEY, "{key}"), told("WARN", expected));
+}
+
+#[tokio::test]
+async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
+    #[idempotent(key = "order_id", key_required = true, key_prefix = "annotated")]
+    async fn annotated(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+        Ok(event.payload)
+    }
+
+    let bench = Bench::default();
+    let required = builder().key_required(true).build().unwrap();
+    let payload = || json!({ "card": "s3cr3t" });
+    let by_attribute = recorded(async {
+        let event = LambdaEvent::new(payload(), Default::default());
+        with_environment(bench.environment.clone(), annotated(event))
+            .await
+            .unwrap_err();
+    })
+    .await;
+    let by_operation = vec![line_of(bench.call(&required, payload())).await];
+    assert_eq!(by_attribute.len(), 1, "{by_attribute:#?}");
+    let by_attribute = [by_attribute[0].replace("annotated", "local.shop.charge")];
+    assert_eq!(by_attribute, by_operation[..]);
+    let expected = "outcome=refused handler_ran=false error=IdempotencyKeyMissing";
+    assert!(
+        by_operation[0].starts_with(&told("WARN", expected)),
+        "{by_operation:?}"
+    );
+
+    let failing = builder().key("powertools_json(order_id)").build().unwrap();
+    let line = line_of_a_call(&bench, &failing).await;
+    let expected =
+        "outcome=refused handler_ran=false error=IdempotencyExpressionFailed cause=`key`: ";
+    assert!(line.starts_with(&told("WARN", expected)), "{line}");
+
+    let unreadable = std::collections::BTreeMap::from([(vec![1], 1)]);
+    let charge = charge();
+    let call = async {
+        charge
+            .run(
+                &unreadable,
+                bench.deadline_in(Duration::from_secs(1)),
+                async || Ok::<_, BoxError>(1),
+            )
+            .await
+    };
+    let line = line_of(call).await;
+    let expected = "outcome=refused handler_ran=false error=IdempotencyInvalidPayload cause=a `";
+    assert!(line.starts_with(&told("WARN", expected)), "{line}");
+}
+
+#[tokio::test]
+async fn what_an_operator_must_mend_is_told_as_an_error_before_any_request() {
+    let bench = Bench::with_clock(ManualClock::at(-1));
+    let line = line_of_a_call(&bench, &charge()).await;
+    let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyEnvironment cause=the clock is \
+                    before 1970: set it right store_requests=0 store_ms=0 handler_ms=0";
+    assert_eq!(line, told("ERROR", expected));
+    // Outside of a bench's environment, in a process without a table.
+    let charge = charge();
+    let line = line_of(async {
+        charge
+            .run(&order(), bench.deadline_in(Duration::ZERO), async || {
+                Ok::<_, BoxError>(1)
+            })
+            .await
+    })
+    .await;
+    assert!(
+        line.starts_with("ERROR idempotency idempotent call: operation="),
+        "{line}"
+    );
+    assert!(
+        line.contains("error=IdempotencyConfiguration cause=IDEMPOTENCY_TABLE is not set"),
+        "{line}"
+    );
+}
+
+/// A bench over a store with this record for the order.
+async fn bench_with(record: Record) -> Bench {
+    let bench = Bench::default();
+    put(&bench, record).await;
+    bench
+}
+
+async fn put(bench: &Bench, record: Record) {
+    let key: RecordId = id(&charge(), &json!(1));
+    bench
+        .store
+        .inner()
+        .delete(
+            &key,
+            &Condition::Exists(idempotency_lambda::core::record::Attribute::Status),
+        )
+        .await;
+    bench
+        .store
+        .inner()
+        .put(&key, &record, &Condition::NoRecord)
+        .await;
+}
+
+fn in_progress(milliseconds: i64) -> Record {
+    let lease = idempotency_lambda::core::time::EpochMillis::new(START + milliseconds);
+    Record {
+        status: Field::Value(Status::InProgress),
+        expiration: Field::Value(lease.plus(Duration::from_secs(3_600)).ceil_to_seconds()),
+        in_progress_expiration: Field::Value(lease),
+        ..Record::default()
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_by_the_record_is_told_with_its_kind() {
+    let bench = bench_with(in_progress(5_000)).await;
+    let line = line_of_a_call(&bench, &charge()).await;
+    let expected = format!(
+        "key={{key}} outcome=refused handler_ran=false error=IdempotencyAlreadyInProgress cause=retry later; its \
+         lease ends at {} since the epoch store_requests=1 store_ms=0 handler_ms=0",
+        idempotency_lambda::core::time::EpochMillis::new(START + 5_000)
+    );
+    assert_eq!(line, told("WARN", &expected));
+
+    let bench = bench_with(in_progress(-5_000)).await;
+    let holds = builder().on_timeout(OnTimeout::Hold).build().unwrap();
+    refused(&bench, &holds, "ERROR", "Unresolved").await;
+
+    let broken = Record {
+        status: Field::Unreadable,
+        ..in_progress(5_000)
+    };
+    refused(
+        &bench_with(broken).await,
+        &charge(),
+        "ERROR",
+        "CorruptRecord",
+    )
+    .await;
+
+    let bench = Bench::default();
+    bench.call(&charge(), order()).await.unwrap();
+    let validates = builder().validate("card").build().unwrap();
+    refused(&bench, &validates, "WARN", "PayloadMismatch").await;
+    let line = line_of(bench.call_with(&charge(), order(), async |_| Ok(String::new()))).await;
+    assert!(
+        line.starts_with("ERROR") && line.contains("error=IdempotencyResponseTypeChanged"),
+        "{line}"
+    );
+}
+
+async fn refused(bench: &Bench, operation: &Operation, level: &str, kind: &str) {
+    let line = line_of_a_call(bench, operation).await;
+    let expected =
+        format!("key={{key}} outcome=refused handler_ran=false error=Idempotency{kind} ");
+    assert!(line.starts_with(&told(level, &expected)), "{line}");
+}
+
+#[tokio::test]
+async fn a_call_without_time_is_told_so() {
+    let bench = Bench::default();
+    let charge = charge();
+    let order = order();
+    let deadline = bench.deadline_in(Duration::ZERO);
+    bench.clock.advance(Duration::from_millis(1));
+    let call = async {
+        charge
+            .run(&order, deadline, async || Ok::<_, BoxError>(1))
+            .await
+    };
+    let line = line_of(with_environment(bench.environment.clone(), call)).await;
+    let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyNoTimeLeft store_requests=0 store_ms=0 \
+                    handler_ms=0";
+    assert_eq!(line, told("WARN", expected));
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
+    let bench = Bench::with_clock(ManualClock::rushing(START));
+    bench
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::Throttle);
+    let line = line_of_a_call(&bench, &charge()).await;
+    let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyStoreFailed cause=an injected fault \
+                    (Throttled)";
+    assert!(line.starts_with(&told("WARN", expected)), "{line}");
+
+    let throttled = (1..=4).map(|nth| (nth, StoreFault::Throttle));
+    for (nth, fault) in throttled {
+        bench.store.inject(StoreOperation::Update, nth, fault);
+    }
+    let line = line_of_a_call(&bench, &charge()).await;
+    let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyCompletionUnknown \
+                    cause=an injected fault (Throttled)";
+    assert!(line.starts_with(&told("ERROR", expected)), "{line}");
+}
+
+#[tokio::test]
+async fn a_claim_that_was_lost_and_a_response_that_cannot_be_written_are_told_after_the_run() {
+    let bench = Bench::default();
+    let charge = charge();
+    let line = line_of(bench.call_with(&charge, order(), async |run| {
+        put(&bench, in_progress(60_000)).await;
+        Ok(run)
+    }))
+    .await;
+    let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyLostOwnership";
+    assert!(line.starts_with(&told("ERROR", expected)), "{line}");
+
+    let bench = Bench::default();
+    let unwritable = async |_| Ok(Unwritable);
+    let line = line_of(bench.call_with(&charge, order(), unwritable)).await;
+    let expected = expected.replace("LostOwnership", "ResponseNotSerializable");
+    assert!(line.starts_with(&told("ERROR", &expected)), "{line}");
+}
+
+/// A response that cannot be written.
+#[derive(Debug, serde::Deserialize)]
+struct Unwritable;
+
+impl serde::Serialize for Unwritable {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("s3cr3t"))
+    }
+}
+
+#[tokio::test]
+async fn a_nested_calls_error_is_not_told_again_by_the_call_around_it() {
+    let bench = Bench::default();
+    let inner = builder()
+        .key_prefix("inner")
+        .key_required(true)
+        .build()
+        .unwrap();
+    let outer = charge();
+    let lines = recorded(async {
+        let call = bench.call_with(&outer, order(), async |_| {
+            bench
+                .call(&inner, json!({}))
+                .await
+                .map(|outcome| outcome.into_answer())
+        });
+        assert!(call.await.unwrap_err().downcast_ref::<Error>().is_some());
+    })
+    .await;
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(
+        lines[0].contains("operation=inner outcome=refused"),
+        "{lines:#?}"
+    );
+    assert!(
+        lines[1].contains("outcome=failed") && !lines[1].contains(" error="),
+        "{lines:#?}"
+    );
+}
+
+#[tokio::test]
+async fn a_store_of_its_own_is_told_the_same() {
+    let own = builder()
+        .store(std::sync::Arc::new(MemoryStore::new()))
+        .build()
+        .unwrap();
+    let payload = order();
+    let line = line_of(async {
+        own.run(
+            &payload,
+            idempotency_lambda::Deadline::Surrounding,
+            async || Ok::<_, BoxError>(1),
+        )
+        .await
+    })
+    .await;
+    assert!(line.contains("outcome=executed"), "{line}");
+}
