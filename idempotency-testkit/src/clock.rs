@@ -9,6 +9,9 @@ use std::time::Duration;
 use idempotency_core::owner::{Random, RandomError};
 use idempotency_core::time::{BoxFuture, Clock, EpochMillis};
 
+/// What rounds a duration up once its parts of a millisecond are dropped.
+const A_MILLISECOND_LESS_A_PART: Duration = Duration::from_nanos(999_999);
+
 /// A clock that stands still until it is moved. Clones show the same time.
 ///
 /// ```
@@ -106,7 +109,8 @@ impl Clock for ManualClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        let until = self.now().plus(duration);
+        // A part of a millisecond counts as a whole one, as with a runtime's timers: else a loop of short sleeps never ends.
+        let until = self.now().plus(duration.saturating_add(A_MILLISECOND_LESS_A_PART));
         let clock = self.clone();
         Box::pin(poll_fn(move |context| {
             let mut inner = clock.inner();
@@ -167,5 +171,21 @@ impl Random for SeededRandom {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (high, low) = (Self::word(&mut state), Self::word(&mut state));
         Ok(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_of_a_millisecond_moves_a_rushing_clock_by_a_whole_one() {
+        let clock = ManualClock::rushing(0);
+        clock.sleep(Duration::from_nanos(1)).await;
+        assert_eq!(clock.now().get(), 1);
+        clock.sleep(Duration::from_millis(2)).await;
+        assert_eq!(clock.now().get(), 3);
+        clock.sleep(Duration::ZERO).await;
+        assert_eq!(clock.now().get(), 3);
     }
 }

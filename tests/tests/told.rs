@@ -4,12 +4,14 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use idempotency_lambda::core::record::Field;
+use idempotency_lambda::core::owner::OwnerToken;
+use idempotency_lambda::core::record::{Field, Record, Status};
 use idempotency_lambda::core::store::{StoreError, StoreErrorKind};
-use idempotency_lambda::{BoxError, ErrorKind, OnError, Operation};
+use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_lambda::{BoxError, ErrorKind, OnError, OnInProgress, Operation};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{Bench, START, operation, ours};
+use idempotency_tests::{Bench, START, id, operation, ours};
 use serde_json::{Value, json};
 
 fn charge() -> Operation {
@@ -53,6 +55,56 @@ async fn the_first_trouble_is_told_and_not_what_came_of_dealing_with_it() {
     assert!(!ours(&error).handler_ran());
     assert_eq!(source(&error), StoreErrorKind::Unreachable);
     assert!(error.to_string().contains("(Unreachable)"), "{error}");
+}
+
+/// Calls `charge`, which waits, beside a claim of another process that never ends.
+async fn wait_beside_a_dead_process(bench: &Bench) -> BoxError {
+    let charge = operation()
+        .key("order_id")
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap();
+    let id = id(&charge, &json!(7));
+    let claim = Record {
+        expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
+        in_progress_expiration: Field::Value(EpochMillis::new(START + 3_600_000)),
+        status: Field::Value(Status::InProgress),
+        owner: Field::Value(OwnerToken::from_bytes([9; 16])),
+        ..Record::default()
+    };
+    bench.store.inner().insert(id, claim);
+    bench.call(&charge, order()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_without_news_tells_the_trouble_of_its_last_read() {
+    let bench = Bench::with_clock(ManualClock::rushing(START));
+    bench
+        .store
+        .inject(StoreOperation::Read, 1, StoreFault::LoseReply);
+    for nth in 2..=1_000 {
+        bench
+            .store
+            .inject(StoreOperation::Read, nth, StoreFault::Throttle);
+    }
+    let error = wait_beside_a_dead_process(&bench).await;
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert_eq!(source(&error), StoreErrorKind::Throttled);
+    // Every pause of the wait was made, and the caller hears before the deadline.
+    assert!(bench.store.count(StoreOperation::Read) > 10);
+    let took = bench.now().get() - START;
+    assert!((29_000..30_000).contains(&took), "{took} ms");
+}
+
+#[tokio::test]
+async fn a_read_that_fails_amid_a_wait_is_not_told_where_the_last_one_was_answered() {
+    let bench = Bench::with_clock(ManualClock::rushing(START));
+    bench
+        .store
+        .inject(StoreOperation::Read, 2, StoreFault::Throttle);
+    let error = wait_beside_a_dead_process(&bench).await;
+    assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
+    assert!(bench.store.count(StoreOperation::Read) > 10);
 }
 
 #[tokio::test]

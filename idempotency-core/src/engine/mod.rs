@@ -91,7 +91,13 @@ impl<R> Driver<'_, R> {
                     seat.follow(|| self.environment.clock().sleep(at_most))
                         .await
                 }
-                other => self.perform(other, &mut trouble, report).await,
+                other => {
+                    // A wait that goes on has dealt with what it met before: its end is told by the last read.
+                    if finished.is_none() && matches!(other, Effect::Pause(_)) {
+                        trouble = None;
+                    }
+                    self.perform(other, &mut trouble, report).await
+                }
             };
             let now = self.environment.clock().now();
             (attempt, effect) = attempt.step(now, input);

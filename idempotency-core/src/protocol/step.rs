@@ -249,9 +249,7 @@ impl Attempt {
             (State::Reading(claiming), Input::Read(existing)) => {
                 claim::read(&call, now, claiming, existing)
             }
-            (State::Reading(claiming), Input::Unread) => {
-                claim::give_up(&call, claiming, Refusal::StoreFailed)
-            }
+            (State::Reading(claiming), Input::Unread) => claim::unread(&call, now, claiming),
             (State::Waiting(claiming), Input::Paused) => (State::Reading(claiming), Effect::Read),
             (State::Running(held), Input::Ran(ran)) => {
                 completion::ran_handler(&call, now, held, ran)

@@ -65,6 +65,7 @@ impl World {
                 ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
                 claims: active.claims,
             };
+            let failed_to_read = input == Input::Unread;
             let (heard_at, heard) = self.rules.hears(call, knows, now, input);
             let (next, effect) = attempt.step(heard_at, heard);
             attempt = next;
@@ -78,7 +79,9 @@ impl World {
                     // Any time may pass: what is asked next can be served at any later moment.
                     if !knows.ran {
                         active.looked = Some(looked(state));
-                        state.calls[usize::from(number)].trace.waited = true;
+                        let trace = &mut state.calls[usize::from(number)].trace;
+                        trace.waited = true;
+                        trace.waited_on |= failed_to_read;
                     }
                     // Others of its process may meet a call that waits.
                     if knows.ran || !self.bounds.deliveries[usize::from(number)].together {

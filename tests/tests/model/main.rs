@@ -50,7 +50,7 @@ mod every_promise_holds {
         without_deadline => [Executed, FromStore, OwnClaimRecognised, WinnersAnswer, NoTimeLeft],
         everybody_holds => [Executed, Unresolved, AfterFailure, Released, NotReleased, NoTimeLeft],
         some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow],
-        some_wait => [Executed, Waited, AlreadyInProgress, TookOver, WinnersAnswer],
+        some_wait => [Executed, Waited, WaitedOn, AlreadyInProgress, TookOver, WinnersAnswer],
         in_one_process => [
             Executed, FromStore, FromFlight, RanAfterFollowing, AlreadyInProgress, TookOver, WinnersAnswer, Released,
         ],

@@ -87,6 +87,7 @@ pub(crate) enum Sight {
     RanAfterFollowing,
     FollowedAWait,
     Waited,
+    WaitedOn,
     TookOver,
     WinnersAnswer,
     OwnCompletionFound,
@@ -140,6 +141,8 @@ sights! {
         ));
     Waited => "a call that waited is given the answer",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited);
+    WaitedOn => "a call that waited on after a read had failed is given the answer",
+        |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited_on);
     TookOver => "two calls run in one window",
         |_, state| state.calls.iter().filter(|call| call.trace.ran_in == state.generation).count() > 1;
     WinnersAnswer => "a late owner is given the winner's answer",

@@ -115,6 +115,8 @@ pub(crate) struct Trace {
     pub(crate) restored: bool,
     /// It waited.
     pub(crate) waited: bool,
+    /// It waited on although a read had failed.
+    pub(crate) waited_on: bool,
     /// It followed another call of its process.
     pub(crate) followed: bool,
 }

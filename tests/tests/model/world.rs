@@ -155,6 +155,7 @@ impl Model for World {
                 after_failure: false,
                 restored: false,
                 waited: false,
+                waited_on: false,
                 followed: false,
             },
         };

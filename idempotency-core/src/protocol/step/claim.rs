@@ -133,6 +133,16 @@ pub(super) fn read(
     }
 }
 
+/// Takes a read that failed. In a wait it is no news: the record was in progress when it was read last, so the wait goes on.
+pub(super) fn unread(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+    // A wait sends no claim, so a read that belongs to a claim has a try before it.
+    let waits = claiming.tries == 0;
+    match patience_left(now, claiming.patience).filter(|_| waits) {
+        Some(left) => pause(claiming, left),
+        None => give_up(call, claiming, Refusal::StoreFailed),
+    }
+}
+
 fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -> Next {
     match judge(&existing, now, call) {
         Judgement::Mine => {
@@ -160,20 +170,25 @@ fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Rec
         patience_left(now, claiming.patience),
     ) {
         (OnInProgress::Wait, Some(left)) => {
-            let claiming = Claiming {
-                // A wait is bounded by the deadline, not by tries.
-                tries: 0,
-                pauses: claiming.pauses.saturating_add(1),
-                other: existing.in_progress_expiration.value().copied(),
-                ..claiming
-            };
-            let pause = backoff(claiming.pauses).min(left);
-            (State::Waiting(claiming), Effect::Pause(pause))
+            let other = existing.in_progress_expiration.value().copied();
+            pause(Claiming { other, ..claiming }, left)
         }
         _ => refuse(Refusal::AlreadyInProgress {
             until: existing.in_progress_expiration.value().copied(),
         }),
     }
+}
+
+/// Pauses before the next read of a wait.
+fn pause(claiming: Claiming, left: Duration) -> Next {
+    let claiming = Claiming {
+        // A wait is bounded by the deadline, not by tries.
+        tries: 0,
+        pauses: claiming.pauses.saturating_add(1),
+        ..claiming
+    };
+    let pause = backoff(claiming.pauses).min(left);
+    (State::Waiting(claiming), Effect::Pause(pause))
 }
 
 /// The claim is this call's. No handler starts on a lease that is over.

@@ -3,6 +3,7 @@
 mod claim;
 mod completion;
 mod flight;
+mod wait;
 
 use super::super::condition::{Condition, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
