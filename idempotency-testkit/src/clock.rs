@@ -110,7 +110,9 @@ impl Clock for ManualClock {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         // A part of a millisecond counts as a whole one, as with a runtime's timers: else a loop of short sleeps never ends.
-        let until = self.now().plus(duration.saturating_add(A_MILLISECOND_LESS_A_PART));
+        let until = self
+            .now()
+            .plus(duration.saturating_add(A_MILLISECOND_LESS_A_PART));
         let clock = self.clone();
         Box::pin(poll_fn(move |context| {
             let mut inner = clock.inner();

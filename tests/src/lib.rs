@@ -4,8 +4,12 @@ mod table;
 
 pub use table::Table;
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use idempotency_lambda::core::config::Variables;
@@ -183,4 +187,17 @@ pub fn ours(error: &BoxError) -> &idempotency_lambda::Error {
         Some(error) => error,
         None => panic!("{error} is not the framework's"),
     }
+}
+
+/// Returns the output of a future, or what it panicked with.
+///
+/// # Errors
+/// The panic's payload.
+pub async fn unless_it_panics<T>(future: impl Future<Output = T>) -> std::thread::Result<T> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        polled.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
+    })
+    .await
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use idempotency_lambda::core::store::{Store, Write};
 use idempotency_lambda::core::time::{BoxFuture, Clock, EpochMillis};
 use idempotency_lambda::{
-    BoxError, Deadline, DynamoDbStore, Environment, ErrorKind, OnInProgress, Operation, Outcome,
-    with_environment,
+    BoxError, Deadline, DynamoDbStore, Environment, ErrorKind, OnError, OnInProgress, OnTimeout,
+    Operation, Outcome, with_environment,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
@@ -234,6 +234,36 @@ async fn a_cached_duplicate_has_no_step_to_die_at() {
     let asked_by_another_process = stage.store.calls().len() - before;
     call().await.unwrap();
     assert_eq!(stage.store.calls().len() - before, asked_by_another_process);
+}
+
+#[tokio::test]
+async fn under_hold_a_panic_has_no_step_to_die_at_and_keeps_its_claim() {
+    let database = EmbeddedDynamoDb::start().await.unwrap();
+    database.create_table(TableSpec::new("held")).await.unwrap();
+    for on_error in [OnError::Release, OnError::Record] {
+        let stage = Arc::new(Stage::new(&database, "held"));
+        let charge = operation()
+            .key_prefix(format!("{on_error:?}"))
+            .key("order_id")
+            .on_timeout(OnTimeout::Hold)
+            .on_error(on_error)
+            .build()
+            .unwrap();
+        let charge = Arc::new(charge);
+        let call = {
+            let (stage, charge) = (Arc::clone(&stage), Arc::clone(&charge));
+            async move {
+                let panics = stage.call(&charge, async |_| panic!("in the handler"));
+                drop(panics.await);
+            }
+        };
+        assert!(tokio::spawn(call).await.unwrap_err().is_panic());
+        assert_eq!(stage.store.calls().len(), 1, "the claim is all there is");
+        assert_eq!(stage.retry(&charge).await, "in progress");
+        stage.clock.advance(Duration::from_secs(61));
+        assert_eq!(stage.retry(&charge).await, "IdempotencyUnresolved");
+        assert_eq!(stage.runs.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[tokio::test]

@@ -69,12 +69,13 @@ fn with_crashes_at_every_await_point_callers_still_agree_and_no_key_is_stuck() {
 fn with_all_of_it_at_once_and_clocks_that_differ_callers_still_agree() {
     let counts = play(&Faults::everything());
     assert!(counts.crashed > 0 && counts.unknown > 0 && counts.late_answers > 0);
+    assert!(counts.panicked > 0);
 }
 
 #[test]
 fn under_hold_there_is_no_second_run_after_one_that_may_have_started() {
     let counts = play(&Faults::everything().under_hold());
-    assert!(counts.unresolved > 0);
+    assert!(counts.unresolved > 0 && counts.panicked > 0);
     assert_eq!(counts.second_runs, 0);
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Finished<R, E> {
 /// The policy `store_when`: an expression over the response, where there is one.
 pub(crate) struct StoreWhen<'a>(pub(crate) Option<&'a Expression>);
 
-/// Builds and runs the handler. A panic is caught, so that the claim can be given up before it goes on.
+/// Builds and runs the handler. A panic is caught, so that the protocol can decide on the claim before the panic goes on.
 pub(super) async fn run<R, E, F, Fut>(
     handler: F,
     codec: Codec<R>,
@@ -47,7 +47,7 @@ where
             let name = std::any::type_name::<E>().to_owned();
             (Ran::Failed(name), Finished::Failed(error))
         }
-        Err(panic) => (Ran::Failed("panic".to_owned()), Finished::Panicked(panic)),
+        Err(panic) => (Ran::Panicked, Finished::Panicked(panic)),
     }
 }
 

@@ -84,6 +84,7 @@ impl<'a> Report<'a> {
             Stored::Nothing => Claim::CompletedWithoutResponse,
             Stored::Released => Claim::Released,
             Stored::NotReleased => Claim::NotReleased,
+            Stored::Kept => Claim::Kept,
         });
     }
 

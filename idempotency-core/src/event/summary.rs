@@ -72,6 +72,8 @@ pub(crate) enum Claim {
     Released,
     /// It could not be given up: the lease frees the key, or under `hold` an operator.
     NotReleased,
+    /// The handler panicked under `hold`: an operator decides.
+    Kept,
 }
 
 impl Summary<'_> {
@@ -256,6 +258,7 @@ impl Claim {
             Self::CompletedWithoutResponse => "completed_without_response",
             Self::Released => "released",
             Self::NotReleased => "not_released",
+            Self::Kept => "kept",
         }
     }
 }

@@ -174,8 +174,10 @@ pub enum Ran {
     Unreadable,
     /// It gave an answer that by policy is not stored.
     Unstored,
-    /// It failed, or panicked; the name of its error's type.
+    /// It reported a failure; the name of its error's type.
     Failed(String),
+    /// It panicked, so it did not report whether it had its effect.
+    Panicked,
 }
 
 /// How a call ends.
@@ -231,6 +233,8 @@ pub enum Stored {
     Released,
     /// Its claim could not be given up: the lease will free the key.
     NotReleased,
+    /// Under `hold`, its claim is kept because the run ended without a report: an operator must decide.
+    Kept,
 }
 
 /// Where a replayed answer was found.

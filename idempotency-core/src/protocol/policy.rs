@@ -35,11 +35,12 @@ pub enum OnTimeout {
     /// For a run that died: the next call runs again.
     #[default]
     Rerun,
-    /// For a run that may have had its effect: nobody runs again until an operator decides.
+    /// For a run that may have had its effect: nobody runs again until an operator decides. A panic counts as such an end too,
+    /// since it does not report whether the effect happened; an `Err` is a reported end, and frees the key.
     Hold,
 }
 
-/// What becomes of a claim whose handler failed.
+/// What becomes of a claim whose handler failed, or panicked under `rerun`.
 ///
 /// ```
 /// use idempotency_core::protocol::policy::OnError;

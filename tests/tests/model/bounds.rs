@@ -36,7 +36,10 @@ pub(crate) enum Ending {
     AnswersUnreadably,
     /// With an answer that by policy is not stored.
     AnswersInPassing,
+    /// With an error.
     Fails,
+    /// Without a report: the handler panics.
+    Panics,
 }
 
 /// A function in Python on the same key.
@@ -167,7 +170,7 @@ impl Delivery {
 }
 
 impl Ending {
-    /// Whether the run leaves its key free: nothing of it is stored.
+    /// Whether the run reported that its key may run again. A panic reports nothing.
     pub(crate) fn frees(self) -> bool {
         matches!(self, Self::AnswersInPassing | Self::Fails)
     }

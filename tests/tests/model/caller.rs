@@ -42,6 +42,7 @@ impl World {
             Ending::AnswersUnreadably => Ran::Unreadable,
             Ending::AnswersInPassing => Ran::Unstored,
             Ending::Fails => Ran::Failed("E".to_owned()),
+            Ending::Panics => Ran::Panicked,
         };
         let reply = Reply {
             input: Input::Ran(ran),
@@ -190,6 +191,7 @@ impl World {
             // An answer that is not stored binds nobody.
             Verdict::Own(Stored::Released) => (End::Released, None),
             Verdict::Own(Stored::NotReleased) => (End::NotReleased, None),
+            Verdict::Own(Stored::Kept) => (End::Kept, None),
             Verdict::Replay { record, source } => {
                 let whose = whose(&record);
                 let end = match source {

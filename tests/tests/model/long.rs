@@ -2,7 +2,7 @@
 
 use super::bounds::{Bounds, Faults, Python};
 use super::check::explore;
-use super::worlds::{ALL_ENDINGS, ANSWERS_OR_FAILS, STORED_OR_NOT, plain};
+use super::worlds::{ALL_ENDINGS, ANSWERS_OR_FAILS, REPORTED_OR_NOT, STORED_OR_NOT, plain};
 
 /// The variable that asks for them.
 const VARIABLE: &str = "IDEMPOTENCY_MODEL";
@@ -21,6 +21,7 @@ fn long() {
 
 fn worlds() -> Vec<Bounds> {
     let any = || plain().ending(ALL_ENDINGS);
+    let holding = || plain().holding().ending(REPORTED_OR_NOT);
     let may_fail = || plain().ending(ANSWERS_OR_FAILS);
     vec![
         Bounds {
@@ -62,11 +63,7 @@ fn worlds() -> Vec<Bounds> {
             },
             ..Bounds::new(
                 "three calls, everybody holds",
-                vec![
-                    may_fail().holding(),
-                    may_fail().holding(),
-                    may_fail().holding().recording(),
-                ],
+                vec![holding(), holding(), holding().recording()],
             )
         },
         Bounds {

@@ -48,8 +48,10 @@ mod every_promise_holds {
         windows_end => [Executed, FromStore, Restored, NextWindow],
         half_seconds => [Executed, FromStore, NextWindow, WinnersAnswer],
         without_deadline => [Executed, FromStore, OwnClaimRecognised, WinnersAnswer, NoTimeLeft],
-        everybody_holds => [Executed, Unresolved, AfterFailure, Released, NotReleased, NoTimeLeft],
-        some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow],
+        everybody_holds => [
+            Executed, Unresolved, AfterFailure, Released, NotReleased, NoTimeLeft, Kept, UnresolvedPanic,
+        ],
+        some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow, Kept, UnresolvedPanic],
         some_wait => [Executed, Waited, WaitedOn, AlreadyInProgress, TookOver, WinnersAnswer],
         in_one_process => [
             Executed, FromStore, FromFlight, RanAfterFollowing, AlreadyInProgress, TookOver, WinnersAnswer, Released,
@@ -58,7 +60,7 @@ mod every_promise_holds {
             Executed, FromStore, FromFlight, FollowedAWait, RanAfterFollowing, AlreadyInProgress, TookOver,
         ],
         windows_end_in_one_process => [FromFlight, FromCache, NextWindow, TookOver],
-        holding_in_one_process => [FromFlight, Unresolved, AfterFailure, RanAfterFollowing],
+        holding_in_one_process => [FromFlight, Unresolved, AfterFailure, RanAfterFollowing, Kept, UnresolvedPanic],
         one_process_without_deadline => [FromFlight, RanAfterFollowing, OwnClaimRecognised, AlreadyInProgress],
         two_payloads_in_one_process => [FromFlight, RanAfterFollowing, AlreadyInProgress, PayloadMismatch],
         cached => [FromCache, FromStore, PayloadMismatch, NextWindow],
@@ -99,6 +101,7 @@ mod each_fault_is_found {
         a_handler_started_on_an_ended_lease: StartsOnEndedLease in quiet breaks RunOnEndedLease in 4;
         a_run_on_a_claim_that_failed: RunsOnAFailedClaim in two_calls breaks RunWithoutClaim in 2;
         a_second_run_by_a_late_owner: RunsAgainWhenLost in quiet breaks OneRunPerCall in 8;
+        a_panic_that_frees_a_held_claim: APanicFreesAHeldClaim in quiet_holding_panics breaks SecondRunUnderHold in 6;
         a_held_claim_that_time_frees: TimeFreesAHeldClaim in quiet_holding breaks SecondRunUnderHold in 6;
         a_claim_without_a_lease: ClaimWithoutLease in quiet breaks Stuck in 2;
         a_flight_that_forgets_the_payload:

@@ -96,6 +96,8 @@ pub(crate) enum Sight {
     AfterFailure,
     Released,
     NotReleased,
+    Kept,
+    UnresolvedPanic,
     OwnCallerAlone,
     YieldedToStored,
     PythonReplayed,
@@ -159,6 +161,11 @@ sights! {
         |_, state| state.ended(|end, _| *end == End::Released);
     NotReleased => "a claim cannot be released",
         |_, state| state.ended(|end, _| *end == End::NotReleased);
+    Kept => "a claim is kept after a panic",
+        |_, state| state.ended(|end, _| *end == End::Kept);
+    UnresolvedPanic => "a call is told that an operator must decide about a run that panicked",
+        |_, state| state.refused(|refusal| *refusal == Refusal::Unresolved)
+            && state.ended(|end, _| *end == End::Kept);
     OwnCallerAlone => "an answer that cannot be stored is given to its own caller alone",
         |_, state| state.ended(|end, _| *end == End::OwnCallerAlone);
     YieldedToStored => "an answer that is not stored yields to one that is",

@@ -4,7 +4,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::Call;
 use idempotency_core::protocol::{
-    Effect, Flight, FlightKey, Input, Refusal, Stage, Verdict, Written,
+    Effect, Flight, FlightKey, Input, Ran, Refusal, Stage, Verdict, Written,
 };
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
@@ -322,6 +322,18 @@ impl Rules for TimeFreesAHeldClaim {
                 Effect::Put(record, Condition::Any(vec![over, condition]))
             }
             other => other,
+        }
+    }
+}
+
+/// Under `hold`, a panic frees the claim as a failure does.
+pub(crate) struct APanicFreesAHeldClaim;
+
+impl Rules for APanicFreesAHeldClaim {
+    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+        match input {
+            Input::Ran(Ran::Panicked) => (now, Input::Ran(Ran::Failed("panic".to_owned()))),
+            other => (now, other),
         }
     }
 }

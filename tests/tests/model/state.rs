@@ -130,6 +130,8 @@ pub(crate) enum End {
     /// Its own caller was given an answer that by policy is not stored, or its handler's error.
     Released,
     NotReleased,
+    /// Its handler panicked, and its claim is kept for an operator.
+    Kept,
     FromStore,
     FromCache,
     /// Another call of its process shared it.

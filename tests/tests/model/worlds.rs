@@ -10,7 +10,10 @@ pub(crate) const ALL_ENDINGS: &[Ending] = &[
     Ending::AnswersUnreadably,
     Ending::AnswersInPassing,
     Ending::Fails,
+    Ending::Panics,
 ];
+/// Every way in which the run under a held claim may end that matters to `hold`.
+pub(crate) const REPORTED_OR_NOT: &[Ending] = &[Ending::Answers, Ending::Fails, Ending::Panics];
 pub(crate) const ANSWERS_OR_FAILS: &[Ending] = &[Ending::Answers, Ending::Fails];
 pub(crate) const STORED_OR_NOT: &[Ending] = &[Ending::Answers, Ending::AnswersInPassing];
 
@@ -120,7 +123,7 @@ pub(crate) fn without_deadline() -> Bounds {
 }
 
 pub(crate) fn everybody_holds() -> Bounds {
-    let call = || plain().holding().ending(ANSWERS_OR_FAILS);
+    let call = || plain().holding().ending(REPORTED_OR_NOT);
     Bounds {
         faults: Faults {
             losses: 1,
@@ -133,7 +136,7 @@ pub(crate) fn everybody_holds() -> Bounds {
 }
 
 pub(crate) fn some_hold() -> Bounds {
-    let call = || plain().ending(ANSWERS_OR_FAILS).recording();
+    let call = || plain().ending(REPORTED_OR_NOT).recording();
     Bounds {
         ticks: 3,
         window_s: 1,
@@ -231,7 +234,7 @@ pub(crate) fn windows_end_in_one_process() -> Bounds {
 }
 
 pub(crate) fn holding_in_one_process() -> Bounds {
-    let holding = || plain().together().holding().ending(ANSWERS_OR_FAILS);
+    let holding = || plain().together().holding().ending(REPORTED_OR_NOT);
     Bounds {
         faults: Faults {
             losses: 1,
@@ -361,7 +364,13 @@ pub(crate) fn quiet_holding() -> Bounds {
     Bounds::new("two calls that hold", calls)
 }
 
-/// The same, of two payloads.
+/// The same, whose handlers may panic.
+pub(crate) fn quiet_holding_panics() -> Bounds {
+    let call = || plain().holding().ending(REPORTED_OR_NOT);
+    Bounds::new("two calls that hold and may panic", vec![call(), call()])
+}
+
+/// Two calls without faults, of two payloads.
 pub(crate) fn quiet_payloads() -> Bounds {
     let calls = vec![plain().of_payload("p"), plain().of_payload("q")];
     Bounds::new("two calls of two payloads", calls)

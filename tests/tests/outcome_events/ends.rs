@@ -11,7 +11,7 @@ use idempotency_lambda::{
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{START, id};
+use idempotency_tests::{START, id, unless_it_panics};
 
 use super::*;
 
@@ -111,20 +111,27 @@ async fn a_failure_is_told_without_its_text() {
 #[tokio::test]
 async fn a_panic_is_told_before_it_goes_on() {
     let bench = Bench::default();
-    let charge = charge();
-    for (payload, begins) in [
+    let held = builder().on_timeout(OnTimeout::Hold).build().unwrap();
+    for (charge, payload, begins) in [
         (
+            &charge(),
             order(),
             "key={key} outcome=panicked handler_ran=true handler=panicked stored=false claim=released",
         ),
         (
+            &held,
+            order(),
+            "key={key} outcome=panicked handler_ran=true handler=panicked stored=false claim=kept",
+        ),
+        (
+            &charge(),
             json!({}),
             "outcome=bypassed bypass=no_key handler_ran=true handler=panicked",
         ),
     ] {
         let lines = recorded(async {
-            let call = bench.call_with::<(), _>(&charge, payload, async |_| panic!("s3cr3t"));
-            let caught = caught(call).await;
+            let call = bench.call_with::<(), _>(charge, payload, async |_| panic!("s3cr3t"));
+            let caught = unless_it_panics(call).await;
             assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"s3cr3t"));
         })
         .await;
@@ -133,21 +140,6 @@ async fn a_panic_is_told_before_it_goes_on() {
         assert!(line.starts_with(&told("ERROR", begins)), "{line}");
         assert!(!line.contains("s3cr3t"), "{line}");
     }
-}
-
-/// Polls a future to its end or its panic.
-async fn caught<T>(future: impl Future<Output = T>) -> std::thread::Result<T> {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::task::Poll;
-    let mut future = Box::pin(future);
-    std::future::poll_fn(move |context| {
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    })
-    .await
 }
 
 #[tokio::test]

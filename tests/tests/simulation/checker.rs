@@ -37,6 +37,7 @@ pub(crate) struct Counts {
     pub(crate) unknown: usize,
     pub(crate) unresolved: usize,
     pub(crate) crashed: usize,
+    pub(crate) panicked: usize,
 }
 
 impl Counts {
@@ -59,6 +60,7 @@ impl Counts {
             count(&refused(ErrorKind::CompletionUnknown)) + count(&refused(ErrorKind::StoreFailed));
         self.unresolved += count(&refused(ErrorKind::Unresolved));
         self.crashed += count(&|event| event.what == What::Crashed);
+        self.panicked += count(&|event| event.what == What::Panicked);
     }
 }
 
@@ -189,7 +191,7 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
     }
 }
 
-/// No run begins after another that began and whose failure nobody reported.
+/// No run begins after another that began and whose failure was not reported. A panic reports nothing.
 fn no_second_run(history: &[Event]) -> Result<(), String> {
     let mut unreported: Option<usize> = None;
     for event in history {

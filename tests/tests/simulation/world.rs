@@ -1,6 +1,7 @@
 //! One schedule: several processes, several deliveries of one key, and what became of each.
 
 use std::cell::RefCell;
+use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use idempotency_lambda::{
     with_environment,
 };
 use idempotency_testkit::SeededRandom;
-use idempotency_tests::{START, operation, ours};
+use idempotency_tests::{START, operation, ours, unless_it_panics};
 use serde_json::json;
 
 use super::network::Network;
@@ -28,6 +29,8 @@ pub(crate) struct Faults {
     pub(crate) hangs: u64,
     pub(crate) crash: u64,
     pub(crate) handler_fails: u64,
+    /// How often the handler panics, which reports nothing.
+    pub(crate) handler_panics: u64,
     /// How far clocks differ at most, in milliseconds.
     pub(crate) skew: u64,
     pub(crate) hold: bool,
@@ -44,6 +47,7 @@ impl Faults {
             hangs: 0,
             crash: 0,
             handler_fails: 0,
+            handler_panics: 0,
             skew: 0,
             hold: false,
             fences: true,
@@ -77,6 +81,7 @@ impl Faults {
             hangs: 1,
             crash: 1,
             handler_fails: 10,
+            handler_panics: 5,
             skew: 300,
             ..Self::none()
         }
@@ -113,6 +118,8 @@ pub(crate) enum What {
     RunEnded {
         answered: bool,
     },
+    /// The handler panicked, and its caller saw that.
+    Panicked,
     Answered {
         run: usize,
         amount: u32,
@@ -159,12 +166,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
                 };
                 (
                     calls,
-                    deliver(
-                        call,
-                        Rc::clone(&operation),
-                        environment,
-                        faults.handler_fails,
-                    ),
+                    deliver(call, Rc::clone(&operation), environment, faults.clone()),
                 )
             })
             .collect();
@@ -195,7 +197,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
         dice: dice.clone(),
         history: Rc::clone(&history),
     };
-    let mut last = vec![(calls, deliver(call, operation, environment, 0))];
+    let mut last = vec![(calls, deliver(call, operation, environment, Faults::none()))];
     run(&mut last, &dice, &time, |_| false);
     history.take()
 }
@@ -260,13 +262,11 @@ impl Call {
     }
 }
 
+/// What a handler panics with.
+struct OnPurpose;
+
 /// One delivery, from the caller's and from the handler's side. The answer names the run that gave it.
-fn deliver(
-    call: Call,
-    operation: Rc<Operation>,
-    environment: Environment,
-    handler_fails: u64,
-) -> Task {
+fn deliver(call: Call, operation: Rc<Operation>, environment: Environment, faults: Faults) -> Task {
     Box::pin(async move {
         let call = &call;
         if call.dice.percent(50) {
@@ -289,7 +289,11 @@ fn deliver(
                     .sleep(Duration::from_millis(call.dice.below(4_500)))
                     .await;
             }
-            let answered = !call.dice.percent(handler_fails);
+            if call.dice.percent(faults.handler_panics) {
+                // Without the hook, which would print every one of them.
+                resume_unwind(Box::new(OnPurpose));
+            }
+            let answered = !call.dice.percent(faults.handler_fails);
             call.note(What::RunEnded { answered });
             if answered {
                 Ok((call.number, call.amount))
@@ -300,8 +304,12 @@ fn deliver(
         let outcome = with_environment(
             environment,
             operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
-        )
-        .await;
+        );
+        let outcome = match unless_it_panics(outcome).await {
+            Ok(outcome) => outcome,
+            Err(panic) if panic.is::<OnPurpose>() => return call.note(What::Panicked),
+            Err(panic) => resume_unwind(panic),
+        };
         call.note(match outcome {
             Ok(outcome) => {
                 let replayed = matches!(outcome.how(), How::Replayed(_));

@@ -2,7 +2,7 @@
 
 use super::super::effect::{Effect, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
 use super::super::judge::{Judgement, answer_of, is_claim_of, is_over, judge, same_payload};
-use super::super::policy::{Call, OnError};
+use super::super::policy::{Call, OnError, OnTimeout};
 use super::super::{REPLY_RESERVE, writes};
 use super::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
 use crate::record::{Field, Record, Status};
@@ -10,6 +10,8 @@ use crate::time::EpochMillis;
 
 /// How often one call tries to have its completion confirmed.
 const MAX_COMPLETIONS: u8 = 4;
+/// What is recorded as the failure of a handler that panicked.
+const PANIC: &str = "panic";
 
 pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -> Next {
     let releasing = |answered| State::Releasing {
@@ -23,13 +25,12 @@ pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -
         Ran::Unstored => {
             return (releasing(true), writes::release(call));
         }
-        Ran::Failed(failure) => {
-            let effect = match call.policy.on_error {
-                OnError::Release => writes::release(call),
-                OnError::Record => writes::record_failure(call, &failure, held.claimed_at),
-            };
-            return (releasing(false), effect);
+        // A panic reports nothing: as after a kill, the effect may have happened.
+        Ran::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
+            return finish(Verdict::Own(Stored::Kept));
         }
+        Ran::Panicked => return (releasing(false), failed(call, PANIC, held)),
+        Ran::Failed(failure) => return (releasing(false), failed(call, &failure, held)),
     };
     let completing = Completing {
         held,
@@ -39,6 +40,14 @@ pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -
         instead,
     };
     send_completion(call, completing)
+}
+
+/// Frees the key after a failed run, as the policy says.
+fn failed(call: &Call, failure: &str, held: Held) -> Effect {
+    match call.policy.on_error {
+        OnError::Release => writes::release(call),
+        OnError::Record => writes::record_failure(call, failure, held.claimed_at),
+    }
 }
 
 pub(super) fn send_completion(call: &Call, mut completing: Completing) -> Next {

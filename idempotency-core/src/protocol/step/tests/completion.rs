@@ -312,6 +312,38 @@ fn a_recorded_failure_ends_the_lease_of_the_claim_that_was_applied_and_not_of_an
     assert_eq!(change.set.in_progress_expiration, Field::Value(later));
 }
 
+/// A call whose handler panicked.
+fn panicked(on_timeout: OnTimeout, on_error: OnError) -> Effect {
+    let mut call = call();
+    (call.policy.on_timeout, call.policy.on_error) = (on_timeout, on_error);
+    play(call, [MISS, APPLIED, Input::Ran(Ran::Panicked)])
+}
+
+#[test]
+fn under_rerun_a_panic_frees_the_key_as_a_failure_does() {
+    let released = panicked(OnTimeout::Rerun, OnError::Release);
+    assert_eq!(released, Effect::Delete(held_by(&me())));
+    let Effect::Update(change, _) = panicked(OnTimeout::Rerun, OnError::Record) else {
+        panic!("a recorded failure is an update");
+    };
+    assert_eq!(change.set.failure, Field::Value("panic".to_owned()));
+}
+
+#[test]
+fn under_hold_a_panic_is_no_reported_end_so_the_claim_stays_untouched() {
+    for on_error in [OnError::Release, OnError::Record] {
+        let kept = Effect::Finish(Verdict::Own(Stored::Kept));
+        assert_eq!(panicked(OnTimeout::Hold, on_error), kept);
+    }
+}
+
+#[test]
+fn under_hold_a_failure_is_a_reported_end_and_frees_the_key() {
+    let mut call = call();
+    call.policy.on_timeout = OnTimeout::Hold;
+    assert_eq!(play(call, failure()), Effect::Delete(held_by(&me())));
+}
+
 #[test]
 #[should_panic(expected = "does not answer")]
 fn an_input_that_answers_nothing_is_a_mistake_of_the_driver() {
