@@ -1,5 +1,6 @@
 //! What the tests that cross crates begin with: environments whose clock, store and randomness a test holds.
 
+pub mod soak;
 mod table;
 
 pub use table::Table;

@@ -1,6 +1,6 @@
+use super::Error;
 use super::proxy::Proxy;
 use super::table::{Item, TableSpec};
-use super::{Error, Fault, Injected, Request};
 use crate::background::Background;
 use crate::wire;
 use aws_sdk_dynamodb::Client;
@@ -41,7 +41,7 @@ const SECRET_ACCESS_KEY: &str = "test";
 /// ```
 pub struct EmbeddedDynamoDb {
     endpoint: String,
-    proxy: Arc<Proxy>,
+    pub(super) proxy: Arc<Proxy>,
     /// Speaks to the database itself, and only on our own runtime: pooled connections die with the runtime of their
     /// first use.
     direct: Client,
@@ -374,64 +374,6 @@ impl EmbeddedDynamoDb {
         delete
             .map(drop)
             .map_err(|error| Error::refused("DeleteItem", table, error))
-    }
-
-    /// Every request that arrived since the start or the last [`clear_requests`](Self::clear_requests), in order of
-    /// arrival.
-    ///
-    /// ```no_run
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.client().list_tables().send().await?;
-    /// let operations: Vec<_> = db.requests().into_iter().map(|request| request.operation).collect();
-    /// assert_eq!(operations, ["ListTables"]);
-    /// # Ok(()) }
-    /// ```
-    #[must_use]
-    pub fn requests(&self) -> Vec<Request> {
-        self.proxy.requests()
-    }
-
-    /// Forgets the requests noted so far.
-    ///
-    /// ```no_run
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.client().list_tables().send().await?;
-    /// db.clear_requests();
-    /// assert!(db.requests().is_empty());
-    /// # Ok(()) }
-    /// ```
-    pub fn clear_requests(&self) {
-        self.proxy.clear_requests();
-    }
-
-    /// Puts a fault in force. Where several meet one request, the one injected first has it.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let lost = db.inject(Fault::on("ListTables").drop_reply());
-    /// db.client().list_tables().send().await?;
-    /// assert_eq!(lost.met(), 1);
-    /// assert_eq!(db.requests().len(), 2, "the SDK sent it again");
-    /// # Ok(()) }
-    /// ```
-    pub fn inject(&self, fault: Fault) -> Injected {
-        self.proxy.faults.inject(fault)
-    }
-
-    /// Takes all faults out of force. Requests that one of them holds go on waiting for their release.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on_any().always().access_denied());
-    /// assert!(db.client().list_tables().send().await.is_err());
-    /// db.clear_faults();
-    /// assert!(db.client().list_tables().send().await.is_ok());
-    /// # Ok(()) }
-    /// ```
-    pub fn clear_faults(&self) {
-        self.proxy.faults.clear();
     }
 
     async fn aside<T: Send + 'static>(

@@ -1,6 +1,5 @@
 use super::request::Request;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use std::time::Duration;
 
 /// Something that goes wrong with one request, or with several: built with [`Fault::on`], put in force with
 /// [`EmbeddedDynamoDb::inject`](super::EmbeddedDynamoDb::inject).
@@ -14,7 +13,7 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `EmbeddedDynamoDb::inject`"]
 pub struct Fault {
-    place: FaultBuilder,
+    pub(super) place: FaultBuilder,
     pub(super) kind: Kind,
 }
 
@@ -25,10 +24,15 @@ pub(super) enum Kind {
     LateArrival,
     Hold,
     HoldReply,
+    ArriveAfter(Duration),
+    Delay(Duration),
+    DelayReply(Duration),
     Answer {
         status: u16,
         error: String,
         message: String,
+        /// Whether the request is applied all the same.
+        applied: bool,
     },
 }
 
@@ -44,8 +48,8 @@ pub(super) enum Kind {
 pub struct FaultBuilder {
     operation: Option<String>,
     table: Option<String>,
-    first: usize,
-    times: usize,
+    pub(super) first: usize,
+    pub(super) times: usize,
 }
 
 impl Fault {
@@ -288,12 +292,77 @@ impl FaultBuilder {
     /// # Ok(()) }
     /// ```
     pub fn answer(self, status: u16, error: impl Into<String>) -> Fault {
-        let error = error.into();
+        self.failed(status, error.into(), false)
+    }
+
+    /// `InternalServerError` (500) although the request was applied: after a 500 a client cannot know.
+    ///
+    /// ```no_run
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// db.inject(Fault::on("PutItem").times(3).internal_error_although_applied());
+    /// let put = db.client().put_item().table_name("orders");
+    /// assert!(put.item("id", AttributeValue::S("o-1".into())).send().await.is_err());
+    /// assert_eq!(db.items("orders").await?.len(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn internal_error_although_applied(self) -> Fault {
+        self.failed(500, "InternalServerError".to_owned(), true)
+    }
+
+    /// The request waits this long, by the system's clock, then is applied and answered.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::{Duration, Instant};
+    /// let (delay, began) = (Duration::from_millis(20), Instant::now());
+    /// db.inject(Fault::on("ListTables").delay(delay));
+    /// db.client().list_tables().send().await?;
+    /// assert!(began.elapsed() >= delay);
+    /// # Ok(()) }
+    /// ```
+    pub fn delay(self, delay: Duration) -> Fault {
+        self.kind(Kind::Delay(delay))
+    }
+
+    /// The request is applied at once, and its reply is sent this much later, by the system's clock.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// // Longer than the client waits for one send: it sends again.
+    /// db.inject(Fault::on("PutItem").delay_reply(Duration::from_secs(2)));
+    /// # Ok(()) }
+    /// ```
+    pub fn delay_reply(self, delay: Duration) -> Fault {
+        self.kind(Kind::DelayReply(delay))
+    }
+
+    /// The connection closes now, and the request is applied this much later, by the system's clock.
+    ///
+    /// As [`late_arrival`](Self::late_arrival), for a test that does not choose the moment.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// db.inject(Fault::on("PutItem").arrive_after(Duration::from_millis(100)));
+    /// # Ok(()) }
+    /// ```
+    pub fn arrive_after(self, delay: Duration) -> Fault {
+        self.kind(Kind::ArriveAfter(delay))
+    }
+
+    fn failed(self, status: u16, error: String, applied: bool) -> Fault {
         let message = format!("{error}, injected by a test");
         self.kind(Kind::Answer {
             status,
             error,
             message,
+            applied,
         })
     }
 
@@ -301,199 +370,12 @@ impl FaultBuilder {
         Fault { place: self, kind }
     }
 
-    fn meets(&self, request: &Request) -> bool {
+    pub(super) fn meets(&self, request: &Request) -> bool {
         let same = |wanted: &Option<String>, found: Option<&str>| match wanted {
             Some(wanted) => found == Some(wanted),
             None => true,
         };
         same(&self.operation, Some(&request.operation))
             && same(&self.table, request.table.as_deref())
-    }
-}
-
-/// A fault in force. It stays in force when this handle is dropped.
-///
-/// ```no_run
-/// # use idempotency_testkit::dynamodb::*;
-/// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-/// let denied = db.inject(Fault::on("ListTables").access_denied());
-/// assert!(db.client().list_tables().send().await.is_err());
-/// assert_eq!(denied.met(), 1);
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug)]
-pub struct Injected {
-    state: Arc<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    open: watch::Sender<bool>,
-    met: watch::Sender<usize>,
-    done: watch::Sender<usize>,
-}
-
-impl Injected {
-    fn new() -> Self {
-        Self {
-            state: Arc::new(State {
-                open: watch::Sender::new(false),
-                met: watch::Sender::new(0),
-                done: watch::Sender::new(0),
-            }),
-        }
-    }
-
-    /// How many requests the fault has met so far.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let denied = db.inject(Fault::on("ListTables").access_denied());
-    /// for _ in 0..3 {
-    ///     let _ = db.client().list_tables().send().await;
-    /// }
-    /// assert_eq!(denied.met(), 1, "a fault meets one request unless it is told otherwise");
-    /// # Ok(()) }
-    /// ```
-    #[must_use]
-    pub fn met(&self) -> usize {
-        *self.state.met.borrow()
-    }
-
-    /// Waits until the fault has met its first request.
-    ///
-    /// Of a held request this means that it is being held now; of a lost or held reply, that the request has been applied.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let held = db.inject(Fault::on("ListTables").hold());
-    /// let tables = tokio::spawn(db.client().list_tables().send());
-    /// held.reached().await;
-    /// assert_eq!(db.requests().len(), 1);
-    /// held.release().await;
-    /// tables.await??;
-    /// # Ok(()) }
-    /// ```
-    pub async fn reached(&self) {
-        self.reached_times(1).await;
-    }
-
-    /// Waits until the fault has met this many requests, such as two claims that are to be let go at once.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let held = db.inject(Fault::on("ListTables").times(2).hold());
-    /// let one = tokio::spawn(db.client().list_tables().send());
-    /// let two = tokio::spawn(db.client().list_tables().send());
-    /// held.reached_times(2).await;
-    /// held.release().await;
-    /// one.await??;
-    /// two.await??;
-    /// # Ok(()) }
-    /// ```
-    pub async fn reached_times(&self, times: usize) {
-        let mut met = self.state.met.subscribe();
-        // The sender lives in `self`, so the wait cannot fail.
-        let _ = met.wait_for(|met| *met >= times).await;
-    }
-
-    /// Lets the waiting requests go, and waits until the database has dealt with each of them.
-    ///
-    /// Requests that the fault meets later do not wait any more. Without effect on faults that hold nothing back.
-    ///
-    /// ```
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = EmbeddedDynamoDb::start().await?;
-    /// # db.create_table(TableSpec::new("orders")).await?;
-    /// let held = db.inject(Fault::on("PutItem").hold());
-    /// let put = db.client().put_item().table_name("orders").item("id", AttributeValue::S("o-1".into()));
-    /// let put = tokio::spawn(put.send());
-    ///
-    /// held.reached().await;
-    /// assert!(db.items("orders").await?.is_empty());
-    /// held.release().await;
-    /// assert_eq!(db.items("orders").await?.len(), 1);
-    /// put.await??;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn release(&self) {
-        self.state.open.send_replace(true);
-        let met = self.met();
-        let mut done = self.state.done.subscribe();
-        let _ = done.wait_for(|done| *done >= met).await;
-    }
-
-    pub(super) async fn released(&self) {
-        let mut open = self.state.open.subscribe();
-        let _ = open.wait_for(|open| *open).await;
-    }
-
-    /// Counts the request as dealt with once the guard is dropped, whichever way its handling ends.
-    pub(super) fn dealing(&self) -> Dealing {
-        self.state.met.send_modify(|met| *met += 1);
-        Dealing(self.clone())
-    }
-}
-
-pub(super) struct Dealing(Injected);
-
-impl Drop for Dealing {
-    fn drop(&mut self) {
-        self.0.state.done.send_modify(|done| *done += 1);
-    }
-}
-
-/// All faults in force, in the order of their injection.
-#[derive(Debug, Default)]
-pub(super) struct Faults(Mutex<Vec<Armed>>);
-
-#[derive(Debug)]
-struct Armed {
-    fault: Fault,
-    seen: usize,
-    injected: Injected,
-}
-
-impl Faults {
-    pub(super) fn inject(&self, fault: Fault) -> Injected {
-        let injected = Injected::new();
-        self.armed().push(Armed {
-            fault,
-            seen: 0,
-            injected: injected.clone(),
-        });
-        injected
-    }
-
-    pub(super) fn clear(&self) {
-        self.armed().clear();
-    }
-
-    /// The fault that meets this request: the one injected first. All of them count it.
-    pub(super) fn meet(&self, request: &Request) -> Option<(Kind, Injected)> {
-        let mut met = None;
-        for armed in self.armed().iter_mut() {
-            let place = &armed.fault.place;
-            if !place.meets(request) {
-                continue;
-            }
-            armed.seen += 1;
-            let due = armed.seen >= place.first && armed.seen - place.first < place.times;
-            if due && met.is_none() {
-                met = Some((armed.fault.kind.clone(), armed.injected.clone()));
-            }
-        }
-        met
-    }
-
-    fn armed(&self) -> std::sync::MutexGuard<'_, Vec<Armed>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

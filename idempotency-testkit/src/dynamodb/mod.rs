@@ -24,15 +24,19 @@
 //! # }
 //! ```
 
+mod control;
 mod embedded;
 mod error;
 mod fault;
+mod faults;
+mod injected;
 mod proxy;
 mod request;
 mod table;
 
 pub use embedded::EmbeddedDynamoDb;
 pub use error::Error;
-pub use fault::{Fault, FaultBuilder, Injected};
+pub use fault::{Fault, FaultBuilder};
+pub use injected::Injected;
 pub use request::Request;
 pub use table::{Item, TableSpec};

@@ -1,6 +1,8 @@
 //! What stands between the port and the database: notes each request and applies the faults.
 
-use super::fault::{Faults, Injected, Kind};
+use super::fault::Kind;
+use super::faults::Faults;
+use super::injected::Injected;
 use super::request::{Request, error_response};
 use crate::wire::{self, HangUp};
 use http_body_util::{BodyExt, Full};
@@ -11,6 +13,8 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::time::sleep;
 
 pub(super) struct Proxy {
     database: SocketAddr,
@@ -104,11 +108,35 @@ impl Proxy {
                 injected.released().await;
                 reply
             }
+            Kind::ArriveAfter(delay) => {
+                let dealing = injected.dealing();
+                tokio::spawn(async move {
+                    sleep(delay).await;
+                    let _ = self.apply(number, parts, body).await;
+                    drop(dealing);
+                });
+                Err(HangUp)
+            }
+            Kind::Delay(delay) => {
+                let _dealing = injected.dealing();
+                sleep(delay).await;
+                self.apply(number, parts, body).await
+            }
+            Kind::DelayReply(delay) => {
+                let reply = self.apply(number, parts, body).await;
+                let _dealing = injected.dealing();
+                sleep(delay).await;
+                reply
+            }
             Kind::Answer {
                 status,
                 error,
                 message,
+                applied,
             } => {
+                if applied {
+                    let _ = self.apply(number, parts, body).await;
+                }
                 let _dealing = injected.dealing();
                 Ok(error_response(status, &error, &message))
             }
@@ -148,6 +176,7 @@ impl Proxy {
         let index = number.checked_sub(log.cleared);
         if let Some(request) = index.and_then(|index| log.requests.get_mut(index)) {
             request.status = Some(status);
+            request.answered_at = Some(SystemTime::now());
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Request {
     /// It tells what happened, not what the client was told: under [`drop_reply`](super::FaultBuilder::drop_reply)
     /// the client saw nothing of it.
     pub status: Option<u16>,
+    /// When the database answered; `None` as long as `status` is.
+    pub answered_at: Option<SystemTime>,
 }
 
 impl Request {
@@ -65,6 +67,7 @@ impl Request {
             call: header("amz-sdk-invocation-id").map(str::to_owned),
             at: SystemTime::now(),
             status: None,
+            answered_at: None,
             body,
         }
     }

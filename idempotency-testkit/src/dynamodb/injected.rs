@@ -1,0 +1,141 @@
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// A fault in force. It stays in force when this handle is dropped.
+///
+/// ```no_run
+/// # use idempotency_testkit::dynamodb::*;
+/// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+/// let denied = db.inject(Fault::on("ListTables").access_denied());
+/// assert!(db.client().list_tables().send().await.is_err());
+/// assert_eq!(denied.met(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Injected {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    open: watch::Sender<bool>,
+    met: watch::Sender<usize>,
+    done: watch::Sender<usize>,
+}
+
+impl Injected {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Arc::new(State {
+                open: watch::Sender::new(false),
+                met: watch::Sender::new(0),
+                done: watch::Sender::new(0),
+            }),
+        }
+    }
+
+    /// How many requests the fault has met so far.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let denied = db.inject(Fault::on("ListTables").access_denied());
+    /// for _ in 0..3 {
+    ///     let _ = db.client().list_tables().send().await;
+    /// }
+    /// assert_eq!(denied.met(), 1, "a fault meets one request unless it is told otherwise");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn met(&self) -> usize {
+        *self.state.met.borrow()
+    }
+
+    /// Waits until the fault has met its first request.
+    ///
+    /// Of a held request this means that it is being held now; of a lost or held reply, that the request has been applied.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = db.inject(Fault::on("ListTables").hold());
+    /// let tables = tokio::spawn(db.client().list_tables().send());
+    /// held.reached().await;
+    /// assert_eq!(db.requests().len(), 1);
+    /// held.release().await;
+    /// tables.await??;
+    /// # Ok(()) }
+    /// ```
+    pub async fn reached(&self) {
+        self.reached_times(1).await;
+    }
+
+    /// Waits until the fault has met this many requests, such as two claims that are to be let go at once.
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = db.inject(Fault::on("ListTables").times(2).hold());
+    /// let one = tokio::spawn(db.client().list_tables().send());
+    /// let two = tokio::spawn(db.client().list_tables().send());
+    /// held.reached_times(2).await;
+    /// held.release().await;
+    /// one.await??;
+    /// two.await??;
+    /// # Ok(()) }
+    /// ```
+    pub async fn reached_times(&self, times: usize) {
+        let mut met = self.state.met.subscribe();
+        // The sender lives in `self`, so the wait cannot fail.
+        let _ = met.wait_for(|met| *met >= times).await;
+    }
+
+    /// Lets the waiting requests go, and waits until the database has dealt with each of them.
+    ///
+    /// Requests that the fault meets later do not wait any more. Without effect on faults that hold nothing back.
+    ///
+    /// ```
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = EmbeddedDynamoDb::start().await?;
+    /// # db.create_table(TableSpec::new("orders")).await?;
+    /// let held = db.inject(Fault::on("PutItem").hold());
+    /// let put = db.client().put_item().table_name("orders").item("id", AttributeValue::S("o-1".into()));
+    /// let put = tokio::spawn(put.send());
+    ///
+    /// held.reached().await;
+    /// assert!(db.items("orders").await?.is_empty());
+    /// held.release().await;
+    /// assert_eq!(db.items("orders").await?.len(), 1);
+    /// put.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release(&self) {
+        self.state.open.send_replace(true);
+        let met = self.met();
+        let mut done = self.state.done.subscribe();
+        let _ = done.wait_for(|done| *done >= met).await;
+    }
+
+    pub(super) async fn released(&self) {
+        let mut open = self.state.open.subscribe();
+        let _ = open.wait_for(|open| *open).await;
+    }
+
+    /// Counts the request as dealt with once the guard is dropped, whichever way its handling ends.
+    pub(super) fn dealing(&self) -> Dealing {
+        self.state.met.send_modify(|met| *met += 1);
+        Dealing(self.clone())
+    }
+}
+
+pub(super) struct Dealing(Injected);
+
+impl Drop for Dealing {
+    fn drop(&mut self) {
+        self.0.state.done.send_modify(|done| *done += 1);
+    }
+}

@@ -1,0 +1,125 @@
+//! The soak, beside the same with Powertools for Python: `tests/scripts/soak.sh` starts it.
+//!
+//! Rounds of ours and of Python's take turns, so that both meet the same machine.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use idempotency_lambda::BoxError;
+use idempotency_tests::soak::{Plan, ROLE, Report, Side, check, run, serve};
+
+const HANDLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/interop/soak.py");
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let ended = if std::env::var_os(ROLE).is_some() {
+        serve().await.map(|()| true)
+    } else {
+        soak().await
+    };
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("FAILED: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether every promise of ours held.
+async fn soak() -> Result<bool, BoxError> {
+    let seed: u64 = number("SOAK_SEED", 1)?;
+    let seconds: u64 = number("SOAK_SECONDS", 15)?;
+    let rounds: u64 = number("SOAK_ROUNDS", 4)?;
+    let faults: u64 = number("SOAK_FAULTS", 100)?;
+    let sides = sides()?;
+    let mut reports: Vec<Report> = vec![Report::default(); sides.len()];
+    let mut held = true;
+    for round in seed..seed + rounds {
+        for (side, report) in sides.iter().zip(&mut reports) {
+            let folder = Folder::new(side.name, round)?;
+            let plan = Plan {
+                time: Duration::from_secs(seconds),
+                faults,
+                ..Plan::new(round, folder.0.clone())
+            };
+            let history = run(side, &plan).await?;
+            report.add(&history, plan.time);
+            let broken = check(&history, side.ours);
+            println!(
+                "{}, seed {round}: {:.1} responses a second so far, {} promises broken",
+                side.name,
+                report.throughput(),
+                broken.len()
+            );
+            for broken in broken.iter().take(10) {
+                println!("  {broken:?}");
+            }
+            held &= broken.is_empty() || !side.ours;
+        }
+    }
+    for (side, report) in sides.iter().zip(&reports) {
+        println!("\n{}\n{report}", side.name);
+        if std::env::var_os("SOAK_EXPLAIN").is_some() {
+            for explained in report.explained() {
+                println!("{explained}");
+            }
+        }
+    }
+    if let [ours, other] = &reports[..] {
+        let ratio = ours.throughput() / other.throughput();
+        println!("throughput of ours to Python's: {ratio:.2}");
+    }
+    Ok(held)
+}
+
+/// Ours, and Python's where the variable `PYTHON` names an interpreter with the library.
+fn sides() -> Result<Vec<Side>, BoxError> {
+    let program = std::env::current_exe()?;
+    let mut sides = vec![Side {
+        name: "ours",
+        command: Box::new(move || Command::new(&program)),
+        ours: true,
+    }];
+    if let Ok(python) = std::env::var("PYTHON") {
+        sides.push(Side {
+            name: "Powertools for Python",
+            command: Box::new(move || {
+                let mut command = Command::new(&python);
+                command.arg(HANDLER);
+                command
+            }),
+            ours: false,
+        });
+    }
+    Ok(sides)
+}
+
+fn number(variable: &str, default: u64) -> Result<u64, BoxError> {
+    match std::env::var(variable) {
+        Ok(text) => text
+            .parse()
+            .map_err(|_| format!("{variable} is `{text}`: write a number").into()),
+        Err(_) => Ok(default),
+    }
+}
+
+/// A folder that is gone with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(side: &str, round: u64) -> Result<Self, BoxError> {
+        let name = format!("soak-{}-{round}-{}", std::process::id(), side.len());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

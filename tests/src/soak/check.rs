@@ -1,0 +1,260 @@
+//! The promises, held against what callers, handlers and the database saw.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use idempotency_testkit::dynamodb::Request;
+use serde_json::Value;
+
+use super::client::{Delivery, Ended};
+use super::function::{Began, KEY_PREFIX, micros};
+use super::run::History;
+
+/// A promise that did not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Broken {
+    /// Callers of one key were given different responses.
+    Responses {
+        /// The key.
+        key: String,
+        /// How many different ones.
+        different: usize,
+    },
+    /// Completions with different responses were applied to one key.
+    Completions {
+        /// The key.
+        key: String,
+        /// How many different ones.
+        different: usize,
+    },
+    /// A caller was given a response that was never stored.
+    NotStored {
+        /// The key.
+        key: String,
+    },
+    /// More runs began than claims stand for them, each applied during its call and with its lease still running.
+    RunWithoutClaim {
+        /// The key.
+        key: String,
+        /// How many runs have no claim.
+        runs: usize,
+    },
+    /// A key could not be answered after every lease was over and nothing went wrong any more.
+    Stuck {
+        /// The key.
+        key: String,
+    },
+}
+
+/// Returns each promise that was broken. `claims` says whether records tell which call claimed: only ours have an owner.
+pub fn check(history: &History, claims: bool) -> Vec<Broken> {
+    let mut broken: Vec<Broken> = history
+        .stuck
+        .iter()
+        .map(|key| Broken::Stuck { key: key.clone() })
+        .collect();
+    let stored = stored(&history.requests);
+    for (key, given) in given(history) {
+        if given.len() > 1 {
+            broken.push(Broken::Responses {
+                key: key.to_owned(),
+                different: given.len(),
+            });
+        }
+        let stored = stored.get(&id(key));
+        if !given
+            .iter()
+            .all(|response| stored.is_some_and(|stored| stored.contains(response)))
+        {
+            broken.push(Broken::NotStored {
+                key: key.to_owned(),
+            });
+        }
+        if let Some(different) = stored.map(BTreeSet::len).filter(|different| *different > 1) {
+            let key = key.to_owned();
+            broken.push(Broken::Completions { key, different });
+        }
+    }
+    if claims {
+        broken.extend(runs_without_claims(history));
+    }
+    broken
+}
+
+/// The keys with more than one response, all calls of the run and of the sweep together.
+pub(super) fn disagreements(history: &History) -> usize {
+    given(history)
+        .values()
+        .filter(|given| given.len() > 1)
+        .count()
+}
+
+fn all(history: &History) -> impl Iterator<Item = &Delivery> {
+    history.deliveries.iter().chain(&history.swept)
+}
+
+/// The `run` in the responses that callers of each key were given.
+fn given(history: &History) -> BTreeMap<&str, BTreeSet<String>> {
+    let mut given: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for delivery in all(history) {
+        let of_key = given.entry(&delivery.key).or_default();
+        if let Ended::Response(response) = &delivery.ended {
+            // What is no response of the function's differs from all that are.
+            of_key.insert(run_of(response).unwrap_or_else(|| response.clone()));
+        }
+    }
+    given
+}
+
+/// The `run` in the responses that were stored under each id.
+fn stored(requests: &[Request]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut stored: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for request in requests.iter().filter(|request| applied(request)) {
+        let Some(id) = request.key("id") else {
+            continue;
+        };
+        for part in ["ExpressionAttributeValues", "Item"] {
+            let values = request.body.get(part).and_then(Value::as_object);
+            let texts = values
+                .into_iter()
+                .flatten()
+                .filter_map(|(_, value)| value["S"].as_str());
+            stored
+                .entry(id.to_owned())
+                .or_default()
+                .extend(texts.filter_map(run_of));
+        }
+    }
+    stored
+}
+
+fn applied(request: &Request) -> bool {
+    request.status == Some(200)
+}
+
+fn run_of(response: &str) -> Option<String> {
+    let response: Value = serde_json::from_str(response).ok()?;
+    Some(response.get("run")?.as_str()?.to_owned())
+}
+
+/// The id of a key's record.
+pub(super) fn id(key: &str) -> String {
+    use idempotency_lambda::HashAlgorithm;
+    let digest = HashAlgorithm::Md5.hex(&format!("\"{key}\""));
+    format!("{KEY_PREFIX}#{digest}")
+}
+
+/// A claim that was applied.
+struct Claim {
+    at_us: u64,
+    lease_end_us: u64,
+}
+
+/// Each run needs a claim of its own, applied between the delivery and the run's begin.
+fn runs_without_claims(history: &History) -> Vec<Broken> {
+    let delivered: BTreeMap<&str, &Delivery> = all(history)
+        .map(|delivery| (delivery.request_id.as_str(), delivery))
+        .collect();
+    let mut claims: BTreeMap<&str, BTreeMap<&str, Vec<Claim>>> = BTreeMap::new();
+    for request in history.requests.iter().filter(|request| applied(request)) {
+        if let Some((id, owner, claim)) = claim(request) {
+            let owners = claims.entry(id).or_default();
+            owners.entry(owner).or_default().push(claim);
+        }
+    }
+    let mut runs: BTreeMap<&str, Vec<&Began>> = BTreeMap::new();
+    for run in &history.runs {
+        runs.entry(&run.key).or_default().push(run);
+    }
+    let mut broken = Vec::new();
+    for (key, runs) in runs {
+        let owners: Vec<&Vec<Claim>> = claims
+            .get(id(key).as_str())
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .collect();
+        let fitting: Vec<Vec<usize>> = runs
+            .iter()
+            .map(|run| {
+                // A delivery that was not noted is one of a client that broke off with an error.
+                let from = delivered
+                    .get(run.request_id.as_str())
+                    .map_or(0, |delivery| delivery.began_us);
+                let fits = |claim: &Claim| {
+                    (from..=run.at_us).contains(&claim.at_us) && claim.lease_end_us > run.at_us
+                };
+                (0..owners.len())
+                    .filter(|owner| owners[*owner].iter().any(fits))
+                    .collect()
+            })
+            .collect();
+        let without = runs.len() - matched(&fitting, owners.len());
+        if without > 0 {
+            broken.push(Broken::RunWithoutClaim {
+                key: key.to_owned(),
+                runs: without,
+            });
+        }
+    }
+    broken
+}
+
+fn claim(request: &Request) -> Option<(&str, &str, Claim)> {
+    let item = request.body.get("Item")?;
+    if item["status"]["S"] != "INPROGRESS" {
+        return None;
+    }
+    let lease_end_ms: u64 = item["in_progress_expiration"]["N"].as_str()?.parse().ok()?;
+    let claim = Claim {
+        at_us: micros(request.answered_at?),
+        lease_end_us: lease_end_ms * 1_000,
+    };
+    Some((request.key("id")?, item["owner"]["S"].as_str()?, claim))
+}
+
+/// How many runs can each have an owner that fits and is no other run's.
+fn matched(fitting: &[Vec<usize>], owners: usize) -> usize {
+    let mut run_of = vec![None; owners];
+    (0..fitting.len())
+        .filter(|run| assign(*run, fitting, &mut run_of, &mut vec![false; owners]))
+        .count()
+}
+
+fn assign(
+    run: usize,
+    fitting: &[Vec<usize>],
+    run_of: &mut [Option<usize>],
+    tried: &mut [bool],
+) -> bool {
+    for &owner in &fitting[run] {
+        if std::mem::replace(&mut tried[owner], true) {
+            continue;
+        }
+        let free = match run_of[owner] {
+            None => true,
+            Some(other) => assign(other, fitting, run_of, tried),
+        };
+        if free {
+            run_of[owner] = Some(run);
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_needs_an_owner_of_its_own() {
+        assert_eq!(matched(&[vec![0, 1], vec![0]], 2), 2);
+        assert_eq!(matched(&[vec![0], vec![0]], 1), 1);
+        assert_eq!(matched(&[vec![]], 1), 0);
+    }
+
+    #[test]
+    fn ids_are_those_of_the_function() {
+        // md5 of `"k0"`, quotes included.
+        assert_eq!(id("k0"), "soak#f436f0bdf84b340f4a1f7fd19b988f97");
+    }
+}

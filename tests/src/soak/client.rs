@@ -1,0 +1,183 @@
+//! One client: it delivers the event of a key, with duplicates, until it is given a response.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::lambda::InvokeError;
+
+use super::chance::Chance;
+use super::function::{Event, micros};
+use super::processes::Processes;
+
+/// How often a client delivers one event before it turns away.
+const TRIES: u32 = 12;
+
+/// The deadline of a delivery when nothing goes wrong any more.
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// What became of one delivery.
+#[derive(Clone, Debug)]
+pub(super) enum Ended {
+    /// It was given this response.
+    Response(String),
+    /// It was given an error of this type, with this text.
+    Error(String, String),
+    /// Its process was killed.
+    Killed,
+}
+
+/// One delivery to one process.
+#[derive(Clone, Debug)]
+pub(super) struct Delivery {
+    pub(super) key: String,
+    pub(super) request_id: String,
+    /// In microseconds since the epoch.
+    pub(super) began_us: u64,
+    pub(super) took: Duration,
+    /// Whether its handler was to take longer than its deadline.
+    pub(super) overruns: bool,
+    pub(super) ended: Ended,
+}
+
+/// Where deliveries are made and noted.
+#[derive(Clone)]
+pub(super) struct Counter {
+    pub(super) processes: Arc<Processes>,
+    pub(super) deliveries: Arc<Mutex<Vec<Delivery>>>,
+    pub(super) deadlines: Vec<Duration>,
+    pub(super) overruns: u64,
+}
+
+/// How one delivery is made.
+struct How {
+    deadline: Duration,
+    /// Lambda would kill the process at its deadline. A process that goes on all the same is a late owner.
+    overruns: bool,
+}
+
+impl Counter {
+    /// Delivers one key as a client does: again after an error, sometimes twice at once, sometimes once more later.
+    pub(super) async fn serve(&self, seed: u64, key: u64) -> Result<(), BoxError> {
+        let mut chance = Chance::of(seed, ("key", key));
+        let event = Event {
+            key: format!("k{key}"),
+            work_ms: 2 + chance.below(20),
+            extra_ms: 0,
+            fails: false,
+        };
+        let deadline = self.deadline(&mut chance);
+        let duplicates = chance.below(3);
+        let mut clients = tokio::task::JoinSet::new();
+        for number in 0..=duplicates {
+            let (counter, event) = (self.clone(), event.clone());
+            let chance = Chance::of(seed, ("client", key, number));
+            clients.spawn(async move { counter.client(event, deadline, chance).await });
+        }
+        while let Some(client) = clients.join_next().await {
+            client??;
+        }
+        if chance.per_mille(500) {
+            let replay = Chance::of(seed, ("later", key));
+            self.client(event, deadline, replay).await?;
+        }
+        Ok(())
+    }
+
+    fn deadline(&self, chance: &mut Chance) -> Duration {
+        let chosen = chance.below(self.deadlines.len() as u64);
+        let chosen = usize::try_from(chosen).unwrap_or_default();
+        self.deadlines.get(chosen).copied().unwrap_or(SWEEP)
+    }
+
+    async fn client(
+        &self,
+        event: Event,
+        deadline: Duration,
+        mut chance: Chance,
+    ) -> Result<(), BoxError> {
+        tokio::time::sleep(Duration::from_millis(chance.below(60))).await;
+        for number in 0..TRIES {
+            let overruns = chance.per_mille(self.overruns);
+            let how = How {
+                overruns,
+                deadline: if overruns {
+                    Duration::from_millis(400)
+                } else {
+                    deadline
+                },
+            };
+            let event = Event {
+                fails: chance.per_mille(15),
+                extra_ms: if overruns { 600 } else { 0 },
+                ..event.clone()
+            };
+            if let Ended::Response(_) = self.deliver(&event, how).await? {
+                return Ok(());
+            }
+            let pause = 50_u64 << number.min(5);
+            tokio::time::sleep(Duration::from_millis(pause / 2 + chance.below(pause))).await;
+        }
+        Ok(())
+    }
+
+    /// Delivers the key until it is answered: nothing goes wrong any more, and every lease ends.
+    pub(super) async fn sweep(&self, key: &str, until: Instant) -> Result<Ended, BoxError> {
+        let event = Event {
+            key: key.to_owned(),
+            work_ms: 1,
+            extra_ms: 0,
+            fails: false,
+        };
+        loop {
+            let how = How {
+                deadline: SWEEP,
+                overruns: false,
+            };
+            let ended = self.deliver(&event, how).await?;
+            if matches!(ended, Ended::Response(_)) || Instant::now() > until {
+                return Ok(ended);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn deliver(&self, event: &Event, how: How) -> Result<Ended, BoxError> {
+        let process = self.processes.take().await;
+        let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
+        let pending = process
+            .environment
+            .invoke(serde_json::to_string(event)?)
+            .deadline_in(how.deadline)
+            .enforce_deadline(!how.overruns)
+            .start();
+        let request_id = pending.request_id().to_owned();
+        let ended = match pending.await {
+            Ok(reply) => Ended::Response(reply.payload),
+            Err(InvokeError::Function {
+                error_type,
+                error_message,
+                ..
+            }) => Ended::Error(error_type, error_message),
+            Err(InvokeError::TimedOut { .. }) => Ended::Error("timed out".into(), String::new()),
+            Err(InvokeError::Exited { .. }) => Ended::Killed,
+            Err(other) => return Err(other.into()),
+        };
+        let took = began.elapsed();
+        self.processes.done(process);
+        let delivery = Delivery {
+            key: event.key.clone(),
+            request_id,
+            began_us,
+            took,
+            overruns: how.overruns,
+            ended: ended.clone(),
+        };
+        let mut deliveries = self
+            .deliveries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        deliveries.push(delivery);
+        Ok(ended)
+    }
+}

@@ -1,0 +1,195 @@
+//! The processes of one side: slow and quick ones, killed, stopped and replaced.
+
+use std::collections::VecDeque;
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
+use idempotency_testkit::lambda::{Environment, Function, LocalLambda};
+use tokio::sync::Notify;
+
+use super::chance::Chance;
+use super::function::{FOLDER, ROLE, SLOWNESS};
+use super::plan::Plan;
+
+/// How many times as long the handlers of each kind of process take.
+const SLOWNESSES: [u64; 3] = [1, 2, 5];
+
+/// Which function is run: the one in Rust, or the one in Python.
+pub struct Side {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// Makes the command of a process.
+    pub command: Box<dyn Fn() -> Command + Send + Sync>,
+    /// Whether the promises hold for it: broken ones are counted, and fail the run of ours alone.
+    pub ours: bool,
+}
+
+/// All processes, those that run an event included.
+pub(super) struct Processes {
+    lambdas: Vec<LocalLambda>,
+    idle: Mutex<VecDeque<Process>>,
+    returned: Notify,
+    living: Mutex<Vec<Environment>>,
+}
+
+/// One process, for one event at a time.
+#[derive(Clone)]
+pub(super) struct Process {
+    pub(super) environment: Environment,
+    lambda: usize,
+}
+
+impl Processes {
+    pub(super) async fn start(
+        side: &Side,
+        plan: &Plan,
+        database: &EmbeddedDynamoDb,
+    ) -> Result<Arc<Self>, BoxError> {
+        let mut lambdas = Vec::new();
+        for slowness in SLOWNESSES {
+            let function = Function::new("soak", (side.command)())
+                .envs(database.environment())
+                .env("IDEMPOTENCY_TABLE", "idempotency")
+                .env("NO_PROXY", "127.0.0.1")
+                .env("AWS_EC2_METADATA_DISABLED", "true")
+                .env(ROLE, "yes")
+                .env(FOLDER, &plan.folder)
+                .env(SLOWNESS, slowness.to_string());
+            lambdas.push(LocalLambda::start(function).await?);
+        }
+        let processes = Arc::new(Self {
+            lambdas,
+            idle: Mutex::default(),
+            returned: Notify::new(),
+            living: Mutex::default(),
+        });
+        for _ in 0..plan.processes {
+            for lambda in 0..SLOWNESSES.len() {
+                processes.add(lambda).await?;
+            }
+        }
+        Ok(processes)
+    }
+
+    async fn add(&self, lambda: usize) -> Result<(), BoxError> {
+        let environment = self.lambdas[lambda].environment().await?;
+        environment.ready().await?;
+        lock(&self.living).push(environment.clone());
+        self.give_back(Process {
+            environment,
+            lambda,
+        });
+        Ok(())
+    }
+
+    /// Waits for a process with nothing to do.
+    pub(super) async fn take(self: &Arc<Self>) -> Process {
+        loop {
+            let returned = self.returned.notified();
+            let process = lock(&self.idle).pop_front();
+            match process {
+                Some(process) if process.environment.is_alive() => return process,
+                Some(process) => self.replace(process),
+                None => returned.await,
+            }
+        }
+    }
+
+    /// Gives a process back after its event; another takes the place of a dead one.
+    pub(super) fn done(self: &Arc<Self>, process: Process) {
+        if process.environment.is_alive() {
+            self.give_back(process);
+        } else {
+            self.replace(process);
+        }
+    }
+
+    fn give_back(&self, process: Process) {
+        lock(&self.idle).push_back(process);
+        self.returned.notify_one();
+    }
+
+    fn replace(self: &Arc<Self>, process: Process) {
+        lock(&self.living).retain(Environment::is_alive);
+        let processes = Arc::clone(self);
+        tokio::spawn(async move {
+            // A process that is killed while it starts is started again.
+            while let Err(error) = processes.add(process.lambda).await {
+                eprintln!("a process did not start: {error}");
+            }
+        });
+    }
+
+    /// Kills processes at random moments, for ever.
+    pub(super) async fn kill(&self, every: Duration, seed: u64) {
+        let mut chance = Chance::of(seed, "kill");
+        loop {
+            tokio::time::sleep(about(every, &mut chance)).await;
+            if let Some(environment) = self.any(&mut chance) {
+                environment.kill().await;
+            }
+        }
+    }
+
+    /// Stops processes for a while at random moments, for ever.
+    pub(super) async fn stop(&self, every: Duration, seed: u64) {
+        let mut chance = Chance::of(seed, "stop");
+        loop {
+            tokio::time::sleep(about(every, &mut chance)).await;
+            let Some(process_id) = self
+                .any(&mut chance)
+                .and_then(|environment| environment.process_id())
+            else {
+                continue;
+            };
+            let stopped = Stopped::new(process_id);
+            tokio::time::sleep(chance.spread(50, 2_000)).await;
+            drop(stopped);
+        }
+    }
+
+    fn any(&self, chance: &mut Chance) -> Option<Environment> {
+        let living = lock(&self.living);
+        let chosen = chance.below(living.len() as u64);
+        living
+            .get(usize::try_from(chosen).ok()?)
+            .filter(|environment| environment.is_alive())
+            .cloned()
+    }
+}
+
+/// A process that does not get on until this is dropped.
+struct Stopped(u32);
+
+impl Stopped {
+    fn new(process_id: u32) -> Self {
+        signal("-STOP", process_id);
+        Self(process_id)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal("-CONT", self.0);
+    }
+}
+
+/// It fails for a process that has just ended, which is as good.
+fn signal(signal: &str, process_id: u32) {
+    let _ = Command::new("kill")
+        .args([signal, &process_id.to_string()])
+        .stderr(std::process::Stdio::null())
+        .status();
+}
+
+fn about(every: Duration, chance: &mut Chance) -> Duration {
+    let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(every / 2 + chance.below(every))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,172 @@
+//! What a run came to, as figures and as text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::check::{disagreements, id};
+use super::client::{Delivery, Ended};
+use super::function::micros;
+use super::run::History;
+
+/// Errors that say that the store failed: ours, and those of Python's library.
+const OF_THE_STORE: [&str; 3] = [
+    "IdempotencyStoreFailed",
+    "IdempotencyCompletionUnknown",
+    "IdempotencyPersistenceLayerError",
+];
+
+/// The figures of one or more runs of one side.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Deliveries, those that were to overrun their deadline not included.
+    pub deliveries: usize,
+    /// Those of them that ended in an error of the store.
+    pub store_errors: usize,
+    /// Deliveries that were given a response within the planned time.
+    pub responses: usize,
+    /// Keys whose callers were given different responses.
+    pub disagreements: usize,
+    keys: usize,
+    runs: usize,
+    requests: usize,
+    struck: usize,
+    overruns: usize,
+    time: Duration,
+    took: Duration,
+    ended: BTreeMap<String, (usize, Duration)>,
+    explained: Vec<String>,
+}
+
+impl Report {
+    /// Adds the figures of a run.
+    pub fn add(&mut self, history: &History, planned: Duration) {
+        let planned = planned.min(history.time);
+        let until = history.began_us + u64::try_from(planned.as_micros()).unwrap_or(u64::MAX);
+        for delivery in &history.deliveries {
+            self.count(delivery, until);
+            if is_of_the_store(delivery) && !delivery.overruns {
+                self.explained.push(explain(delivery, history));
+            }
+        }
+        self.disagreements += disagreements(history);
+        self.keys += history
+            .deliveries
+            .iter()
+            .map(|delivery| &delivery.key)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len();
+        self.runs += history.runs.len();
+        self.requests += history.requests.len();
+        self.struck += history.struck.len();
+        self.time += planned;
+    }
+
+    fn count(&mut self, delivery: &Delivery, until: u64) {
+        let took = u64::try_from(delivery.took.as_micros()).unwrap_or(u64::MAX);
+        let responded = matches!(delivery.ended, Ended::Response(_));
+        if responded && delivery.began_us + took <= until {
+            self.responses += 1;
+        }
+        if delivery.overruns {
+            self.overruns += 1;
+            return;
+        }
+        self.deliveries += 1;
+        self.took += delivery.took;
+        self.store_errors += usize::from(is_of_the_store(delivery));
+        let name = match &delivery.ended {
+            Ended::Response(_) => "a response",
+            Ended::Killed => "killed",
+            Ended::Error(name, _) => name,
+        };
+        let (count, all) = self.ended.entry(name.to_owned()).or_default();
+        *count += 1;
+        *all += delivery.took;
+    }
+
+    /// Responses a second.
+    pub fn throughput(&self) -> f64 {
+        self.responses as f64 / self.time.as_secs_f64().max(f64::EPSILON)
+    }
+
+    /// The share of deliveries that ended in an error of the store, in percent.
+    pub fn error_share(&self) -> f64 {
+        100.0 * self.store_errors as f64 / self.deliveries.max(1) as f64
+    }
+
+    /// How many requests to DynamoDB went wrong.
+    pub fn went_wrong(&self) -> usize {
+        self.struck
+    }
+
+    /// What happened to each delivery that ended in an error of the store: requests, faults and times.
+    pub fn explained(&self) -> &[String] {
+        &self.explained
+    }
+}
+
+fn is_of_the_store(delivery: &Delivery) -> bool {
+    matches!(&delivery.ended, Ended::Error(name, _) if OF_THE_STORE.contains(&name.as_str()))
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  {} keys, {} deliveries and {} that overran, {} runs, {} requests of which {} went wrong",
+            self.keys, self.deliveries, self.overruns, self.runs, self.requests, self.struck
+        )?;
+        writeln!(
+            f,
+            "  {:.1} responses a second, {:.0} ms a delivery, {:.2} % errors of the store, {} keys with different responses",
+            self.throughput(),
+            self.took.as_secs_f64() * 1_000.0 / self.deliveries.max(1) as f64,
+            self.error_share(),
+            self.disagreements
+        )?;
+        for (name, (count, took)) in &self.ended {
+            let mean = took.as_secs_f64() * 1_000.0 / *count as f64;
+            writeln!(f, "  {count:>6}  {name}, {mean:.0} ms")?;
+        }
+        Ok(())
+    }
+}
+
+/// The requests on the record of a delivery during its time, with what struck them.
+fn explain(delivery: &Delivery, history: &History) -> String {
+    let id = id(&delivery.key);
+    let ended_us = delivery.began_us + u64::try_from(delivery.took.as_micros()).unwrap_or_default();
+    let mut text = match &delivery.ended {
+        Ended::Error(name, message) => format!("{} after {:?}: {message}\n", name, delivery.took),
+        _ => String::new(),
+    };
+    for request in &history.requests {
+        let at_us = micros(request.at);
+        let during = (delivery.began_us..=ended_us).contains(&at_us);
+        if !during || request.key("id") != Some(&id) {
+            continue;
+        }
+        let struck = history
+            .struck
+            .iter()
+            .find(|struck| struck.at_us == at_us)
+            .map_or("", |struck| struck.name);
+        let owner = request
+            .body
+            .pointer("/Item/owner/S")
+            .and_then(|owner| owner.as_str())
+            .and_then(|owner| owner.get(..4))
+            .unwrap_or("");
+        let status = request
+            .status
+            .map_or("-".to_owned(), |status| status.to_string());
+        text += &format!(
+            "    {:>6} ms  {} {owner} try {} -> {status} {struck}\n",
+            (at_us - delivery.began_us) / 1_000,
+            request.operation,
+            request.attempt.unwrap_or_default(),
+        );
+    }
+    text
+}

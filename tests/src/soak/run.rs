@@ -1,0 +1,143 @@
+//! One run of one side, from its first delivery to the sweep after its last.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
+use tokio::task::JoinSet;
+
+use super::client::{Counter, Delivery, Ended};
+use super::faults::{Faults, Struck};
+use super::function::{Began, micros};
+use super::plan::Plan;
+use super::processes::{Processes, Side};
+
+/// How long a key may still be in progress after everything has calmed down: the longest deadline, and some more.
+const CALM: Duration = Duration::from_secs(20);
+
+/// All that happened in a run.
+pub struct History {
+    /// When the first delivery was made, in microseconds since the epoch.
+    pub(super) began_us: u64,
+    /// How long deliveries were made, the sweep not included.
+    pub(super) time: Duration,
+    pub(super) deliveries: Vec<Delivery>,
+    /// The deliveries of the sweep: each key once more, with nothing going wrong.
+    pub(super) swept: Vec<Delivery>,
+    /// The keys that the sweep could not get a response for.
+    pub(super) stuck: Vec<String>,
+    pub(super) runs: Vec<Began>,
+    pub(super) requests: Vec<Request>,
+    pub(super) struck: Vec<Struck>,
+}
+
+/// Runs one side.
+///
+/// # Errors
+/// If the processes or the database do not start.
+pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let processes = Processes::start(side, plan, &database).await?;
+    let faults = Faults::default();
+    faults.strike(&database, plan.seed, plan.faults);
+    let counter = Counter {
+        processes: Arc::clone(&processes),
+        deliveries: Arc::default(),
+        deadlines: plan.deadlines.clone(),
+        overruns: plan.overruns,
+    };
+
+    let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
+    let mut trouble = JoinSet::new();
+    if let Some(every) = plan.kill_every {
+        let (processes, seed) = (Arc::clone(&processes), plan.seed);
+        trouble.spawn(async move { processes.kill(every, seed).await });
+    }
+    if let Some(every) = plan.stop_every {
+        let (processes, seed) = (Arc::clone(&processes), plan.seed);
+        trouble.spawn(async move { processes.stop(every, seed).await });
+    }
+    let next = Arc::new(AtomicU64::new(0));
+    let mut clients = JoinSet::new();
+    for _ in 0..plan.clients {
+        let (counter, next, plan) = (counter.clone(), Arc::clone(&next), plan.clone());
+        clients.spawn(async move {
+            while began.elapsed() < plan.time {
+                let key = next.fetch_add(1, Ordering::Relaxed);
+                if key >= plan.keys {
+                    break;
+                }
+                counter.serve(plan.seed, key).await?;
+            }
+            Ok::<_, BoxError>(())
+        });
+    }
+    while let Some(client) = clients.join_next().await {
+        client??;
+    }
+    let time = began.elapsed();
+    trouble.shutdown().await;
+    database.clear_faults();
+    let deliveries = std::mem::take(&mut *lock(&counter.deliveries));
+
+    let stuck = sweep(&counter, &deliveries).await?;
+    Ok(History {
+        began_us,
+        time,
+        stuck,
+        swept: std::mem::take(&mut *lock(&counter.deliveries)),
+        deliveries,
+        runs: runs(plan)?,
+        requests: database.requests(),
+        struck: faults.all(),
+    })
+}
+
+/// Delivers every key once more, and returns those that stay without a response.
+async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>, BoxError> {
+    let keys: BTreeSet<_> = deliveries
+        .iter()
+        .map(|delivery| delivery.key.clone())
+        .collect();
+    let keys = Arc::new(Mutex::new(keys));
+    let until = Instant::now() + CALM;
+    let mut sweepers = JoinSet::new();
+    for _ in 0..4 {
+        let (counter, keys) = (counter.clone(), Arc::clone(&keys));
+        sweepers.spawn(async move {
+            let mut stuck = Vec::new();
+            loop {
+                let Some(key) = lock(&keys).pop_first() else {
+                    return Ok::<_, BoxError>(stuck);
+                };
+                if !matches!(counter.sweep(&key, until).await?, Ended::Response(_)) {
+                    stuck.push(key);
+                }
+            }
+        });
+    }
+    let mut stuck = Vec::new();
+    while let Some(sweeper) = sweepers.join_next().await {
+        stuck.extend(sweeper??);
+    }
+    Ok(stuck)
+}
+
+/// The runs that the processes noted.
+fn runs(plan: &Plan) -> Result<Vec<Began>, BoxError> {
+    let mut runs = Vec::new();
+    for file in std::fs::read_dir(&plan.folder)? {
+        for line in std::fs::read_to_string(file?.path())?.lines() {
+            runs.push(serde_json::from_str(line)?);
+        }
+    }
+    Ok(runs)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
