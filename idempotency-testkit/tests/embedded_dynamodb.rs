@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Error, Fault, TableSpec};
+use std::time::{Duration, Instant};
 
 fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
@@ -267,6 +268,74 @@ async fn a_late_arrival_is_an_error_now_and_a_write_later() {
     late.release().await;
     assert_eq!(owner(&db).await, Some(text("late")));
     assert_eq!(db.requests()[0].status, Some(200));
+}
+
+#[tokio::test]
+async fn an_internal_error_can_hide_a_write_that_was_applied() {
+    let db = orders().await;
+    db.inject(Fault::on("PutItem").internal_error_although_applied());
+    let error = claim(&once(&db), "me").send().await.unwrap_err();
+    assert_eq!(error.code(), Some("InternalServerError"));
+    assert_eq!(owner(&db).await, Some(text("me")));
+}
+
+#[tokio::test]
+async fn a_request_that_arrives_after_a_time_is_an_error_now_and_a_write_later() {
+    let db = orders().await;
+    let delay = Duration::from_millis(50);
+    let late = db.inject(Fault::on("PutItem").arrive_after(delay));
+    let sent = claim(&once(&db), "late").send().await;
+    assert!(sent.unwrap_err().as_service_error().is_none());
+    late.release().await;
+    assert_eq!(owner(&db).await, Some(text("late")));
+    let request = &db.requests()[0];
+    let took = request.answered_at.unwrap().duration_since(request.at);
+    assert!(took.unwrap() >= delay);
+}
+
+#[tokio::test]
+async fn a_delayed_request_is_applied_late_and_a_delayed_reply_told_late() {
+    let db = orders().await;
+    let delay = Duration::from_millis(50);
+    for (fault, applied_late) in [
+        (Fault::on("ListTables").delay(delay), true),
+        (Fault::on("ListTables").delay_reply(delay), false),
+    ] {
+        db.clear_requests();
+        db.inject(fault);
+        let began = Instant::now();
+        db.client().list_tables().send().await.unwrap();
+        assert!(began.elapsed() >= delay);
+        let request = &db.requests()[0];
+        let took = request.answered_at.unwrap().duration_since(request.at);
+        if applied_late {
+            assert!(took.unwrap() >= delay);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_chosen_fault_meets_what_no_injected_one_does_until_all_are_cleared() {
+    let db = orders().await;
+    db.inject_chosen(|request| {
+        (request.key("id") == Some("o-1")).then(|| Fault::on_any().throttle())
+    });
+    let client = once(&db);
+    let denied = db.inject(Fault::on("PutItem").access_denied());
+    let mut codes = Vec::new();
+    for _ in 0..2 {
+        let error = claim(&client, "me").send().await.unwrap_err();
+        codes.push(error.code().map(str::to_owned));
+    }
+    assert_eq!(denied.met(), 1);
+    let throttled = "ProvisionedThroughputExceededException";
+    assert_eq!(
+        codes,
+        ["AccessDeniedException", throttled].map(|code| Some(code.to_owned()))
+    );
+    client.list_tables().send().await.unwrap();
+    db.clear_faults();
+    claim(&client, "me").send().await.unwrap();
 }
 
 #[tokio::test]
