@@ -156,19 +156,7 @@ impl Builder {
                 .map(|composite| composite.sort_key.as_str()),
         )?;
         if let Some(Composite { partition, .. }) = &self.composite {
-            if partition.is_empty() {
-                let message =
-                    "the value of the partition key is empty: set IDEMPOTENCY_STATIC_PK_VALUE";
-                return Err(ConfigurationError::new(message));
-            }
-            if partition.len() > LONGEST_PARTITION {
-                let remedy = format!("write at most {LONGEST_PARTITION} bytes");
-                return Err(ConfigurationError::value(
-                    "the value of the partition key",
-                    partition,
-                    remedy,
-                ));
-            }
+            check_partition(partition)?;
         }
         let place = Place {
             table,
@@ -186,6 +174,23 @@ impl Builder {
             self.composite,
         ))
     }
+}
+
+/// Refuses a value of the partition key that DynamoDB would not take.
+pub(crate) fn check_partition(partition: &str) -> Result<(), ConfigurationError> {
+    if partition.is_empty() {
+        let message = "the value of the partition key is empty: set IDEMPOTENCY_STATIC_PK_VALUE";
+        return Err(ConfigurationError::new(message));
+    }
+    if partition.len() > LONGEST_PARTITION {
+        let remedy = format!("write at most {LONGEST_PARTITION} bytes");
+        return Err(ConfigurationError::value(
+            "the value of the partition key",
+            partition,
+            remedy,
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
 
+use crate::builder::check_partition;
 use crate::names::Names;
 use crate::store::DynamoDbStore;
 
@@ -59,6 +60,23 @@ impl Settings {
             sort_key: sort_key.map(str::to_owned),
             partition: partition(variables),
         })
+    }
+
+    /// Checks every variable that describes a table, whether a table is named or not.
+    ///
+    /// ```
+    /// # use idempotency_core::config::Variables;
+    /// # use idempotency_dynamodb::settings::Settings;
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_DATA_ATTR".to_owned(), "status".to_owned())]);
+    /// assert!(Settings::check(&variables).is_err(), "two attributes cannot share a name");
+    /// assert!(Settings::check(&Variables::default()).is_ok());
+    /// ```
+    ///
+    /// # Errors
+    /// If a name is one that DynamoDB would not take or that two attributes share, or the partition's value is too long.
+    pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
+        names(variables).check(variables.value("IDEMPOTENCY_SORT_KEY_ATTR"))?;
+        check_partition(&partition(variables))
     }
 
     /// The store on this table.

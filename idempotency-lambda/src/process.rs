@@ -1,5 +1,6 @@
 //! The process's own environment: variables, store, clock and randomness, built once.
 
+use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use idempotency_core::cache::LocalCache;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Environment;
 use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::operation::Operation;
 use idempotency_core::store::{MemoryStore, Store, StoreError, StoreErrorKind};
 use tokio::sync::OnceCell;
 
@@ -23,11 +25,69 @@ pub(crate) fn variables() -> &'static Variables {
     VARIABLES.get_or_init(|| {
         // `vars` would panic on a name or value that is not Unicode; such a one cannot be ours.
         std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            // Nobody else's: credentials do not belong into a copy that lives as long as the process.
-            .filter(|(name, _)| name.contains("IDEMPOTENCY_") || name == "AWS_LAMBDA_FUNCTION_NAME")
+            .filter_map(|(name, value)| Some(copied(name.into_string().ok()?, &value)))
             .collect()
     })
+}
+
+/// What is kept of a variable. Of those that nothing here reads the name alone, which may be a misspelt one of ours:
+/// credentials do not belong into a copy that lives as long as the process.
+fn copied(name: String, value: &OsStr) -> (String, String) {
+    let value = if Variables::is_known(&name) {
+        // A value that is not Unicode must not count as not set.
+        value.to_string_lossy().into_owned()
+    } else {
+        String::new()
+    };
+    (name, value)
+}
+
+/// Checks every variable of this framework, used or not, and warns of names that nothing reads; once for the process.
+///
+/// # Errors
+/// The first value that cannot be understood, with what is accepted.
+pub(crate) fn check() -> Result<(), Error> {
+    static CHECKED: OnceLock<Result<(), ConfigurationError>> = OnceLock::new();
+    let checked = CHECKED.get_or_init(|| {
+        for unknown in variables().unknown() {
+            warn(&unknown.to_string());
+        }
+        check_values(variables())
+    });
+    checked.as_ref().copied().map_err(configuration)
+}
+
+fn check_values(variables: &Variables) -> Result<(), ConfigurationError> {
+    // An operation without settings of its own uses every variable that operations read.
+    Operation::new("idempotency", &Settings::default(), variables)?;
+    store_kind(variables)?;
+    idempotency_dynamodb::settings::Settings::check(variables)
+}
+
+/// Says in a debug event which variables an operation does not use, since it has settings of its own.
+pub(crate) fn note_overridden(operation: &str, settings: &Settings, variables: &Variables) {
+    for (setting, variable) in settings.overridden(variables) {
+        tracing::debug!("{operation} does not use {variable}: it sets `{setting}` itself");
+    }
+}
+
+/// Which store `IDEMPOTENCY_STORE` names.
+fn store_kind(variables: &Variables) -> Result<StoreKind, ConfigurationError> {
+    let name = "IDEMPOTENCY_STORE";
+    match variables.value(name) {
+        None | Some("dynamodb") => Ok(StoreKind::DynamoDb),
+        Some("memory") => Ok(StoreKind::Memory),
+        Some(other) => Err(ConfigurationError::value(
+            name,
+            other,
+            "write one of `dynamodb`, `memory`",
+        )),
+    }
+}
+
+enum StoreKind {
+    DynamoDb,
+    Memory,
 }
 
 /// The process's environment; built at the first call, which `run` makes during the init phase.
@@ -117,8 +177,8 @@ async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationErr
         // Nothing is asked of it, and a function that is switched off needs no table.
         return Ok(Arc::new(MemoryStore::new()));
     }
-    match variables.value("IDEMPOTENCY_STORE").unwrap_or("dynamodb") {
-        "dynamodb" => {
+    match store_kind(variables)? {
+        StoreKind::DynamoDb => {
             let settings = idempotency_dynamodb::settings::Settings::from_variables(variables)?;
             let client = idempotency_dynamodb::client::client().await?;
             let store = settings.store(client)?;
@@ -131,17 +191,12 @@ async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationErr
             }
             Ok(Arc::new(store))
         }
-        "memory" => {
+        StoreKind::Memory => {
             warn(
                 "IDEMPOTENCY_STORE is `memory`: calls are protected within this process alone, and not after it ends",
             );
             Ok(Arc::new(MemoryStore::new()))
         }
-        other => Err(ConfigurationError::value(
-            "IDEMPOTENCY_STORE",
-            other,
-            "write one of `dynamodb`, `memory`",
-        )),
     }
 }
 
@@ -170,6 +225,47 @@ mod tests {
         cache.insert("charge", one, id.clone(), Record::default());
         crate::ClearCaches.after_restore().await.unwrap();
         assert_eq!(cache.find("charge", &id), None);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_understood_is_refused_whether_it_is_used_or_not() {
+        for (name, value) in [
+            ("IDEMPOTENCY_STORE", "redis"),
+            ("IDEMPOTENCY_EXPIRES_AFTER", "1x"),
+            ("IDEMPOTENCY_DISABLED", "perhaps"),
+            ("POWERTOOLS_IDEMPOTENCY_DISABLED", "perhaps"),
+        ] {
+            // Neither a table nor an operation is needed to find it.
+            let variables = Variables::from_iter([(name.to_owned(), value.to_owned())]);
+            let error = check_values(&variables).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("{name} is `{value}`: ")),
+                "{error}"
+            );
+        }
+        let variables =
+            Variables::from_iter([("IDEMPOTENCY_DATA_ATTR".to_owned(), "status".to_owned())]);
+        let error = check_values(&variables).unwrap_err().to_string();
+        assert!(error.contains("data attribute is `status`"), "{error}");
+        assert_eq!(check_values(&Variables::default()), Ok(()));
+    }
+
+    #[test]
+    fn of_other_programs_variables_the_name_alone_is_kept() {
+        let copied = |name: &str, value: &str| copied(name.to_owned(), value.as_ref()).1;
+        assert_eq!(copied("AWS_SECRET_ACCESS_KEY", "s3cr3t"), "");
+        assert_eq!(copied("IDEMPOTENT_TOKEN", "s3cr3t"), "");
+        assert_eq!(copied("IDEMPOTENCY_LEASE", "1m"), "1m");
+        assert_eq!(copied("AWS_LAMBDA_FUNCTION_NAME", "shop"), "shop");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_value_that_is_not_unicode_is_not_taken_for_none() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (_, value) = copied("IDEMPOTENCY_LEASE".to_owned(), OsStr::from_bytes(b"1\xff"));
+        let variables = Variables::from_iter([("IDEMPOTENCY_LEASE".to_owned(), value)]);
+        assert!(check_values(&variables).is_err());
     }
 
     #[tokio::test]

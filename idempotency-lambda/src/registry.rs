@@ -88,8 +88,14 @@ impl StaticOperation {
 
     /// Its compiled configuration.
     pub(crate) fn operation(&self) -> Result<&Operation, Error> {
+        // Under plain `lambda_runtime::run` nothing else has checked what this operation does not read.
+        process::check()?;
         self.compiled
-            .get_or_init(|| Operation::new(self.path, &self.spec.settings(), process::variables()))
+            .get_or_init(|| {
+                let settings = self.spec.settings();
+                process::note_overridden(self.path, &settings, process::variables());
+                Operation::new(self.path, &settings, process::variables())
+            })
             .as_ref()
             .map_err(|error| self.error(error))
     }

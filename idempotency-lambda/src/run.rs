@@ -84,10 +84,8 @@ where
 /// # Errors
 /// A setting that cannot be understood, with the remedy.
 pub async fn init() -> Result<(), Error> {
+    process::check()?;
     registry::check()?;
-    for unknown in process::variables().unknown() {
-        warn(&unknown.to_string());
-    }
     let environment = process::environment().await?;
     if process::is_disabled()? {
         warn(

@@ -65,10 +65,8 @@ impl Settings {
     /// # Errors
     /// If the variable is not a truth value.
     pub fn key_required(&self, variables: &Variables) -> Result<bool, ConfigurationError> {
-        match self.key_required {
-            Some(required) => Ok(required),
-            None => Ok(truth(variables, "IDEMPOTENCY_KEY_REQUIRED")?.unwrap_or(false)),
-        }
+        let of_variable = truth(variables, "IDEMPOTENCY_KEY_REQUIRED")?;
+        Ok(self.key_required.or(of_variable).unwrap_or(false))
     }
 
     /// The digest of keys and validation.
@@ -104,14 +102,11 @@ impl Settings {
         variables: &Variables,
     ) -> Result<Option<NonZeroUsize>, ConfigurationError> {
         let name = "IDEMPOTENCY_LOCAL_CACHE";
-        let records = match (self.local_cache, variables.value(name)) {
-            (Some(records), _) => records,
-            (None, Some(text)) => text.parse().map_err(|_| {
-                ConfigurationError::value(name, text, "write a number of records, or 0 for none")
-            })?,
-            (None, None) => 0,
-        };
-        Ok(NonZeroUsize::new(records))
+        let remedy = "write a number of records, or 0 for none";
+        let of_variable = read(variables, name, |text| text.parse().map_err(|_| remedy))?;
+        Ok(NonZeroUsize::new(
+            self.local_cache.or(of_variable).unwrap_or(0),
+        ))
     }
 
     /// The operation's name in its keys: the setting, or `{function}.{path of the operation in dots}`.
@@ -132,9 +127,13 @@ impl Settings {
         variables: &Variables,
         operation: &str,
     ) -> Result<String, ConfigurationError> {
-        let (name, prefix) = match (&self.key_prefix, variables.value("IDEMPOTENCY_KEY_PREFIX")) {
+        let variable = "IDEMPOTENCY_KEY_PREFIX";
+        if let Some(prefix) = variables.value(variable) {
+            check_prefix(variable, prefix)?;
+        }
+        let (name, prefix) = match (&self.key_prefix, variables.value(variable)) {
             (Some(prefix), _) => ("key_prefix", prefix.clone()),
-            (None, Some(prefix)) => ("IDEMPOTENCY_KEY_PREFIX", prefix.to_owned()),
+            (None, Some(prefix)) => (variable, prefix.to_owned()),
             (None, None) => {
                 let function = variables
                     .value("AWS_LAMBDA_FUNCTION_NAME")
@@ -143,16 +142,7 @@ impl Settings {
                 ("the default key prefix", format!("{function}.{path}"))
             }
         };
-        let remedy = if prefix.is_empty() {
-            "write a name for this operation"
-        } else if prefix.len() > LONGEST_PREFIX {
-            "write at most 512 bytes"
-        } else if prefix.contains(TENANT_MARK) {
-            "leave out `#tenant=`, which marks a tenant's keys"
-        } else {
-            return Ok(prefix);
-        };
-        Err(ConfigurationError::value(name, &prefix, remedy))
+        check_prefix(name, &prefix).map(|()| prefix)
     }
 
     /// The policy that settings, variables and defaults make together.
@@ -207,6 +197,66 @@ impl Settings {
         })
     }
 
+    /// Returns the settings that are used instead of a variable that is set, each with the variable's name.
+    ///
+    /// ```
+    /// # use idempotency_core::config::{Settings, Variables};
+    /// # use std::time::Duration;
+    /// let settings = Settings { lease: Some(Duration::from_secs(5)), ..Settings::default() };
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_LEASE".to_owned(), "1m".to_owned())]);
+    /// assert_eq!(settings.overridden(&variables), [("lease", "IDEMPOTENCY_LEASE")]);
+    /// ```
+    pub fn overridden(&self, variables: &Variables) -> Vec<(&'static str, &'static str)> {
+        // Each field by name, so that a new setting cannot be forgotten here.
+        let Self {
+            key: _,
+            validate: _,
+            store_when: _,
+            key_required,
+            key_prefix,
+            hash,
+            expires_after,
+            lease,
+            local_cache,
+            on_in_progress,
+            on_timeout,
+            on_error,
+        } = self;
+        let of_both = [
+            (
+                "key_required",
+                "IDEMPOTENCY_KEY_REQUIRED",
+                key_required.is_some(),
+            ),
+            ("key_prefix", "IDEMPOTENCY_KEY_PREFIX", key_prefix.is_some()),
+            ("hash", "IDEMPOTENCY_HASH", hash.is_some()),
+            (
+                "expires_after",
+                "IDEMPOTENCY_EXPIRES_AFTER",
+                expires_after.is_some(),
+            ),
+            ("lease", "IDEMPOTENCY_LEASE", lease.is_some()),
+            (
+                "local_cache",
+                "IDEMPOTENCY_LOCAL_CACHE",
+                local_cache.is_some(),
+            ),
+            (
+                "on_in_progress",
+                "IDEMPOTENCY_ON_IN_PROGRESS",
+                on_in_progress.is_some(),
+            ),
+            ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", on_timeout.is_some()),
+            ("on_error", "IDEMPOTENCY_ON_ERROR", on_error.is_some()),
+        ];
+        let overridden = of_both
+            .into_iter()
+            .filter(|(_, variable, is_set)| *is_set && variables.value(variable).is_some());
+        overridden
+            .map(|(setting, variable, _)| (setting, variable))
+            .collect()
+    }
+
     /// Whether protection is switched off for this process.
     ///
     /// ```
@@ -224,6 +274,19 @@ impl Settings {
         let powertools = truth(variables, "POWERTOOLS_IDEMPOTENCY_DISABLED")?;
         Ok(ours.or(powertools).unwrap_or(false))
     }
+}
+
+fn check_prefix(name: &str, prefix: &str) -> Result<(), ConfigurationError> {
+    let remedy = if prefix.is_empty() {
+        "write a name for this operation"
+    } else if prefix.len() > LONGEST_PREFIX {
+        "write at most 512 bytes"
+    } else if prefix.contains(TENANT_MARK) {
+        "leave out `#tenant=`, which marks a tenant's keys"
+    } else {
+        return Ok(());
+    };
+    Err(ConfigurationError::value(name, prefix, remedy))
 }
 
 fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, ConfigurationError> {
@@ -250,12 +313,23 @@ fn choice<T>(
 where
     T: FromStr<Err: std::fmt::Display>,
 {
-    match (setting, variables.value(name)) {
-        (Some(value), _) => Ok(value),
-        (None, Some(text)) => text
-            .parse()
-            .map_err(|error| ConfigurationError::value(name, text, error)),
-        (None, None) => Ok(default),
+    let of_variable = read(variables, name, str::parse)?;
+    Ok(setting.or(of_variable).unwrap_or(default))
+}
+
+/// Reads a variable, where it is set. This comes before any setting that is used instead: a value that cannot be understood
+/// is a mistake wherever it stands, and the next operation may use it.
+fn read<T, E: std::fmt::Display>(
+    variables: &Variables,
+    name: &str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, ConfigurationError> {
+    let Some(text) = variables.value(name) else {
+        return Ok(None);
+    };
+    match parse(text) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => Err(ConfigurationError::value(name, text, error)),
     }
 }
 
@@ -266,35 +340,33 @@ fn duration(
     default: Duration,
     shortest: Duration,
 ) -> Result<Duration, ConfigurationError> {
-    let (name, value, text) = match (setting, variables.value(variable)) {
-        (Some(value), _) => (setting_name, value, format!("{value:?}")),
-        (None, Some(text)) => {
-            let value = humantime::parse_duration(text).map_err(|_| {
-                ConfigurationError::value(
-                    variable,
-                    text,
-                    "write a duration such as `30s`, `15m` or `1h`",
-                )
-            })?;
-            (variable, value, text.to_owned())
-        }
-        (None, None) => return Ok(default),
+    let of_variable = read(variables, variable, |text| {
+        let value = humantime::parse_duration(text)
+            .map_err(|_| "write a duration such as `30s`, `15m` or `1h`".to_owned())?;
+        fits(value, shortest).map(|()| value)
+    })?;
+    let Some(value) = setting else {
+        return Ok(of_variable.unwrap_or(default));
     };
+    match fits(value, shortest) {
+        Ok(()) => Ok(value),
+        Err(remedy) => Err(ConfigurationError::value(
+            setting_name,
+            &format!("{value:?}"),
+            remedy,
+        )),
+    }
+}
+
+/// Refuses a duration that is too short, or not counted in the units of `shortest`.
+fn fits(value: Duration, shortest: Duration) -> Result<(), String> {
     if value < shortest {
-        return Err(ConfigurationError::value(
-            name,
-            &text,
-            format_args!("write at least `{shortest:?}`"),
-        ));
+        return Err(format!("write at least `{shortest:?}`"));
     }
     if shortest.subsec_nanos() == 0 && value.subsec_nanos() != 0 {
-        return Err(ConfigurationError::value(
-            name,
-            &text,
-            "write whole seconds",
-        ));
+        return Err("write whole seconds".to_owned());
     }
-    Ok(value)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -30,6 +30,15 @@ const KNOWN: &[&str] = &[
 /// The prefix of our own variables.
 const PREFIX: &str = "IDEMPOTENCY_";
 
+/// The one variable of Powertools for AWS Lambda that is read.
+const POWERTOOLS_DISABLED: &str = "POWERTOOLS_IDEMPOTENCY_DISABLED";
+
+/// The function's name, by which Lambda calls it.
+const FUNCTION_NAME: &str = "AWS_LAMBDA_FUNCTION_NAME";
+
+/// What else is written for the first word of our prefix.
+const OTHER_HEADS: [&str; 3] = ["IDEMPOTENT", "IDEMPOTENCE", "IDEMPOTENCIES"];
+
 /// The environment variables a function was started with.
 ///
 /// ```
@@ -41,7 +50,7 @@ const PREFIX: &str = "IDEMPOTENCY_";
 #[derive(Clone, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
-/// An `IDEMPOTENCY_*` variable that nothing reads.
+/// A variable that nothing reads, and that was probably meant for this framework.
 ///
 /// ```
 /// use idempotency_core::config::Variables;
@@ -81,32 +90,75 @@ impl Variables {
             .filter(|value| !value.is_empty())
     }
 
-    /// The variables that carry our prefix but that nothing reads, each with the name that was probably meant.
+    /// Returns whether something reads a variable of this name.
     ///
     /// ```
     /// # use idempotency_core::config::Variables;
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_TABEL".to_owned(), "t".to_owned())]);
-    /// assert_eq!(variables.unknown()[0].nearest, "IDEMPOTENCY_TABLE");
+    /// assert!(Variables::is_known("IDEMPOTENCY_LEASE"));
+    /// assert!(!Variables::is_known("AWS_SECRET_ACCESS_KEY"));
+    /// ```
+    pub fn is_known(name: &str) -> bool {
+        name == FUNCTION_NAME || name == POWERTOOLS_DISABLED || KNOWN.contains(&name)
+    }
+
+    /// Returns the variables that nothing reads but that were probably meant for this framework, each with the name that
+    /// was probably meant: names with our prefix, names of Powertools' idempotency, and misspelt ones.
+    ///
+    /// ```
+    /// # use idempotency_core::config::Variables;
+    /// let variables = Variables::from_iter([("IDEMPOTENT_LEASE".to_owned(), "1m".to_owned())]);
+    /// assert_eq!(variables.unknown()[0].nearest, "IDEMPOTENCY_LEASE");
+    /// let variables = Variables::from_iter([("LEASE".to_owned(), "1m".to_owned())]);
+    /// assert_eq!(variables.unknown(), []);
     /// ```
     pub fn unknown(&self) -> Vec<UnknownVariable> {
         self.0
             .keys()
-            .filter(|name| name.starts_with(PREFIX) && !KNOWN.contains(&name.as_str()))
-            .map(|name| UnknownVariable {
-                name: name.clone(),
-                nearest: nearest(name),
+            .filter(|name| !Self::is_known(name))
+            .filter_map(|name| {
+                Some(UnknownVariable {
+                    name: name.clone(),
+                    nearest: meant(name)?,
+                })
             })
             .collect()
     }
 }
 
-/// The known name with the fewest edits; the first of them by alphabet.
-fn nearest(name: &str) -> &'static str {
-    KNOWN
-        .iter()
-        .copied()
-        .min_by_key(|known| strsim::damerau_levenshtein(name, known))
-        .unwrap_or("IDEMPOTENCY_TABLE")
+/// The known name that an unknown one was probably meant to be.
+fn meant(name: &str) -> Option<&'static str> {
+    /// Slips that a name may have without our prefix: more, and it is another program's.
+    const SLIPS: usize = 2;
+    /// The comparison takes time for each pair of letters.
+    const LONGEST: usize = 128;
+
+    if name.len() > LONGEST {
+        return name.starts_with(PREFIX).then_some(KNOWN[0]);
+    }
+    let normal: String = name
+        .chars()
+        .map(|letter| match letter {
+            '-' | '.' | ' ' => '_',
+            letter => letter.to_ascii_uppercase(),
+        })
+        .collect();
+    let ours = normal.strip_prefix("POWERTOOLS_").unwrap_or(&normal);
+    // `IDEMPOTENT_LEASE`, `IDEMPOTENCE_LEASE`.
+    let ours = match ours.split_once('_') {
+        Some((head, rest)) if OTHER_HEADS.contains(&head) => format!("{PREFIX}{rest}"),
+        _ => ours.to_owned(),
+    };
+    // First, since of two equally near names the first is taken.
+    let powertools = strsim::damerau_levenshtein(&normal, POWERTOOLS_DISABLED);
+    let (slips, nearest) = std::iter::once((powertools, POWERTOOLS_DISABLED))
+        .chain(
+            KNOWN
+                .iter()
+                .map(|known| (strsim::damerau_levenshtein(&ours, known), *known)),
+        )
+        .min_by_key(|(slips, _)| *slips)?;
+    let is_ours = name.starts_with(PREFIX) || name.starts_with("POWERTOOLS_IDEMPOTENCY_");
+    (is_ours || slips <= SLIPS).then_some(nearest)
 }
 
 impl fmt::Display for UnknownVariable {
@@ -138,6 +190,48 @@ mod tests {
             .map(|name| ((*name).to_owned(), "1".to_owned()))
             .collect();
         assert_eq!(variables.unknown(), []);
+    }
+
+    fn meant_by(name: &str) -> Option<&'static str> {
+        let variables = Variables::from_iter([(name.to_owned(), String::new())]);
+        variables.unknown().first().map(|unknown| unknown.nearest)
+    }
+
+    #[test]
+    fn near_misses_are_reported_with_the_name_that_was_meant() {
+        for (name, known) in [
+            ("IDEMPOTENT_LEASE", "IDEMPOTENCY_LEASE"),
+            ("IDEMPOTENCY-LEASE", "IDEMPOTENCY_LEASE"),
+            ("idempotency_lease", "IDEMPOTENCY_LEASE"),
+            ("Idempotent-Expires-After", "IDEMPOTENCY_EXPIRES_AFTER"),
+            ("IDEMPOTENCE_TABLE", "IDEMPOTENCY_TABLE"),
+            ("IDEMPOTENCYLEASE", "IDEMPOTENCY_LEASE"),
+            ("IDEMPOTENY_STORE", "IDEMPOTENCY_STORE"),
+            ("IDEMPOTENCY_TABLE_NAME", "IDEMPOTENCY_TABLE"),
+            ("POWERTOOLS_IDEMPOTENCY_TABLE", "IDEMPOTENCY_TABLE"),
+            (
+                "POWERTOOLS_IDEMPOTENCY_DISABLE",
+                "POWERTOOLS_IDEMPOTENCY_DISABLED",
+            ),
+        ] {
+            assert_eq!(meant_by(name), Some(known), "{name}");
+        }
+    }
+
+    #[test]
+    fn variables_of_other_programs_are_not_reported() {
+        for name in [
+            "LEASE",
+            "TABLE_NAME",
+            "IDEMPOTENT_RETRIES_OF_ANOTHER_PROGRAM",
+            "STRIPE_IDEMPOTENCY_SALT",
+            "POWERTOOLS_SERVICE_NAME",
+            "POWERTOOLS_LOG_LEVEL",
+            "AWS_LAMBDA_FUNCTION_NAME",
+            "POWERTOOLS_IDEMPOTENCY_DISABLED",
+        ] {
+            assert_eq!(meant_by(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -215,6 +215,9 @@ impl OperationBuilder {
     /// # Errors
     /// The first setting that cannot be understood, with its value and what is accepted.
     pub fn build(self) -> Result<Operation, Error> {
+        if self.variables.is_none() {
+            process::check()?;
+        }
         self.compile().map_err(|(path, error)| {
             Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
         })
@@ -225,6 +228,7 @@ impl OperationBuilder {
             .variables
             .as_ref()
             .unwrap_or_else(|| process::variables());
+        process::note_overridden(&self.path, &self.settings, variables);
         let compiled = CoreOperation::new(&self.path, &self.settings, variables).and_then(|core| {
             // Who names a prefix shares it on purpose.
             if self.settings.key_prefix.is_none() {

@@ -147,11 +147,19 @@ proptest! {
     }
 
     #[test]
+    fn whatever_a_name_is_it_is_known_or_reported_with_a_known_one_or_left_alone(name in "\\PC{0,40}") {
+        let found = Variables::from_iter([(name, "1".to_owned())]);
+        for unknown in found.unknown() {
+            prop_assert!(Variables::is_known(unknown.nearest) && !Variables::is_known(&unknown.name));
+        }
+    }
+
+    #[test]
     fn a_name_that_nothing_reads_is_reported_whatever_it_is(name in "IDEMPOTENCY_\\PC{0,30}") {
         let found = Variables::from_iter([(name.clone(), "1".to_owned())]);
         for unknown in found.unknown() {
             prop_assert_eq!(&unknown.name, &name);
-            prop_assert!(unknown.nearest.starts_with("IDEMPOTENCY_"));
+            prop_assert!(Variables::is_known(unknown.nearest));
         }
     }
 }

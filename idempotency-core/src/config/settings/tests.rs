@@ -1,4 +1,5 @@
 use super::*;
+use crate::operation::Operation;
 
 fn with(name: &str, value: &str) -> Variables {
     Variables::from_iter([(name.to_owned(), value.to_owned())])
@@ -112,4 +113,44 @@ fn the_local_cache_is_off_unless_it_is_given_a_size() {
             .local_cache(&with("IDEMPOTENCY_LOCAL_CACHE", "many"))
             .is_err()
     );
+}
+
+#[test]
+fn a_variable_that_cannot_be_understood_is_refused_where_a_setting_is_used_instead_too() {
+    let all = Settings {
+        key_required: Some(true),
+        key_prefix: Some("charge".to_owned()),
+        hash: Some(HashAlgorithm::Md5),
+        expires_after: Some(Duration::from_secs(1)),
+        lease: Some(Duration::from_secs(1)),
+        local_cache: Some(1),
+        on_in_progress: Some(OnInProgress::Wait),
+        on_timeout: Some(OnTimeout::Hold),
+        on_error: Some(OnError::Record),
+        ..Settings::default()
+    };
+    for (setting, variable, value) in [
+        ("key_required", "IDEMPOTENCY_KEY_REQUIRED", "perhaps"),
+        ("key_prefix", "IDEMPOTENCY_KEY_PREFIX", "a#tenant=b"),
+        ("hash", "IDEMPOTENCY_HASH", "md6"),
+        ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER", "1x"),
+        ("lease", "IDEMPOTENCY_LEASE", "0s"),
+        ("local_cache", "IDEMPOTENCY_LOCAL_CACHE", "many"),
+        ("on_in_progress", "IDEMPOTENCY_ON_IN_PROGRESS", "queue"),
+        ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", "retry"),
+        ("on_error", "IDEMPOTENCY_ON_ERROR", "keep"),
+    ] {
+        let variables = with(variable, value);
+        let error = Operation::new("shop::charge", &all, &variables).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("{variable} is `{value}`: ")),
+            "{error}"
+        );
+        assert!(error.is_of_a_variable());
+        assert_eq!(all.overridden(&variables), [(setting, variable)]);
+        assert_eq!(Settings::default().overridden(&variables), []);
+    }
+    assert_eq!(all.overridden(&nothing()), []);
 }
