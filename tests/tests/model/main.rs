@@ -51,7 +51,7 @@ mod every_promise_holds {
         everybody_holds => [
             Executed, Unresolved, AfterFailure, Released, NotReleased, NoTimeLeft, Kept, UnresolvedPanic,
         ],
-        some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow, Kept, UnresolvedPanic],
+        some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow, Kept],
         some_wait => [Executed, Waited, WaitedOn, AlreadyInProgress, TookOver, WinnersAnswer],
         in_one_process => [
             Executed, FromStore, FromFlight, RanAfterFollowing, AlreadyInProgress, TookOver, WinnersAnswer, Released,
