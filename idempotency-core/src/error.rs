@@ -1,5 +1,7 @@
 //! Errors: what happened, whether the handler ran, and what to do.
 
+mod client;
+
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -8,7 +10,7 @@ use crate::record::RecordId;
 /// Why a call was refused an answer, or failed.
 ///
 /// Its text names the operation, the store and the key (a hash, never the payload), says whether the handler ran and
-/// what to do next.
+/// what to do next. It is for operators: a client of the service is told [`client_message`](Self::client_message).
 ///
 /// ```
 /// use idempotency_core::error::{Error, ErrorKind};

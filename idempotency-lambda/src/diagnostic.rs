@@ -10,6 +10,23 @@ use crate::BoxError;
 /// What Lambda is told of a handler's error: this framework's own have stable names, however they are wrapped; others
 /// are named by the last part of their type's name.
 ///
+/// The message is the error's own text. It is for operators: it names operation, table and key. It goes to the function's log and to the
+/// invoker, which is a service of yours (a queue, a step of a workflow), or API Gateway, which keeps it from its client. A response
+/// that a client of yours sees is told [`Error::client_message`](crate::Error::client_message) instead:
+///
+/// ```
+/// use idempotency_lambda::{BoxError, Error, ErrorKind};
+/// /// What the client of an HTTP function is told.
+/// fn body(error: &BoxError) -> &'static str {
+///     match error.downcast_ref::<Error>() {
+///         Some(error) => error.client_message(),
+///         None => "the request could not be processed",
+///     }
+/// }
+/// let error: BoxError = Error::new(ErrorKind::PayloadMismatch, "charge").into();
+/// assert!(body(&error).starts_with("this idempotency key was used for another request"));
+/// ```
+///
 /// ```
 /// use idempotency_lambda::{BoxError, Error, ErrorKind, diagnostic};
 /// let error: BoxError = Error::new(ErrorKind::AlreadyInProgress, "charge").into();

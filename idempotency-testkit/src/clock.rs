@@ -27,7 +27,7 @@ pub struct ManualClock(Arc<Mutex<Inner>>);
 
 struct Inner {
     now: EpochMillis,
-    /// Whether a sleep passes by itself: then it moves the clock instead of waiting for somebody to do so.
+    /// Whether a sleep passes by itself: then it moves the clock instead of waiting to be moved.
     rushes: bool,
     sleepers: Vec<Waker>,
 }
@@ -48,7 +48,10 @@ impl ManualClock {
         })))
     }
 
-    /// A clock on which every sleep passes at once and moves it by as much: for code that waits and retries.
+    /// A clock on which every sleep passes by itself and moves it by as much: for code that waits and retries.
+    ///
+    /// A sleep lets everything else of its task be polled twice before it passes. So a request that hangs
+    /// ([`StoreFault::Hang`](crate::store::StoreFault::Hang)) is seen as hanging before the time that it may take is over.
     ///
     /// ```
     /// # use idempotency_core::time::Clock;
@@ -103,6 +106,10 @@ impl ManualClock {
     }
 }
 
+/// How often a sleep on a rushing clock lets its task go on before it passes. Two: in `select!`, which polls its branches in
+/// any order, every other branch is then polled after the first of these.
+const COURTESIES: u8 = 2;
+
 impl Clock for ManualClock {
     fn now(&self) -> EpochMillis {
         self.inner().now
@@ -114,9 +121,15 @@ impl Clock for ManualClock {
             .now()
             .plus(duration.saturating_add(A_MILLISECOND_LESS_A_PART));
         let clock = self.clone();
+        let mut courtesies = COURTESIES;
         Box::pin(poll_fn(move |context| {
             let mut inner = clock.inner();
             if inner.now < until && inner.rushes {
+                if courtesies > 0 {
+                    courtesies -= 1;
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 inner.now = until;
             }
             if inner.now >= until {

@@ -189,3 +189,28 @@ async fn an_answer_that_panics_when_it_is_written_never_runs_again() {
     assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
     assert_eq!(bench.runs(), 1);
 }
+
+#[tokio::test]
+async fn a_request_that_hangs_is_seen_hanging_on_a_clock_that_rushes_and_then_given_up_on() {
+    for (fault, is_stored) in [(StoreFault::Hang, false), (StoreFault::HangAfter, true)] {
+        // Many times: `select!` polls its branches in any order.
+        for _ in 0..32 {
+            let bench = broken([(StoreOperation::Put, 1, fault)]);
+            let (charge, order) = (charge(), order());
+            tokio::select! {
+                ended = bench.call(&charge, order) => panic!("it did not hang: {ended:?}"),
+                () = bench.store.hung() => {}
+            }
+            assert_eq!(!bench.store.inner().is_empty(), is_stored);
+        }
+    }
+    let bench = broken([(StoreOperation::Put, 1, StoreFault::Hang)]);
+    let before = bench.now();
+    let outcome = bench.call(&charge(), order()).await;
+    // The claim is sent again, unless no time is left for it.
+    assert!(bench.requests()[0] > 1 || outcome.is_err(), "{outcome:?}");
+    assert!(
+        bench.now() > before,
+        "the time that the request may take has passed"
+    );
+}

@@ -38,9 +38,14 @@ pub enum StoreFault {
     Resend,
     /// It is refused before it is looked at: the store asks to be called less often.
     Throttle,
-    /// It is never answered, and never applied: where a process is killed just before.
+    /// It gets no response, and is never applied: where a process is killed just before.
+    ///
+    /// The caller waits for as long as its deadline leaves, by its own clock, then gives up. On a
+    /// [`ManualClock::at`](crate::ManualClock::at) that time passes when the test moves the clock; on a
+    /// [`ManualClock::rushing`](crate::ManualClock::rushing) it passes by itself, after [`FaultyStore::hung`] was ready. A test
+    /// that drops its caller there works on both.
     Hang,
-    /// It is applied, but never answered: where a process is killed just after.
+    /// As [`Hang`](Self::Hang), but it is applied: where a process is killed just after.
     HangAfter,
     /// The record would be too large.
     TooLarge,
