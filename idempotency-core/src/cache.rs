@@ -6,20 +6,47 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::record::{Record, RecordId};
+use crate::record::{Field, Record, RecordId, Status};
 
-/// Confirmed, stored answers, with their validation hash and their window; bounded per operation, and the least recently
-/// used goes first.
+/// What a record weighs beside its texts: the structs, the links of the list, the place in the table and what the
+/// allocator adds to each text. Rounded up.
+const OVERHEAD: usize = 512;
+
+/// Says how many stored responses of one operation a process keeps, and how much memory they may take. Both bounds hold at
+/// any time.
+///
+/// ```
+/// use idempotency_core::cache::Bounds;
+/// use std::num::NonZeroUsize;
+/// let bounds = Bounds { records: NonZeroUsize::MIN, bytes: Bounds::DEFAULT_BYTES };
+/// assert_eq!(bounds.bytes, 8 * 1024 * 1024);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The most records.
+    pub records: NonZeroUsize,
+    /// The most bytes. A record counts as its id, its response, its validation digest and 512 bytes.
+    pub bytes: usize,
+}
+
+impl Bounds {
+    /// 8 MiB: some 20 of the largest records that DynamoDB takes, or some 5,000 of 1 KB. Chosen so that several cached
+    /// operations fit a function of 128 MB.
+    pub const DEFAULT_BYTES: usize = 8 * 1024 * 1024;
+}
+
+/// Confirmed, stored answers, with their validation hash and their window; bounded per operation by number and by bytes,
+/// and the least recently used goes first.
 ///
 /// It is keyed by the whole id, and whoever finds something in it judges it as if it came from the store. An operator's
 /// eviction does not reach it: the old answer lives here until its window ends.
 ///
 /// ```
-/// use idempotency_core::cache::LocalCache;
+/// use idempotency_core::cache::{Bounds, LocalCache};
 /// use idempotency_core::record::{Record, RecordId};
 /// use std::num::NonZeroUsize;
 /// let cache = LocalCache::new();
-/// let one = NonZeroUsize::MIN;
+/// let one = Bounds { records: NonZeroUsize::MIN, bytes: Bounds::DEFAULT_BYTES };
 /// cache.insert("charge", one, RecordId::new("charge#1"), Record::default());
 /// cache.insert("charge", one, RecordId::new("charge#2"), Record::default());
 /// assert_eq!(cache.find("charge", &RecordId::new("charge#1")), None);
@@ -27,7 +54,13 @@ use crate::record::{Record, RecordId};
 /// ```
 #[derive(Default)]
 pub struct LocalCache {
-    operations: Mutex<HashMap<String, LruCache<RecordId, Record>>>,
+    operations: Mutex<HashMap<String, Kept>>,
+}
+
+/// The records of one operation, and what they weigh together.
+struct Kept {
+    records: LruCache<RecordId, Record>,
+    bytes: usize,
 }
 
 impl LocalCache {
@@ -48,31 +81,37 @@ impl LocalCache {
     /// assert_eq!(LocalCache::new().find("charge", &RecordId::new("charge#1")), None);
     /// ```
     pub fn find(&self, operation: &str, id: &RecordId) -> Option<Record> {
-        self.operations().get_mut(operation)?.get(id).cloned()
+        self.operations()
+            .get_mut(operation)?
+            .records
+            .get(id)
+            .cloned()
     }
 
-    /// Keeps the answer of a key, at most `capacity` of them per operation.
+    /// Keeps the record of a key, and drops the least recently used records of the operation until both bounds hold.
+    ///
+    /// A record that is larger than the bound in bytes is not kept, and an older record of the same key is dropped.
     ///
     /// ```
-    /// # use idempotency_core::{cache::LocalCache, record::*};
+    /// # use idempotency_core::{cache::*, record::*};
     /// # use std::num::NonZeroUsize;
     /// let cache = LocalCache::new();
-    /// cache.insert("charge", NonZeroUsize::MIN, RecordId::new("charge#1"), Record::default());
+    /// let bounds = Bounds { records: NonZeroUsize::MIN, bytes: 1_000 };
+    /// let of_length = |length| Record { data: Field::Value(Data::new("7".repeat(length))), ..Record::default() };
+    /// cache.insert("charge", bounds, RecordId::new("charge#1"), of_length(100));
     /// assert!(cache.find("charge", &RecordId::new("charge#1")).is_some());
+    /// cache.insert("charge", bounds, RecordId::new("charge#1"), of_length(1_000));
+    /// assert!(cache.find("charge", &RecordId::new("charge#1")).is_none());
     /// ```
-    pub fn insert(&self, operation: &str, capacity: NonZeroUsize, id: RecordId, record: Record) {
+    pub fn insert(&self, operation: &str, bounds: Bounds, id: RecordId, record: Record) {
         let mut operations = self.operations();
-        let cache = match operations.get_mut(operation) {
-            Some(cache) => cache,
+        match operations.get_mut(operation) {
+            Some(kept) => kept.insert(bounds, id, record),
             None => operations
                 .entry(operation.to_owned())
-                // Not `new`: it would reserve room for the whole capacity, whatever somebody configured.
-                .or_insert_with(LruCache::unbounded),
-        };
-        while cache.len() >= capacity.get() && !cache.contains(&id) {
-            cache.pop_lru();
+                .or_insert_with(Kept::new)
+                .insert(bounds, id, record),
         }
-        cache.put(id, record);
     }
 
     /// Forgets everything: after a snapshot was restored, what this process remembers may be of another time.
@@ -85,11 +124,58 @@ impl LocalCache {
         self.operations().clear();
     }
 
-    fn operations(&self) -> MutexGuard<'_, HashMap<String, LruCache<RecordId, Record>>> {
+    fn operations(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
         self.operations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Kept {
+    fn new() -> Self {
+        Self {
+            // Not `new`: it would reserve room for the whole capacity, whatever is configured.
+            records: LruCache::unbounded(),
+            bytes: 0,
+        }
+    }
+
+    fn insert(&mut self, bounds: Bounds, id: RecordId, record: Record) {
+        if let Some((id, replaced)) = self.records.pop_entry(&id) {
+            self.bytes -= weight(&id, &replaced);
+        }
+        let added = weight(&id, &record);
+        if added > bounds.bytes {
+            return;
+        }
+        while self.records.len() >= bounds.records.get() || self.bytes > bounds.bytes - added {
+            let Some((id, dropped)) = self.records.pop_lru() else {
+                break;
+            };
+            self.bytes -= weight(&id, &dropped);
+        }
+        self.bytes += added;
+        self.records.put(id, record);
+    }
+}
+
+/// What a record counts as, in bytes.
+fn weight(id: &RecordId, record: &Record) -> usize {
+    // No text is left out, though a completed record of ours has neither an unknown status nor a failure.
+    let status = match &record.status {
+        Field::Value(Status::Other(text)) => text.len(),
+        _ => 0,
+    };
+    let text = |field: &Field<String>| field.value().map_or(0, String::len);
+    let data = record.data.value().map_or(0, |data| data.as_str().len());
+    let owner = record.owner.value().map_or(0, |owner| owner.as_str().len());
+    OVERHEAD
+        + id.as_str().len()
+        + data
+        + text(&record.validation)
+        + text(&record.failure)
+        + status
+        + owner
 }
 
 impl std::fmt::Debug for LocalCache {
@@ -101,47 +187,4 @@ impl std::fmt::Debug for LocalCache {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn id(number: usize) -> RecordId {
-        RecordId::new(format!("charge#{number}"))
-    }
-
-    /// A cache of two, with the answers 1 and 2.
-    fn cache_of_two() -> LocalCache {
-        let cache = LocalCache::new();
-        for number in [1, 2] {
-            keep(&cache, number);
-        }
-        cache
-    }
-
-    fn keep(cache: &LocalCache, number: usize) {
-        let two = NonZeroUsize::MIN.saturating_add(1);
-        cache.insert("charge", two, id(number), Record::default());
-    }
-
-    fn kept(cache: &LocalCache) -> Vec<usize> {
-        let is_kept = |number: &usize| cache.find("charge", &id(*number)).is_some();
-        (1..=3).filter(is_kept).collect()
-    }
-
-    #[test]
-    fn the_answer_that_was_used_least_recently_makes_room_for_the_next() {
-        let cache = cache_of_two();
-        keep(&cache, 3);
-        assert_eq!(kept(&cache), [2, 3]);
-        let cache = cache_of_two();
-        assert!(cache.find("charge", &id(1)).is_some());
-        keep(&cache, 3);
-        assert_eq!(kept(&cache), [1, 3]);
-    }
-
-    #[test]
-    fn a_cleared_cache_remembers_nothing() {
-        let cache = cache_of_two();
-        cache.clear();
-        assert!(kept(&cache).is_empty());
-    }
-}
+mod tests;

@@ -95,6 +95,7 @@ use proc_macro::TokenStream;
 /// | `expires_after` | how long an answer is replayed, `"1s"` or more | `IDEMPOTENCY_EXPIRES_AFTER` | `"1h"` |
 /// | `lease` | how long a claim lasts where no deadline is known, `"1ms"` or more | `IDEMPOTENCY_LEASE` | `"15m"` |
 /// | `local_cache` | records kept in memory; 0 is off | `IDEMPOTENCY_LOCAL_CACHE` | 0 |
+/// | `local_cache_bytes` | bytes of memory that these records may take | `IDEMPOTENCY_LOCAL_CACHE_BYTES` | 8388608 |
 /// | `on_in_progress` | `"reject"` or `"wait"`: a duplicate while the first call runs | `IDEMPOTENCY_ON_IN_PROGRESS` | `"reject"` |
 /// | `on_timeout` | `"rerun"` or `"hold"`: after a run that never ended | `IDEMPOTENCY_ON_TIMEOUT` | `"rerun"` |
 /// | `on_error` | `"release"` or `"record"`: after a handler that failed | `IDEMPOTENCY_ON_ERROR` | `"release"` |

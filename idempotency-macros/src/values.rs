@@ -58,7 +58,8 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
         "lease" => duration(&name, &value, Duration::from_millis(1))?,
-        "local_cache" => number(&name, &value)?,
+        "local_cache" => number(&name, &value, "records")?,
+        "local_cache_bytes" => number(&name, &value, "bytes")?,
         "on_in_progress" => choice(&name, &value, "OnInProgress", IN_PROGRESS)?,
         "on_timeout" => choice(&name, &value, "OnTimeout", TIMEOUT)?,
         "on_error" => choice(&name, &value, "OnError", ERROR)?,
@@ -198,7 +199,7 @@ fn duration(name: &str, value: &Expr, shortest: Duration) -> syn::Result<Constan
     }
 }
 
-fn number(name: &str, value: &Expr) -> syn::Result<Constant> {
+fn number(name: &str, value: &Expr, of: &str) -> syn::Result<Constant> {
     if let Expr::Lit(ExprLit {
         lit: Lit::Int(number),
         ..
@@ -215,7 +216,7 @@ fn number(name: &str, value: &Expr) -> syn::Result<Constant> {
     }
     Err(Error::new_spanned(
         value,
-        format!("`{name}` is a number of records; 0 is off"),
+        format!("`{name}` is a number of {of}; 0 is off"),
     ))
 }
 

@@ -191,6 +191,10 @@ fn a_number_is_a_number() {
     }
     assert!(error("local_cache = 99999999999999999999").contains("too large"));
     assert_eq!(
+        error("local_cache_bytes = \"8MiB\""),
+        "`local_cache_bytes` is a number of bytes; 0 is off"
+    );
+    assert_eq!(
         error("key_required = \"yes\""),
         "`key_required` is `true` or `false`"
     );

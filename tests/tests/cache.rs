@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use idempotency_lambda::core::store::MemoryStore;
-use idempotency_lambda::{ErrorKind, Operation};
+use idempotency_lambda::{BoxError, ErrorKind, Operation, idempotent, with_environment};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Bench, START, operation, ours};
@@ -70,6 +70,58 @@ async fn an_answer_that_is_not_stored_is_not_cached_either() {
     call(true).await.unwrap();
     let error = call(true).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+}
+
+/// Calls twice, and returns how many requests to the store the second call took.
+async fn requests_of_the_duplicate<F: Future<Output = ()>>(
+    bench: &Bench,
+    call: impl Fn() -> F,
+) -> usize {
+    call().await;
+    let before: usize = bench.requests().iter().sum();
+    call().await;
+    bench.requests().iter().sum::<usize>() - before
+}
+
+#[tokio::test]
+async fn a_response_that_is_larger_than_the_bound_in_bytes_is_replayed_from_the_store() {
+    let bench = Bench::default();
+    let charge = operation()
+        .key("order_id")
+        .local_cache(8)
+        .local_cache_bytes(2_000)
+        .build()
+        .unwrap();
+    for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
+        let call = async || {
+            let order = json!({ "order_id": order_id });
+            let called = bench.call_with(&charge, order, async |_| Ok("7".repeat(length)));
+            assert_eq!(called.await.unwrap().answer().len(), length);
+        };
+        assert_eq!(requests_of_the_duplicate(&bench, call).await, requests);
+    }
+}
+
+#[idempotent(
+    payload = order_id,
+    key_prefix = "bounded",
+    local_cache = 8,
+    local_cache_bytes = 2_000
+)]
+async fn bounded(order_id: u64, length: usize) -> Result<String, BoxError> {
+    Ok("7".repeat(length))
+}
+
+#[tokio::test]
+async fn an_attribute_bounds_the_bytes_too() {
+    let bench = Bench::default();
+    for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
+        let call = async || {
+            let called = with_environment(bench.environment.clone(), bounded(order_id, length));
+            assert_eq!(called.await.unwrap().len(), length);
+        };
+        assert_eq!(requests_of_the_duplicate(&bench, call).await, requests);
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{ConfigurationError, Variables};
+use crate::cache::Bounds;
 use crate::key::HashAlgorithm;
 use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
 
@@ -35,6 +36,8 @@ pub struct Settings {
     pub lease: Option<Duration>,
     /// How many answers are kept in memory; 0 is off.
     pub local_cache: Option<usize>,
+    /// How many bytes of memory the kept responses may take; 0 is off.
+    pub local_cache_bytes: Option<usize>,
     /// What a duplicate does while the first call still runs.
     pub on_in_progress: Option<OnInProgress>,
     /// What a claim whose lease ended without a completion is taken for.
@@ -85,28 +88,35 @@ impl Settings {
         choice(self.hash, variables, "IDEMPOTENCY_HASH", HashAlgorithm::Md5)
     }
 
-    /// How many answers are kept in memory; `None` where the cache is off.
+    /// How many answers are kept in memory, and how many bytes they may take; `None` where the cache is off.
     ///
     /// ```
-    /// # use idempotency_core::config::{Settings, Variables};
+    /// # use idempotency_core::{cache::Bounds, config::{Settings, Variables}};
     /// let settings = Settings { local_cache: Some(256), ..Settings::default() };
-    /// assert_eq!(settings.local_cache(&Variables::default())?.map(|records| records.get()), Some(256));
+    /// let bounds = settings.local_cache(&Variables::default())?.unwrap();
+    /// assert_eq!((bounds.records.get(), bounds.bytes), (256, Bounds::DEFAULT_BYTES));
     /// assert_eq!(Settings::default().local_cache(&Variables::default())?, None);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     ///
     /// # Errors
-    /// If the variable is not a number.
-    pub fn local_cache(
-        &self,
-        variables: &Variables,
-    ) -> Result<Option<NonZeroUsize>, ConfigurationError> {
-        let name = "IDEMPOTENCY_LOCAL_CACHE";
-        let remedy = "write a number of records, or 0 for none";
-        let of_variable = read(variables, name, |text| text.parse().map_err(|_| remedy))?;
-        Ok(NonZeroUsize::new(
-            self.local_cache.or(of_variable).unwrap_or(0),
-        ))
+    /// If one of the two variables is not a number.
+    pub fn local_cache(&self, variables: &Variables) -> Result<Option<Bounds>, ConfigurationError> {
+        let records = number(
+            self.local_cache,
+            variables,
+            "IDEMPOTENCY_LOCAL_CACHE",
+            "write a number of records, or 0 for none",
+        )?;
+        let bytes = number(
+            self.local_cache_bytes,
+            variables,
+            "IDEMPOTENCY_LOCAL_CACHE_BYTES",
+            "write a number of bytes, such as `8388608`, without a unit",
+        )?
+        .unwrap_or(Bounds::DEFAULT_BYTES);
+        let records = records.and_then(NonZeroUsize::new);
+        Ok(records.map(|records| Bounds { records, bytes }))
     }
 
     /// The operation's name in its keys: the setting, or `{function}.{path of the operation in dots}`.
@@ -218,6 +228,7 @@ impl Settings {
             expires_after,
             lease,
             local_cache,
+            local_cache_bytes,
             on_in_progress,
             on_timeout,
             on_error,
@@ -240,6 +251,11 @@ impl Settings {
                 "local_cache",
                 "IDEMPOTENCY_LOCAL_CACHE",
                 local_cache.is_some(),
+            ),
+            (
+                "local_cache_bytes",
+                "IDEMPOTENCY_LOCAL_CACHE_BYTES",
+                local_cache_bytes.is_some(),
             ),
             (
                 "on_in_progress",
@@ -302,6 +318,16 @@ fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, Configuratio
             "write `true` or `false`",
         )),
     }
+}
+
+fn number(
+    setting: Option<usize>,
+    variables: &Variables,
+    name: &str,
+    remedy: &'static str,
+) -> Result<Option<usize>, ConfigurationError> {
+    let of_variable = read(variables, name, |text| text.parse().map_err(|_| remedy))?;
+    Ok(setting.or(of_variable))
 }
 
 fn choice<T>(

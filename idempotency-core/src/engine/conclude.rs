@@ -33,7 +33,7 @@ impl<R> Driver<'_, R> {
 
     /// Keeps what is confirmed.
     pub(super) fn remember(&self, verdict: &Verdict) {
-        if let (Some(capacity), Some(record)) = (self.cache, verdict.confirmed_record())
+        if let (Some(bounds), Some(record)) = (self.cache, verdict.confirmed_record())
             && !matches!(
                 verdict,
                 Verdict::Replay {
@@ -44,7 +44,7 @@ impl<R> Driver<'_, R> {
         {
             self.environment.cache().insert(
                 self.operation,
-                capacity,
+                bounds,
                 self.call.id.clone(),
                 record.clone(),
             );

@@ -14,8 +14,8 @@ pub use environment::Environment;
 pub(crate) use handler::{StoreWhen, run_unprotected};
 
 use std::future::Future;
-use std::num::NonZeroUsize;
 
+use crate::cache::Bounds;
 use crate::error::Error;
 use crate::event::Report;
 use crate::outcome::{Bypass, Outcome};
@@ -32,7 +32,7 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) environment: &'a Environment,
     /// The operation's name, for errors, events and the cache.
     pub(crate) operation: &'a str,
-    pub(crate) cache: Option<NonZeroUsize>,
+    pub(crate) cache: Option<Bounds>,
     pub(crate) store_when: StoreWhen<'a>,
     pub(crate) call: Call,
     /// Until when requests to the store may take.

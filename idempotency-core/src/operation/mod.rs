@@ -5,12 +5,12 @@ mod identity;
 pub use identity::Identity;
 
 use std::future::Future;
-use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::cache::Bounds;
 use crate::config::{ConfigurationError, Settings, Variables};
 use crate::engine::{Codec, Driver, Ending, Environment, StoreWhen, run_unprotected};
 use crate::error::{Error, ErrorKind};
@@ -37,7 +37,7 @@ pub struct Operation {
     key_required: bool,
     hash: HashAlgorithm,
     policy: Policy,
-    local_cache: Option<NonZeroUsize>,
+    local_cache: Option<Bounds>,
     store_when: Option<Expression>,
     disabled: bool,
 }

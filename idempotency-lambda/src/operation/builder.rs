@@ -150,6 +150,15 @@ impl OperationBuilder {
         /// assert!(charge.build().is_ok());
         /// ```
         local_cache: usize;
+        /// How many bytes of memory the kept responses may take; 0 is off. Each record counts as its texts and 512 bytes, and
+        /// one that is larger than the bound is not kept.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// let charge = Operation::builder("charge").local_cache(1_000).local_cache_bytes(2 * 1024 * 1024);
+        /// assert!(charge.build().is_ok());
+        /// ```
+        local_cache_bytes: usize;
         /// What a duplicate does while the first call still runs.
         ///
         /// ```

@@ -108,7 +108,7 @@ pub(super) fn value(name: &str) -> BoxedStrategy<String> {
             (1_000_000..u64::MAX).prop_map(|nanos| written(Duration::from_nanos(nanos))),
         ]
         .boxed(),
-        "local_cache" => number(),
+        "local_cache" | "local_cache_bytes" => number(),
         "on_in_progress" => choice(&["reject", "wait"]),
         "on_timeout" => choice(&["rerun", "hold"]),
         "on_error" => choice(&["release", "record"]),
@@ -268,6 +268,7 @@ const OTHERS: &[&str] = &[
     "on_error",
     "validate",
     "local_cache",
+    "local_cache_bytes",
     "key_required",
     "store_when",
     "expires_after",

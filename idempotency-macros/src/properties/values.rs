@@ -82,9 +82,14 @@ proptest! {
     #[test]
     fn a_number_is_taken_if_it_is_at_start(text in "[0-9]{1,24}") {
         let literal = LitInt::new(&text, Span::call_site());
-        let name = Ident::new("local_cache", Span::call_site());
-        let taken = check(Setting { name, value: parse_quote!(#literal) }).is_ok();
-        let at_start = Settings::default().local_cache(&variable("IDEMPOTENCY_LOCAL_CACHE", &text));
-        prop_assert_eq!(taken, at_start.is_ok());
+        for (name, of_variable) in [
+            ("local_cache", "IDEMPOTENCY_LOCAL_CACHE"),
+            ("local_cache_bytes", "IDEMPOTENCY_LOCAL_CACHE_BYTES"),
+        ] {
+            let name = Ident::new(name, Span::call_site());
+            let taken = check(Setting { name, value: parse_quote!(#literal) }).is_ok();
+            let at_start = Settings::default().local_cache(&variable(of_variable, &text));
+            prop_assert_eq!(taken, at_start.is_ok());
+        }
     }
 }

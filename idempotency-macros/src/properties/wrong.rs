@@ -85,7 +85,7 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
             "30s",
             "\"18446744073709551615years\"",
         ]),
-        "local_cache" => among(&[
+        "local_cache" | "local_cache_bytes" => among(&[
             "\"5\"",
             "-1",
             "1.5",

@@ -99,20 +99,47 @@ fn a_prefix_cannot_pass_for_a_tenants() {
 #[test]
 fn the_local_cache_is_off_unless_it_is_given_a_size() {
     assert_eq!(Settings::default().local_cache(&nothing()), Ok(None));
-    let variables = with("IDEMPOTENCY_LOCAL_CACHE", "256");
+    let bounds = |records, bytes| {
+        let records = NonZeroUsize::new(records).unwrap();
+        Ok(Some(Bounds { records, bytes }))
+    };
     assert_eq!(
-        Settings::default()
-            .local_cache(&variables)
-            .unwrap()
-            .unwrap()
-            .get(),
-        256
+        Settings::default().local_cache(&with("IDEMPOTENCY_LOCAL_CACHE", "256")),
+        bounds(256, Bounds::DEFAULT_BYTES)
     );
-    assert!(
-        Settings::default()
-            .local_cache(&with("IDEMPOTENCY_LOCAL_CACHE", "many"))
-            .is_err()
-    );
+    let settings = Settings {
+        local_cache: Some(3),
+        ..Settings::default()
+    };
+    let small = with("IDEMPOTENCY_LOCAL_CACHE_BYTES", "1000");
+    assert_eq!(settings.local_cache(&small), bounds(3, 1_000));
+    let settings = Settings {
+        local_cache_bytes: Some(2_000),
+        ..settings
+    };
+    assert_eq!(settings.local_cache(&small), bounds(3, 2_000));
+}
+
+#[test]
+fn a_size_of_the_local_cache_that_is_no_number_is_refused() {
+    for (name, value, remedy) in [
+        (
+            "IDEMPOTENCY_LOCAL_CACHE",
+            "many",
+            "write a number of records, or 0 for none",
+        ),
+        // Refused although the cache is off: it will be wrong on the day that it is switched on.
+        (
+            "IDEMPOTENCY_LOCAL_CACHE_BYTES",
+            "8MiB",
+            "write a number of bytes, such as `8388608`, without a unit",
+        ),
+    ] {
+        let error = Settings::default()
+            .local_cache(&with(name, value))
+            .unwrap_err();
+        assert_eq!(error.to_string(), format!("{name} is `{value}`: {remedy}"));
+    }
 }
 
 #[test]
@@ -124,6 +151,7 @@ fn a_variable_that_cannot_be_understood_is_refused_where_a_setting_is_used_inste
         expires_after: Some(Duration::from_secs(1)),
         lease: Some(Duration::from_secs(1)),
         local_cache: Some(1),
+        local_cache_bytes: Some(1),
         on_in_progress: Some(OnInProgress::Wait),
         on_timeout: Some(OnTimeout::Hold),
         on_error: Some(OnError::Record),
@@ -136,6 +164,7 @@ fn a_variable_that_cannot_be_understood_is_refused_where_a_setting_is_used_inste
         ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER", "1x"),
         ("lease", "IDEMPOTENCY_LEASE", "0s"),
         ("local_cache", "IDEMPOTENCY_LOCAL_CACHE", "many"),
+        ("local_cache_bytes", "IDEMPOTENCY_LOCAL_CACHE_BYTES", "8MiB"),
         ("on_in_progress", "IDEMPOTENCY_ON_IN_PROGRESS", "queue"),
         ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", "retry"),
         ("on_error", "IDEMPOTENCY_ON_ERROR", "keep"),

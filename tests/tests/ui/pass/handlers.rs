@@ -102,6 +102,7 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Answered<String> {
     expires_after = "1h 30m",
     lease = "30s",
     local_cache = 1_000,
+    local_cache_bytes = 1_048_576,
     on_in_progress = "wait",
     on_timeout = "hold",
     on_error = "record",
