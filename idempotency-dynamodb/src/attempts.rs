@@ -1,61 +1,70 @@
-//! Whether a send within one call of the SDK may have been applied without anybody hearing of it.
+//! Notes each send of one call of the SDK: whether it may have been applied, and why it failed.
 //!
 //! The SDK sends again inside one call, and tells the last outcome alone. A write whose first send was applied while its
-//! reply was lost ends as "the condition failed": without this memory that would be taken for "not applied".
+//! reply was lost ends as "the condition failed": without these notes that would be taken for "not applied". And where the
+//! engine stops waiting in the middle of a call, the SDK tells nothing at all.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
 };
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata};
+use idempotency_core::store::{SendLog, StoreError};
 
-use crate::failure;
+use crate::failure::{self, Place};
 
-/// Watches the sends of one call whose operation fails with `E`.
+/// Notes the sends of one call whose operation fails with `E`.
 pub(crate) struct Attempts<E> {
-    seen: Arc<Seen>,
+    log: SendLog,
+    place: Arc<Place>,
+    /// The IAM action.
+    action: &'static str,
+    /// How many sends were noted before this call: a write can follow a read in one request.
+    before: u32,
     error: PhantomData<fn() -> E>,
 }
 
-#[derive(Debug, Default)]
-struct Seen {
-    /// A send began, and its end has not been seen.
-    in_flight: AtomicBool,
-    /// A send ended without the certainty that it was not applied.
-    lost: AtomicBool,
-    /// A send began at all.
-    sent: AtomicBool,
-}
-
 impl<E> Attempts<E> {
-    pub(crate) fn new() -> Self {
+    /// Begins the notes of a call: nothing was sent yet.
+    pub(crate) fn new(log: &SendLog, place: &Arc<Place>, action: &'static str) -> Self {
+        log.preparing();
         Self {
-            seen: Arc::default(),
+            log: log.clone(),
+            place: Arc::clone(place),
+            action,
+            before: log.sends(),
             error: PhantomData,
         }
     }
 
-    /// Whether any send may have been applied. To be asked once the call has failed.
-    pub(crate) fn lost(&self) -> bool {
-        self.seen.lost.load(Ordering::SeqCst) || self.seen.in_flight.load(Ordering::SeqCst)
+    /// Returns the IAM action of the call.
+    pub(crate) fn action(&self) -> &'static str {
+        self.action
     }
 
-    /// Whether anything was sent. What fails before that is ours: credentials, most of all.
+    /// Returns whether any send may have been applied. To be asked once the call has failed.
+    pub(crate) fn lost(&self) -> bool {
+        self.log.maybe_applied()
+    }
+
+    /// Returns whether anything was sent. What fails before that is ours: credentials, most of all.
     pub(crate) fn sent(&self) -> bool {
-        self.seen.sent.load(Ordering::SeqCst)
+        self.log.sends() > self.before
     }
 }
 
 impl<E> Clone for Attempts<E> {
     fn clone(&self) -> Self {
         Self {
-            seen: Arc::clone(&self.seen),
+            log: self.log.clone(),
+            place: Arc::clone(&self.place),
+            action: self.action,
+            before: self.before,
             error: PhantomData,
         }
     }
@@ -63,7 +72,7 @@ impl<E> Clone for Attempts<E> {
 
 impl<E> fmt::Debug for Attempts<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Attempts").field(&self.seen).finish()
+        f.debug_tuple("Attempts").field(&self.log).finish()
     }
 }
 
@@ -78,8 +87,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.seen.sent.store(true, Ordering::SeqCst);
-        self.seen.in_flight.store(true, Ordering::SeqCst);
+        self.log.sending();
         Ok(())
     }
 
@@ -89,32 +97,58 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if !self.seen.in_flight.swap(false, Ordering::SeqCst) {
+        if !self.log.is_sending() {
             return Ok(());
         }
-        let known = match context.output_or_error() {
-            Some(Ok(_)) => true,
+        let (known, error) = match context.output_or_error() {
+            // It was applied: it stays noted as on its way, which is the safe side until the call returns.
+            Some(Ok(_)) => return Ok(()),
             Some(Err(error)) => {
                 if let Some(connector) = error.as_connector_error() {
-                    failure::never_connected(connector)
+                    let known = failure::never_connected(connector);
+                    let error = self.place.unreachable(known, connector.is_timeout());
+                    (known, Some(error))
+                } else if error.is_timeout_error() {
+                    (false, Some(self.place.unreachable(false, true)))
                 } else {
-                    let status = context
-                        .response()
-                        .map(|response| response.status().as_u16());
                     let error = error
                         .as_operation_error()
                         .and_then(|error| error.downcast_ref::<E>());
-                    refused(status, error.and_then(ProvideErrorMetadata::code))
+                    let status = context
+                        .response()
+                        .map(|response| response.status().as_u16());
+                    let code = error.and_then(ProvideErrorMetadata::code);
+                    let message = error.and_then(ProvideErrorMetadata::message);
+                    (refused(status, code), self.told(status, code, message))
                 }
             }
-            None => false,
+            None => (false, None),
         };
-        if !known {
-            self.seen.lost.store(true, Ordering::SeqCst);
-        }
+        self.log.ended(!known && self.action != READ, error);
         Ok(())
     }
 }
+
+impl<E> Attempts<E> {
+    /// What an error response means. `None` of a condition that failed: that is no trouble, and the call ends with it.
+    fn told(
+        &self,
+        status: Option<u16>,
+        code: Option<&str>,
+        message: Option<&str>,
+    ) -> Option<StoreError> {
+        (code != Some(CONDITION_FAILED)).then(|| {
+            let status = status.unwrap_or_default();
+            self.place.answer(self.action, status, code, message)
+        })
+    }
+}
+
+/// The action that changes nothing, however it ends.
+pub(crate) const READ: &str = "dynamodb:GetItem";
+
+/// The code of a refusal.
+pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
 /// Whether an answer says that the write was not applied: DynamoDB itself refused it, which its error code proves.
 /// After a 5xx it may or may not have been applied, and an answer without a code came from something in between.
@@ -127,15 +161,6 @@ fn refused(status: Option<u16>, code: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aws_sdk_dynamodb::operation::put_item::PutItemError;
-
-    #[test]
-    fn a_send_whose_end_was_never_seen_may_have_been_applied() {
-        let attempts = Attempts::<PutItemError>::new();
-        assert!(!attempts.lost(), "nothing was sent");
-        attempts.seen.in_flight.store(true, Ordering::SeqCst);
-        assert!(attempts.lost());
-    }
 
     #[test]
     fn only_a_refusal_with_a_code_of_its_own_proves_that_nothing_was_applied() {

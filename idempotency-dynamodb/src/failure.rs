@@ -64,6 +64,24 @@ impl Place {
         }
     }
 
+    /// Returns what an error response to one send means.
+    pub(crate) fn answer(
+        &self,
+        action: &str,
+        status: u16,
+        code: Option<&str>,
+        message: Option<&str>,
+    ) -> StoreError {
+        let (kind, message) = self.answered(action, status, code, message);
+        StoreError::new(kind, message)
+    }
+
+    /// Returns what it means that one send got no response.
+    pub(crate) fn unreachable(&self, never_connected: bool, timeout: bool) -> StoreError {
+        let (kind, message) = self.unanswered(never_connected, timeout);
+        StoreError::new(kind, message)
+    }
+
     /// A record that is too large to be sent.
     pub(crate) fn too_large(&self, bytes: usize) -> StoreError {
         let (largest, remedy) = (size::LARGEST, TOO_LARGE);

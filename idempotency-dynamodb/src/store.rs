@@ -2,6 +2,8 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -14,10 +16,10 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailur
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Change, Read, Store, StoreError, Write};
+use idempotency_core::store::{Change, Read, Request, SendLog, Store, StoreError, Write};
 use idempotency_core::time::BoxFuture;
 
-use crate::attempts::Attempts;
+use crate::attempts::{Attempts, CONDITION_FAILED, READ};
 use crate::builder::{Builder, Composite};
 use crate::expression::Expressions;
 use crate::failure::Place;
@@ -46,9 +48,11 @@ const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionChec
 /// ```
 pub struct DynamoDbStore {
     client: Client,
-    place: Place,
+    place: Arc<Place>,
     names: Names,
     composite: Option<Composite>,
+    /// Whether a request has shown that the table has the keys that are configured.
+    keys_are_right: AtomicBool,
 }
 
 impl DynamoDbStore {
@@ -103,10 +107,21 @@ impl DynamoDbStore {
     ) -> Self {
         Self {
             client,
-            place,
+            place: Arc::new(place),
             names,
             composite,
+            keys_are_right: AtomicBool::new(false),
         }
+    }
+
+    /// Refuses the first write to a table with a sort key until a read has shown that the table has one: without it every
+    /// record would be the same item, and DynamoDB would take the writes. The read is remembered once it succeeds, so a
+    /// read that fails for another reason does not count, and [`warm_up`](Store::warm_up) spares it the first call.
+    async fn check_keys(&self, log: &SendLog) -> Result<(), StoreError> {
+        if self.composite.is_none() || self.keys_are_right.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.get(NOBODY, false, log).await.map(drop)
     }
 
     /// The key attributes of the record under `id`.
@@ -143,9 +158,8 @@ impl DynamoDbStore {
     }
 
     /// What a write came to. `item` takes the old item out of a refusal.
-    fn write<T, E>(
+    fn came_to<T, E>(
         &self,
-        action: &str,
         attempts: &Attempts<E>,
         result: Result<T, SdkError<E>>,
         item: impl FnOnce(E) -> Option<Item>,
@@ -159,9 +173,7 @@ impl DynamoDbStore {
         };
         let lost = attempts.lost();
         match error {
-            SdkError::ServiceError(refusal)
-                if refusal.err().code() == Some("ConditionalCheckFailedException") =>
-            {
+            SdkError::ServiceError(refusal) if refusal.err().code() == Some(CONDITION_FAILED) => {
                 let existing = item(refusal.into_err()).filter(|item| !item.is_empty());
                 Write::Refused {
                     existing: existing.map(|item| item::record(item, &self.names)),
@@ -170,13 +182,18 @@ impl DynamoDbStore {
             }
             error => Write::Failed {
                 lost,
-                error: self.place.error(action, error, attempts.sent()),
+                error: self.place.error(attempts.action(), error, attempts.sent()),
             },
         }
     }
 
-    async fn get(&self, id: &str, consistent: bool) -> Result<GetItemOutput, StoreError> {
-        let attempts = Attempts::<GetItemError>::new();
+    async fn get(
+        &self,
+        id: &str,
+        consistent: bool,
+        log: &SendLog,
+    ) -> Result<GetItemOutput, StoreError> {
+        let attempts = Attempts::<GetItemError>::new(log, &self.place, READ);
         let request = self.client.get_item().table_name(self.table());
         let request = request
             .set_key(Some(self.key(id)))
@@ -186,7 +203,105 @@ impl DynamoDbStore {
             .interceptor(attempts.clone())
             .send()
             .await;
-        result.map_err(|error| self.place.error("dynamodb:GetItem", error, attempts.sent()))
+        result.map_err(|error| self.place.error(attempts.action(), error, attempts.sent()))
+    }
+
+    async fn put_item(
+        &self,
+        id: &RecordId,
+        record: &Record,
+        condition: &Condition,
+        log: &SendLog,
+    ) -> Write {
+        if let Err(error) = self.check_keys(log).await {
+            return Write::Failed { lost: false, error };
+        }
+        let attempts = Attempts::new(log, &self.place, "dynamodb:PutItem");
+        let (mut item, attributes) = (self.key(id.as_str()), item::attributes(record));
+        if let Err(error) = self.fits(&item, &attributes) {
+            return Write::Failed { lost: false, error };
+        }
+        let attributes = attributes.into_iter();
+        item.extend(
+            attributes.map(|(attribute, value)| (self.names.of(attribute).to_owned(), value)),
+        );
+        let mut expressions = Expressions::new(&self.names);
+        let condition = expressions.condition(condition);
+        let request = self
+            .client
+            .put_item()
+            .table_name(self.table())
+            .set_item(Some(item));
+        let request = request
+            .condition_expression(condition)
+            .set_expression_attribute_names(expressions.names())
+            .set_expression_attribute_values(expressions.values())
+            .return_values_on_condition_check_failure(ALL_OLD);
+        let result = request
+            .customize()
+            .interceptor(attempts.clone())
+            .send()
+            .await;
+        self.came_to(&attempts, result, |error| match error {
+            PutItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+            _ => None,
+        })
+    }
+
+    async fn update_item(
+        &self,
+        id: &RecordId,
+        change: &Change,
+        condition: &Condition,
+        log: &SendLog,
+    ) -> Write {
+        let attempts = Attempts::new(log, &self.place, "dynamodb:UpdateItem");
+        let (key, set) = (self.key(id.as_str()), item::attributes(&change.set));
+        if let Err(error) = self.fits(&key, &set) {
+            return Write::Failed { lost: false, error };
+        }
+        let mut expressions = Expressions::new(&self.names);
+        let update = expressions.update(set, &change.remove);
+        let condition = expressions.condition(condition);
+        let request = self.client.update_item().table_name(self.table());
+        let request = request
+            .set_key(Some(key))
+            .set_update_expression(update)
+            .condition_expression(condition)
+            .set_expression_attribute_names(expressions.names())
+            .set_expression_attribute_values(expressions.values())
+            .return_values_on_condition_check_failure(ALL_OLD);
+        let result = request
+            .customize()
+            .interceptor(attempts.clone())
+            .send()
+            .await;
+        self.came_to(&attempts, result, |error| match error {
+            UpdateItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+            _ => None,
+        })
+    }
+
+    async fn delete_item(&self, id: &RecordId, condition: &Condition, log: &SendLog) -> Write {
+        let attempts = Attempts::new(log, &self.place, "dynamodb:DeleteItem");
+        let mut expressions = Expressions::new(&self.names);
+        let condition = expressions.condition(condition);
+        let request = self.client.delete_item().table_name(self.table());
+        let request = request
+            .set_key(Some(self.key(id.as_str())))
+            .condition_expression(condition)
+            .set_expression_attribute_names(expressions.names())
+            .set_expression_attribute_values(expressions.values())
+            .return_values_on_condition_check_failure(ALL_OLD);
+        let result = request
+            .customize()
+            .interceptor(attempts.clone())
+            .send()
+            .await;
+        self.came_to(&attempts, result, |error| match error {
+            DeleteItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+            _ => None,
+        })
     }
 }
 
@@ -198,36 +313,8 @@ impl Store for DynamoDbStore {
         condition: &'a Condition,
     ) -> BoxFuture<'a, Write> {
         Box::pin(async move {
-            let (mut item, attributes) = (self.key(id.as_str()), item::attributes(record));
-            if let Err(error) = self.fits(&item, &attributes) {
-                return Write::Failed { lost: false, error };
-            }
-            let attributes = attributes.into_iter();
-            item.extend(
-                attributes.map(|(attribute, value)| (self.names.of(attribute).to_owned(), value)),
-            );
-            let mut expressions = Expressions::new(&self.names);
-            let condition = expressions.condition(condition);
-            let attempts = Attempts::new();
-            let request = self
-                .client
-                .put_item()
-                .table_name(self.table())
-                .set_item(Some(item));
-            let request = request
-                .condition_expression(condition)
-                .set_expression_attribute_names(expressions.names())
-                .set_expression_attribute_values(expressions.values())
-                .return_values_on_condition_check_failure(ALL_OLD);
-            let result = request
-                .customize()
-                .interceptor(attempts.clone())
-                .send()
-                .await;
-            self.write("dynamodb:PutItem", &attempts, result, |error| match error {
-                PutItemError::ConditionalCheckFailedException(refusal) => refusal.item,
-                _ => None,
-            })
+            let log = SendLog::new();
+            self.put_item(id, record, condition, &log).await
         })
     }
 
@@ -238,71 +325,36 @@ impl Store for DynamoDbStore {
         condition: &'a Condition,
     ) -> BoxFuture<'a, Write> {
         Box::pin(async move {
-            let (key, set) = (self.key(id.as_str()), item::attributes(&change.set));
-            if let Err(error) = self.fits(&key, &set) {
-                return Write::Failed { lost: false, error };
-            }
-            let mut expressions = Expressions::new(&self.names);
-            let update = expressions.update(set, &change.remove);
-            let condition = expressions.condition(condition);
-            let attempts = Attempts::new();
-            let request = self.client.update_item().table_name(self.table());
-            let request = request
-                .set_key(Some(key))
-                .set_update_expression(update)
-                .condition_expression(condition)
-                .set_expression_attribute_names(expressions.names())
-                .set_expression_attribute_values(expressions.values())
-                .return_values_on_condition_check_failure(ALL_OLD);
-            let result = request
-                .customize()
-                .interceptor(attempts.clone())
-                .send()
-                .await;
-            self.write(
-                "dynamodb:UpdateItem",
-                &attempts,
-                result,
-                |error| match error {
-                    UpdateItemError::ConditionalCheckFailedException(refusal) => refusal.item,
-                    _ => None,
-                },
-            )
+            let log = SendLog::new();
+            self.update_item(id, change, condition, &log).await
         })
     }
 
     fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
-        Box::pin(async move {
-            let mut expressions = Expressions::new(&self.names);
-            let condition = expressions.condition(condition);
-            let attempts = Attempts::new();
-            let request = self.client.delete_item().table_name(self.table());
-            let request = request
-                .set_key(Some(self.key(id.as_str())))
-                .condition_expression(condition)
-                .set_expression_attribute_names(expressions.names())
-                .set_expression_attribute_values(expressions.values())
-                .return_values_on_condition_check_failure(ALL_OLD);
-            let result = request
-                .customize()
-                .interceptor(attempts.clone())
-                .send()
-                .await;
-            self.write(
-                "dynamodb:DeleteItem",
-                &attempts,
-                result,
-                |error| match error {
-                    DeleteItemError::ConditionalCheckFailedException(refusal) => refusal.item,
-                    _ => None,
-                },
-            )
-        })
+        Box::pin(async move { self.delete_item(id, condition, &SendLog::new()).await })
     }
 
     fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+        Box::pin(async move { self.fetch(id, &SendLog::new()).await })
+    }
+
+    fn send<'a>(
+        &'a self,
+        id: &'a RecordId,
+        request: Request<'a>,
+        condition: &'a Condition,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, Write> {
+        match request {
+            Request::Put(record) => Box::pin(self.put_item(id, record, condition, log)),
+            Request::Update(change) => Box::pin(self.update_item(id, change, condition, log)),
+            Request::Delete => Box::pin(self.delete_item(id, condition, log)),
+        }
+    }
+
+    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, Read> {
         Box::pin(async move {
-            match self.get(id.as_str(), true).await {
+            match self.get(id.as_str(), true, log).await {
                 Ok(output) => match output.item {
                     Some(item) => Read::Found(item::record(item, &self.names)),
                     None => Read::Nothing,
@@ -317,9 +369,10 @@ impl Store for DynamoDbStore {
     }
 
     /// Reads a key that no record has, at 0.5 read units: it connects, fetches credentials, and meets a missing table,
-    /// other keys or a denied `dynamodb:GetItem` before the first event does.
+    /// other keys or a denied `dynamodb:GetItem` before the first event does. On a table with a sort key the first claim
+    /// makes this request where nothing was read before.
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.get(NOBODY, false).await.map(drop) })
+        Box::pin(async move { self.get(NOBODY, false, &SendLog::new()).await.map(drop) })
     }
 }
 

@@ -214,3 +214,39 @@ async fn a_request_that_hangs_is_seen_hanging_on_a_clock_that_rushes_and_then_gi
         "the time that the request may take has passed"
     );
 }
+
+#[tokio::test]
+async fn a_claim_given_up_between_two_sends_was_not_applied_and_the_error_names_what_they_met() {
+    let bench = broken([(StoreOperation::Put, 1, StoreFault::Backoff)]);
+    let error = bench.call(&charge(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert!(!ours(&error).handler_ran());
+    assert_eq!(source(&error), StoreErrorKind::Throttled);
+    let text = error.to_string();
+    assert!(
+        text.contains("(Throttled)") && !text.contains("VPC"),
+        "{text}"
+    );
+    // Nothing of it can arrive later, so nothing is read and nothing is released.
+    assert_eq!(bench.requests(), [1, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_claim_given_up_while_a_send_was_on_its_way_may_have_been_applied() {
+    let bench = broken([(StoreOperation::Put, 1, StoreFault::Hang)]);
+    let error = bench.call(&charge(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert_eq!(source(&error), StoreErrorKind::Unreachable);
+    assert!(error.to_string().contains("VPC"), "{error}");
+    assert_eq!(bench.store.count(StoreOperation::Delete), 1);
+}
+
+#[tokio::test]
+async fn a_completion_given_up_between_two_sends_names_what_they_met() {
+    let bench = broken([(StoreOperation::Update, 1, StoreFault::Backoff)]);
+    let error = bench.call(&charge(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    assert!(ours(&error).handler_ran());
+    assert_eq!(source(&error), StoreErrorKind::Throttled);
+    assert_eq!(bench.runs(), 1);
+}

@@ -14,15 +14,17 @@ pub use environment::Environment;
 pub(crate) use handler::{StoreWhen, run_unprotected};
 
 use std::future::Future;
+use std::time::Duration;
 
 use crate::cache::Bounds;
 use crate::error::Error;
 use crate::event::Report;
 use crate::outcome::{Bypass, Outcome};
+use crate::protocol::condition::Condition;
 use crate::protocol::policy::Call;
 use crate::protocol::{Attempt, Effect, Flight, Input, Trouble, Written, time_limit};
 use crate::record::Record;
-use crate::store::{Read, StoreError, StoreErrorKind, Write};
+use crate::store::{Read, Request, SendLog, StoreError, StoreErrorKind, Write};
 use crate::time::{BoxFuture, EpochMillis};
 use flights::Seat;
 use handler::{Finished, Panic};
@@ -132,33 +134,20 @@ impl<R> Driver<'_, R> {
         trouble: &mut Option<StoreError>,
         report: &mut Report<'_>,
     ) -> Input {
-        let store = self.environment.store();
-        let id = &self.call.id;
         match effect {
             Effect::Put(record, condition) => {
-                let put = store.put(id, &record, &condition);
-                self.write(put, trouble, report).await
+                let put = Request::Put(&record);
+                self.write(put, &condition, trouble, report).await
             }
             Effect::Update(change, condition) => {
-                let update = store.update(id, &change, &condition);
-                self.write(update, trouble, report).await
+                let update = Request::Update(&change);
+                self.write(update, &condition, trouble, report).await
             }
             Effect::Delete(condition) => {
-                let delete = store.delete(id, &condition);
-                self.write(delete, trouble, report).await
+                self.write(Request::Delete, &condition, trouble, report)
+                    .await
             }
-            Effect::Read => match self.in_time(store.read(id), report).await {
-                Some(Read::Found(record)) => Input::Read(Some(record)),
-                Some(Read::Nothing) => Input::Read(None),
-                Some(Read::Failed(error)) => {
-                    trouble.get_or_insert(error);
-                    Input::Unread
-                }
-                None => {
-                    trouble.get_or_insert(self.hangs());
-                    Input::Unread
-                }
-            },
+            Effect::Read => self.read(trouble, report).await,
             Effect::Pause(at_most) => {
                 let pause = self.environment.jitter(at_most);
                 self.environment.clock().sleep(pause).await;
@@ -173,18 +162,22 @@ impl<R> Driver<'_, R> {
 
     async fn write(
         &self,
-        write: BoxFuture<'_, Write>,
+        request: Request<'_>,
+        condition: &Condition,
         trouble: &mut Option<StoreError>,
         report: &mut Report<'_>,
     ) -> Input {
-        let (lost, error) = match self.in_time(write, report).await {
+        let (store, limit) = (self.environment.store(), self.limit());
+        let log = SendLog::within(limit);
+        let write = store.send(&self.call.id, request, condition, &log);
+        let (lost, error) = match self.in_time(write, limit, report).await {
             Some(Write::Applied) => return Input::Written(Written::Applied),
             Some(Write::Refused { existing, lost }) => {
                 return Input::Written(Written::Refused { existing, lost });
             }
             Some(Write::Failed { lost, error }) => (lost, error),
-            // Given up on, so it may have been applied, and may yet arrive.
-            None => (true, self.hangs()),
+            // Given up on. Where its sends are not known it may have been applied, and may yet arrive.
+            None => log.given_up(&store.name()),
         };
         let kind = match error.kind() {
             StoreErrorKind::TooLarge => Trouble::TooLarge,
@@ -199,25 +192,36 @@ impl<R> Driver<'_, R> {
         })
     }
 
-    /// Waits for a request, but not beyond what the deadline leaves.
-    async fn in_time<T>(&self, request: BoxFuture<'_, T>, report: &mut Report<'_>) -> Option<T> {
-        let clock = self.environment.clock();
-        let limit = time_limit(clock.now(), self.give_up_at);
-        report.asks_the_store();
-        let reply = limit::within(request, || clock.sleep(limit)).await;
-        report.heard_of_the_store();
-        reply
+    async fn read(&self, trouble: &mut Option<StoreError>, report: &mut Report<'_>) -> Input {
+        let (store, limit) = (self.environment.store(), self.limit());
+        let log = SendLog::within(limit);
+        let read = store.fetch(&self.call.id, &log);
+        let error = match self.in_time(read, limit, report).await {
+            Some(Read::Found(record)) => return Input::Read(Some(record)),
+            Some(Read::Nothing) => return Input::Read(None),
+            Some(Read::Failed(error)) => error,
+            None => log.given_up(&store.name()).1,
+        };
+        trouble.get_or_insert(error);
+        Input::Unread
     }
 
-    fn hangs(&self) -> StoreError {
-        StoreError::new(
-            StoreErrorKind::Unreachable,
-            format!(
-                "{} gave no answer before the invocation's time was nearly over: check the endpoint, the network \
-                 route from the function's VPC, and the function's timeout",
-                self.environment.store().name()
-            ),
-        )
+    /// How long a request may take: what the deadline leaves.
+    fn limit(&self) -> Duration {
+        time_limit(self.environment.clock().now(), self.give_up_at)
+    }
+
+    /// Waits for a request, but not longer than `limit`.
+    async fn in_time<T>(
+        &self,
+        request: BoxFuture<'_, T>,
+        limit: Duration,
+        report: &mut Report<'_>,
+    ) -> Option<T> {
+        report.asks_the_store();
+        let reply = limit::within(request, || self.environment.clock().sleep(limit)).await;
+        report.heard_of_the_store();
+        reply
     }
 }
 

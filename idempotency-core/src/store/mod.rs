@@ -5,9 +5,11 @@
 //! is the specification in code.
 
 mod error;
+mod log;
 mod memory;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use log::SendLog;
 pub use memory::MemoryStore;
 
 use crate::protocol::condition::Condition;
@@ -18,7 +20,7 @@ use crate::time::BoxFuture;
 ///
 /// Implementations keep four promises: a write is applied wholly or not at all; its condition is judged against the
 /// record that it replaces, in one atomic step; a refused write brings back that record; and a write that *may* have
-/// been applied is never reported as not applied.
+/// been applied is never reported as not applied. The last promise covers the [`SendLog`] too.
 ///
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
@@ -61,6 +63,35 @@ pub trait Store: Send + Sync {
     /// Reads the record, consistently with every write that was applied before.
     fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read>;
 
+    /// Performs a write and notes in `log` what becomes of each send, so that the engine knows it when it stops waiting.
+    ///
+    /// The engine asks for every write in this way. The default hands the write to [`put`](Self::put),
+    /// [`update`](Self::update) or [`delete`](Self::delete) and notes nothing. That is safe: a write that the engine stopped
+    /// waiting for then counts as maybe applied. A store that sends a request more than once should note its sends, so that
+    /// a caller whose time ends between two of them learns why. A store around another one should hand `log` on.
+    fn send<'a>(
+        &'a self,
+        id: &'a RecordId,
+        request: Request<'a>,
+        condition: &'a Condition,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, Write> {
+        let _ = log;
+        match request {
+            Request::Put(record) => self.put(id, record, condition),
+            Request::Update(change) => self.update(id, change, condition),
+            Request::Delete => self.delete(id, condition),
+        }
+    }
+
+    /// Reads the record as [`read`](Self::read) does, and notes in `log` what becomes of each send.
+    ///
+    /// The engine asks for every read in this way. The default notes nothing.
+    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, Read> {
+        let _ = log;
+        self.read(id)
+    }
+
     /// What errors call this store, such as ``DynamoDB table `idempotency` ``.
     fn name(&self) -> String;
 
@@ -71,6 +102,31 @@ pub trait Store: Send + Sync {
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+/// A write, as [`Store::send`] is asked for it.
+///
+/// ```
+/// use idempotency_core::protocol::condition::Condition;
+/// use idempotency_core::record::{Record, RecordId};
+/// use idempotency_core::store::{MemoryStore, Request, SendLog, Store, Write};
+/// # use std::{pin::pin, task::{Context, Poll, Waker}};
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+/// #     if let Poll::Ready(output) = polled { output } else { panic!("the store in memory is ready at once") }
+/// # }
+/// let (store, id, log) = (MemoryStore::new(), RecordId::new("a#1"), SendLog::new());
+/// let put = Request::Put(&Record::default());
+/// assert!(matches!(block_on(store.send(&id, put, &Condition::NoRecord, &log)), Write::Applied));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Request<'a> {
+    /// Replace the whole record by this one.
+    Put(&'a Record),
+    /// Change some attributes.
+    Update(&'a Change),
+    /// Delete the record.
+    Delete,
 }
 
 /// Attributes to set, and attributes to remove.

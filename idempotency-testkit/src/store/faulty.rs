@@ -7,7 +7,9 @@ use std::task::{Poll, Waker};
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Change, Read, Store, StoreError, StoreErrorKind, Write};
+use idempotency_core::store::{
+    Change, Read, Request, SendLog, Store, StoreError, StoreErrorKind, Write,
+};
 use idempotency_core::time::BoxFuture;
 
 use super::{StoreCall, StoreOperation};
@@ -38,6 +40,9 @@ pub enum StoreFault {
     Resend,
     /// It is refused before it is looked at: the store asks to be called less often.
     Throttle,
+    /// It is throttled, and the store pauses before it sends it again, for longer than any caller waits. Nothing is applied,
+    /// and the request's [`SendLog`] says so.
+    Backoff,
     /// It gets no response, and is never applied: where a process is killed just before.
     ///
     /// The caller waits for as long as its deadline leaves, by its own clock, then gives up. On a
@@ -196,7 +201,7 @@ impl<S: Store> FaultyStore<S> {
     pub async fn deliver(&self) {
         let delayed = std::mem::take(&mut self.state().delayed);
         for call in delayed {
-            self.send(&call).await;
+            self.forward(&call, &SendLog::new()).await;
         }
     }
 
@@ -217,31 +222,47 @@ impl<S: Store> FaultyStore<S> {
         Some(state.faults.swap_remove(at).2)
     }
 
-    async fn send(&self, call: &StoreCall) -> Write {
+    async fn forward(&self, call: &StoreCall, log: &SendLog) -> Write {
         match call {
             StoreCall::Put {
                 id,
                 record,
                 condition,
-            } => self.inner.put(id, record, condition).await,
+            } => {
+                let put = Request::Put(record);
+                self.inner.send(id, put, condition, log).await
+            }
             StoreCall::Update {
                 id,
                 change,
                 condition,
-            } => self.inner.update(id, change, condition).await,
-            StoreCall::Delete { id, condition } => self.inner.delete(id, condition).await,
+            } => {
+                let update = Request::Update(change);
+                self.inner.send(id, update, condition, log).await
+            }
+            StoreCall::Delete { id, condition } => {
+                self.inner.send(id, Request::Delete, condition, log).await
+            }
             StoreCall::Read { .. } => failed(false, StoreErrorKind::Rejected),
         }
     }
 
-    fn write(&self, call: StoreCall) -> BoxFuture<'_, Write> {
+    /// Notes a throttled send, and pauses for good.
+    async fn back_off<T>(&self, log: &SendLog) -> T {
+        log.preparing();
+        log.sending();
+        log.ended(false, Some(injected(StoreErrorKind::Throttled)));
+        self.hang().await
+    }
+
+    fn write(&self, call: StoreCall, log: SendLog) -> BoxFuture<'_, Write> {
         Box::pin(async move {
             let Some(fault) = self.note(call.clone()) else {
-                return self.send(&call).await;
+                return self.forward(&call, &log).await;
             };
             match fault {
                 StoreFault::LoseReply => {
-                    self.send(&call).await;
+                    self.forward(&call, &log).await;
                     failed(true, StoreErrorKind::Unreachable)
                 }
                 StoreFault::LoseRequest => failed(true, StoreErrorKind::Unreachable),
@@ -250,8 +271,8 @@ impl<S: Store> FaultyStore<S> {
                     failed(true, StoreErrorKind::Unreachable)
                 }
                 StoreFault::Resend => {
-                    self.send(&call).await;
-                    match self.send(&call).await {
+                    self.forward(&call, &log).await;
+                    match self.forward(&call, &log).await {
                         Write::Refused { existing, .. } => Write::Refused {
                             existing,
                             lost: true,
@@ -262,12 +283,13 @@ impl<S: Store> FaultyStore<S> {
                 }
                 StoreFault::Throttle => failed(false, StoreErrorKind::Throttled),
                 StoreFault::TooLarge => failed(false, StoreErrorKind::TooLarge),
+                StoreFault::Backoff => self.back_off(&log).await,
                 StoreFault::Hang => self.hang().await,
                 StoreFault::HangAfter => {
-                    self.send(&call).await;
+                    self.forward(&call, &log).await;
                     self.hang().await
                 }
-                StoreFault::ForgetItem => match self.send(&call).await {
+                StoreFault::ForgetItem => match self.forward(&call, &log).await {
                     Write::Refused { lost, .. } => Write::Refused {
                         existing: None,
                         lost,
@@ -304,7 +326,7 @@ impl<S: Store> Store for FaultyStore<S> {
         record: &'a Record,
         condition: &'a Condition,
     ) -> BoxFuture<'a, Write> {
-        self.write(StoreCall::put(id, record, condition))
+        self.write(StoreCall::put(id, record, condition), SendLog::new())
     }
 
     fn update<'a>(
@@ -313,19 +335,39 @@ impl<S: Store> Store for FaultyStore<S> {
         change: &'a Change,
         condition: &'a Condition,
     ) -> BoxFuture<'a, Write> {
-        self.write(StoreCall::update(id, change, condition))
+        self.write(StoreCall::update(id, change, condition), SendLog::new())
     }
 
     fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
-        self.write(StoreCall::delete(id, condition))
+        self.write(StoreCall::delete(id, condition), SendLog::new())
     }
 
     fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+        Box::pin(async move { self.fetch(id, &SendLog::new()).await })
+    }
+
+    fn send<'a>(
+        &'a self,
+        id: &'a RecordId,
+        request: Request<'a>,
+        condition: &'a Condition,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, Write> {
+        let call = match request {
+            Request::Put(record) => StoreCall::put(id, record, condition),
+            Request::Update(change) => StoreCall::update(id, change, condition),
+            Request::Delete => StoreCall::delete(id, condition),
+        };
+        self.write(call, log.clone())
+    }
+
+    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, Read> {
         Box::pin(async move {
             match self.note(StoreCall::Read { id: id.clone() }) {
                 None | Some(StoreFault::ForgetItem | StoreFault::Resend) => {
-                    self.inner.read(id).await
+                    self.inner.fetch(id, log).await
                 }
+                Some(StoreFault::Backoff) => self.back_off(log).await,
                 Some(StoreFault::Hang) => self.hang().await,
                 Some(StoreFault::HangAfter) => {
                     self.inner.read(id).await;

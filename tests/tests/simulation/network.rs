@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_lambda::core::protocol::condition::Condition;
 use idempotency_lambda::core::record::{Record, RecordId};
 use idempotency_lambda::core::store::{
-    Change, MemoryStore, Read, Store, StoreError, StoreErrorKind, Write,
+    Change, MemoryStore, Read, Request, SendLog, Store, StoreError, StoreErrorKind, Write,
 };
 use idempotency_lambda::core::time::BoxFuture;
 
@@ -83,15 +83,22 @@ impl Network {
         }
     }
 
-    async fn send(&self, sent: Sent) -> Write {
+    async fn carry(&self, sent: Sent, log: SendLog) -> Write {
+        log.preparing();
         let mut lost = false;
         // As the SDK does: a lost send is repeated within the same call.
         for _ in 0..3 {
+            log.sending();
             self.travel().await;
             if self.dice.percent(self.faults.throttled) {
+                let why = StoreError::new(StoreErrorKind::Throttled, "throttled");
+                log.ended(false, Some(why));
+                // The caller may give up here, where it knows that nothing was applied.
+                self.travel().await;
                 continue;
             }
             if self.dice.percent(self.faults.lost) {
+                log.ended(true, None);
                 lost = true;
                 match self.dice.below(3) {
                     0 => {}
@@ -130,7 +137,8 @@ impl Store for Network {
         record: &'a Record,
         condition: &'a Condition,
     ) -> BoxFuture<'a, Write> {
-        Box::pin(self.send(Sent::Put(id.clone(), record.clone(), condition.clone())))
+        let put = Sent::Put(id.clone(), record.clone(), condition.clone());
+        Box::pin(self.carry(put, SendLog::new()))
     }
 
     fn update<'a>(
@@ -139,11 +147,29 @@ impl Store for Network {
         change: &'a Change,
         condition: &'a Condition,
     ) -> BoxFuture<'a, Write> {
-        Box::pin(self.send(Sent::Update(id.clone(), change.clone(), condition.clone())))
+        let update = Sent::Update(id.clone(), change.clone(), condition.clone());
+        Box::pin(self.carry(update, SendLog::new()))
     }
 
     fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
-        Box::pin(self.send(Sent::Delete(id.clone(), condition.clone())))
+        let delete = Sent::Delete(id.clone(), condition.clone());
+        Box::pin(self.carry(delete, SendLog::new()))
+    }
+
+    fn send<'a>(
+        &'a self,
+        id: &'a RecordId,
+        request: Request<'a>,
+        condition: &'a Condition,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, Write> {
+        let (id, condition) = (id.clone(), condition.clone());
+        let sent = match request {
+            Request::Put(record) => Sent::Put(id, record.clone(), condition),
+            Request::Update(change) => Sent::Update(id, change.clone(), condition),
+            Request::Delete => Sent::Delete(id, condition),
+        };
+        Box::pin(self.carry(sent, log.clone()))
     }
 
     fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {

@@ -1,0 +1,262 @@
+//! What a store notes of a request while the request goes on.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{StoreError, StoreErrorKind};
+
+/// The notes of one request: what each send of it came to, and how long the caller waits.
+///
+/// A store may send one request several times, with pauses between the sends. The engine stops waiting when the time for
+/// the request ends, and drops the request's future. What the request did until then is known from these notes alone.
+///
+/// A store that sends notes [`preparing`](Self::preparing) first, [`sending`](Self::sending) before each send and
+/// [`ended`](Self::ended) after it. A store that notes nothing is on the safe side: a write that the engine stopped waiting
+/// for then counts as maybe applied. A clone is a handle to the same notes.
+///
+/// ```
+/// use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+/// let log = SendLog::new();
+/// assert!(log.maybe_applied(), "nothing is noted, so nothing is known");
+/// log.preparing();
+/// assert!(!log.maybe_applied(), "nothing was sent");
+/// log.sending();
+/// assert!(log.maybe_applied(), "a send is on its way");
+/// log.ended(false, Some(StoreError::new(StoreErrorKind::Throttled, "too many requests")));
+/// assert!(!log.maybe_applied(), "the store refused the only send");
+/// ```
+#[derive(Clone, Debug)]
+pub struct SendLog {
+    limit: Option<Duration>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Debug)]
+struct Notes {
+    stage: Stage,
+    sends: u32,
+    /// Whether any send that ended may have been applied.
+    maybe_applied: bool,
+    /// Why the last failed send failed.
+    last: Option<StoreError>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The store notes nothing.
+    Unknown,
+    /// No send is on its way: before the first, or between two.
+    Idle,
+    /// A send is on its way.
+    Sending,
+}
+
+impl SendLog {
+    /// Returns the notes of a request whose caller waits as long as it takes.
+    pub fn new() -> Self {
+        Self {
+            limit: None,
+            notes: Arc::new(Mutex::new(Notes {
+                stage: Stage::Unknown,
+                sends: 0,
+                maybe_applied: false,
+                last: None,
+            })),
+        }
+    }
+
+    /// Returns the notes of a request whose caller waits for this long.
+    ///
+    /// ```
+    /// # use idempotency_core::store::SendLog;
+    /// # use std::time::Duration;
+    /// let log = SendLog::within(Duration::from_secs(1));
+    /// assert_eq!(log.limit(), Some(Duration::from_secs(1)));
+    /// ```
+    pub fn within(limit: Duration) -> Self {
+        Self {
+            limit: Some(limit),
+            ..Self::new()
+        }
+    }
+
+    /// Returns how long the caller waits for the request, sends and pauses together. `None` if that is not limited.
+    ///
+    /// A store that sends more than once can use it to give each send its share.
+    pub fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
+    /// Notes that nothing was sent yet, and that every send will be noted.
+    pub fn preparing(&self) {
+        self.notes().stage = Stage::Idle;
+    }
+
+    /// Notes that a send leaves now. Until it [ends](Self::ended) it may be applied at any moment.
+    pub fn sending(&self) {
+        let mut notes = self.notes();
+        notes.stage = Stage::Sending;
+        notes.sends = notes.sends.saturating_add(1);
+    }
+
+    /// Notes that the send has ended without success: whether it may have been applied all the same, or may yet arrive,
+    /// and why it failed, if that is worth telling.
+    ///
+    /// A send that was applied must not be noted as ended, unless as one that may have been applied.
+    pub fn ended(&self, maybe_applied: bool, error: Option<StoreError>) {
+        let mut notes = self.notes();
+        notes.stage = Stage::Idle;
+        notes.maybe_applied |= maybe_applied;
+        if error.is_some() {
+            notes.last = error;
+        }
+    }
+
+    /// Returns whether any send of the request may have been applied, as far as the store has noted it.
+    pub fn maybe_applied(&self) -> bool {
+        let notes = self.notes();
+        notes.maybe_applied || notes.stage != Stage::Idle
+    }
+
+    /// Returns whether a send is noted as on its way.
+    pub fn is_sending(&self) -> bool {
+        self.notes().stage == Stage::Sending
+    }
+
+    /// Returns how many sends were noted.
+    pub fn sends(&self) -> u32 {
+        self.notes().sends
+    }
+
+    /// Returns what a request to the store called `name` came to, of which the caller has stopped waiting: whether it may
+    /// have been applied, and why it is not done. The error names what the last send met, where that is known.
+    ///
+    /// ```
+    /// use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+    /// let log = SendLog::new();
+    /// log.preparing();
+    /// log.sending();
+    /// log.ended(false, Some(StoreError::new(StoreErrorKind::Throttled, "the table asks for fewer requests")));
+    /// // The store pauses before it sends again, and the time of the caller ends.
+    /// let (maybe_applied, error) = log.given_up("the table");
+    /// assert_eq!((maybe_applied, error.kind()), (false, StoreErrorKind::Throttled));
+    /// assert!(error.to_string().starts_with("the table asks for fewer requests"));
+    /// ```
+    pub fn given_up(&self, name: &str) -> (bool, StoreError) {
+        let maybe_applied = self.maybe_applied();
+        let mut notes = self.notes();
+        let (stage, sends, last) = (notes.stage, notes.sends, notes.last.take());
+        drop(notes);
+        let error = match (stage, last) {
+            (Stage::Idle, Some(last)) => {
+                let often = if sends == 1 {
+                    "one send".to_owned()
+                } else {
+                    format!("{sends} sends")
+                };
+                let text = format!("{last}; the time for this request ended after {often}");
+                StoreError::new(last.kind(), text).with_source(last)
+            }
+            (Stage::Idle, None) if sends == 0 => {
+                let text = format!(
+                    "nothing was sent to {name} before the time for the request ended: the credentials took too long \
+                     (`idempotency_lambda::run` and `init` fetch them before the first event)"
+                );
+                StoreError::new(StoreErrorKind::Credentials, text)
+            }
+            (_, last) => {
+                let text = format!(
+                    "{name} gave no response before the time for the request ended: check the endpoint, the network \
+                     route from the function's VPC, and the function's timeout"
+                );
+                match last {
+                    None => StoreError::new(StoreErrorKind::Unreachable, text),
+                    Some(last) => {
+                        let text = format!("{text} (the send before failed: {last})");
+                        StoreError::new(StoreErrorKind::Unreachable, text).with_source(last)
+                    }
+                }
+            }
+        };
+        (maybe_applied, error)
+    }
+
+    /// The notes. A panic cannot leave them half written, so a poisoned lock is still good.
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for SendLog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn throttled() -> Option<StoreError> {
+        Some(StoreError::new(
+            StoreErrorKind::Throttled,
+            "the table asks for fewer requests",
+        ))
+    }
+
+    #[test]
+    fn a_store_that_notes_nothing_may_have_applied_what_it_was_asked_for() {
+        let (maybe_applied, error) = SendLog::new().given_up("the table");
+        assert!(maybe_applied);
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+        assert!(
+            error.to_string().contains("the table gave no response"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_request_that_was_never_sent_was_not_applied() {
+        let log = SendLog::new();
+        log.preparing();
+        let (maybe_applied, error) = log.given_up("the table");
+        assert!(!maybe_applied);
+        assert_eq!(error.kind(), StoreErrorKind::Credentials);
+        assert!(error.to_string().contains("nothing was sent"), "{error}");
+    }
+
+    #[test]
+    fn a_send_on_its_way_may_be_applied_and_the_one_before_it_is_told() {
+        let log = SendLog::new();
+        log.preparing();
+        log.sending();
+        log.ended(false, throttled());
+        log.sending();
+        let (maybe_applied, error) = log.given_up("the table");
+        assert!(maybe_applied);
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+        assert!(error.to_string().contains("fewer requests"), "{error}");
+    }
+
+    #[test]
+    fn one_send_that_may_have_been_applied_is_enough_however_the_later_ones_end() {
+        let log = SendLog::new();
+        log.preparing();
+        log.sending();
+        log.ended(true, None);
+        log.sending();
+        log.ended(false, throttled());
+        let (maybe_applied, error) = log.given_up("the table");
+        assert!(maybe_applied);
+        assert_eq!(error.kind(), StoreErrorKind::Throttled);
+        assert!(error.to_string().contains("after 2 sends"), "{error}");
+    }
+
+    #[test]
+    fn a_clone_is_a_handle_to_the_same_notes() {
+        let log = SendLog::new();
+        log.clone().preparing();
+        log.clone().sending();
+        assert_eq!((log.maybe_applied(), log.sends()), (true, 1));
+    }
+}
