@@ -203,7 +203,13 @@ impl DynamoDbStore {
             .interceptor(attempts.clone())
             .send()
             .await;
-        result.map_err(|error| self.place.error(attempts.action(), error, attempts.sent()))
+        match result {
+            Ok(output) => {
+                self.keys_are_right.store(true, Ordering::Release);
+                Ok(output)
+            }
+            Err(error) => Err(self.place.error(READ, error, attempts.sent())),
+        }
     }
 
     async fn put_item(

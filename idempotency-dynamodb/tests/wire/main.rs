@@ -4,6 +4,8 @@
 
 mod backoff;
 mod errors;
+mod given_up;
+mod keys;
 mod outcomes;
 mod requests;
 mod script;

@@ -79,6 +79,12 @@ impl Wire {
         }
     }
 
+    /// This wire, but the pauses of its clients never end, and neither do their timeouts.
+    pub(crate) fn whose_pauses_never_end(mut self) -> Self {
+        self.sleeps.endless = true;
+        self
+    }
+
     /// A configuration on this wire that leaves timeouts and retries to the store.
     pub(crate) fn sdk_config(&self, region: &'static str) -> SdkConfig {
         SdkConfig::builder()
@@ -94,7 +100,7 @@ impl Wire {
 
     /// The pauses between sends so far. Every other sleep is the timeout of a send, of a second at least.
     pub(crate) fn pauses(&self) -> Vec<Duration> {
-        let sleeps = self.sleeps.0.lock().unwrap();
+        let sleeps = self.sleeps.noted.lock().unwrap();
         let pauses = sleeps.iter().copied();
         pauses
             .filter(|sleep| *sleep < Duration::from_secs(1))
@@ -186,11 +192,18 @@ impl HttpClient for Wire {
 
 /// Sleeps that are over at once: backoff takes no time, and what never ends times out. How long each was to be is noted.
 #[derive(Clone, Debug, Default)]
-struct Sleeps(Arc<Mutex<Vec<Duration>>>);
+struct Sleeps {
+    noted: Arc<Mutex<Vec<Duration>>>,
+    /// Whether they never end instead.
+    endless: bool,
+}
 
 impl AsyncSleep for Sleeps {
     fn sleep(&self, duration: Duration) -> Sleep {
-        self.0.lock().unwrap().push(duration);
+        self.noted.lock().unwrap().push(duration);
+        if self.endless {
+            return Sleep::new(std::future::pending());
+        }
         Sleep::new(std::future::ready(()))
     }
 }

@@ -1,0 +1,75 @@
+//! What is known of a request whose caller stopped waiting: before the first send, between two sends, and during one.
+
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::store::{Request, SendLog, Store, StoreError, StoreErrorKind};
+use idempotency_dynamodb::DynamoDbStore;
+
+use crate::script::{Reply, Wire};
+use crate::{claim, id};
+
+/// What a claim is known to have come to whose caller stops waiting after these replies.
+async fn given_up(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
+    let wire = Wire::new(replies).whose_pauses_never_end();
+    let builder = DynamoDbStore::builder().table("payments");
+    let store = builder
+        .sdk_config(&wire.sdk_config("eu-central-1"))
+        .build()
+        .unwrap();
+    let (id, claim, log) = (id(), claim(), SendLog::new());
+    let put = store.send(&id, Request::Put(&claim), &Condition::NoRecord, &log);
+    let patience = async {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        write = put => panic!("it ended: {write:?}"),
+        () = patience => {}
+    }
+    wire.requests();
+    log.given_up("the table")
+}
+
+#[tokio::test]
+async fn a_write_given_up_between_a_throttled_send_and_the_next_was_not_applied() {
+    let throttled = Reply::error("ProvisionedThroughputExceededException", "slow down");
+    let (maybe_applied, error) = given_up([throttled]).await;
+    assert!(!maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Throttled);
+    let text = error.to_string();
+    assert!(
+        text.contains("raise its capacity") && text.contains("after one send"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_write_given_up_after_a_send_without_a_response_may_have_been_applied() {
+    for (reply, kind) in [
+        (Reply::Reset, StoreErrorKind::Unreachable),
+        (
+            Reply::error("InternalServerError", "internal"),
+            StoreErrorKind::Internal,
+        ),
+    ] {
+        let (maybe_applied, error) = given_up([reply]).await;
+        assert!(maybe_applied, "{error}");
+        assert_eq!(error.kind(), kind);
+    }
+}
+
+#[tokio::test]
+async fn a_write_given_up_after_a_refused_connection_was_not_applied() {
+    let (maybe_applied, error) = given_up([Reply::Refused]).await;
+    assert!(!maybe_applied);
+    assert!(error.to_string().contains("no connection to"), "{error}");
+}
+
+#[tokio::test]
+async fn a_write_given_up_during_a_send_may_be_applied() {
+    let (maybe_applied, error) = given_up([Reply::Silence]).await;
+    assert!(maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    assert!(error.to_string().contains("gave no response"), "{error}");
+}

@@ -1,0 +1,91 @@
+//! On a table with a sort key nothing is written before a read has shown that the table has one.
+
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::store::{Store, StoreErrorKind, Write};
+use idempotency_dynamodb::DynamoDbStore;
+
+use crate::script::{Reply, Wire};
+use crate::{claim, id};
+
+fn composite(wire: &Wire) -> DynamoDbStore {
+    DynamoDbStore::builder()
+        .table("payments")
+        .client(wire.client())
+        .composite_key("sk", "idempotency#charge")
+        .build()
+        .unwrap()
+}
+
+async fn put(store: &DynamoDbStore) -> Write {
+    store.put(&id(), &claim(), &Condition::NoRecord).await
+}
+
+fn actions(wire: &Wire) -> Vec<String> {
+    wire.requests()
+        .into_iter()
+        .map(|(action, _)| action)
+        .collect()
+}
+
+#[tokio::test]
+async fn the_first_write_reads_the_keys_and_the_next_one_does_not() {
+    let wire = Wire::new([Reply::ok(), Reply::ok(), Reply::ok()]);
+    let store = composite(&wire);
+    for _ in 0..2 {
+        assert!(matches!(put(&store).await, Write::Applied));
+    }
+    assert_eq!(actions(&wire), ["GetItem", "PutItem", "PutItem"]);
+}
+
+#[tokio::test]
+async fn a_warm_up_is_the_read_of_the_first_write() {
+    let wire = Wire::new([Reply::ok(), Reply::ok()]);
+    let store = composite(&wire);
+    store.warm_up().await.unwrap();
+    assert!(matches!(put(&store).await, Write::Applied));
+    assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
+}
+
+#[tokio::test]
+async fn a_table_with_other_keys_is_never_written_to() {
+    let other = || {
+        let keys = "The provided key element does not match the schema";
+        Reply::error("ValidationException", keys)
+    };
+    let wire = Wire::new([other(), other()]);
+    let store = composite(&wire);
+    for _ in 0..2 {
+        let Write::Failed { lost: false, error } = put(&store).await else {
+            panic!("it was not refused")
+        };
+        assert_eq!(error.kind(), StoreErrorKind::WrongSchema);
+    }
+    assert_eq!(actions(&wire), ["GetItem", "GetItem"]);
+}
+
+#[tokio::test]
+async fn a_read_that_fails_for_another_reason_is_made_again_and_nothing_is_written_until_then() {
+    let denied = Reply::error("AccessDeniedException", "not authorized");
+    let mut replies = vec![denied];
+    replies.extend(vec![Reply::Reset; 3]);
+    replies.extend([Reply::ok(), Reply::ok()]);
+    let wire = Wire::new(replies);
+    let store = composite(&wire);
+    for kind in [StoreErrorKind::AccessDenied, StoreErrorKind::Unreachable] {
+        // A read that was lost changes nothing: the write was not sent.
+        let Write::Failed { lost: false, error } = put(&store).await else {
+            panic!("it was written")
+        };
+        assert_eq!(error.kind(), kind);
+    }
+    assert!(matches!(put(&store).await, Write::Applied));
+    let gets = vec!["GetItem"; 5];
+    assert_eq!(actions(&wire), [gets, vec!["PutItem"]].concat());
+}
+
+#[tokio::test]
+async fn a_table_without_a_sort_key_is_written_to_at_once() {
+    let wire = Wire::new([Reply::ok()]);
+    assert!(matches!(put(&crate::store(&wire)).await, Write::Applied));
+    assert_eq!(actions(&wire), ["PutItem"]);
+}
