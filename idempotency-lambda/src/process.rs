@@ -181,15 +181,7 @@ async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationErr
         StoreKind::DynamoDb => {
             let settings = idempotency_dynamodb::settings::Settings::from_variables(variables)?;
             let client = idempotency_dynamodb::client::client().await?;
-            let store = settings.store(client)?;
-            // On a table without a sort key all records would be one item, and DynamoDB would take them.
-            if settings.sort_key.is_some()
-                && let Err(error) = warm_up(&store).await
-                && error.kind() == StoreErrorKind::WrongSchema
-            {
-                return Err(ConfigurationError::new(error.to_string()));
-            }
-            Ok(Arc::new(store))
+            Ok(Arc::new(settings.store(client)?))
         }
         StoreKind::Memory => {
             warn(
