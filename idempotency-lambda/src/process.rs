@@ -213,7 +213,10 @@ mod tests {
         use lambda_runtime::SnapStartResource as _;
         let environment = environment_with(Arc::new(MemoryStore::new()));
         let (cache, id) = (environment.cache(), RecordId::new("charge#1"));
-        let one = std::num::NonZeroUsize::MIN;
+        let one = idempotency_core::cache::Bounds {
+            records: std::num::NonZeroUsize::MIN,
+            bytes: idempotency_core::cache::Bounds::DEFAULT_BYTES,
+        };
         cache.insert("charge", one, id.clone(), Record::default());
         crate::ClearCaches.after_restore().await.unwrap();
         assert_eq!(cache.find("charge", &id), None);
