@@ -55,9 +55,9 @@ async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
 }
 
 fn order(card: &str, amount: u32) -> String {
-    let body = json!({ "user_id": "u-1", "order_id": "o-1", "amount": amount, "currency": "EUR", "card": card });
+    let body = json!({ "order_id": "o-1", "amount": amount, "currency": "EUR", "card": card });
     json!({ "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "headers": {},
-            "requestContext": { "http": { "method": "POST" } }, "isBase64Encoded": false, "body": body.to_string() })
+            "requestContext": { "http": { "method": "POST" }, "authorizer": { "jwt": { "claims": { "sub": "u-1" } } } }, "isBase64Encoded": false, "body": body.to_string() })
     .to_string()
 }
 

@@ -117,7 +117,6 @@ mod tests {
             calls: Vec::new(),
             told: "201 pay-1".to_owned(),
             payload: Some("{}".to_owned()),
-            warning: None,
         }
     }
 

@@ -95,8 +95,6 @@ pub(crate) struct Seen {
     pub(crate) told: String,
     /// The answer itself.
     pub(crate) payload: Option<String>,
-    /// What the framework warned of.
-    pub(crate) warning: Option<String>,
 }
 
 impl Seen {
@@ -126,9 +124,6 @@ impl Seen {
             did,
             calls,
             told: told(&outcome),
-            warning: lines()
-                .find(|line| line.contains(" WARN "))
-                .map(str::to_owned),
             payload: outcome.ok().map(|reply| reply.payload),
         }
     }

@@ -20,7 +20,6 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
     for words in [
         "stored answer",
         "cached answer",
-        "ran unguarded",
         "ran, failed",
         "ran, killed",
         "refused",
@@ -28,6 +27,7 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
         "IdempotencyAlreadyInProgress",
         "IdempotencyKeyMissing",
         "the handler runs unprotected",
+        "of another user",
         "Put Delete",
         "this would be the second time",
         "Every promise was kept",

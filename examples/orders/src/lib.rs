@@ -67,7 +67,13 @@ pub struct Reservation {
 ///
 /// # Errors
 /// If the order is empty, or the call cannot be made idempotent.
-#[idempotent(payload = order, key = "order_id", validate = "items", key_required = true)]
+#[idempotent(
+    key_prefix = "orders.reserve",
+    payload = order,
+    key = "order_id",
+    key_required = true,
+    validate = "items"
+)]
 pub async fn reserve(order: &Order) -> Result<Reservation, BoxError> {
     if order.items.is_empty() {
         return Err("the order is empty".into());

@@ -34,14 +34,14 @@ impl std::fmt::Display for Declined {
 
 impl std::error::Error for Declined {}
 
-/// Charges the card and returns the payment's id, a new one for each charge.
+/// Charges the user's card and returns the payment's id, a new one for each charge.
 ///
 /// # Errors
 /// If the card is declined.
-pub async fn charge(order: &Order, request_id: &str) -> Result<String, Declined> {
+pub async fn charge(user: &str, order: &Order, request_id: &str) -> Result<String, Declined> {
     static DECLINED: AtomicBool = AtomicBool::new(false);
 
-    tracing::info!(request_id, "charging the card");
+    tracing::info!(request_id, user, "charging the card");
     match order.card {
         Card::Good => {}
         Card::Slow => tokio::time::sleep(Duration::from_millis(500)).await,

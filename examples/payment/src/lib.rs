@@ -1,4 +1,5 @@
-//! A payment function behind an API Gateway HTTP API: a retry of the same order is charged once and answered the same.
+//! A payment function behind an API Gateway HTTP API with a JWT authorizer: a retry of the same order by the same user is
+//! charged once and given the same response.
 
 pub mod gateway;
 
@@ -10,10 +11,8 @@ use serde::{Deserialize, Serialize};
 /// What a customer sends.
 #[derive(Debug, Deserialize)]
 pub struct Order {
-    /// Who pays; a guest has no id.
-    pub user_id: Option<String>,
-    /// For what; a donation has no order.
-    pub order_id: Option<String>,
+    /// Which order is paid.
+    pub order_id: String,
     /// How much, in the currency's smallest unit.
     pub amount: u64,
     /// In which currency.
@@ -41,26 +40,30 @@ pub async fn start() -> Result<(), BoxError> {
 
 /// Charges the order in the request's body.
 ///
-/// The key is taken from the body's own text (`Raw`), and a retry with another amount is refused. A guest's donation has
-/// neither user nor order, and so no key: it is charged as often as it is sent (`key_required = true` would refuse it).
+/// A replay is given out before the handler could check anything, so the key holds the user whom API Gateway has
+/// authenticated, and no user is given the receipt of another. The event's own text is read (`Raw`). A request without a user
+/// or an order is refused, and so is a retry with another amount.
 ///
 /// # Errors
-/// If the request is not an order, the gateway declines, or the call cannot be made idempotent.
+/// If the request has no user or is not an order, the gateway declines, or the call cannot be made idempotent.
 #[idempotent(
-    key = "powertools_json(body).[user_id, order_id]",
+    key_prefix = "payment",
+    key = "[requestContext.authorizer.jwt.claims.sub, powertools_json(body).order_id]",
+    key_required = true,
     validate = "powertools_json(body).[amount, currency]",
     expires_after = "24h"
 )]
 pub async fn handler(
     event: LambdaEvent<Raw<ApiGatewayV2httpRequest>>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let user = user(&event.payload).ok_or("the request has no authenticated user")?;
     let body = event
         .payload
         .body
         .as_deref()
         .ok_or("the request has no body")?;
     let order: Order = serde_json::from_str(body).map_err(|_| "the body is not an order")?;
-    let payment_id = gateway::charge(&order, &event.context.request_id).await?;
+    let payment_id = gateway::charge(user, &order, &event.context.request_id).await?;
     let receipt = Receipt {
         payment_id,
         amount: order.amount,
@@ -72,6 +75,13 @@ pub async fn handler(
     Ok(response)
 }
 
+/// Returns the user whom the JWT authorizer has authenticated.
+fn user(request: &ApiGatewayV2httpRequest) -> Option<&str> {
+    let authorizer = request.request_context.authorizer.as_ref()?;
+    let claims = &authorizer.jwt.as_ref()?.claims;
+    claims.get("sub").map(String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,27 +89,63 @@ mod tests {
     use idempotency_lambda::{Error, ErrorKind, environment_with, with_environment};
     use std::sync::Arc;
 
-    fn event(request_id: &str, amount: u64) -> LambdaEvent<Raw<ApiGatewayV2httpRequest>> {
-        let body =
-            format!(r#"{{"user_id":"u-1","order_id":"o-1","amount":{amount},"currency":"EUR"}}"#);
+    /// A request of `user` for order `o-1`; `None` is a request that no authorizer has seen.
+    fn event(
+        request_id: &str,
+        user: Option<&str>,
+        amount: u64,
+    ) -> LambdaEvent<Raw<ApiGatewayV2httpRequest>> {
         let event = include_str!("../../events/payment.json");
         let mut event: serde_json::Value = serde_json::from_str(event).unwrap();
-        event["body"] = body.into();
+        event["body"] =
+            format!(r#"{{"order_id":"o-1","amount":{amount},"currency":"EUR"}}"#).into();
+        match user {
+            Some(user) => {
+                event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user.into();
+            }
+            None => event["requestContext"]["authorizer"] = serde_json::Value::Null,
+        }
         let mut context = idempotency_lambda::Context::default();
         context.request_id = request_id.to_owned();
         LambdaEvent::new(Raw::from_json(event.to_string()).unwrap(), context)
+    }
+
+    fn kind(error: &BoxError) -> ErrorKind {
+        error.downcast_ref::<Error>().unwrap().kind()
     }
 
     #[tokio::test]
     async fn a_retry_is_given_the_first_receipt_and_another_amount_is_refused() {
         let environment = environment_with(Arc::new(MemoryStore::new()));
         with_environment(environment, async {
-            let first = handler(event("r-1", 4_200)).await.unwrap();
-            let again = handler(event("r-2", 4_200)).await.unwrap();
+            let first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
+            let again = handler(event("r-2", Some("u-1"), 4_200)).await.unwrap();
             assert_eq!(first, again);
-            let error = handler(event("r-3", 9_900)).await.unwrap_err();
-            let error = error.downcast_ref::<Error>().unwrap();
-            assert_eq!(error.kind(), ErrorKind::PayloadMismatch);
+            let error = handler(event("r-3", Some("u-1"), 9_900)).await.unwrap_err();
+            assert_eq!(kind(&error), ErrorKind::PayloadMismatch);
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_user_who_sends_the_order_of_another_is_not_given_the_receipt_of_the_other() {
+        let environment = environment_with(Arc::new(MemoryStore::new()));
+        with_environment(environment, async {
+            let of_first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
+            let of_second = handler(event("r-2", Some("u-2"), 4_200)).await.unwrap();
+            assert_ne!(of_first.body, of_second.body);
+            // Not refused for another amount either: the two have nothing in common.
+            let other_amount = handler(event("r-3", Some("u-3"), 9_900)).await;
+            assert!(other_amount.is_ok());
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_request_without_an_authenticated_user_is_refused() {
+        let environment = environment_with(Arc::new(MemoryStore::new()));
+        with_environment(environment, async {
+            assert!(handler(event("r-1", None, 4_200)).await.is_err());
         })
         .await;
     }

@@ -35,6 +35,7 @@ pub async fn start() -> Result<(), BoxError> {
 /// # Errors
 /// If the call cannot be made idempotent.
 #[idempotent(
+    key_prefix = "shipping",
     key = "detail.order_id",
     key_required = true,
     on_in_progress = "wait",

@@ -32,7 +32,7 @@ pub(crate) async fn play() -> Result<()> {
     stage.timeline.columns()?;
 
     payments::a_payment_and_its_duplicates(&mut stage, &payment).await?;
-    payments::an_event_without_a_key(&mut stage, &payment, &shipping).await?;
+    payments::an_event_without_a_key(&mut stage, &shipping).await?;
     together::two_at_once(&mut stage, &payment).await?;
     payments::a_handler_that_fails(&mut stage, &payment).await?;
     crash::a_process_that_is_killed(&mut stage, &payment).await?;

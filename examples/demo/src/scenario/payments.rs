@@ -1,6 +1,6 @@
-//! Payments one after the other: duplicates, a changed amount, no key, a declined card.
+//! Payments one after the other: duplicates, a changed amount, another user, no key, a declined card.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::events::{self, Payment};
 use crate::promise::Promise;
@@ -30,35 +30,36 @@ pub(crate) async fn a_payment_and_its_duplicates(
 
     let refused = Promise::new(Did::Refused, "Put✗", "IdempotencyPayloadMismatch");
     let refused = refused.under_the_key_of(&first.seen);
-    let changed = stage.send(here, order.with("amount", 9_900).event()).await;
-    stage.show("the same order, now 99.00 EUR", &changed, &refused)
+    let changed = order.clone().with("amount", 9_900).event();
+    let changed = stage.send(here, changed).await;
+    stage.show("the same order, now 99.00 EUR", &changed, &refused)?;
+
+    let theirs = stage.send(here, order.by("u-2").event()).await;
+    let told = format!("201 pay-{}", theirs.number);
+    let paid = Promise::new(Did::Ran, "Put Update", told);
+    stage.show("the same order, of another user", &theirs, &paid)?;
+    ensure!(
+        theirs.seen.key() != first.seen.key(),
+        "two users met under one key"
+    );
+    stage.timeline.note(
+        "└ a stored response is given before the handler can check anything: the key holds the user",
+    )?;
+    Ok(())
 }
 
 pub(crate) async fn an_event_without_a_key(
     stage: &mut Stage,
-    [payment, _]: &[Process; 2],
     [shipping, _]: &[Process; 2],
 ) -> Result<()> {
-    stage.step("No key in the event: no protection", "payment, shipping")?;
-    let donation = Payment::donation()?.event();
-    for what in ["a guest's donation", "the same again: charged twice"] {
-        let sent = stage.send(payment, donation.clone()).await;
-        let told = format!("201 pay-{}", sent.number);
-        stage.show(what, &sent, &Promise::new(Did::Unprotected, "none", told))?;
-        let warning = sent
-            .seen
-            .warning
-            .context("the run without a key was not warned of")?;
-        let text = "the payload has no idempotency key: the handler runs unprotected";
-        ensure!(
-            warning.contains(text),
-            "another warning than promised: {warning}"
-        );
-        stage.timeline.note(&format!("└ WARN {text}"))?;
-    }
+    stage.step("No key in the event: no run", "shipping · EventBridge")?;
     let refused = Promise::new(Did::Refused, "none", "IdempotencyKeyMissing");
     let sent = stage.send(shipping, events::paid("")?).await;
-    stage.show("to one with key_required = true", &sent, &refused)
+    stage.show("a parcel for no order", &sent, &refused)?;
+    stage
+        .timeline
+        .note("└ key_required = true; without it the handler runs unprotected, with a warning")?;
+    Ok(())
 }
 
 pub(crate) async fn a_handler_that_fails(

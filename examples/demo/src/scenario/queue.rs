@@ -46,7 +46,6 @@ fn show(stage: &Stage, what: &str, batch: &Batch, arrived: &Arrived) -> Result<(
             calls: calls.to_vec(),
             told: if ran { "reserved" } else { "the same" }.to_owned(),
             payload: None,
-            warning: None,
         };
         let id: String = message.id.chars().take(8).collect();
         let what = format!("└ message {id}: {}", message.order_id);
