@@ -83,10 +83,11 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
 
     fn read_before_transmit(
         &self,
-        _: &BeforeTransmitInterceptorContextRef<'_>,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
+        self.place.sends_to(context.request().uri());
         self.log.sending();
         Ok(())
     }

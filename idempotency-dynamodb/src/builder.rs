@@ -1,5 +1,7 @@
 //! The settings of a store.
 
+use std::sync::OnceLock;
+
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::ConfigurationError;
@@ -148,6 +150,7 @@ impl Builder {
         let region = client
             .config()
             .region()
+            .filter(|region| client::is_present(region))
             .ok_or_else(client::no_region)?
             .to_string();
         self.names.check(
@@ -166,6 +169,7 @@ impl Builder {
                 .as_ref()
                 .map(|composite| composite.sort_key.clone()),
             key: self.names.key.clone(),
+            endpoint: OnceLock::new(),
         };
         Ok(DynamoDbStore::new(
             client,
@@ -230,6 +234,8 @@ mod tests {
         assert!(refusal(builder().table("")).contains("set IDEMPOTENCY_TABLE"));
         assert!(refusal(DynamoDbStore::builder().table("t")).contains("has no client"));
         assert!(refusal(builder().client(client(None))).contains("set AWS_REGION"));
+        let empty = client(Some(Region::from_static("")));
+        assert!(refusal(builder().client(empty)).contains("AWS_REGION"));
     }
 
     #[test]

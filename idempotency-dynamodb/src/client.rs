@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableRegionProvider;
-use aws_config::meta::region::RegionProviderChain;
+use aws_config::meta::region::{ProvideRegion, RegionProviderChain};
 use aws_config::profile::ProfileFileRegionProvider;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
@@ -54,15 +54,31 @@ fn behavior() -> BehaviorVersion {
 /// If no region is configured.
 pub async fn client() -> Result<Client, ConfigurationError> {
     // Not the SDK's own chain: that ends with EC2's metadata service, which a function waits for in vain.
-    let region = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
-        .or_else(ProfileFileRegionProvider::new())
-        .region()
-        .await;
+    let region =
+        RegionProviderChain::first_try(present(&EnvironmentVariableRegionProvider::new()).await)
+            .or_else(
+                std::env::var("AWS_DEFAULT_REGION")
+                    .ok()
+                    .map(Region::new)
+                    .filter(is_present),
+            )
+            .or_else(ProfileFileRegionProvider::new())
+            .region()
+            .await;
     client_in(region).await
 }
 
+/// Returns the region that `provider` names. An empty one counts as not set.
+async fn present(provider: &impl ProvideRegion) -> Option<Region> {
+    provider.region().await.filter(is_present)
+}
+
+pub(crate) fn is_present(region: &Region) -> bool {
+    !region.as_ref().trim().is_empty()
+}
+
 async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError> {
-    let region = region.ok_or_else(no_region)?;
+    let region = region.filter(is_present).ok_or_else(no_region)?;
     let config = aws_config::defaults(behavior())
         .region(region)
         .retry_config(retries(None))
@@ -116,9 +132,18 @@ fn retries(own: Option<&RetryConfig>) -> RetryConfig {
 
 /// What is wrong with a client without a region.
 pub(crate) fn no_region() -> ConfigurationError {
-    ConfigurationError::new(
-        "no AWS region is configured for DynamoDB: set AWS_REGION, such as `eu-west-1`",
-    )
+    let empty = std::env::var_os("AWS_REGION")
+        .is_some_and(|region| region.to_string_lossy().trim().is_empty());
+    ConfigurationError::new(no_region_text(empty))
+}
+
+fn no_region_text(empty: bool) -> &'static str {
+    if empty {
+        "AWS_REGION is empty, which counts as not set, and no other AWS region is configured for DynamoDB: set it to a \
+         region, such as `eu-west-1`"
+    } else {
+        "no AWS region is configured for DynamoDB: set AWS_REGION, such as `eu-west-1`"
+    }
 }
 
 fn timeouts() -> TimeoutConfig {
@@ -141,6 +166,19 @@ mod tests {
             error.to_string(),
             "no AWS region is configured for DynamoDB: set AWS_REGION, such as `eu-west-1`"
         );
+    }
+
+    #[tokio::test]
+    async fn an_empty_region_counts_as_not_set() {
+        for empty in ["", " "] {
+            let empty = Region::from_static(empty);
+            assert_eq!(present(&empty).await, None);
+            let error = client_in(Some(empty)).await.unwrap_err();
+            assert!(error.to_string().contains("AWS_REGION"), "{error}");
+        }
+        let region = Region::from_static("eu-west-1");
+        assert_eq!(present(&region).await, Some(region.clone()));
+        assert!(no_region_text(true).starts_with("AWS_REGION is empty"));
     }
 
     #[tokio::test]

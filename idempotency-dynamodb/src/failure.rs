@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::sync::OnceLock;
 
 use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use idempotency_core::store::{StoreError, StoreErrorKind};
@@ -21,15 +22,39 @@ pub(crate) struct Place {
     pub(crate) sort_key: Option<String>,
     /// The name of the partition key.
     pub(crate) key: String,
+    /// Where requests are sent, as `https://host`: known once the first one leaves.
+    pub(crate) endpoint: OnceLock<String>,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynamoDB table `{}` in {}", self.table, self.region)
+        write!(f, "DynamoDB table `{}` in {}", self.table, self.region)?;
+        match self.configured_endpoint() {
+            Some(endpoint) => write!(f, " at {endpoint}"),
+            None => Ok(()),
+        }
     }
 }
 
+/// Whether this is an endpoint of AWS's own.
+fn is_of_aws(endpoint: &str) -> bool {
+    [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
+        .iter()
+        .any(|domain| endpoint.ends_with(domain))
+}
+
 impl Place {
+    /// Returns the endpoint that was configured in place of the region's own, which may be why something fails.
+    pub(crate) fn configured_endpoint(&self) -> Option<&str> {
+        let endpoint = self.endpoint.get()?;
+        (!is_of_aws(endpoint)).then_some(endpoint)
+    }
+
+    /// Notes where a request is sent.
+    pub(crate) fn sends_to(&self, uri: &str) {
+        self.endpoint.get_or_init(|| origin(uri));
+    }
+
     /// What a failed call means. `action` is the IAM action; `sent` is whether anything left this process.
     ///
     /// The raw response is dropped: its `Debug` shows bodies, and in them answers. What caused the failure stays as
@@ -182,8 +207,13 @@ impl Place {
             (false, true) => "no answer in time from",
             (false, false) => "the connection broke before an answer from",
         };
+        let at = match self.endpoint.get() {
+            Some(endpoint) if is_of_aws(endpoint) => format!(" at {endpoint}"),
+            _ => String::new(),
+        };
         let message = format!(
-            "{what} {self}: check the endpoint; a function in a VPC needs a route to DynamoDB, such as a gateway endpoint"
+            "{what} {self}{at}: check the endpoint (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL and `endpoint_url` set \
+             another one); a function in a VPC needs a route to DynamoDB, such as a gateway endpoint"
         );
         (StoreErrorKind::Unreachable, message)
     }
@@ -227,6 +257,14 @@ impl Place {
             }
         }
     }
+}
+
+/// Returns scheme, host and port of an address: neither its path nor credentials that it may hold.
+fn origin(uri: &str) -> String {
+    let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
 }
 
 /// What to do about a large record.
@@ -287,7 +325,36 @@ mod tests {
             region: "eu-west-1".to_owned(),
             sort_key: None,
             key: "id".to_owned(),
+            endpoint: OnceLock::new(),
         }
+    }
+
+    #[test]
+    fn an_endpoint_is_named_without_its_path_and_without_credentials() {
+        for (uri, named) in [
+            ("http://localhost:8000/", "http://localhost:8000"),
+            ("https://user:word@proxy.local/a?b", "https://proxy.local"),
+        ] {
+            let place = place();
+            place.sends_to(uri);
+            assert!(
+                place
+                    .to_string()
+                    .ends_with(&format!("in eu-west-1 at {named}"))
+            );
+        }
+    }
+
+    #[test]
+    fn an_endpoint_of_awss_own_is_named_where_it_gave_no_response() {
+        let place = place();
+        place.sends_to("https://dynamodb.eu-west-1.amazonaws.com/");
+        assert!(!place.to_string().contains("amazonaws"));
+        let (_, text) = place.unanswered(true, false);
+        assert!(
+            text.contains("in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: check"),
+            "{text}"
+        );
     }
 
     fn answered(code: &str, message: &str) -> (StoreErrorKind, String) {

@@ -370,8 +370,12 @@ impl Store for DynamoDbStore {
         })
     }
 
+    /// The table, and the endpoint where it is not AWS's own.
     fn name(&self) -> String {
-        format!("DynamoDB table `{}`", self.table())
+        match self.place.configured_endpoint() {
+            Some(endpoint) => format!("DynamoDB table `{}` at {endpoint}", self.table()),
+            None => format!("DynamoDB table `{}`", self.table()),
+        }
     }
 
     /// Reads a key that no record has, at 0.5 read units: it connects, fetches credentials, and meets a missing table,

@@ -62,6 +62,19 @@ async fn a_closed_port_took_nothing() {
 }
 
 #[tokio::test]
+async fn an_endpoint_that_takes_no_connection_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let error = store(endpoint.clone()).warm_up().await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("in eu-west-1 at {endpoint}: check the endpoint")),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn a_failed_handshake_took_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("https://{}", listener.local_addr().unwrap());

@@ -154,7 +154,7 @@ async fn silence_is_a_timeout_that_may_have_been_applied() {
     assert!(
         error
             .to_string()
-            .starts_with("no answer in time from DynamoDB table `payments` in eu-west-1: ")
+            .starts_with("no answer in time from DynamoDB table `payments` in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: ")
     );
 }
 
@@ -166,7 +166,7 @@ async fn a_refused_connection_is_not_applied() {
     assert!(
         error
             .to_string()
-            .starts_with("no connection to DynamoDB table `payments` in eu-west-1: ")
+            .starts_with("no connection to DynamoDB table `payments` in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: ")
     );
 }
 
