@@ -60,7 +60,7 @@ pub enum TableCommand {
 With --jsonl each line of the input is one object: {\"event\": \"<the event as JSON text>\", \"expression\": \"...\",
 \"prefix\": \"...\", \"validate\": \"...\", \"hash\": \"...\"}. All but `event` may be left out: the options are the defaults.
 Each is answered by one line, in the same order: {\"key\": ..., \"text\": ..., \"validation\": ...}, {\"no_key\": true} or
-{\"error\": \"...\"}. A bad line is answered by an error; the exit code is 0.")]
+{\"error\": \"...\"}; `missing` lists the parts of the key that the event does not have. A bad line is answered by an error; the exit code is 0.")]
 pub struct KeyArguments {
     /// JMESPath expression of the key [default: the whole payload]
     #[arg(
@@ -71,9 +71,13 @@ pub struct KeyArguments {
         hide_default_value = true
     )]
     pub expression: String,
-    /// The operation's key prefix [default: IDEMPOTENCY_KEY_PREFIX; without one the digest alone is printed]
+    /// The operation's key prefix [default: without one the digest alone is printed]
     #[arg(short, long)]
     pub prefix: Option<String>,
+    /// The operation's path, such as shop::charge, for the default prefix: behind IDEMPOTENCY_KEY_PREFIX, else
+    /// AWS_LAMBDA_FUNCTION_NAME
+    #[arg(short, long, value_name = "PATH", conflicts_with = "prefix")]
+    pub operation: Option<String>,
     /// JMESPath expression of the validated part
     #[arg(
         long,

@@ -34,9 +34,9 @@ pub enum Ast {
     /// A constant.
     Literal(Literal),
     /// `[a, b]`: null on null.
-    List(Vec<Ast>),
+    List(Vec<Part>),
     /// `{a: b}`: null on null. A later member of one name replaces the value of an earlier one.
-    Hash(Vec<(Name, Ast)>),
+    Hash(Vec<(Name, Part)>),
     /// The second evaluated on the result of the first: `a.b`, `a[0]`, `a | b`.
     Chain(Box<Ast>, Box<Ast>),
     /// `each` on every element of the array `over`; nulls are dropped. Null where `over` is no array.
@@ -81,6 +81,24 @@ pub enum Ast {
         /// Its arguments.
         arguments: Vec<Argument>,
     },
+}
+
+/// A part of a multi-select: an element of `[a, b]`, or the value of a member of `{x: a}`.
+///
+/// ```
+/// use idempotency_expression::{Ast, Name, Part, parse};
+///
+/// let Ast::List(parts) = parse("[user.id,  order_id]")? else { panic!("it is a list") };
+/// assert_eq!(parts[0].text, "user.id");
+/// assert_eq!(parts[1].value, Ast::Field(Name::Plain("order_id".to_owned())));
+/// # Ok::<(), idempotency_expression::SyntaxError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The part as it was written: its name in messages.
+    pub text: String,
+    /// What it selects.
+    pub value: Ast,
 }
 
 /// An argument of a call.

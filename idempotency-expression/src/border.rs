@@ -15,8 +15,8 @@ pub(crate) struct Border {
     pub(crate) text: String,
     /// Where each token begins in `text`, and which it is.
     starts: Vec<(usize, usize)>,
-    /// The length of the expression in bytes.
-    length: usize,
+    /// The expression as it was written.
+    source: String,
 }
 
 /// Stands for a token in what was put between ours.
@@ -36,12 +36,12 @@ enum Open {
 }
 
 impl Border {
-    pub(crate) fn new(tokens: Vec<Token>, length: usize) -> Result<Self, SyntaxError> {
+    pub(crate) fn new(tokens: Vec<Token>, source: &str) -> Result<Self, SyntaxError> {
         let mut border = Self {
             tokens,
             text: String::new(),
             starts: Vec::new(),
-            length,
+            source: source.to_owned(),
         };
         let mut open = Vec::new();
         for at in 0..border.tokens.len() {
@@ -115,7 +115,64 @@ impl Border {
     /// Our place for the crate's.
     pub(crate) fn offset(&self, text_offset: usize) -> usize {
         self.refused(text_offset)
-            .map_or(self.length, |token| token.offset)
+            .map_or(self.source.len(), |token| token.offset)
+    }
+
+    /// Returns the texts of the elements of the list whose bracket stands at this place of `text`, as they were written.
+    pub(crate) fn elements(&self, text_offset: usize) -> Vec<String> {
+        self.between_commas(text_offset, false)
+    }
+
+    /// Returns the texts of the values of the hash whose brace stands at this place of `text`.
+    pub(crate) fn members(&self, text_offset: usize) -> Vec<String> {
+        self.between_commas(text_offset, true)
+    }
+
+    fn between_commas(&self, text_offset: usize, named: bool) -> Vec<String> {
+        let mut texts = Vec::new();
+        let Some(first) = self.index_at(text_offset).and_then(|at| at.checked_add(1)) else {
+            return texts;
+        };
+        let mut depth = 0_usize;
+        let mut start = None;
+        for (at, token) in self.tokens.iter().enumerate().skip(first) {
+            let Kind::Symbol(symbol) = token.kind else {
+                // The reference needs no comma before the next member.
+                if named && depth == 0 && self.symbol(Some(at + 1)) == ":" {
+                    self.push_text(&mut texts, start.take(), token.offset);
+                } else if !named {
+                    start.get_or_insert(token.offset);
+                }
+                continue;
+            };
+            match symbol {
+                ":" if named && depth == 0 => {
+                    start = self.tokens.get(at + 1).map(|token| token.offset);
+                    continue;
+                }
+                "," if depth == 0 => {
+                    self.push_text(&mut texts, start.take(), token.offset);
+                    continue;
+                }
+                "]" | "}" if depth == 0 => {
+                    self.push_text(&mut texts, start.take(), token.offset);
+                    break;
+                }
+                "]" | "}" | ")" => depth = depth.saturating_sub(1),
+                "[" | "[?" | "{" | "(" => depth += 1,
+                _ => {}
+            }
+            if !named {
+                start.get_or_insert(token.offset);
+            }
+        }
+        texts
+    }
+
+    fn push_text(&self, texts: &mut Vec<String>, start: Option<usize>, end: usize) {
+        if let Some(text) = start.and_then(|start| self.source.get(start..end)) {
+            texts.push(text.trim().to_owned());
+        }
     }
 
     fn symbol(&self, at: Option<usize>) -> &'static str {

@@ -4,7 +4,7 @@ use jmespath::ast::{Ast as Parsed, Comparator as ParsedComparator};
 
 use crate::border::Border;
 use crate::tokens::{Kind, Token};
-use crate::{Argument, Ast, Comparator, Function, Literal, Name, SyntaxError, reference};
+use crate::{Argument, Ast, Comparator, Function, Literal, Name, Part, SyntaxError, reference};
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
@@ -13,8 +13,8 @@ type Result<T> = std::result::Result<T, SyntaxError>;
 /// Each kind of node has a function of its own: one with all of them would take a frame as large as all of them.
 pub(crate) fn convert(border: &Border, parsed: Parsed) -> Result<Ast> {
     match parsed {
-        Parsed::MultiList { elements, .. } => list(border, elements),
-        Parsed::MultiHash { elements, .. } => hash(border, elements),
+        Parsed::MultiList { offset, elements } => list(border, offset, elements),
+        Parsed::MultiHash { offset, elements } => hash(border, offset, elements),
         Parsed::Or { .. } | Parsed::And { .. } | Parsed::Comparison { .. } => {
             binary(border, parsed)
         }
@@ -62,20 +62,30 @@ fn leaf(border: &Border, parsed: Parsed) -> Result<Ast> {
     })
 }
 
-fn list(border: &Border, elements: Vec<Parsed>) -> Result<Ast> {
+fn list(border: &Border, offset: usize, elements: Vec<Parsed>) -> Result<Ast> {
+    let mut texts = border.elements(offset).into_iter();
     let mut list = Vec::with_capacity(elements.len());
     for element in elements {
-        list.push(convert(border, element)?);
+        list.push(part(border, texts.next(), element)?);
     }
     Ok(Ast::List(list))
 }
 
-fn hash(border: &Border, elements: Vec<jmespath::ast::KeyValuePair>) -> Result<Ast> {
+fn hash(border: &Border, offset: usize, elements: Vec<jmespath::ast::KeyValuePair>) -> Result<Ast> {
+    let mut texts = border.members(offset).into_iter();
     let mut members = Vec::with_capacity(elements.len());
     for pair in elements {
-        members.push((member_name(border, pair.key), convert(border, pair.value)?));
+        let name = member_name(border, pair.key);
+        members.push((name, part(border, texts.next(), pair.value)?));
     }
     Ok(Ast::Hash(members))
+}
+
+fn part(border: &Border, text: Option<String>, value: Parsed) -> Result<Part> {
+    Ok(Part {
+        text: text.unwrap_or_default(),
+        value: convert(border, value)?,
+    })
 }
 
 fn binary(border: &Border, parsed: Parsed) -> Result<Ast> {
@@ -187,6 +197,12 @@ fn argument(
             );
             Err(SyntaxError::new(offset, message))
         }
-        (value, false) => Ok(Argument::Value(convert(border, value)?)),
+        (value, false) => {
+            let value = convert(border, value)?;
+            match function.refuse_value(at, &value) {
+                None => Ok(Argument::Value(value)),
+                Some(message) => Err(SyntaxError::new(offset, message)),
+            }
+        }
     }
 }

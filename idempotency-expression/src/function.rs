@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::{Ast, Literal, Name};
+
 /// A function of an expression.
 ///
 /// ```
@@ -19,6 +21,7 @@ pub enum Function {
     Contains,
     EndsWith,
     Floor,
+    Header,
     Join,
     Keys,
     Length,
@@ -49,9 +52,13 @@ pub enum Function {
 enum Takes {
     Value,
     Expression,
+    /// The event of an HTTP request.
+    Event,
+    /// The name of a header, as text in single quotes.
+    HeaderName,
 }
 
-use Takes::{Expression, Value};
+use Takes::{Event, Expression, HeaderName, Value};
 
 struct Signature {
     function: Function,
@@ -71,13 +78,14 @@ const fn row(function: Function, name: &'static str, parameters: &'static [Takes
 }
 
 /// In the order of the enum.
-const TABLE: [Signature; 29] = [
+const TABLE: [Signature; 30] = [
     row(Function::Abs, "abs", &[Value]),
     row(Function::Avg, "avg", &[Value]),
     row(Function::Ceil, "ceil", &[Value]),
     row(Function::Contains, "contains", &[Value, Value]),
     row(Function::EndsWith, "ends_with", &[Value, Value]),
     row(Function::Floor, "floor", &[Value]),
+    row(Function::Header, "header", &[Event, HeaderName]),
     row(Function::Join, "join", &[Value, Value]),
     row(Function::Keys, "keys", &[Value]),
     row(Function::Length, "length", &[Value]),
@@ -161,6 +169,27 @@ impl Function {
         self.signature().parameters.get(parameter) == Some(&Expression)
     }
 
+    /// Returns what is wrong with a value as the argument at this place, as far as that is known before an event is met.
+    pub(crate) fn refuse_value(self, parameter: usize, value: &Ast) -> Option<String> {
+        match (self.signature().parameters.get(parameter)?, value) {
+            (Event, Ast::Literal(_)) => Some(format!(
+                "argument {} of `{self}` is the event: write `@`",
+                parameter + 1
+            )),
+            (HeaderName, Ast::Literal(Literal::Raw(name))) if is_token(name) => None,
+            (HeaderName, Ast::Literal(Literal::Raw(_))) => {
+                Some("this is no name of a header: write letters, digits and `-` alone".to_owned())
+            }
+            (HeaderName, Ast::Field(Name::Plain(name))) if is_token(name) => Some(format!(
+                "`{self}` takes the name of a header as text: write it in single quotes, `{self}(@, '{name}')`"
+            )),
+            (HeaderName, _) => Some(format!(
+                "`{self}` takes the name of a header as text in single quotes, as in `{self}(@, 'Idempotency-Key')`"
+            )),
+            _ => None,
+        }
+    }
+
     /// What is wrong with this number of arguments, if anything.
     pub(crate) fn refuse_count(self, given: usize) -> Option<String> {
         let Signature {
@@ -199,6 +228,12 @@ impl Function {
             }
         }
     }
+}
+
+/// Returns true if HTTP allows the name for a header (a `token` of RFC 9110).
+fn is_token(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
 }
 
 /// How many letters have to be added, removed or replaced.

@@ -24,7 +24,7 @@ mod quoted;
 mod reference;
 mod tokens;
 
-pub use ast::{Argument, Ast, Comparator, Literal, Name};
+pub use ast::{Argument, Ast, Comparator, Literal, Name, Part};
 pub use error::SyntaxError;
 pub use function::Function;
 pub use parse::parse;

@@ -32,7 +32,7 @@ pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
         return Err(SyntaxError::new(0, "the expression is empty"));
     }
     limits::check(&tokens)?;
-    let border = Border::new(tokens, text.len())?;
+    let border = Border::new(tokens, text)?;
     let parsed = jmespath::parse(&border.text).map_err(|error| refused(&border, &error))?;
     convert(&border, parsed)
 }

@@ -52,7 +52,9 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
                 at += run(&text[at..], |c| c.is_ascii_digit());
                 Kind::Number(number(&text[offset..at]))
             }
-            '-' if text[at + 1..].starts_with(|c: char| c.is_ascii_digit()) => {
+            '-' if text[at + 1..].starts_with(|c: char| c.is_ascii_digit())
+                && !text[..at].ends_with(|c: char| c.is_ascii_alphabetic() || c == '_') =>
+            {
                 at += 1 + run(&text[at + 1..], |c| c.is_ascii_digit());
                 Kind::Number(-number(&text[offset + 1..at]))
             }
@@ -73,7 +75,7 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
                         ));
                     }
                     Some("-") => {
-                        return Err(SyntaxError::new(offset, "`-` must be followed by a number"));
+                        return Err(SyntaxError::new(offset, lone_hyphen(text, offset)));
                     }
                     Some(symbol) => {
                         at += symbol.len();
@@ -92,6 +94,33 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
         tokens.push(Token { kind, offset });
     }
     Ok(tokens)
+}
+
+/// Says what to write for a `-` that begins no number: most likely it stands in a name.
+fn lone_hyphen(text: &str, offset: usize) -> String {
+    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let start = text[..offset].trim_end_matches(in_name).len();
+    let name = &text[start..];
+    let name = &name[..name.find(|c: char| !in_name(c)).unwrap_or(name.len())];
+    if name.len() < 2 || start == offset {
+        return "`-` must be followed by a number; a name with `-` is put in double quotes"
+            .to_owned();
+    }
+    let before = text[..start].trim_end();
+    let quoted = format!(
+        "a name with `-` is put in double quotes: write `\"{name}\"` (`\\\"{name}\\\"` within a Rust string)"
+    );
+    let header = before
+        .strip_suffix('.')
+        .map(str::trim_end)
+        .is_some_and(|before| before.to_ascii_lowercase().ends_with("headers"));
+    if header {
+        format!(
+            "{quoted}; for a header, whose name has no case, better write `header(@, '{name}')`"
+        )
+    } else {
+        quoted
+    }
 }
 
 fn run(text: &str, member: fn(u8) -> bool) -> usize {
@@ -185,6 +214,30 @@ mod tests {
             kinds("-0 -12 99999999999999999999"),
             [Kind::Number(0), Kind::Number(-12), Kind::Number(FAR)]
         );
+    }
+
+    #[test]
+    fn a_name_with_a_hyphen_is_answered_with_double_quotes() {
+        for (text, name) in [
+            ("order-id", "order-id"),
+            ("body.order-id.x", "order-id"),
+            ("[a, user-id-2]", "user-id-2"),
+            ("order-1", "order-1"),
+        ] {
+            let message = tokenize(text).unwrap_err().message;
+            let quoted = format!("write `\"{name}\"` (`\\\"{name}\\\"` within a Rust string)");
+            assert!(message.contains(&quoted), "{message}");
+            assert!(!message.contains("header"), "{message}");
+        }
+        let message = tokenize("headers.idempotency-key").unwrap_err().message;
+        assert!(
+            message.contains("header(@, 'idempotency-key')"),
+            "{message}"
+        );
+        assert!(message.contains("\\\"idempotency-key\\\""), "{message}");
+        let message = tokenize("a - b").unwrap_err().message;
+        assert!(message.contains("followed by a number"), "{message}");
+        assert!(tokenize("[-1]").is_ok() && tokenize("a[1:-1]").is_ok());
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::scope::Scope;
 
 pub use crate::registry::{OPERATIONS, Spec, StaticOperation};
 pub use crate::store::StoreHandle;
+pub use idempotency_core::config::KeyRequired;
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 pub use linkme;
@@ -163,10 +164,11 @@ async fn environment(
     operation: &'static StaticOperation,
     store: Option<StoreHandle>,
 ) -> Result<Environment, Error> {
+    // First of all: a twin is a mistake in the program, whatever surrounds the call.
+    operation.check_prefix()?;
     if let Some(environment) = Scope::current().environment.clone() {
         return Ok(environment);
     }
-    operation.check_prefix()?;
     match store {
         Some(store) => Ok(operation.environment_over(store)),
         None => process::environment().await.cloned(),

@@ -66,6 +66,7 @@ pub use scope::{carry, with_environment};
 pub use store::StoreHandle;
 
 pub use idempotency_core as core;
+pub use idempotency_core::config::KeyRequired;
 pub use idempotency_core::engine::Environment;
 pub use idempotency_core::error::{Error, ErrorKind};
 pub use idempotency_core::key::HashAlgorithm;

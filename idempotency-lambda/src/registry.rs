@@ -3,16 +3,18 @@
 //! `run` checks all of them before the first event. Under plain `lambda_runtime::run` the same errors come at every call.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use idempotency_core::config::{ConfigurationError, Settings};
+use idempotency_core::config::{ConfigurationError, KeyRequired, Settings};
 use idempotency_core::engine::Environment;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::operation::Operation;
 use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 
+use crate::notice::warn;
 use crate::process;
 use crate::store::StoreHandle;
 
@@ -25,8 +27,9 @@ pub static OPERATIONS: [&'static StaticOperation];
 pub struct Spec {
     pub key: Option<&'static str>,
     pub validate: Option<&'static str>,
-    pub key_required: Option<bool>,
+    pub key_required: Option<KeyRequired>,
     pub key_prefix: Option<&'static str>,
+    pub shared_key_prefix: Option<bool>,
     pub hash: Option<HashAlgorithm>,
     pub expires_after: Option<Duration>,
     pub lease: Option<Duration>,
@@ -39,12 +42,18 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Returns true if the attribute says that other operations have its prefix too.
+    fn shares(&self) -> bool {
+        self.shared_key_prefix == Some(true)
+    }
+
     fn settings(&self) -> Settings {
         Settings {
             key: self.key.map(str::to_owned),
             validate: self.validate.map(str::to_owned),
             key_required: self.key_required,
             key_prefix: self.key_prefix.map(str::to_owned),
+            shared_key_prefix: self.shares(),
             hash: self.hash,
             expires_after: self.expires_after,
             lease: self.lease,
@@ -66,6 +75,7 @@ pub struct StaticOperation {
     place: &'static str,
     spec: Spec,
     compiled: OnceLock<Result<Operation, ConfigurationError>>,
+    prefix: OnceLock<Option<String>>,
     prefix_is_free: OnceLock<Result<(), ConfigurationError>>,
     own: Mutex<Option<(StoreHandle, Environment)>>,
 }
@@ -78,6 +88,7 @@ impl StaticOperation {
             place,
             spec,
             compiled: OnceLock::new(),
+            prefix: OnceLock::new(),
             prefix_is_free: OnceLock::new(),
             own: Mutex::new(None),
         }
@@ -96,7 +107,9 @@ impl StaticOperation {
             .get_or_init(|| {
                 let settings = self.spec.settings();
                 process::note_overridden(self.path, &settings, process::variables());
-                Operation::new(self.path, &settings, process::variables())
+                let operation = Operation::new(self.path, &settings, process::variables())?;
+                operation.advice().iter().for_each(|advice| warn(advice));
+                Ok(operation)
             })
             .as_ref()
             .map_err(|error| self.error(error))
@@ -115,30 +128,40 @@ impl StaticOperation {
         }
     }
 
-    /// Whether its prefix is its alone. Two operations with one prefix could be given each other's answers; where both
-    /// attributes name it, that is what somebody wants.
-    pub(crate) fn check_prefix(&self) -> Result<(), Error> {
-        let prefix = self.operation()?.key_prefix();
-        let free = self.prefix_is_free.get_or_init(|| match self.twin(prefix) {
-            None => Ok(()),
-            Some(twin) => Err(ConfigurationError::new(format!(
-                "{} at {} and {} at {} share the key prefix `{prefix}`: give each a `key_prefix = \"..\"` of its own",
-                self.path, self.place, twin.path, twin.place
-            ))),
-        });
-        match free {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.error(error)),
-        }
+    /// Returns its prefix; nothing where it has none that could be used, which is reported when it is compiled.
+    ///
+    /// It depends on two variables alone, so that an unusable value of another one does not hide a twin.
+    fn prefix(&self) -> Option<&str> {
+        let prefix = || {
+            let settings = self.spec.settings();
+            settings.key_prefix(process::variables(), self.path).ok()
+        };
+        self.prefix.get_or_init(prefix).as_deref()
     }
 
-    /// Another operation with the same prefix, unless both attributes name it.
-    fn twin(&self, prefix: &str) -> Option<&'static Self> {
-        OPERATIONS.iter().copied().find(|other| {
-            let named = self.spec.key_prefix.is_some() && other.spec.key_prefix.is_some();
-            let same = || matches!(other.operation(), Ok(other) if other.key_prefix() == prefix);
-            !std::ptr::eq(self, *other) && !named && same()
-        })
+    /// Checks that no other annotated function has its prefix, unless both say that they share it.
+    ///
+    /// Two operations with one prefix are given each other's responses.
+    pub(crate) fn check_prefix(&self) -> Result<(), Error> {
+        let free = self.prefix_is_free.get_or_init(|| match self.twin() {
+            None => Ok(()),
+            Some(twin) => Err(shared(
+                &format!("{} at {}", self.path, self.place),
+                &format!("{} at {}", twin.path, twin.place),
+                self.prefix().unwrap_or_default(),
+            )),
+        });
+        free.as_ref().map_err(|error| self.error(error)).copied()
+    }
+
+    fn twin(&self) -> Option<&'static Self> {
+        let prefix = self.prefix()?;
+        let annotated = OPERATIONS.iter().copied();
+        annotated
+            .filter(|other| !std::ptr::eq(self, *other))
+            .find(|other| {
+                other.prefix() == Some(prefix) && !(self.spec.shares() && other.spec.shares())
+            })
     }
 
     fn error(&self, error: &ConfigurationError) -> Error {
@@ -151,31 +174,70 @@ impl StaticOperation {
     }
 }
 
-/// The prefixes of operations that were built in code, and the paths they were built for.
-static BUILT: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+fn shared(one: &str, other: &str, prefix: &str) -> ConfigurationError {
+    ConfigurationError::new(format!(
+        "{one} and {other} share the key prefix `{prefix}`, so that one would be given the responses of the other: give \
+         each a `key_prefix` of its own (if they are one operation, write `shared_key_prefix = true` on both)"
+    ))
+}
 
-/// Notes the prefix of an operation that was built in code, and finds another operation that has it already.
-pub(crate) fn claim_prefix(path: &str, prefix: &str) -> Result<(), ConfigurationError> {
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    let holder = built
-        .entry(prefix.to_owned())
-        .or_insert_with(|| path.to_owned());
+/// An operation that was built in code.
+struct Built {
+    path: String,
+    shares: bool,
+}
+
+/// The operations that were built in code, by their prefixes. One entry for each prefix, however often its operation is
+/// built, so that a function which builds its operation at each call does not grow.
+static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
+
+/// Notes the prefix of an operation that is built in code.
+///
+/// Returns true the first time.
+///
+/// # Errors
+/// If another operation of the program has the prefix, unless both say that they share it. The same path built again is
+/// the same operation.
+pub(crate) fn claim_prefix(
+    path: &str,
+    prefix: &str,
+    shares: bool,
+) -> Result<bool, ConfigurationError> {
     let annotated = OPERATIONS.iter().find(|operation| {
-        matches!(operation.operation(), Ok(operation) if operation.key_prefix() == prefix)
+        operation.prefix() == Some(prefix) && !(shares && operation.spec.shares())
     });
-    let twin = match annotated {
-        Some(annotated) => annotated.path,
-        None if holder != path => holder.as_str(),
-        None => return Ok(()),
-    };
-    Err(ConfigurationError::new(format!(
-        "{path} and {twin} share the key prefix `{prefix}`: give each a `key_prefix` of its own"
-    )))
+    if let Some(twin) = annotated {
+        let twin = format!("{} at {}", twin.path, twin.place);
+        return Err(shared(path, &twin, prefix));
+    }
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    match built.entry(prefix.to_owned()) {
+        Entry::Vacant(free) => {
+            free.insert(Built {
+                path: path.to_owned(),
+                shares,
+            });
+            Ok(true)
+        }
+        Entry::Occupied(mut taken) if taken.get().path == path => {
+            taken.get_mut().shares &= shares;
+            Ok(false)
+        }
+        Entry::Occupied(taken) if shares && taken.get().shares => Ok(false),
+        Entry::Occupied(taken) => Err(shared(path, &taken.get().path, prefix)),
+    }
+}
+
+/// Checks that no two annotated functions share a prefix.
+pub(crate) fn check_prefixes() -> Result<(), Error> {
+    OPERATIONS
+        .iter()
+        .try_for_each(|operation| operation.check_prefix())
 }
 
 /// Checks every annotated function's settings.
 pub(crate) fn check() -> Result<(), Error> {
     OPERATIONS
         .iter()
-        .try_for_each(|operation| operation.check_prefix())
+        .try_for_each(|operation| operation.operation().map(drop))
 }

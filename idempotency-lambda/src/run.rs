@@ -84,6 +84,8 @@ where
 /// # Errors
 /// A setting that cannot be understood, with the remedy.
 pub async fn init() -> Result<(), Error> {
+    // Before all else, and without the store: two operations under one prefix are a mistake in the program itself.
+    registry::check_prefixes()?;
     process::check()?;
     registry::check()?;
     let environment = process::environment().await?;

@@ -89,8 +89,9 @@ use proc_macro::TokenStream;
 /// |---|---|---|---|
 /// | `key` | JMESPath over the payload | – | the whole payload |
 /// | `validate` | JMESPath over the payload: a duplicate with the same key must agree in this too | – | off |
-/// | `key_required` | `true`: a payload without a key is an error; `false`: it runs unprotected | `IDEMPOTENCY_KEY_REQUIRED` | `false` |
-/// | `key_prefix` | the operation's name in its keys, up to 512 bytes | `IDEMPOTENCY_KEY_PREFIX` | Lambda function, module and name |
+/// | `key_required` | `"all"`: a payload that lacks a part of the key is an error; `true`: one without a key; `false`: it runs unprotected | `IDEMPOTENCY_KEY_REQUIRED` | `false` |
+/// | `key_prefix` | the operation's name in its keys, up to 512 bytes | – | `{application}.{module path}.{function}`; the application is `IDEMPOTENCY_KEY_PREFIX`, else the Lambda function's name |
+/// | `shared_key_prefix` | `true` on each of several functions that are one operation, and so have one `key_prefix` | – | `false`: two functions with one prefix stop the start |
 /// | `hash` | `"md5"`, `"sha224"`, `"sha256"`, `"sha384"`, `"sha512"` | `IDEMPOTENCY_HASH` | `"md5"` |
 /// | `expires_after` | how long an answer is replayed, `"1s"` or more | `IDEMPOTENCY_EXPIRES_AFTER` | `"1h"` |
 /// | `lease` | how long a claim lasts where no deadline is known, `"1ms"` or more | `IDEMPOTENCY_LEASE` | `"15m"` |

@@ -8,11 +8,12 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Ident, LitStr, Token, token};
 
 /// Every setting, in the order of the documentation, with an example of its value.
-pub(crate) const KNOWN: [(&str, &str); 16] = [
+pub(crate) const KNOWN: [(&str, &str); 17] = [
     ("key", "\"order_id\""),
     ("validate", "\"amount\""),
     ("key_required", "true"),
     ("key_prefix", "\"charge\""),
+    ("shared_key_prefix", "true"),
     ("hash", "\"sha256\""),
     ("expires_after", "\"1h\""),
     ("lease", "\"15m\""),

@@ -50,11 +50,13 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
     errors.extend(annotated_twice(function));
     if !settings.names("key_prefix") {
         errors.extend(prefix_needed(function));
+        errors.extend(shared_without_prefix(&settings));
     }
     let returned = returned(&signature)
         .map_err(|error| errors.push(error))
         .ok();
     let from_event = !settings.names("payload");
+    let whole_payload = !settings.names("key");
 
     let mut constants = Vec::new();
     let (mut payload, mut store, mut on_replay) = (None, None, None);
@@ -73,6 +75,9 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
         payload = event(&mut signature)
             .map_err(|error| errors.push(error))
             .ok();
+    }
+    if whole_payload && let Some(key) = payload.as_ref().and_then(key_of_elements) {
+        constants.push((values::field("key"), Constant::Text(key)));
     }
     let combined = errors.into_iter().reduce(|mut all, error| {
         all.combine(error);
@@ -94,6 +99,19 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
             "this function cannot be read",
         )),
     }
+}
+
+/// Returns the key of a payload that is written as a tuple or an array: its elements, which are then parts of the key
+/// that can be required one by one. It selects the same value as no `key` does.
+fn key_of_elements(payload: &Payload) -> Option<String> {
+    let Payload::Value(Expr::Reference(reference)) = payload else {
+        return None;
+    };
+    let Expr::Tuple(tuple) = &*reference.expr else {
+        return None;
+    };
+    let elements: Vec<_> = (0..tuple.elems.len()).map(|at| format!("[{at}]")).collect();
+    Some(format!("[{}]", elements.join(", ")))
 }
 
 fn asynchronous(function: &Function) -> Option<Error> {
@@ -120,6 +138,15 @@ fn annotated_twice(function: &Function) -> Option<Error> {
     Some(Error::new_spanned(
         again.path(),
         "`#[idempotent]` is written twice on this function: leave one out",
+    ))
+}
+
+fn shared_without_prefix(settings: &Settings) -> Option<Error> {
+    let mut all = settings.all.iter();
+    let shared = all.find(|setting| setting.name == "shared_key_prefix")?;
+    Some(Error::new(
+        shared.name.span(),
+        "`shared_key_prefix` needs a `key_prefix`: the default prefix is of one function alone",
     ))
 }
 

@@ -53,8 +53,9 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "key" => expression(&name, &value, "the whole payload")?,
         "validate" => expression(&name, &value, "no validation")?,
         "store_when" => expression(&name, &value, "storing every answer")?,
-        "key_required" => truth(&name, &value)?,
+        "key_required" => key_required(&name, &value)?,
         "key_prefix" => prefix(&name, &value)?,
+        "shared_key_prefix" => truth(&name, &value)?,
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
         "lease" => duration(&name, &value, Duration::from_millis(1))?,
@@ -229,6 +230,27 @@ fn truth(name: &str, value: &Expr) -> syn::Result<Constant> {
         _ => Err(Error::new_spanned(
             value,
             format!("`{name}` is `true` or `false`"),
+        )),
+    }
+}
+
+/// `true`, `false` or `"all"`.
+fn key_required(name: &str, value: &Expr) -> syn::Result<Constant> {
+    let variant = match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(truth),
+            ..
+        }) => Some(if truth.value { "Any" } else { "No" }),
+        _ => match text(name, value) {
+            Ok((text, _)) if text.eq_ignore_ascii_case("all") => Some("All"),
+            _ => None,
+        },
+    };
+    match variant {
+        Some(variant) => Ok(Constant::Choice("KeyRequired", variant)),
+        None => Err(Error::new_spanned(
+            value,
+            format!("`{name}` is `true`, `false` or `\"all\"`"),
         )),
     }
 }

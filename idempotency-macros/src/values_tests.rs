@@ -38,7 +38,12 @@ fn each_setting_is_read() {
         constant("key = r#\"a.\"b c\"\"#"),
         Constant::Text("a.\"b c\"".into())
     );
-    assert_eq!(constant("key_required = true"), Constant::Truth(true));
+    for (written, variant) in [("true", "Any"), ("false", "No"), ("\"all\"", "All")] {
+        assert_eq!(
+            constant(&format!("key_required = {written}")),
+            Constant::Choice("KeyRequired", variant)
+        );
+    }
     assert_eq!(constant("local_cache = 1_000"), Constant::Number(1_000));
     assert_eq!(
         constant("expires_after = \"1h 30m\""),
@@ -196,7 +201,7 @@ fn a_number_is_a_number() {
     );
     assert_eq!(
         error("key_required = \"yes\""),
-        "`key_required` is `true` or `false`"
+        "`key_required` is `true`, `false` or `\"all\"`"
     );
 }
 

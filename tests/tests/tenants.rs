@@ -4,7 +4,7 @@
 use idempotency_lambda::core::record::Field;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, ErrorKind, LambdaEvent, carry, idempotent, service, with_environment,
+    BoxError, Context, LambdaEvent, carry, idempotent, service, with_environment,
 };
 use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Bench, START, operation};
@@ -137,28 +137,4 @@ async fn a_spawned_call_that_nobody_carried_is_refused_where_it_could_be_any_ten
         "{}",
         error.error_message
     );
-}
-
-#[tokio::test]
-async fn operations_built_in_code_that_share_a_prefix_are_refused_unless_both_name_it() {
-    use idempotency_lambda::Operation;
-    use idempotency_lambda::core::config::Variables;
-    let shared = || {
-        Variables::from_iter([(
-            "IDEMPOTENCY_KEY_PREFIX".to_owned(),
-            "shared-by-builders".to_owned(),
-        )])
-    };
-    let build = |path: &str| Operation::builder(path).variables(shared()).build();
-    assert!(build("shop::charge").is_ok());
-    assert!(build("shop::charge").is_ok(), "the same operation again");
-    let error = build("shop::refund").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Configuration);
-    assert!(error.to_string().contains("shop::charge"), "{error}");
-    let named = |path: &str| {
-        Operation::builder(path)
-            .key_prefix("shared-by-name")
-            .build()
-    };
-    assert!(named("a").is_ok() && named("b").is_ok());
 }

@@ -35,10 +35,14 @@ pub(crate) fn run(arguments: &KeyArguments, variables: &Variables) -> Result<Exi
             key,
             text,
             validation,
+            missing,
         } => {
             let mut lines = format!("{key}\n");
             if let Some(validation) = validation {
                 lines += &format!("validation  {validation}\n");
+            }
+            for part in missing {
+                lines += &format!("missing     {part}\n");
             }
             if arguments.explain {
                 lines += &format!("text        {text}\n");

@@ -31,6 +31,8 @@ pub(super) enum Answer {
         key: String,
         text: String,
         validation: Option<String>,
+        /// The parts of the key that the event does not have, as they stand in the expression.
+        missing: Vec<String>,
     },
     NoKey,
     Error(String),
@@ -46,11 +48,14 @@ impl Query {
             hash: arguments.hash,
             ..Settings::default()
         };
-        let prefix = arguments.prefix.as_deref();
-        let prefix = prefix.or_else(|| variables.value("IDEMPOTENCY_KEY_PREFIX"));
+        let prefix = match (&arguments.prefix, &arguments.operation) {
+            (Some(prefix), _) => checked_prefix(prefix)?,
+            (None, Some(path)) => Some(settings.key_prefix(variables, path)?),
+            (None, None) => None,
+        };
         Ok(Self {
             expression: arguments.expression.clone(),
-            prefix: prefix.map(checked_prefix).transpose()?.flatten(),
+            prefix,
             validate: arguments.validate.clone(),
             hash: settings.hash(variables)?,
             tenant: arguments.tenant.clone(),
@@ -66,14 +71,14 @@ impl Query {
         let key = compile("expression", &self.expression)?;
         let validate = compile("validate", &self.validate)?;
         let event = Json::parse_text(event).map_err(|error| format!("`event`: {error}"))?;
-        let material = evaluate("expression", key.as_ref(), &event)?;
+        let (material, missing) = evaluate("expression", key.as_ref(), &event)?;
         if is_absent_key(&material) {
             return Ok(Answer::NoKey);
         }
         let validation = match &validate {
             None => None,
             some => {
-                let part = evaluate("validate", some.as_ref(), &event)?;
+                let (part, _) = evaluate("validate", some.as_ref(), &event)?;
                 Some(self.hash.hex(&part.to_canonical()))
             }
         };
@@ -87,6 +92,7 @@ impl Query {
             key,
             text,
             validation,
+            missing,
         })
     }
 }
@@ -98,12 +104,18 @@ impl Answer {
                 key,
                 text,
                 validation,
+                missing,
             } => json::object([
                 ("key", Some(json::text(key))),
                 ("text", Some(json::text(text))),
                 (
                     "validation",
                     Some(validation.as_ref().map_or(Json::Null, json::text)),
+                ),
+                (
+                    "missing",
+                    (!missing.is_empty())
+                        .then(|| Json::Array(missing.iter().map(json::text).collect())),
                 ),
             ]),
             Self::NoKey => json::object([("no_key", Some(Json::Bool(true)))]),
@@ -146,12 +158,15 @@ fn evaluate<'a>(
     setting: &str,
     expression: Option<&Expression>,
     event: &'a Json,
-) -> Result<Cow<'a, Json>, String> {
+) -> Result<(Cow<'a, Json>, Vec<String>), String> {
     let Some(expression) = expression else {
-        return Ok(Cow::Borrowed(event));
+        return Ok((Cow::Borrowed(event), Vec::new()));
     };
-    let value = expression.evaluate(event).map(Cow::Owned);
-    value.map_err(|error| format!("`{setting}`: {}", chain(&error)))
+    let selection = expression
+        .select(event)
+        .map_err(|error| format!("`{setting}`: {}", chain(&error)))?;
+    let missing = selection.missing.iter().map(ToString::to_string);
+    Ok((Cow::Owned(selection.value), missing.collect()))
 }
 
 #[cfg(test)]
@@ -196,22 +211,49 @@ mod tests {
                 key: identity.key().unwrap().to_string(),
                 text: r#"["u-1", 42]"#.to_owned(),
                 validation: identity.validation().map(str::to_owned),
+                missing: Vec::new(),
             };
             assert_eq!(query.answer(&event.into()), expected);
         }
     }
 
     #[test]
-    fn without_a_prefix_the_digest_stands_alone_and_the_variable_is_one() {
+    fn missing_parts_are_those_that_a_function_would_name() {
+        let settings = Settings {
+            key: Some("[user, body.order]".to_owned()),
+            ..Settings::default()
+        };
+        let operation = Operation::new("a::b", &settings, &Variables::default()).unwrap();
+        let event = r#"{"user": "u-1", "body": {}}"#;
+        let query = query(KeyArguments {
+            expression: "[user, body.order]".to_owned(),
+            ..KeyArguments::default()
+        });
+        let Answer::Key { missing, .. } = query.answer(&event.into()) else {
+            panic!("a partial key is a key");
+        };
+        let identity = operation.identify(event, None).unwrap();
+        assert_eq!(missing, identity.missing_parts().collect::<Vec<_>>());
+        assert_eq!(missing, ["body.order"]);
+    }
+
+    #[test]
+    fn without_a_prefix_the_digest_stands_alone_and_an_operation_has_its_default_prefix() {
         let event = "{\"a\": 1}".into();
         let bare = query(KeyArguments::default()).answer(&event);
         assert_eq!(key(&bare), "42b7b4f2921788ea14dac5566e6f06d0");
         let variables =
             Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "shop".to_owned())]);
-        let query = Query::new(&KeyArguments::default(), &variables).unwrap();
+        let bare = Query::new(&KeyArguments::default(), &variables).unwrap();
+        assert!(!key(&bare.answer(&event)).contains('#'));
+        let arguments = KeyArguments {
+            operation: Some("orders::place".to_owned()),
+            ..KeyArguments::default()
+        };
+        let query = Query::new(&arguments, &variables).unwrap();
         assert_eq!(
             key(&query.answer(&event)),
-            "shop#42b7b4f2921788ea14dac5566e6f06d0"
+            "shop.orders.place#42b7b4f2921788ea14dac5566e6f06d0"
         );
     }
 

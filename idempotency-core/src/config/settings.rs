@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{ConfigurationError, Variables};
+use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::Bounds;
 use crate::key::HashAlgorithm;
 use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
@@ -13,10 +13,10 @@ use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
 /// defaults.
 ///
 /// ```
-/// use idempotency_core::config::{Settings, Variables};
-/// let settings = Settings { key_required: Some(true), ..Settings::default() };
+/// use idempotency_core::config::{KeyRequired, Settings, Variables};
+/// let settings = Settings { key_required: Some(KeyRequired::All), ..Settings::default() };
 /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "false".to_owned())]);
-/// assert!(settings.key_required(&variables).unwrap());
+/// assert_eq!(settings.key_required(&variables).unwrap(), KeyRequired::All);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -24,10 +24,12 @@ pub struct Settings {
     pub key: Option<String>,
     /// The JMESPath expression of the part that must be the same in a duplicate.
     pub validate: Option<String>,
-    /// Whether a payload without a key is refused.
-    pub key_required: Option<bool>,
-    /// The operation's name in its keys.
+    /// What a payload must have of its key.
+    pub key_required: Option<KeyRequired>,
+    /// The operation's name in its keys: the whole prefix.
     pub key_prefix: Option<String>,
+    /// Whether other operations of the program may have the same `key_prefix`, because all of them are one operation.
+    pub shared_key_prefix: bool,
     /// The digest of keys and validation.
     pub hash: Option<HashAlgorithm>,
     /// How long an answer is replayed.
@@ -55,21 +57,21 @@ const LONGEST_PREFIX: usize = 512;
 pub(crate) const TENANT_MARK: &str = "#tenant=";
 
 impl Settings {
-    /// Whether a payload without a key is refused.
+    /// Returns what a payload must have of its key.
     ///
     /// ```
-    /// # use idempotency_core::config::{Settings, Variables};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "yes".to_owned())]);
-    /// assert!(Settings::default().key_required(&variables)?);
-    /// assert!(!Settings::default().key_required(&Variables::default())?);
+    /// # use idempotency_core::config::{KeyRequired, Settings, Variables};
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "all".to_owned())]);
+    /// assert_eq!(Settings::default().key_required(&variables)?, KeyRequired::All);
+    /// assert_eq!(Settings::default().key_required(&Variables::default())?, KeyRequired::No);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     ///
     /// # Errors
-    /// If the variable is not a truth value.
-    pub fn key_required(&self, variables: &Variables) -> Result<bool, ConfigurationError> {
-        let of_variable = truth(variables, "IDEMPOTENCY_KEY_REQUIRED")?;
-        Ok(self.key_required.or(of_variable).unwrap_or(false))
+    /// If the variable is neither `all` nor a truth value.
+    pub fn key_required(&self, variables: &Variables) -> Result<KeyRequired, ConfigurationError> {
+        let name = "IDEMPOTENCY_KEY_REQUIRED";
+        choice(self.key_required, variables, name, KeyRequired::default())
     }
 
     /// The digest of keys and validation.
@@ -119,12 +121,17 @@ impl Settings {
         Ok(records.map(|records| Bounds { records, bytes }))
     }
 
-    /// The operation's name in its keys: the setting, or `{function}.{path of the operation in dots}`.
+    /// Returns the operation's name in its keys: the setting, or `{application}.{path of the operation in dots}`.
+    ///
+    /// The application is `IDEMPOTENCY_KEY_PREFIX`, else the name of the Lambda function. So the variable can be the same
+    /// for all functions of a template, and no two operations get one prefix by it.
     ///
     /// ```
     /// # use idempotency_core::config::{Settings, Variables};
     /// let variables = Variables::from_iter([("AWS_LAMBDA_FUNCTION_NAME".to_owned(), "shop".to_owned())]);
     /// assert_eq!(Settings::default().key_prefix(&variables, "orders::place")?, "shop.orders.place");
+    /// let named = Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "my-shop".to_owned())]);
+    /// assert_eq!(Settings::default().key_prefix(&named, "orders::place")?, "my-shop.orders.place");
     /// let settings = Settings { key_prefix: Some("orders".to_owned()), ..Settings::default() };
     /// assert_eq!(settings.key_prefix(&variables, "orders::place")?, "orders");
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
@@ -138,18 +145,18 @@ impl Settings {
         operation: &str,
     ) -> Result<String, ConfigurationError> {
         let variable = "IDEMPOTENCY_KEY_PREFIX";
-        if let Some(prefix) = variables.value(variable) {
-            check_prefix(variable, prefix)?;
+        let application = variables.value(variable);
+        if let Some(application) = application {
+            check_prefix(variable, application)?;
         }
-        let (name, prefix) = match (&self.key_prefix, variables.value(variable)) {
-            (Some(prefix), _) => ("key_prefix", prefix.clone()),
-            (None, Some(prefix)) => (variable, prefix.to_owned()),
-            (None, None) => {
-                let function = variables
-                    .value("AWS_LAMBDA_FUNCTION_NAME")
+        let (name, prefix) = match &self.key_prefix {
+            Some(prefix) => ("key_prefix", prefix.clone()),
+            None => {
+                let application = application
+                    .or_else(|| variables.value("AWS_LAMBDA_FUNCTION_NAME"))
                     .unwrap_or("local");
                 let path = operation.replace("::", ".");
-                ("the default key prefix", format!("{function}.{path}"))
+                ("the default key prefix", format!("{application}.{path}"))
             }
         };
         check_prefix(name, &prefix).map(|()| prefix)
@@ -222,6 +229,7 @@ impl Settings {
             key: _,
             validate: _,
             store_when: _,
+            shared_key_prefix: _,
             key_required,
             key_prefix,
             hash,
@@ -309,14 +317,22 @@ fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, Configuratio
     let Some(text) = variables.value(name) else {
         return Ok(None);
     };
-    match text.to_ascii_lowercase().as_str() {
-        "1" | "y" | "yes" | "t" | "true" | "on" => Ok(Some(true)),
-        "0" | "n" | "no" | "f" | "false" | "off" => Ok(Some(false)),
-        _ => Err(ConfigurationError::value(
+    match truth_of(text) {
+        Some(truth) => Ok(Some(truth)),
+        None => Err(ConfigurationError::value(
             name,
             text,
             "write `true` or `false`",
         )),
+    }
+}
+
+/// Reads a truth value as Python's `strtobool` does.
+pub(super) fn truth_of(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "y" | "yes" | "t" | "true" | "on" => Some(true),
+        "0" | "n" | "no" | "f" | "false" | "off" => Some(false),
+        _ => None,
     }
 }
 

@@ -90,7 +90,11 @@ impl<'a> Report<'a> {
 
     /// Adds what a developer should know of this call, without payload and response.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
-        self.note = Some(text.into());
+        let text = text.into();
+        self.note = Some(match self.note.take() {
+            Some(before) => format!("{before}; {text}"),
+            None => text,
+        });
     }
 
     /// Emits the outcome event of a call that came to its end.

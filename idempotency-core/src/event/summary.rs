@@ -137,6 +137,7 @@ impl Summary<'_> {
                 _ if self.note.is_some() => Level::WARN,
                 _ => Level::INFO,
             },
+            Ended::Replayed(_) if self.note.is_some() => Level::WARN,
             // The start of the process has warned of `IDEMPOTENCY_DISABLED`.
             Ended::Replayed(_) | Ended::Bypassed(_) => Level::INFO,
         }

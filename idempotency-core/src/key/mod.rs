@@ -8,7 +8,7 @@ mod json;
 mod parse;
 mod text;
 
-pub use expression::{EvaluationError, Expression, ExpressionError};
+pub use expression::{EvaluationError, Expression, ExpressionError, Selection};
 pub use hash::{HashAlgorithm, UnknownHashAlgorithm};
 pub use integer::Integer;
 pub use json::{Json, Object, is_absent_key};

@@ -1,11 +1,14 @@
 //! The identity of a call: its key and validation hash, computed once, before the handler sees the event.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::Operation;
+use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
-use crate::key::{Json, is_absent_key};
+use crate::key::{EvaluationError, Expression, Json, is_absent_key};
 use crate::outcome::Bypass;
 use crate::record::RecordId;
 
@@ -27,6 +30,8 @@ enum State {
     Protected {
         id: RecordId,
         validation: Option<String>,
+        /// Parts of the key that this payload does not have.
+        missing: Vec<Arc<str>>,
     },
     Bypassed(Bypass),
 }
@@ -77,9 +82,30 @@ impl Identity {
         self.protected().err()
     }
 
+    /// Returns the parts of the key that the payload does not have, each as it is written in the `key` expression.
+    ///
+    /// The key is made without them, so that payloads which differ in such a part alone share one record. Under
+    /// [`KeyRequired::All`] there is no identity with missing parts.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// let settings = Settings { key: Some("[user_id, order_id]".to_owned()), ..Settings::default() };
+    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// let identity = operation.identify(r#"{"user_id": "u-1"}"#, None)?;
+    /// assert_eq!(identity.missing_parts().collect::<Vec<_>>(), ["order_id"]);
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
+    pub fn missing_parts(&self) -> impl Iterator<Item = &str> {
+        let missing = match &self.0 {
+            State::Protected { missing, .. } => missing.as_slice(),
+            State::Bypassed(_) => &[],
+        };
+        missing.iter().map(|part| &**part)
+    }
+
     pub(super) fn protected(&self) -> Result<(&RecordId, Option<&str>), Bypass> {
         match &self.0 {
-            State::Protected { id, validation } => Ok((id, validation.as_deref())),
+            State::Protected { id, validation, .. } => Ok((id, validation.as_deref())),
             State::Bypassed(why) => Err(*why),
         }
     }
@@ -100,8 +126,9 @@ impl Operation {
     /// ```
     ///
     /// # Errors
-    /// If the text is not JSON, an expression fails on it, or it has no key and one is required. The handler has not
-    /// run. Its outcome event is emitted, since the call ends here.
+    /// If the text is not JSON, an expression fails on it, or it has no key and one is required, or lacks a part of its
+    /// key and all are required. The handler has not run. Its outcome event is
+    /// emitted, since the call ends here.
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         self.identity_of(payload, tenant).map_err(event::refused)
     }
@@ -114,18 +141,38 @@ impl Operation {
             self.error(ErrorKind::InvalidPayload)
                 .with_detail(error.to_string())
         })?;
-        let Some(digest) = self.key_digest(&payload)? else {
-            if self.key_required {
-                return Err(self.error(ErrorKind::KeyMissing));
+        let selection;
+        let (material, missing) = match &self.key {
+            None => (&payload, Vec::new()),
+            Some(expression) => {
+                selection = expression
+                    .select(&payload)
+                    .map_err(|error| self.failed("key", &error, &payload))?;
+                (&selection.value, selection.missing)
             }
-            return Ok(Identity(State::Bypassed(Bypass::NoKey)));
         };
+        if is_absent_key(material) {
+            if self.key_required == KeyRequired::No {
+                return Ok(Identity(State::Bypassed(Bypass::NoKey)));
+            }
+            let error = self.error(ErrorKind::KeyMissing);
+            return Err(error.with_detail(self.no_key()));
+        }
+        if self.key_required == KeyRequired::All && !missing.is_empty() {
+            let error = self.error(ErrorKind::KeyMissing);
+            return Err(error.with_detail(format!(
+                "{}: send it (where calls without it are the same call, write a default: `{} || 'none'`)",
+                self.lacks(&missing),
+                missing[0]
+            )));
+        }
+        let digest = self.hash.hex(&material.to_canonical());
         let validation = match &self.validate {
             None => None,
             Some(expression) => {
                 let part = expression
                     .evaluate(&payload)
-                    .map_err(|error| self.failed("validate", &error))?;
+                    .map_err(|error| self.failed("validate", &error, &payload))?;
                 if part == Json::Null {
                     tracing::warn!(
                         operation = self.key_prefix(),
@@ -138,6 +185,7 @@ impl Operation {
         Ok(Identity(State::Protected {
             id: RecordId::of(self.key_prefix(), tenant, &digest),
             validation,
+            missing,
         }))
     }
 
@@ -171,22 +219,91 @@ impl Operation {
         self.identify(&text, tenant)
     }
 
-    fn key_digest(&self, payload: &Json) -> Result<Option<String>, Error> {
-        let extracted;
-        let material = match &self.key {
-            None => payload,
-            Some(expression) => {
-                extracted = expression
-                    .evaluate(payload)
-                    .map_err(|error| self.failed("key", &error))?;
-                &extracted
-            }
-        };
-        Ok((!is_absent_key(material)).then(|| self.hash.hex(&material.to_canonical())))
+    /// Returns what a developer must know of a call that runs all the same: that it has no key, or lacks a part of it.
+    ///
+    /// The outcome event of [`run`](Self::run) gives the same text as its `cause`. It names the key's expression, never the payload.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// let settings = Settings { key: Some("order_id".to_owned()), ..Settings::default() };
+    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// let unprotected = operation.identify("{}", None)?;
+    /// assert!(operation.warning(&unprotected).unwrap().contains("`key_required = true`"));
+    /// let protected = operation.identify(r#"{"order_id": 7}"#, None)?;
+    /// assert_eq!(operation.warning(&protected), None);
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
+    pub fn warning(&self, identity: &Identity) -> Option<String> {
+        match &identity.0 {
+            State::Bypassed(Bypass::NoKey) => Some(format!(
+                "the payload has no idempotency key: the handler runs unprotected; {} (`key_required = true` refuses \
+                 such a payload)",
+                self.no_key()
+            )),
+            State::Protected { missing, .. } if !missing.is_empty() => Some(format!(
+                "a part of the idempotency key is missing: {}, so that calls which differ in it alone share one \
+                 response (`key_required = \"all\"` refuses such a payload)",
+                self.lacks(missing)
+            )),
+            _ => None,
+        }
     }
 
-    fn failed(&self, setting: &str, error: &dyn std::fmt::Display) -> Error {
-        self.error(ErrorKind::ExpressionFailed)
-            .with_detail(format!("`{setting}`: {error}"))
+    fn no_key(&self) -> String {
+        match &self.key {
+            Some(expression) => format!("the key expression `{expression}` finds nothing in it"),
+            None => "the whole payload is the key, and it is empty".to_owned(),
+        }
+    }
+
+    fn lacks(&self, missing: &[Arc<str>]) -> String {
+        let parts: Vec<_> = missing.iter().map(|part| format!("`{part}`")).collect();
+        let key = self.key.as_ref().map_or("", Expression::as_str);
+        let (parts, are) = (
+            parts.join(", "),
+            if missing.len() == 1 { "is" } else { "are" },
+        );
+        format!("{parts} of the key `{key}` {are} missing, null or empty")
+    }
+
+    fn failed(&self, setting: &str, error: &EvaluationError, payload: &Json) -> Error {
+        let mut detail = format!("`{setting}`: {error}");
+        let encoded = payload.member("isBase64Encoded") == Some(&Json::Bool(true));
+        if encoded
+            && matches!(
+                error,
+                EvaluationError::Json {
+                    is_base64: false,
+                    ..
+                }
+            )
+        {
+            detail += "; the event has `isBase64Encoded: true`: write `powertools_json(powertools_base64(body))`";
+        }
+        self.error(ErrorKind::ExpressionFailed).with_detail(detail)
+    }
+
+    /// Returns what a developer should change in the expressions although they can be used. It is said once, at the start.
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::Operation};
+    /// let settings = Settings { key: Some(r#"headers."idempotency-key""#.to_owned()), ..Settings::default() };
+    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// assert!(operation.advice()[0].contains("write `header(@, 'idempotency-key')`"));
+    /// ```
+    pub fn advice(&self) -> Vec<String> {
+        let settings = [("key", &self.key), ("validate", &self.validate)];
+        let exact = settings.into_iter().filter_map(|(setting, expression)| {
+            Some((setting, expression.as_ref()?.header_by_exact_name()?))
+        });
+        exact
+            .map(|(setting, name)| {
+                format!(
+                    "{}: `{setting}` looks up the header `{name}` by its exact name, which an event may spell in another \
+                     case: write `header(@, '{name}')`",
+                    self.key_prefix()
+                )
+            })
+            .collect()
     }
 }

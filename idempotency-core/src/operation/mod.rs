@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::cache::Bounds;
-use crate::config::{ConfigurationError, Settings, Variables};
+use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use crate::engine::{Codec, Driver, Ending, Environment, StoreWhen, run_unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, HashAlgorithm};
-use crate::outcome::{Bypass, Outcome};
+use crate::outcome::Outcome;
 use crate::protocol::policy::{Call, Policy};
 use crate::time::EpochMillis;
 
@@ -34,7 +34,7 @@ pub struct Operation {
     key_prefix: String,
     key: Option<Expression>,
     validate: Option<Expression>,
-    key_required: bool,
+    key_required: KeyRequired,
     hash: HashAlgorithm,
     policy: Policy,
     local_cache: Option<Bounds>,
@@ -62,6 +62,11 @@ impl Operation {
         variables: &Variables,
     ) -> Result<Self, ConfigurationError> {
         let policy = settings.policy(variables)?;
+        if settings.shared_key_prefix && settings.key_prefix.is_none() {
+            return Err(ConfigurationError::new(
+                "`shared_key_prefix` needs a `key_prefix`: the default prefix is of one operation alone",
+            ));
+        }
         Ok(Self {
             key_prefix: settings.key_prefix(variables, path)?,
             key: compile("key", settings.key.as_deref())?,
@@ -245,14 +250,12 @@ impl Operation {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
     {
+        if let Some(warning) = self.warning(identity) {
+            report.note(warning);
+        }
         let (id, validation) = match identity.protected() {
             Ok(identity) => identity,
-            Err(why) => {
-                if why == Bypass::NoKey {
-                    report.note("the payload has no idempotency key: the handler runs unprotected");
-                }
-                return run_unprotected(handler, why, report).await;
-            }
+            Err(why) => return run_unprotected(handler, why, report).await,
         };
         let now = environment.clock().now();
         let untrusted = |detail: String| {

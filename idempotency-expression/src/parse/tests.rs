@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Argument, Function, Literal, Name};
+use crate::{Argument, Function, Literal, Name, Part};
 
 fn field(name: &str) -> Ast {
     Ast::Field(Name::Plain(name.to_owned()))
@@ -16,6 +16,55 @@ fn project(over: Ast, each: Ast) -> Ast {
     }
 }
 
+fn part(text: &str, value: Ast) -> Part {
+    Part {
+        text: text.to_owned(),
+        value,
+    }
+}
+
+/// The texts of the parts of the multi-select that an expression is.
+fn parts(text: &str) -> Vec<String> {
+    match parse(text).unwrap() {
+        Ast::List(parts) => parts.into_iter().map(|part| part.text).collect(),
+        Ast::Hash(members) => members.into_iter().map(|(_, part)| part.text).collect(),
+        other => panic!("{other:?} is no multi-select"),
+    }
+}
+
+#[test]
+fn parts_keep_the_text_that_was_written() {
+    assert_eq!(parts("[ a.b , c[0] ,d]"), ["a.b", "c[0]", "d"]);
+    assert_eq!(
+        parts(r#"[join(',', [a, b]), {x: y, z: @}, (c | d), [[e]], 'f,]', g[-1], @, "h,i"]"#),
+        [
+            "join(',', [a, b])",
+            "{x: y, z: @}",
+            "(c | d)",
+            "[[e]]",
+            "'f,]'",
+            "g[-1]",
+            "@",
+            "\"h,i\""
+        ]
+    );
+    assert_eq!(
+        parts("{a: b.c, \"d\": [e, {f: g}]}"),
+        ["b.c", "[e, {f: g}]"]
+    );
+    // The reference needs no comma between members.
+    assert_eq!(parts("{a: b c: !d e: *.f}"), ["b", "!d", "*.f"]);
+    let inner = match parse("body.[a, `1`]").unwrap() {
+        Ast::Chain(_, list) => match *list {
+            Ast::List(parts) => parts,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(inner[0].text, "a");
+    assert_eq!(inner[1].text, "`1`");
+}
+
 fn error(text: &str) -> (usize, String) {
     let error = parse(text).unwrap_err();
     (error.offset, error.message)
@@ -28,11 +77,14 @@ fn names_and_literals_come_back_from_the_border() {
         Ast::Hash(vec![
             (
                 Name::Plain("a b".into()),
-                Ast::Literal(Literal::Json("12345678901234567890".into()))
+                part(
+                    "`12345678901234567890`",
+                    Ast::Literal(Literal::Json("12345678901234567890".into()))
+                )
             ),
             (
                 Name::Plain("c".into()),
-                Ast::Literal(Literal::Raw("raw".into()))
+                part("'raw'", Ast::Literal(Literal::Raw("raw".into())))
             ),
         ])
     );
@@ -54,6 +106,34 @@ fn calls_are_resolved() {
             ],
         }
     );
+}
+
+#[test]
+fn the_arguments_of_header_are_checked() {
+    for right in [
+        "header(@, 'Idempotency-Key')",
+        "header(event, 'x_1')",
+        "[header(@, 'a'), b]",
+    ] {
+        assert!(parse(right).is_ok(), "{right}");
+    }
+    for (wrong, said) in [
+        (
+            "header(@, \"Idempotency-Key\")",
+            "write it in single quotes, `header(@, 'Idempotency-Key')`",
+        ),
+        ("header(@, name)", "`header(@, 'name')`"),
+        ("header(@, `1`)", "single quotes"),
+        ("header(@, a.b)", "single quotes"),
+        ("header(@, '')", "no name of a header"),
+        ("header(@, 'Idempotency Key')", "no name of a header"),
+        ("header('Idempotency-Key', 'a')", "is the event"),
+        ("header('Idempotency-Key')", "takes 2 arguments"),
+        ("headr(@, 'a')", "did you mean `header`"),
+    ] {
+        let message = error(wrong).1;
+        assert!(message.contains(said), "{wrong}: {message}");
+    }
 }
 
 #[test]
@@ -145,7 +225,7 @@ fn a_projection_of_values_after_a_dot_ends_at_the_next_dot() {
 
 #[test]
 fn a_projection_ends_after_braces() {
-    let hash = Ast::Hash(vec![(Name::Plain("b".into()), field("c"))]);
+    let hash = Ast::Hash(vec![(Name::Plain("b".into()), part("c", field("c")))]);
     assert_eq!(
         parse("a[*].{b: c}.d"),
         Ok(chain(project(field("a"), hash), field("d")))

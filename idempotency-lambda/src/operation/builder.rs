@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::operation::Operation as CoreOperation;
 use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 
 use super::Operation;
+use crate::notice::warn;
 use crate::store::StoreHandle;
 use crate::{process, registry};
 
@@ -106,14 +107,6 @@ impl OperationBuilder {
     }
 
     setters! {
-        /// Whether a payload without a key is refused instead of running unprotected.
-        ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// let charge = Operation::builder("charge").key("order_id").key_required(true);
-        /// assert!(charge.build().is_ok());
-        /// ```
-        key_required: bool;
         /// The digest of keys and validation.
         ///
         /// ```
@@ -185,6 +178,36 @@ impl OperationBuilder {
         on_error: OnError;
     }
 
+    /// Says that other operations of the program may have the same `key_prefix`, because all of them are one operation: a
+    /// call of one is a duplicate of a call of the other. Each of them must say so.
+    ///
+    /// ```
+    /// # use idempotency_lambda::Operation;
+    /// let charge = |path| Operation::builder(path).key_prefix("shop.charge.shared");
+    /// assert!(charge("http::charge").shared_key_prefix(true).build().is_ok());
+    /// assert!(charge("queue::charge").shared_key_prefix(true).build().is_ok());
+    /// assert!(charge("cron::charge").build().is_err());
+    /// ```
+    pub fn shared_key_prefix(mut self, shared: bool) -> Self {
+        self.settings.shared_key_prefix = shared;
+        self
+    }
+
+    /// Sets what a payload must have of its key: `true` refuses one without a key, [`KeyRequired::All`] also one that
+    /// lacks a part of it.
+    ///
+    /// ```
+    /// # use idempotency_lambda::{KeyRequired, Operation};
+    /// let charge = Operation::builder("charge").key("order_id").key_required(true);
+    /// assert!(charge.build().is_ok());
+    /// let charge = Operation::builder("charge").key("[user_id, order_id]").key_required(KeyRequired::All);
+    /// assert!(charge.build().is_ok());
+    /// ```
+    pub fn key_required(mut self, required: impl Into<KeyRequired>) -> Self {
+        self.settings.key_required = Some(required.into());
+        self
+    }
+
     /// A store of the operation's own, instead of the process's.
     ///
     /// ```
@@ -205,7 +228,7 @@ impl OperationBuilder {
     /// # use idempotency_lambda::{Error, Operation, core::config::Variables};
     /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "shop".to_owned())]);
     /// let operation = Operation::builder("payments::charge").variables(variables).build()?;
-    /// assert_eq!(operation.key_prefix(), "shop");
+    /// assert_eq!(operation.key_prefix(), "shop.payments.charge");
     /// # Ok::<(), Error>(())
     /// ```
     pub fn variables(mut self, variables: Variables) -> Self {
@@ -239,9 +262,9 @@ impl OperationBuilder {
             .unwrap_or_else(|| process::variables());
         process::note_overridden(&self.path, &self.settings, variables);
         let compiled = CoreOperation::new(&self.path, &self.settings, variables).and_then(|core| {
-            // Who names a prefix shares it on purpose.
-            if self.settings.key_prefix.is_none() {
-                registry::claim_prefix(&self.path, core.key_prefix())?;
+            let shares = self.settings.shared_key_prefix;
+            if registry::claim_prefix(&self.path, core.key_prefix(), shares)? {
+                core.advice().iter().for_each(|advice| warn(advice));
             }
             Ok(core)
         });

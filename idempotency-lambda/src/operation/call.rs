@@ -6,7 +6,7 @@ use std::sync::Arc;
 use idempotency_core::engine::{Codec, Environment};
 use idempotency_core::error::Error;
 use idempotency_core::operation::{Identity, Operation};
-use idempotency_core::outcome::{Bypass, Outcome};
+use idempotency_core::outcome::Outcome;
 use idempotency_core::time::EpochMillis;
 
 use crate::notice::warn;
@@ -39,12 +39,11 @@ where
         tenant: invocation.tenant,
     });
     let handler = || within(Arc::clone(&scope), async { handler().await });
-    if invocation.identity.bypass() == Some(Bypass::NoKey) && !tracing::dispatcher::has_been_set() {
-        // The engine says so in an event, which here nobody collects.
-        warn(&format!(
-            "{}: the payload has no idempotency key, and the handler runs unprotected",
-            operation.key_prefix()
-        ));
+    if !tracing::dispatcher::has_been_set()
+        && let Some(warning) = operation.warning(&invocation.identity)
+    {
+        // The engine says so in an event, which no subscriber collects here.
+        warn(&format!("{}: {warning}", operation.key_prefix()));
     }
     operation
         .run_with(

@@ -91,7 +91,8 @@ fn number() -> BoxedStrategy<String> {
 pub(super) fn value(name: &str) -> BoxedStrategy<String> {
     match name {
         "key" | "validate" | "store_when" => literal(expression()),
-        "key_required" => among(&["true", "false"]),
+        "shared_key_prefix" => among(&["true", "false"]),
+        "key_required" => among(&["true", "false", "\"all\"", "\"ALL\""]),
         "key_prefix" => {
             let mark = |prefix: &String| !prefix.contains("#tenant=");
             literal(

@@ -54,7 +54,10 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
             ),
         ]
         .boxed(),
-        "key_required" => among(&["\"true\"", "1", "yes", "!true", "True", "(true)"]),
+        "key_required" => among(&[
+            "\"true\"", "1", "yes", "!true", "True", "(true)", "all", "\"any\"",
+        ]),
+        "shared_key_prefix" => among(&["\"true\"", "1", "yes", "!true", "True", "(true)"]),
         "key_prefix" => prop_oneof![
             among(&[
                 "\"\"",

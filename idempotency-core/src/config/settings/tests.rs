@@ -88,6 +88,24 @@ fn the_default_prefix_is_the_function_and_the_path_of_the_operation() {
 }
 
 #[test]
+fn the_prefix_of_a_template_names_the_application_and_gives_no_two_operations_one_prefix() {
+    let globals = with("IDEMPOTENCY_KEY_PREFIX", "shop");
+    let prefix = |path| Settings::default().key_prefix(&globals, path).unwrap();
+    assert_eq!(prefix("orders::charge"), "shop.orders.charge");
+    assert_ne!(prefix("orders::charge"), prefix("orders::ship"));
+    let whole = Settings {
+        key_prefix: Some("charge".to_owned()),
+        ..Settings::default()
+    };
+    assert_eq!(
+        whole.key_prefix(&globals, "orders::charge").unwrap(),
+        "charge"
+    );
+    let tenant = with("IDEMPOTENCY_KEY_PREFIX", "a#tenant=b");
+    assert!(Settings::default().key_prefix(&tenant, "charge").is_err());
+}
+
+#[test]
 fn a_prefix_cannot_pass_for_a_tenants() {
     let settings = Settings {
         key_prefix: Some("shop#tenant=a".to_owned()),
@@ -145,7 +163,7 @@ fn a_size_of_the_local_cache_that_is_no_number_is_refused() {
 #[test]
 fn a_variable_that_cannot_be_understood_is_refused_where_a_setting_is_used_instead_too() {
     let all = Settings {
-        key_required: Some(true),
+        key_required: Some(KeyRequired::Any),
         key_prefix: Some("charge".to_owned()),
         hash: Some(HashAlgorithm::Md5),
         expires_after: Some(Duration::from_secs(1)),

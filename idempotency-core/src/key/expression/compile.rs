@@ -1,7 +1,9 @@
 //! From the checked tree to one that holds values.
 
+use std::sync::Arc;
+
 use idempotency_expression::{
-    Argument, Ast, Comparator, Function, Literal, Name, SyntaxError, parse,
+    Argument, Ast, Comparator, Function, Literal, Name, Part, SyntaxError, parse,
 };
 
 use crate::key::{Json, Text};
@@ -18,8 +20,8 @@ pub(super) enum Node {
         step: i64,
     },
     Literal(Json),
-    List(Vec<Node>),
-    Hash(Vec<(Text, Node)>),
+    List(Vec<Selected>),
+    Hash(Vec<(Text, Selected)>),
     Chain(Box<Node>, Box<Node>),
     Project {
         over: Box<Node>,
@@ -43,6 +45,14 @@ pub(super) enum Node {
     },
 }
 
+/// A part of a multi-select.
+#[derive(Clone)]
+pub(super) struct Selected {
+    /// The part as it was written.
+    pub(super) text: Arc<str>,
+    pub(super) node: Node,
+}
+
 pub(super) fn compile(text: &str) -> Result<Node, SyntaxError> {
     node(parse(text)?)
 }
@@ -50,7 +60,7 @@ pub(super) fn compile(text: &str) -> Result<Node, SyntaxError> {
 /// Arms that hold more than a call have functions of their own, or this one's frame would be as large as all of them.
 fn node(ast: Ast) -> Result<Node, SyntaxError> {
     Ok(match ast {
-        Ast::List(elements) => Node::List(nodes(elements)?),
+        Ast::List(elements) => Node::List(parts(elements)?),
         Ast::Hash(pairs) => Node::Hash(members(pairs)?),
         Ast::Chain(left, right) => two(Node::Chain, *left, *right)?,
         Ast::Or(left, right) => two(Node::Or, *left, *right)?,
@@ -87,20 +97,27 @@ fn leaf(ast: Ast) -> Result<Node, SyntaxError> {
     })
 }
 
-fn nodes(elements: Vec<Ast>) -> Result<Vec<Node>, SyntaxError> {
-    let mut nodes = Vec::with_capacity(elements.len());
+fn parts(elements: Vec<Part>) -> Result<Vec<Selected>, SyntaxError> {
+    let mut parts = Vec::with_capacity(elements.len());
     for element in elements {
-        nodes.push(node(element)?);
+        parts.push(part(element)?);
     }
-    Ok(nodes)
+    Ok(parts)
 }
 
-fn members(pairs: Vec<(Name, Ast)>) -> Result<Vec<(Text, Node)>, SyntaxError> {
+fn members(pairs: Vec<(Name, Part)>) -> Result<Vec<(Text, Selected)>, SyntaxError> {
     let mut members = Vec::with_capacity(pairs.len());
     for (key, value) in pairs {
-        members.push((name(key)?, node(value)?));
+        members.push((name(key)?, part(value)?));
     }
     Ok(members)
+}
+
+fn part(part: Part) -> Result<Selected, SyntaxError> {
+    Ok(Selected {
+        text: part.text.into(),
+        node: node(part.value)?,
+    })
 }
 
 fn two(make: fn(Box<Node>, Box<Node>) -> Node, left: Ast, right: Ast) -> Result<Node, SyntaxError> {

@@ -18,6 +18,18 @@ pub(super) fn base64(text: &Text) -> Result<Text, EvaluationError> {
     )
 }
 
+/// Returns true if the text is base64 of what begins like a JSON object, array or string. It looks at the beginning alone.
+pub(super) fn wraps_json(text: &Text) -> bool {
+    const LOOKED_AT: usize = 64;
+    let length = text.as_bytes().len().min(LOOKED_AT) / 4 * 4;
+    let beginning = Text::from_trusted(text.as_bytes()[..length].to_vec());
+    let first = decode(&beginning).ok().and_then(|bytes| {
+        let mut bytes = bytes.into_iter();
+        bytes.find(|byte| !byte.is_ascii_whitespace())
+    });
+    matches!(first, Some(b'{' | b'[' | b'"'))
+}
+
 /// `powertools_base64_gzip`.
 pub(super) fn base64_gzip(text: &Text) -> Result<Text, EvaluationError> {
     let function = Function::PowertoolsBase64Gzip;

@@ -97,7 +97,12 @@ pub enum EvaluationError {
         reason: &'static str,
     },
     /// The text given to `powertools_json` is not JSON.
-    Json(JsonError),
+    Json {
+        /// Where and why; never what stands there.
+        error: JsonError,
+        /// Whether the text is JSON in base64, as of a body with `isBase64Encoded: true`.
+        is_base64: bool,
+    },
     /// The value would grow beyond what an expression over an event can need.
     TooLarge,
 }
@@ -129,17 +134,16 @@ impl fmt::Display for EvaluationError {
             } => write!(f, "`{function}` takes {takes}, not {given}"),
             Self::Incomparable => f.write_str("a number cannot be compared with a string"),
             Self::Failed { function, reason } => write!(f, "`{function}` failed: {reason}"),
-            Self::Json(_) => f.write_str("`powertools_json` failed"),
+            Self::Json { error, is_base64 } => {
+                write!(f, "`powertools_json` failed: {error}")?;
+                if *is_base64 {
+                    f.write_str("; the text is base64: open it first, `powertools_json(powertools_base64(..))`")?;
+                }
+                Ok(())
+            }
             Self::TooLarge => f.write_str("the expression's value is too large; select less"),
         }
     }
 }
 
-impl std::error::Error for EvaluationError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Json(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for EvaluationError {}

@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use idempotency_expression::Comparator;
 
 use super::compare::{equal, is_false, is_ordered, order};
-use super::compile::Node;
+use super::compile::{Node, Selected};
 use super::error::EvaluationError;
 use super::functions;
-use crate::key::{Json, Object, Text};
+use super::missing::Missing;
+use crate::key::{Json, Object, Text, is_absent_key};
 
 /// What one evaluation may cost, about in bytes: a few hundred times the largest event. Expressions can double their
 /// value at each step, so without a bound a short one could fill any memory.
@@ -18,14 +19,20 @@ const VALUE: usize = 48;
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
-pub(super) fn evaluate(node: &Node, payload: &Json) -> Result<Json> {
-    let mut walk = Walk { left: BUDGET };
+/// Evaluates an expression. The second value says which parts of its multi-selects are missing in the payload.
+pub(super) fn evaluate(node: &Node, payload: &Json) -> Result<(Json, Missing)> {
+    let mut walk = Walk {
+        left: BUDGET,
+        missing: Missing::default(),
+    };
     let value = walk.visit(node, payload)?;
-    walk.own(value)
+    let value = walk.own(value)?;
+    Ok((value, walk.missing))
 }
 
 pub(super) struct Walk {
     left: usize,
+    missing: Missing,
 }
 
 impl Walk {
@@ -98,7 +105,9 @@ impl Walk {
     }
 
     fn not<'v>(&mut self, negated: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        let mark = self.missing.mark();
         let negated = self.visit(negated, value)?;
+        self.missing.forget_since(mark);
         Ok(Cow::Owned(Json::Bool(is_false(&negated))))
     }
 
@@ -108,7 +117,13 @@ impl Walk {
         right: &'v Node,
         value: &'v Json,
     ) -> Result<Cow<'v, Json>> {
-        match self.visit(left, value)? {
+        let mark = self.missing.mark();
+        let between = self.visit(left, value)?;
+        if matches!(right, Node::Field(_) | Node::Index(_) | Node::Slice { .. }) {
+            // Of the parts on the left this takes some: a missing one among those is missing in the result.
+            self.missing.forget_since(mark);
+        }
+        match between {
             Cow::Borrowed(between) => self.visit(right, between),
             Cow::Owned(between) => {
                 if matches!(right, Node::Current) {
@@ -120,15 +135,28 @@ impl Walk {
         }
     }
 
-    fn list<'v>(&mut self, elements: &'v [Node], value: &'v Json) -> Result<Cow<'v, Json>> {
+    fn list<'v>(&mut self, elements: &'v [Selected], value: &'v Json) -> Result<Cow<'v, Json>> {
         if matches!(value, Json::Null) {
             return Ok(NULL);
         }
         let mut list = Vec::with_capacity(elements.len());
         for element in elements {
-            self.push(&mut list, element, value)?;
+            let part = self.part(element, value)?;
+            list.push(part);
+            self.charge(VALUE)?;
         }
         Ok(Cow::Owned(Json::Array(list)))
+    }
+
+    /// Evaluates a part of a multi-select, and notes it where it is missing.
+    fn part(&mut self, part: &Selected, value: &Json) -> Result<Json> {
+        let mark = self.missing.mark();
+        let selected = self.visit(&part.node, value)?;
+        let selected = self.own(selected)?;
+        if is_absent_key(&selected) {
+            self.missing.note(mark, &part.text);
+        }
+        Ok(selected)
     }
 
     /// Evaluates an element of a new array.
@@ -143,10 +171,10 @@ impl Walk {
             return Ok(NULL);
         };
         let mut members = Object::with_capacity(pairs.len());
-        for (name, node) in pairs {
+        for (name, part) in pairs {
             self.charge(VALUE + name.as_bytes().len())?;
-            let member = self.visit(node, value)?;
-            members.insert(name.clone(), self.own(member)?);
+            let member = self.part(part, value)?;
+            members.insert(name.clone(), member);
         }
         Ok(Cow::Owned(Json::Object(members)))
     }
@@ -158,16 +186,24 @@ impl Walk {
         each: &'v Node,
         value: &'v Json,
     ) -> Result<Cow<'v, Json>> {
+        let mark = self.missing.mark();
         let over = self.visit(over, value)?;
         let Json::Array(elements) = &*over else {
             return Ok(NULL);
         };
+        if condition.is_some() {
+            // The filter says which parts it wants, as in `[a, b][?@]`.
+            self.missing.forget_since(mark);
+        }
         let mut projected = Vec::new();
         for element in elements {
-            if let Some(condition) = condition
-                && is_false(&*self.visit(condition, element)?)
-            {
-                continue;
+            if let Some(condition) = condition {
+                let mark = self.missing.mark();
+                let dropped = is_false(&*self.visit(condition, element)?);
+                self.missing.forget_since(mark);
+                if dropped {
+                    continue;
+                }
             }
             let result = self.visit(each, element)?;
             if !matches!(*result, Json::Null) {
@@ -251,7 +287,9 @@ impl Walk {
         right: &'v Node,
         value: &'v Json,
     ) -> Result<Cow<'v, Json>> {
+        let mark = self.missing.mark();
         let (left, right) = (self.visit(left, value)?, self.visit(right, value)?);
+        self.missing.forget_since(mark);
         let answer = match comparator {
             Comparator::Equal => equal(&left, &right),
             Comparator::NotEqual => !equal(&left, &right),

@@ -9,7 +9,7 @@ use super::compare::{order, same};
 use super::compile::Node;
 use super::error::EvaluationError;
 use super::evaluate::{NULL, Walk};
-use super::{aggregate, envelope, number};
+use super::{aggregate, envelope, header, number};
 use crate::key::canonical::COMPACT;
 use crate::key::{Integer, Json, Object, Text};
 
@@ -35,7 +35,11 @@ pub(super) fn call<'v>(
         }
         (_, [first, second]) => {
             let (first, second) = (walk.visit(first, value)?, walk.visit(second, value)?);
-            two(walk, function, &first, &second).map(Cow::Owned)
+            let result = match function {
+                Function::Header => header::header(walk, &first, &second),
+                _ => two(walk, function, &first, &second),
+            };
+            result.map(Cow::Owned)
         }
         _ => Err(EvaluationError::failed(
             function,
@@ -151,7 +155,10 @@ fn one<'v>(walk: &mut Walk, function: Function, argument: Cow<'v, Json>) -> Resu
             walk.charge(text.as_bytes().len())?;
             let opened = match function {
                 Function::PowertoolsJson => {
-                    Json::parse_text(text).map_err(EvaluationError::Json)?
+                    Json::parse_text(text).map_err(|error| EvaluationError::Json {
+                        error,
+                        is_base64: envelope::wraps_json(text),
+                    })?
                 }
                 Function::PowertoolsBase64 => Json::Str(envelope::base64(text)?),
                 _ => Json::Str(envelope::base64_gzip(text)?),

@@ -6,11 +6,15 @@ mod compile;
 mod envelope;
 mod error;
 mod evaluate;
+mod exact;
 mod functions;
+mod header;
+mod missing;
 mod number;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::Json;
 use compile::Node;
@@ -73,7 +77,32 @@ impl Expression {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn evaluate(&self, payload: &Json) -> Result<Json, EvaluationError> {
-        evaluate::evaluate(&self.node, payload)
+        self.select(payload).map(|selection| selection.value)
+    }
+
+    /// Returns the expression's value on a payload, and which parts of its multi-selects are missing there.
+    ///
+    /// # Errors
+    ///
+    /// As [`evaluate`](Self::evaluate).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_core::key::{Expression, Json};
+    ///
+    /// let key = Expression::compile("[user_id, order.id]")?;
+    /// let selection = key.select(&Json::parse(r#"{"order": {"id": 7}}"#)?)?;
+    /// assert_eq!(selection.value.to_canonical(), "[null, 7]");
+    /// assert_eq!(&*selection.missing[0], "user_id");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn select(&self, payload: &Json) -> Result<Selection, EvaluationError> {
+        let (value, missing) = evaluate::evaluate(&self.node, payload)?;
+        Ok(Selection {
+            value,
+            missing: missing.into_names(),
+        })
     }
 
     /// Whether the expression's value on a payload counts as true: anything but null, `false` and what is empty.
@@ -93,6 +122,11 @@ impl Expression {
         Ok(!compare::is_false(&self.evaluate(payload)?))
     }
 
+    /// Returns the name of a header that the expression looks up in `headers` by its exact name.
+    pub(crate) fn header_by_exact_name(&self) -> Option<&str> {
+        exact::header(&self.node)
+    }
+
     /// The text that was compiled.
     ///
     /// ```
@@ -103,6 +137,26 @@ impl Expression {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
+
+/// What an [`Expression`] selects in a payload.
+///
+/// ```
+/// use idempotency_core::key::{Expression, Json};
+///
+/// let selection = Expression::compile("{user: user_id, order: order_id}")?.select(&Json::parse("{}")?)?;
+/// let missing: Vec<&str> = selection.missing.iter().map(|part| &**part).collect();
+/// assert_eq!(missing, ["user_id", "order_id"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Selection {
+    /// The value.
+    pub value: Json,
+    /// The parts of multi-selects (`[a, b]`, `{x: a}`) that are missing in the payload: whose own value would be no key
+    /// (see [`is_absent_key`](super::is_absent_key)). Each is named by its text in the expression; at most 8 are named.
+    pub missing: Vec<Arc<str>>,
 }
 
 impl FromStr for Expression {

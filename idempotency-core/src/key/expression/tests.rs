@@ -62,6 +62,185 @@ fn strings_and_numbers_have_no_common_order() {
     assert!(evaluate("min_by(@, &@)", r#"["a", 1]"#).is_err());
 }
 
+fn missing(expression: &str, payload: &str) -> Vec<String> {
+    let payload = Json::parse(payload).unwrap();
+    let selection = Expression::compile(expression)
+        .unwrap()
+        .select(&payload)
+        .unwrap();
+    let missing = selection.missing;
+    missing.into_iter().map(|part| part.to_string()).collect()
+}
+
+#[test]
+fn a_part_that_alone_would_be_no_key_is_missing() {
+    for absent in ["null", "\"\"", "[]", "{}", "[null]", "{\"x\": null}"] {
+        let payload = format!(r#"{{"a": {absent}, "b": 1}}"#);
+        assert_eq!(missing("[a, b]", &payload), ["a"], "{absent}");
+        assert_eq!(missing("{x: a, y: b}", &payload), ["a"], "{absent}");
+    }
+    assert_eq!(missing("[c, b]", r#"{"b": 1}"#), ["c"]);
+    for present in ["0", "false", "\"x\"", "[\"\"]", "[null, 1]"] {
+        let payload = format!(r#"{{"a": {present}, "b": 1}}"#);
+        assert!(missing("[a, b]", &payload).is_empty(), "{present}");
+    }
+}
+
+#[test]
+fn missing_parts_are_found_wherever_the_multi_select_stands() {
+    for (expression, payload, parts) in [
+        ("body.[a, b]", r#"{"body": {"a": 1}}"#, vec!["b"]),
+        ("body | [a, b]", r#"{"body": {"a": 1}}"#, vec!["b"]),
+        ("([a, b])", r#"{"a": 1}"#, vec!["b"]),
+        (
+            "powertools_json(body).[a, b]",
+            r#"{"body": "{\"b\": 1}"}"#,
+            vec!["a"],
+        ),
+        ("[a, [b, {x: c.d}]]", r#"{"a": 1, "b": 2}"#, vec!["c.d"]),
+        ("[a, [b, c]]", r#"{"a": 1}"#, vec!["b", "c"]),
+        ("[a, body.[b, c]]", r#"{"a": 1}"#, vec!["body.[b, c]"]),
+        (
+            "items[*].[sku, n]",
+            r#"{"items": [{"sku": 1, "n": 1}, {"n": 2}, {"n": 3}]}"#,
+            vec!["sku"],
+        ),
+        ("items[].{x: sku}", r#"{"items": [{}]}"#, vec!["sku"]),
+        ("none || [a, b]", r#"{"a": 1}"#, vec!["b"]),
+        ("a && [a, b]", r#"{"a": 1}"#, vec!["b"]),
+        ("to_string([a, b])", r#"{"a": 1}"#, vec!["b"]),
+        (
+            "map(&[sku, n], items)",
+            r#"{"items": [{"sku": 1}]}"#,
+            vec!["n"],
+        ),
+        (
+            "sort_by(items, &n)[*].[n, sku]",
+            r#"{"items": [{"n": 1}]}"#,
+            vec!["sku"],
+        ),
+    ] {
+        assert_eq!(missing(expression, payload), parts, "{expression}");
+    }
+}
+
+#[test]
+fn a_part_with_a_default_or_outside_of_the_value_is_not_missing() {
+    for expression in [
+        "[a, b || 'none']",
+        "[a, b][?@] | [0]",
+        "[a, b] | [0]",
+        "[a, b][0]",
+        "{x: a, y: b}.x",
+        "[[a, b][?@], a]",
+        "[a, [a, b] != `[]` && a]",
+        "[a, !{x: b} && a || a]",
+        "items[?[a, b] == `[1, null]`].a | [@, `1`]",
+        "a",
+        "[nothing.[b], a] | [1]",
+    ] {
+        assert!(
+            missing(expression, r#"{"a": 1, "items": [{"a": 1}]}"#).is_empty(),
+            "{expression}"
+        );
+    }
+}
+
+#[test]
+fn a_header_is_found_whatever_the_case_of_its_name() {
+    let key = "header(@, 'Idempotency-Key')";
+    for (event, found) in [
+        (r#"{"headers": {"idempotency-key": "k"}}"#, r#""k""#),
+        (
+            r#"{"headers": {"IDEMPOTENCY-KEY": "k"}, "multiValueHeaders": null}"#,
+            r#""k""#,
+        ),
+        (
+            r#"{"headers": {"Idempotency-Key": "last"}, "multiValueHeaders": {"Idempotency-Key": ["a", "last"]}}"#,
+            r#""a,last""#,
+        ),
+        (
+            r#"{"multiValueHeaders": {"idempotency-key": ["k"]}}"#,
+            r#""k""#,
+        ),
+        (
+            r#"{"headers": {"idempotency-key": "k"}, "multiValueHeaders": {}}"#,
+            r#""k""#,
+        ),
+        (
+            r#"{"headers": {"idempotency-key": "b", "Idempotency-Key": "a"}}"#,
+            r#""a,b""#,
+        ),
+        (
+            r#"{"headers": {"Idempotency-Key": "a", "idempotency-key": "b"}}"#,
+            r#""a,b""#,
+        ),
+        (r#"{"headers": {"idempotency-key": null}}"#, "null"),
+        (r#"{"headers": {"idempotency-key": ""}}"#, r#""""#),
+        (r#"{"headers": {"x-idempotency-key": "k"}}"#, "null"),
+        (r#"{"headers": {}}"#, "null"),
+        ("{}", "null"),
+    ] {
+        assert_eq!(value(key, event), found, "{event}");
+    }
+    for event in [
+        "null",
+        "[]",
+        r#"{"headers": []}"#,
+        r#"{"headers": {"idempotency-key": 1}}"#,
+    ] {
+        let error = evaluate(key, event).unwrap_err().to_string();
+        assert!(error.starts_with("`header` takes"), "{error}");
+    }
+    assert_eq!(
+        missing("[header(@, 'a'), b]", r#"{"b": 1}"#),
+        ["header(@, 'a')"]
+    );
+}
+
+#[test]
+fn a_header_looked_up_by_its_exact_name_is_noticed() {
+    let exact = |text: &str| {
+        let expression = Expression::compile(text).unwrap();
+        expression.header_by_exact_name().map(str::to_owned)
+    };
+    for text in [
+        r#"headers."X-Key""#,
+        r#"[a, headers."X-Key"]"#,
+        r#"{x: multiValueHeaders."X-Key"[0]}"#,
+        r#"a || headers."X-Key""#,
+        r#"join(',', [headers."X-Key"])"#,
+    ] {
+        assert_eq!(exact(text).as_deref(), Some("X-Key"), "{text}");
+    }
+    for text in [
+        "header(@, 'X-Key')",
+        "headers",
+        r#"powertools_json(body).headers."X-Key""#,
+    ] {
+        assert_eq!(exact(text), None, "{text}");
+    }
+}
+
+#[test]
+fn powertools_json_says_where_and_why_it_failed_and_hints_at_base64() {
+    let error = evaluate("powertools_json(@)", r#""{\"a\": secret}""#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`powertools_json` failed: invalid JSON: expected a value at line 1, column 7"
+    );
+    // `{"a": 1}`
+    let error = evaluate("powertools_json(@)", r#""eyJhIjogMX0=""#).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("`powertools_json(powertools_base64(..))`"),
+        "{error}"
+    );
+    let error = evaluate("powertools_json(@)", r#""secret""#).unwrap_err();
+    assert!(!error.to_string().contains("base64"), "{error}");
+}
+
 #[test]
 fn slices_run_both_ways() {
     assert_eq!(value("[::-1]", "[1, 2, 3]"), "[3, 2, 1]");
@@ -85,7 +264,7 @@ fn an_error_shows_no_payload() {
 fn a_wrong_expression_is_shown_with_a_caret() {
     let error = Expression::compile("a.nope(b)").unwrap_err().to_string();
     assert!(error.ends_with("\na.nope(b)\n  ^ unknown function `nope`; the functions are abs, avg, ceil, contains, \
-        ends_with, floor, join, keys, length, map, max, max_by, merge, min, min_by, not_null, powertools_base64, \
+        ends_with, floor, header, join, keys, length, map, max, max_by, merge, min, min_by, not_null, powertools_base64, \
         powertools_base64_gzip, powertools_json, reverse, sort, sort_by, starts_with, sum, to_array, to_number, \
         to_string, type, values"), "{error}");
 }

@@ -1,0 +1,72 @@
+//! `header`: a header of an HTTP request, as API Gateway, load balancers and function URLs hand it on.
+
+use idempotency_expression::Function;
+
+use super::error::EvaluationError;
+use super::evaluate::Walk;
+use super::functions::given;
+use crate::key::{Json, Text};
+
+type Result<T> = std::result::Result<T, EvaluationError>;
+
+/// Where the headers are: all values of each (payload format 1.0, and load balancers with that attribute), or one text.
+const PLACES: [&str; 2] = ["multiValueHeaders", "headers"];
+
+/// Stands between several values: what payload format 2.0 puts there.
+const SEPARATOR: u8 = b',';
+
+/// Returns the value of a header in an event, or null where the event has none of this name.
+///
+/// Names are compared without regard to case. Members that differ by case alone are taken in the order of their names, so
+/// that the value does not depend on the order of members in the text.
+pub(super) fn header(walk: &mut Walk, event: &Json, name: &Json) -> Result<Json> {
+    let Json::Str(name) = name else {
+        return Err(argument("the name of a header", name));
+    };
+    let Json::Object(_) = event else {
+        return Err(argument("an event, which is an object", event));
+    };
+    for place in PLACES {
+        let members = match event.member(place) {
+            None | Some(Json::Null) => continue,
+            Some(Json::Object(members)) => members,
+            Some(other) => return Err(argument("an event whose headers are an object", other)),
+        };
+        walk.charge(members.len())?;
+        let mut found: Vec<(&Text, &Json)> = members
+            .iter()
+            .filter(|(own, _)| own.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
+            .collect();
+        found.sort_unstable_by_key(|(own, _)| *own);
+        let mut values = Vec::new();
+        for (_, value) in found {
+            match value {
+                Json::Array(several) => {
+                    for value in several {
+                        values.extend(text(value)?);
+                    }
+                }
+                one => values.extend(text(one)?),
+            }
+        }
+        if !values.is_empty() {
+            let joined = values.join(&SEPARATOR);
+            walk.charge(joined.len())?;
+            return Ok(Json::Str(Text::from_trusted(joined)));
+        }
+    }
+    Ok(Json::Null)
+}
+
+/// Returns the bytes of one value; nothing for null.
+fn text(value: &Json) -> Result<Option<&[u8]>> {
+    match value {
+        Json::Null => Ok(None),
+        Json::Str(text) => Ok(Some(text.as_bytes())),
+        other => Err(argument("headers whose values are texts", other)),
+    }
+}
+
+fn argument(takes: &'static str, value: &Json) -> EvaluationError {
+    EvaluationError::argument(Function::Header, takes, given(value))
+}

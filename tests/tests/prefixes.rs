@@ -1,0 +1,160 @@
+//! Key prefixes that two operations of one program share, by mistake or on purpose.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::store::MemoryStore;
+use idempotency_lambda::{
+    BoxError, ErrorKind, Operation, environment_with, idempotent, with_environment,
+};
+
+struct Shop;
+
+impl Shop {
+    #[idempotent(payload = order, key_prefix = "prefixes.charge")]
+    async fn charge(&self, order: u32) -> Result<String, BoxError> {
+        Ok(format!("charged {order}"))
+    }
+
+    /// The prefix was copied from the method above.
+    #[idempotent(payload = order, key_prefix = "prefixes.charge")]
+    async fn ship(&self, order: u32) -> Result<String, BoxError> {
+        Ok(format!("shipped {order}"))
+    }
+}
+
+#[idempotent(payload = order, key_prefix = "prefixes.shared", shared_key_prefix = true)]
+async fn over_http(order: u32) -> Result<String, BoxError> {
+    Ok(format!("charged {order} over http"))
+}
+
+#[idempotent(payload = order, key_prefix = "prefixes.shared", shared_key_prefix = true)]
+async fn from_queue(order: u32) -> Result<String, BoxError> {
+    Ok(format!("charged {order} from the queue"))
+}
+
+#[tokio::test]
+async fn a_prefix_copied_from_one_method_to_the_next_is_refused_at_each_call() {
+    let environment = environment_with(Arc::new(MemoryStore::new()));
+    for _ in 0..2 {
+        let calls = [
+            with_environment(environment.clone(), Shop.charge(1)).await,
+            with_environment(environment.clone(), Shop.ship(1)).await,
+            Shop.charge(1).await,
+            Shop.ship(1).await,
+        ];
+        for call in calls {
+            let error = call.unwrap_err().to_string();
+            for said in [
+                "share the key prefix `prefixes.charge`",
+                "prefixes::charge at",
+                "prefixes::ship at",
+                "`shared_key_prefix = true`",
+            ] {
+                assert!(error.contains(said), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_that_both_share_on_purpose_makes_them_one_operation() {
+    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let first = with_environment(environment.clone(), over_http(1)).await;
+    let second = with_environment(environment, from_queue(1)).await;
+    assert_eq!(first.unwrap(), "charged 1 over http");
+    assert_eq!(second.unwrap(), "charged 1 over http");
+}
+
+#[tokio::test]
+async fn the_start_is_refused_for_twins_before_any_variable_is_looked_at() {
+    const UNUSABLE: &str = "IDEMPOTENCY_LEASE";
+    if std::env::var_os(UNUSABLE).is_none() {
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "the_start_is_refused_for_twins_before_any_variable_is_looked_at",
+            ])
+            .env(UNUSABLE, "soon")
+            .env("IDEMPOTENCY_STORE", "nothing")
+            .output()
+            .unwrap();
+        assert!(again.status.success(), "{again:?}");
+    }
+    let error = idempotency_lambda::init().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("prefixes.charge"), "{error}");
+}
+
+#[test]
+fn operations_built_in_code_are_refused_unless_both_say_that_they_share_their_prefix() {
+    let named = |path: &str| Operation::builder(path).key_prefix("prefixes.built");
+    assert!(named("shop::charge").build().is_ok());
+    for _ in 0..3 {
+        assert!(named("shop::charge").build().is_ok(), "the same again");
+        let error = named("shop::ship").build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(error.to_string().contains("shop::charge"), "{error}");
+        // One alone cannot say it for both.
+        assert!(named("shop::ship").shared_key_prefix(true).build().is_err());
+    }
+    let shared = |path: &str| {
+        Operation::builder(path)
+            .key_prefix("prefixes.both")
+            .shared_key_prefix(true)
+    };
+    assert!(shared("shop::charge").build().is_ok());
+    assert!(shared("shop::ship").build().is_ok());
+    let third = Operation::builder("shop::refund").key_prefix("prefixes.both");
+    assert!(third.build().is_err());
+}
+
+#[test]
+fn an_annotated_function_has_its_prefix_before_any_operation_is_built() {
+    let named = |prefix: &str| Operation::builder("shop::built").key_prefix(prefix);
+    let error = named("prefixes.shared").build().unwrap_err().to_string();
+    assert!(error.contains("prefixes.rs:"), "{error}");
+    assert!(
+        named("prefixes.shared")
+            .shared_key_prefix(true)
+            .build()
+            .is_ok()
+    );
+    assert!(
+        named("prefixes.charge")
+            .shared_key_prefix(true)
+            .build()
+            .is_err()
+    );
+}
+
+#[test]
+fn one_variable_for_all_functions_of_a_template_gives_each_operation_a_prefix_of_its_own() {
+    let globals = || {
+        let name = "IDEMPOTENCY_KEY_PREFIX".to_owned();
+        Variables::from_iter([(name, "prefixes".to_owned())])
+    };
+    let build = |path: &str| {
+        Operation::builder(path)
+            .variables(globals())
+            .build()
+            .unwrap()
+    };
+    let (charge, ship) = (build("globals::charge"), build("globals::ship"));
+    assert_eq!(charge.key_prefix(), "prefixes.globals.charge");
+    assert_eq!(ship.key_prefix(), "prefixes.globals.ship");
+}
+
+#[test]
+fn a_shared_prefix_is_written_out() {
+    let error = Operation::builder("globals::refund")
+        .shared_key_prefix(true)
+        .build();
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("needs a `key_prefix`")
+    );
+}

@@ -1,0 +1,48 @@
+//! What `init`, and so `run`, finds in the variables: in a program without twins, which would be found first.
+#![allow(clippy::unwrap_used)]
+
+use idempotency_lambda::{BoxError, idempotent};
+
+#[idempotent(payload = order, key_prefix = "set", expires_after = "1h")]
+async fn sets_the_value_itself(order: u32) -> Result<u32, BoxError> {
+    Ok(order)
+}
+
+/// Runs the test of this name once more, in a process with these variables, and returns what it wrote.
+fn again_with<const N: usize>(test: &str, variables: [(&str, &str); N]) -> String {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "--nocapture", test])
+        .envs(variables)
+        .output()
+        .unwrap();
+    let written = String::from_utf8_lossy(&child.stderr).into_owned();
+    assert!(child.status.success(), "{written}");
+    written
+}
+
+#[tokio::test]
+async fn an_unusable_variable_stops_the_start_and_every_call_though_the_attribute_sets_the_value() {
+    if std::env::var_os("IDEMPOTENCY_EXPIRES_AFTER").is_none() {
+        let written = again_with(
+            "an_unusable_variable_stops_the_start_and_every_call_though_the_attribute_sets_the_value",
+            [
+                ("IDEMPOTENCY_EXPIRES_AFTER", "1x"),
+                ("IDEMPOTENT_LEASE", "1m"),
+            ],
+        );
+        let noticed =
+            "IDEMPOTENT_LEASE is set but nothing reads it: did you mean IDEMPOTENCY_LEASE?";
+        assert_eq!(written.matches(noticed).count(), 1, "{written}");
+        return;
+    }
+    // First a call, as under plain `lambda_runtime::run`.
+    let call = sets_the_value_itself(1).await.unwrap_err().to_string();
+    let start = idempotency_lambda::init().await.unwrap_err().to_string();
+    let built = idempotency_lambda::Operation::builder("shop::built").build();
+    for error in [call, start, built.unwrap_err().to_string()] {
+        assert!(
+            error.contains("IDEMPOTENCY_EXPIRES_AFTER is `1x`"),
+            "{error}"
+        );
+    }
+}
