@@ -15,6 +15,8 @@ mod expand;
 mod fallback;
 #[path = "../../idempotency-macros/src/parse.rs"]
 mod parse;
+#[path = "../../idempotency-macros/src/runtime.rs"]
+mod runtime;
 #[path = "../../idempotency-macros/src/settings.rs"]
 mod settings;
 #[path = "../../idempotency-macros/src/validate.rs"]

@@ -82,7 +82,8 @@ impl<R, E> Returned for Result<R, E> {
 #[diagnostic::on_unimplemented(
     message = "the answer `{Self}` cannot be stored and given to duplicates",
     label = "an answer is written as JSON and read back",
-    note = "derive `serde::Serialize` and `serde::Deserialize` for it; it must own what it holds"
+    note = "for a type of your own, derive `serde::Serialize` and `serde::Deserialize`; it must own what it holds",
+    note = "a type of another crate, such as `(StatusCode, Json<T>)`, cannot be stored: return a type of your own or the event's response type (`ApiGatewayV2httpResponse`), and turn it into the other around this function"
 )]
 pub trait Answer: Sized {
     fn codec() -> Codec<Self>;

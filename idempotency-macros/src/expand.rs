@@ -8,6 +8,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
 use crate::parse::Function;
+use crate::runtime::Runtime;
 use crate::settings;
 use crate::validate::{Operation, Payload, Returned};
 use crate::values::{self, Constant};
@@ -26,19 +27,23 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
         returned,
         ..
     } = operation;
+    let private = operation.runtime.private(site);
     let statics = statics(function, operation);
-    let (prepared, destructure) = prepared(&operation.payload);
+    let runtime = &operation.runtime;
+    let (prepared, destructure) = prepared(&operation.payload, runtime);
     let codec = witness(
+        runtime,
         "answer",
         &returned.answer,
-        part(returned, &returned.answer, "Answer"),
+        part(runtime, returned, &returned.answer, "Answer"),
     );
     let convert = witness(
+        runtime,
         "failure",
         &returned.failure,
-        part(returned, &returned.failure, "Failure"),
+        part(runtime, returned, &returned.failure, "Failure"),
     );
-    let never = never(returned);
+    let never = never(runtime, returned);
     let store = store(operation);
     let answer = answer(operation);
     quote_spanned! {site=>
@@ -49,7 +54,7 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
             let store = #store;
             let codec = #codec;
             let convert = #convert;
-            let result = ::idempotency_lambda::__private::run(
+            let result = #private::run(
                 operation,
                 prepared,
                 store,
@@ -72,45 +77,49 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
     }
 }
 
-/// The operation, and its registration, in a block of their own: statics know no hygiene.
+/// The operation, and its registration, in a block of their own. Statics know no hygiene, so their names are ones that no constant of
+/// the user's has.
 fn statics(function: &Function, operation: &Operation) -> TokenStream {
     let site = Span::mixed_site();
     let name = function.name();
+    let private = operation.runtime.private(site);
     // Each field is written out, so that a new one cannot be forgotten here.
     let spec = settings::constants().map(|name| {
         let field = values::field(name);
         let written = operation
             .constants
             .iter()
-            .find(|(written, _)| written == name);
-        let value = match written {
-            Some((_, value)) => {
-                let value = constant(value);
-                quote_spanned!(site=> ::core::option::Option::Some(#value))
-            }
+            .find(|(written, _)| written == name)
+            .map(|(_, value)| constant(value, &private));
+        let named = || {
+            let mut paths = operation.paths.iter();
+            let (_, path) = paths.find(|(written, _)| written == name)?;
+            Some(path.to_token_stream())
+        };
+        let value = match written.or_else(named) {
+            Some(value) => quote_spanned!(site=> ::core::option::Option::Some(#value)),
             None => quote_spanned!(site=> ::core::option::Option::None),
         };
         quote_spanned!(site=> #field: #value,)
     });
     quote_spanned! {site=>
         {
-            static OPERATION: ::idempotency_lambda::__private::StaticOperation =
-                ::idempotency_lambda::__private::StaticOperation::new(
-                    ::core::concat!(::core::module_path!(), "::", #name),
-                    ::core::concat!(::core::file!(), ":", ::core::line!()),
-                    ::idempotency_lambda::__private::Spec {
-                        #(#spec)*
-                    },
-                );
-            #[::idempotency_lambda::__private::linkme::distributed_slice(::idempotency_lambda::__private::OPERATIONS)]
-            #[linkme(crate = ::idempotency_lambda::__private::linkme)]
-            static REGISTERED: &'static ::idempotency_lambda::__private::StaticOperation = &OPERATION;
-            &OPERATION
+            static __IDEMPOTENT_OPERATION: #private::StaticOperation = #private::StaticOperation::new(
+                ::core::concat!(::core::module_path!(), "::", #name),
+                ::core::concat!(::core::file!(), ":", ::core::line!()),
+                #private::Spec {
+                    #(#spec)*
+                },
+            );
+            #[#private::linkme::distributed_slice(#private::OPERATIONS)]
+            #[linkme(crate = #private::linkme)]
+            static __IDEMPOTENT_REGISTERED: &'static #private::StaticOperation = &__IDEMPOTENT_OPERATION;
+            &__IDEMPOTENT_OPERATION
         }
     }
 }
 
-fn constant(value: &Constant) -> TokenStream {
+fn constant(value: &Constant, private: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
     match value {
         Constant::Text(text) => quote_spanned!(site=> #text),
@@ -118,17 +127,17 @@ fn constant(value: &Constant) -> TokenStream {
         Constant::Number(number) => quote_spanned!(site=> #number),
         Constant::Time(time) => {
             let (seconds, nanoseconds) = (time.as_secs(), time.subsec_nanos());
-            quote_spanned!(site=> ::idempotency_lambda::__private::Duration::new(#seconds, #nanoseconds))
+            quote_spanned!(site=> #private::Duration::new(#seconds, #nanoseconds))
         }
         Constant::Choice(kind, variant) => {
             let (kind, variant) = (values::field(kind), values::field(variant));
-            quote_spanned!(site=> ::idempotency_lambda::__private::#kind::#variant)
+            quote_spanned!(site=> #private::#kind::#variant)
         }
     }
 }
 
 /// The identity's computation, and what the body begins with.
-fn prepared(payload: &Payload) -> (TokenStream, TokenStream) {
+fn prepared(payload: &Payload, runtime: &Runtime) -> (TokenStream, TokenStream) {
     match payload {
         Payload::Event { name, pattern, of } => {
             let at = Place::of(of);
@@ -136,7 +145,7 @@ fn prepared(payload: &Payload) -> (TokenStream, TokenStream) {
             let mut event = name.clone();
             event.set_span(at.end.resolved_at(name.span()));
             let (head, and) = (
-                at.head("prepare_event"),
+                at.head(runtime, "prepare_event"),
                 quote_spanned!(at.start.resolved_at(name.span())=> &),
             );
             let destructure = pattern
@@ -150,7 +159,7 @@ fn prepared(payload: &Payload) -> (TokenStream, TokenStream) {
         }
         Payload::Value(reference) => {
             let at = Place::of(reference);
-            let head = at.head("prepare_value");
+            let head = at.head(runtime, "prepare_value");
             let call = quote_spanned!(at.end=> (operation, #reference));
             (quote_spanned!(at.start=> #head #call), TokenStream::new())
         }
@@ -158,30 +167,32 @@ fn prepared(payload: &Payload) -> (TokenStream, TokenStream) {
 }
 
 /// A call that only the right type allows, placed at the part of the return type that must be right.
-fn witness(function: &str, place: &TokenStream, of: TokenStream) -> TokenStream {
+fn witness(runtime: &Runtime, function: &str, place: &TokenStream, of: TokenStream) -> TokenStream {
     let at = Place::of(place);
-    let head = at.head(function);
+    let head = at.head(runtime, function);
     let (open, close) = (quote_spanned!(at.start=> ::<), quote_spanned!(at.end=> >()));
     quote_spanned!(at.start=> #head #open #of #close)
 }
 
 /// One of the two types of the returned `Result`, whatever alias it has.
-fn part(returned: &Returned, place: &TokenStream, part: &str) -> TokenStream {
+fn part(runtime: &Runtime, returned: &Returned, place: &TokenStream, part: &str) -> TokenStream {
     let at = Place::of(place);
     let (whole, part) = (&returned.whole, syn::Ident::new(part, at.end));
     let open = quote_spanned!(at.start=> <);
-    let rest = quote_spanned!(at.end=> as ::idempotency_lambda::__private::Returned>::#part);
+    let private = runtime.private(at.end);
+    let rest = quote_spanned!(at.end=> as #private::Returned>::#part);
     quote_spanned!(at.start=> #open #whole #rest)
 }
 
 /// What gives the body its type. It is taken apart and put together again, so that a return type that is no `Result` is
 /// an error at that type alone.
-fn never(returned: &Returned) -> TokenStream {
+fn never(runtime: &Runtime, returned: &Returned) -> TokenStream {
     let whole = returned.whole.to_token_stream();
     let at = Place::of(&whole);
-    let answer = part(returned, &whole, "Answer");
-    let failure = part(returned, &whole, "Failure");
+    let answer = part(runtime, returned, &whole, "Answer");
+    let failure = part(runtime, returned, &whole, "Failure");
     witness(
+        runtime,
         "never",
         &whole,
         quote_spanned!(at.start=> ::core::result::Result<#answer, #failure>),
@@ -191,7 +202,7 @@ fn never(returned: &Returned) -> TokenStream {
 fn store(operation: &Operation) -> TokenStream {
     match &operation.store {
         Some(store) => {
-            let head = Place::of(store).head("store");
+            let head = Place::of(store).head(&operation.runtime, "store");
             quote_spanned!(Span::mixed_site()=> ::core::option::Option::Some(#head(#store)))
         }
         None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
@@ -226,9 +237,10 @@ impl Place {
     }
 
     /// The path of a function of the hidden module.
-    fn head(&self, function: &str) -> TokenStream {
+    fn head(&self, runtime: &Runtime, function: &str) -> TokenStream {
         let function = syn::Ident::new(function, self.start);
-        quote_spanned!(self.start=> ::idempotency_lambda::__private::#function)
+        let private = runtime.private(self.start);
+        quote_spanned!(self.start=> #private::#function)
     }
 }
 
@@ -273,6 +285,31 @@ mod tests {
             code.contains("expires_after : :: core :: option :: Option :: None"),
             "{code}"
         );
+    }
+
+    #[test]
+    fn a_constant_of_the_users_stands_where_its_value_would() {
+        let arguments =
+            "expires_after = WINDOW, key = crate::keys::of_orders, on_timeout = OnTimeout::Hold";
+        let code = expanded(arguments, HANDLER);
+        for (field, path) in [
+            ("expires_after", "WINDOW"),
+            ("key", "crate :: keys :: of_orders"),
+            ("on_timeout", "OnTimeout :: Hold"),
+        ] {
+            let set = format!("{field} : :: core :: option :: Option :: Some ({path})");
+            assert!(code.contains(&set), "{code}");
+        }
+    }
+
+    #[test]
+    fn the_runtime_is_found_where_the_attribute_says() {
+        let code = expanded("crate = facade::lambda", HANDLER);
+        assert!(
+            code.contains("facade :: lambda :: __private :: run"),
+            "{code}"
+        );
+        assert!(!code.contains("idempotency_lambda"), "{code}");
     }
 
     #[test]

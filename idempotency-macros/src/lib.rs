@@ -6,6 +6,7 @@
 //! | `parse` | the function in its parts; the body stays tokens |
 //! | `settings` | the attribute's arguments; every `name = value` passes through one place |
 //! | `values` | what each setting may be |
+//! | `runtime` | under which name the program knows `idempotency-lambda` |
 //! | `validate` | everything that can be wrong, collected |
 //! | `expand` | the code; no decisions |
 //! | `fallback` | the user's own function beside the errors, where there are any |
@@ -19,6 +20,7 @@ mod fallback;
 mod parse;
 #[cfg(test)]
 mod properties;
+mod runtime;
 mod settings;
 mod validate;
 mod values;
@@ -105,7 +107,25 @@ use proc_macro::TokenStream;
 /// | `store` | an expression, evaluated at each call, for a store of the operation's own | `IDEMPOTENCY_STORE` | DynamoDB |
 /// | `payload` | an expression over the parameters | – | the event's payload |
 ///
-/// Durations are written like `"30s"`, `"15m"` or `"1h 30m"`. The table and its attributes are the environment's alone.
+/// Durations are written like `"30s"`, `"15m"` or `"1h 30m"`. A value may be the name of a constant of the setting's type instead: `&str`,
+/// `Duration`, `usize`, `bool`, or the setting's enum. A constant's value is checked when the program starts.
+///
+/// ```
+/// # use idempotency_lambda::{BoxError, OnTimeout, idempotent};
+/// # use std::time::Duration;
+/// const WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+///
+/// #[idempotent(payload = order, expires_after = WINDOW, on_timeout = OnTimeout::Hold)]
+/// async fn ship(order: u64) -> Result<u64, BoxError> {
+///     Ok(order)
+/// }
+/// # let _ = ship;
+/// ```
+///
+/// The attribute finds `idempotency-lambda` under the name that `Cargo.toml` gives it. Where another crate re-exports it, say where:
+/// `crate = facade::idempotency_lambda`.
+///
+/// The table and its attributes are the environment's alone.
 ///
 /// Methods and generic functions need a `key_prefix`: module and name do not tell two of them apart.
 ///

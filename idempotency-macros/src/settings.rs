@@ -56,6 +56,47 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
     ("enabled", "IDEMPOTENCY_DISABLED"),
 ];
 
+/// Words that other libraries use, or that come to mind first, and the settings that are meant. Words that are like a setting's
+/// name (`cache`, `expires`) are not needed here.
+pub(crate) const OTHER_WORDS: [(&str, &str); 36] = [
+    ("ttl", "expires_after"),
+    ("window", "expires_after"),
+    ("expiration", "expires_after"),
+    ("expiry", "expires_after"),
+    ("max_age", "expires_after"),
+    ("retention", "expires_after"),
+    ("duration", "expires_after"),
+    ("timeout", "lease"),
+    ("lock", "lease"),
+    ("lock_timeout", "lease"),
+    ("lock_for", "lease"),
+    ("name", "key_prefix"),
+    ("prefix", "key_prefix"),
+    ("namespace", "key_prefix"),
+    ("operation", "key_prefix"),
+    ("scope", "key_prefix"),
+    ("id", "key"),
+    ("idempotency_key", "key"),
+    ("event_key_jmespath", "key"),
+    ("jmespath", "key"),
+    ("payload_validation_jmespath", "validate"),
+    ("fingerprint", "validate"),
+    ("required", "key_required"),
+    ("raise_on_no_idempotency_key", "key_required"),
+    ("algorithm", "hash"),
+    ("digest", "hash"),
+    ("use_local_cache", "local_cache"),
+    ("local_cache_max_items", "local_cache"),
+    ("on_conflict", "on_in_progress"),
+    ("on_duplicate", "on_in_progress"),
+    ("on_failure", "on_error"),
+    ("persistence_store", "store"),
+    ("backend", "store"),
+    ("response_hook", "on_replay"),
+    ("body", "payload"),
+    ("event", "payload"),
+];
+
 /// One setting as it was written.
 pub(crate) struct Setting {
     pub(crate) name: Ident,
@@ -67,6 +108,8 @@ pub(crate) struct Setting {
 pub(crate) struct Settings {
     pub(crate) all: Vec<Setting>,
     pub(crate) errors: Vec<Error>,
+    /// What `crate = ..` says.
+    pub(crate) runtime: Option<syn::Path>,
     seen: Vec<String>,
 }
 
@@ -96,7 +139,7 @@ impl Settings {
 
     fn add(&mut self, input: ParseStream<'_>) {
         match self.setting(input) {
-            Ok(setting) => self.all.push(setting),
+            Ok(setting) => self.all.extend(setting),
             Err(error) => {
                 self.errors.push(error);
                 skip_to_next(input);
@@ -104,7 +147,7 @@ impl Settings {
         }
     }
 
-    fn setting(&mut self, input: ParseStream<'_>) -> syn::Result<Setting> {
+    fn setting(&mut self, input: ParseStream<'_>) -> syn::Result<Option<Setting>> {
         let Ok(name) = input.call(Ident::parse_any) else {
             return Err(match input.parse::<LitStr>() {
                 Ok(text) => Error::new(
@@ -115,6 +158,9 @@ impl Settings {
             });
         };
         let text = name.to_string();
+        if text == "crate" {
+            return self.runtime(input).map(|()| None);
+        }
         let Some((_, example)) = KNOWN.iter().find(|(known, _)| *known == text) else {
             return Err(Error::new(name.span(), unknown(&text)));
         };
@@ -133,24 +179,33 @@ impl Settings {
         }
         input.parse::<Token![=]>()?;
         let value = value(input, &text, example)?;
-        Ok(Setting { name, value })
+        if starts_setting(input) {
+            let said = format!("write a comma between the value of `{text}` and this setting");
+            self.errors.push(input.error(said));
+        }
+        Ok(Some(Setting { name, value }))
+    }
+
+    /// `crate = path`, for programs that know the runtime through a crate of their own.
+    fn runtime(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        input.parse::<Token![=]>()?;
+        self.runtime = Some(input.call(syn::Path::parse_mod_style)?);
+        Ok(())
     }
 }
 
-/// A value up to the comma. Anything that is no Rust expression is most likely a text without its quotes.
+/// A value up to the comma, or up to the next setting where the comma is missing. Anything that is no Rust expression is most
+/// likely a text without its quotes.
 fn value(input: ParseStream<'_>, name: &str, example: &str) -> syn::Result<Expr> {
-    let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
-    let start = if ends(input) {
-        None
-    } else {
-        Some(input.span())
-    };
-    let Some(start) = start else {
+    if input.is_empty() || input.peek(Token![,]) {
         return Err(Error::new(
             input.span(),
             format!("`{name}` needs a value: write `{name} = {example}`"),
         ));
-    };
+    }
+    let start = input.span();
+    let ends =
+        |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]) || starts_setting(input);
     let ahead = input.fork();
     let value = ahead.parse::<Expr>();
     match value {
@@ -201,6 +256,15 @@ fn unknown(name: &str) -> String {
         return format!(
             "`{name}` is a setting of the environment: set `{variable}` for the function"
         );
+    }
+    if let Some((_, known)) = OTHER_WORDS.iter().find(|(word, _)| *word == name) {
+        let example = KNOWN.iter().find(|(name, _)| name == known);
+        let example = example.map_or("..", |(_, example)| example);
+        let more = match name {
+            "timeout" => " (`on_timeout` says what follows a claim whose lease has ended)",
+            _ => "",
+        };
+        return format!("`{name}` is called `{known}` here: write `{known} = {example}`{more}");
     }
     let nearest = KNOWN
         .iter()
@@ -292,6 +356,43 @@ mod tests {
         let (names, errors) = read("key = \"a\", key = \"b\", key_required = true");
         assert_eq!(names, ["key", "key_required"]);
         assert_eq!(errors, ["`key` is written twice: leave one out"]);
+    }
+
+    #[test]
+    fn a_missing_comma_is_asked_for_and_hides_nothing() {
+        let (names, errors) = read("key = \"a\" lease = \"1m\" local_cache = 3");
+        assert_eq!(names, ["key", "lease", "local_cache"]);
+        assert_eq!(
+            errors,
+            [
+                "write a comma between the value of `key` and this setting",
+                "write a comma between the value of `lease` and this setting"
+            ]
+        );
+        // A value may have the name of a setting.
+        let (names, errors) = read("payload = key, store = store");
+        assert_eq!((names.len(), errors.len()), (2, 0), "{errors:?}");
+        let (names, errors) = read("key = KEY key_prefix = \"p\"");
+        assert_eq!((names.len(), errors.len()), (2, 1), "{errors:?}");
+    }
+
+    #[test]
+    fn a_common_word_is_answered_with_the_setting_that_is_meant() {
+        for (word, known) in OTHER_WORDS {
+            assert!(
+                unknown(word).contains(&format!("write `{known} = ")),
+                "{}",
+                unknown(word)
+            );
+            assert!(KNOWN.iter().any(|(name, _)| *name == known), "{known}");
+            assert!(KNOWN.iter().all(|(name, _)| *name != word), "{word}");
+            assert!(ENVIRONMENT.iter().all(|(name, _)| *name != word), "{word}");
+        }
+        assert_eq!(
+            unknown("ttl"),
+            "`ttl` is called `expires_after` here: write `expires_after = \"1h\"`"
+        );
+        assert!(unknown("timeout").contains("`on_timeout` says"));
     }
 
     #[test]

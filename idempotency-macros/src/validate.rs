@@ -9,6 +9,7 @@ use syn::{
 };
 
 use crate::parse::Function;
+use crate::runtime::Runtime;
 use crate::settings::Settings;
 use crate::values::{self, Constant, Value};
 
@@ -17,6 +18,10 @@ pub(crate) struct Operation {
     /// As it was written, but for a pattern in place of the event's name.
     pub(crate) signature: Signature,
     pub(crate) constants: Vec<(Ident, Constant)>,
+    /// Settings whose values are constants of the user's.
+    pub(crate) paths: Vec<(Ident, Expr)>,
+    /// Where the runtime's crate is.
+    pub(crate) runtime: Runtime,
     pub(crate) payload: Payload,
     pub(crate) returned: Returned,
     pub(crate) store: Option<Expr>,
@@ -58,13 +63,14 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
     let from_event = !settings.names("payload");
     let whole_payload = !settings.names("key");
 
-    let mut constants = Vec::new();
+    let (mut constants, mut paths) = (Vec::new(), Vec::new());
     let (mut payload, mut store, mut on_replay) = (None, None, None);
     errors.extend(settings.errors);
     for setting in settings.all {
         let name = values::field(&setting.name.to_string());
         match values::check(setting) {
             Ok(Value::Constant(value)) => constants.push((name, value)),
+            Ok(Value::Path(value)) => paths.push((name, value)),
             Ok(Value::Payload(value)) => payload = Some(Payload::Value(value)),
             Ok(Value::Store(value)) => store = Some(value),
             Ok(Value::OnReplay(value)) => on_replay = Some(value),
@@ -87,6 +93,8 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
         (None, Some(payload), Some(returned)) => Ok(Operation {
             signature,
             constants,
+            paths,
+            runtime: Runtime::find(settings.runtime),
             payload,
             returned,
             store,
@@ -247,6 +255,9 @@ fn returned(signature: &Signature) -> syn::Result<Returned> {
         ));
     }
     let arguments = type_arguments(whole);
+    if let Some(borrowed) = arguments.first().and_then(|answer| borrowed(answer)) {
+        return Err(borrowed);
+    }
     let place = |at: usize| match arguments.get(at) {
         Some(argument) => argument.to_token_stream(),
         None => whole.to_token_stream(),
@@ -272,6 +283,37 @@ fn is_no_result(of: &Type) -> bool {
         Type::Paren(_) | Type::Group(_) | Type::Macro(_) | Type::Verbatim(_) => false,
         _ => true,
     }
+}
+
+/// What is said of a response that borrows: it is read back from the store, and there is nothing to borrow from.
+fn borrowed(answer: &Type) -> Option<Error> {
+    struct Search(Option<syn::TypeReference>);
+
+    impl VisitMut for Search {
+        fn visit_type_mut(&mut self, of: &mut Type) {
+            match of {
+                Type::Reference(found) => {
+                    self.0.get_or_insert_with(|| found.clone());
+                }
+                // A function's parameters are no part of a value.
+                Type::BareFn(_) => {}
+                _ => visit_type_mut(self, of),
+            }
+        }
+    }
+
+    let mut search = Search(None);
+    search.visit_type_mut(&mut answer.clone());
+    let found = search.0?;
+    let owned = match &*found.elem {
+        Type::Path(path) if path.path.is_ident("str") => "`String`".to_owned(),
+        Type::Slice(slice) => format!("`Vec<{}>`", slice.elem.to_token_stream()),
+        other => format!("`{}`", other.to_token_stream()),
+    };
+    Some(Error::new_spanned(
+        &found,
+        format!("a response is stored and read back, so it must own what it holds: write {owned}"),
+    ))
 }
 
 /// `R` and `E` of a `Result<R, E>`, to point at; of an alias, whatever it has.

@@ -197,3 +197,21 @@ fn the_attribute_stands_once() {
     let twice = format!("#[idempotency_lambda::idempotent] {HANDLER}");
     assert!(error("", &twice).contains("written twice"));
 }
+
+#[test]
+fn a_response_that_borrows_is_told_what_to_own() {
+    for (response, owned) in [
+        ("&'static str", "`String`"),
+        ("Vec<&'static str>", "`String`"),
+        ("&'static [u8]", "`Vec<u8>`"),
+        ("(u8, &'static Order)", "`Order`"),
+    ] {
+        let told = error("", &HANDLER.replace("Receipt", response));
+        assert!(told.contains("must own what it holds"), "{told}");
+        assert!(told.ends_with(owned), "{told}");
+    }
+    // What an error holds is not stored, and neither is a function's parameter.
+    for (from, to) in [("Error>", "&'static str>"), ("Receipt", "Handle<fn(&str)>")] {
+        assert!(validated("", &HANDLER.replace(from, to)).is_ok(), "{to}");
+    }
+}

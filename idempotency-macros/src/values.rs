@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit};
 
-use crate::settings::{KNOWN, Setting};
+use crate::settings::{KNOWN, Setting, constants};
 
 /// A value that is known when the program is compiled.
 #[derive(Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub(crate) enum Constant {
 /// A setting's value, once it is known to be right.
 pub(crate) enum Value {
     Constant(Constant),
+    /// The path of a constant of the user's, of the setting's own type. Its value is checked when the program starts.
+    Path(Expr),
     Store(Expr),
     OnReplay(Expr),
     Payload(Expr),
@@ -49,6 +51,9 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
     let Setting { name, value } = setting;
     let name = name.to_string();
     let value = without_groups(value);
+    if is_constant(&name, &value) {
+        return Ok(Value::Path(value));
+    }
     Ok(Value::Constant(match name.as_str() {
         "key" => expression(&name, &value, "the whole payload")?,
         "validate" => expression(&name, &value, "no validation")?,
@@ -88,9 +93,6 @@ fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
         return Ok((text.value(), text.span()));
     }
     let said = match value {
-        Expr::Path(path) if is_constant(&path.path) => {
-            "a constant cannot be read here: write the text itself, in quotes".to_owned()
-        }
         Expr::Path(_) | Expr::Field(_) => {
             let written = value.to_token_stream().to_string().replace(' ', "");
             format!("the value of `{name}` is a text: write it in quotes, `{name} = \"{written}\"`")
@@ -105,11 +107,24 @@ fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
     Err(Error::new_spanned(value, said))
 }
 
-fn is_constant(path: &syn::Path) -> bool {
-    path.segments.last().is_some_and(|last| {
-        let name = last.ident.to_string();
-        name.len() > 1 && !name.contains(char::is_lowercase)
-    })
+/// Whether a value is surely the path of a constant: a name without small letters, or one in a module. A single name in small
+/// letters is most likely a text without its quotes. The variant of an enum may have small letters.
+fn is_constant(setting: &str, value: &Expr) -> bool {
+    let Expr::Path(syn::ExprPath { path, .. }) = value else {
+        return false;
+    };
+    let Some(last) = path.segments.last() else {
+        return false;
+    };
+    let name = last.ident.to_string();
+    let is_capital = name.starts_with(char::is_uppercase);
+    let is_choice = ["hash", "on_in_progress", "on_timeout", "on_error"].contains(&setting);
+    constants().any(|constant| constant == setting)
+        && if is_choice {
+            is_capital
+        } else {
+            path.segments.len() > 1 || is_capital && !name.contains(char::is_lowercase)
+        }
 }
 
 fn example(name: &str) -> &'static str {
@@ -177,7 +192,7 @@ fn choice(name: &str, value: &Expr, kind: &'static str, choices: Choices) -> syn
 }
 
 fn duration(name: &str, value: &Expr, shortest: Duration) -> syn::Result<Constant> {
-    let wrong = "write a duration such as \"30s\", \"15m\" or \"1h\"";
+    let wrong = "write a duration such as \"30s\", \"15m\" or \"1h\", or the name of a constant";
     let Ok((text, span)) = text(name, value) else {
         return Err(Error::new_spanned(value, wrong));
     };

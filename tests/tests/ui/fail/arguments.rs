@@ -47,6 +47,16 @@ async fn an_expression_without_quotes(event: LambdaEvent<u8>) -> Result<u8, BoxE
     Ok(event.payload)
 }
 
+#[idempotent(key = "a" lease = "1m", local_cache = 3)]
+async fn a_missing_comma(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(ttl = "1h", name = "orders", timeout = "30s")]
+async fn words_of_other_libraries(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
 // All that is wrong is said in one build.
 #[idempotent(kye = "id", hash = "md6", lease = 30)]
 async fn several(event: LambdaEvent<u8>) -> Result<u8, BoxError> {

@@ -2,10 +2,8 @@
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 
-const PREFIX: &str = "orders";
-
 #[idempotent(
-    key_prefix = PREFIX,
+    key_prefix = shop,
     key_required = "yes",
     hash = "crc32",
     expires_after = "500ms",

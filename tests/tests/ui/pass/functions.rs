@@ -16,6 +16,33 @@ struct Order {
     items: Vec<String>,
 }
 
+mod constants {
+    use idempotency_lambda::{HashAlgorithm, OnTimeout};
+    use std::time::Duration;
+
+    pub(super) const KEY: &str = "id";
+    pub(super) const PREFIX: &str = "constants";
+    pub(super) const WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+    pub(super) const SIZE: usize = 64;
+    pub(super) const OPERATION: OnTimeout = OnTimeout::Rerun;
+    pub(super) const HASH: HashAlgorithm = HashAlgorithm::Sha256;
+}
+use constants::{KEY, OPERATION, PREFIX};
+
+#[idempotent(
+    payload = order,
+    key = KEY,
+    key_prefix = PREFIX,
+    expires_after = constants::WINDOW,
+    local_cache = constants::SIZE,
+    hash = constants::HASH,
+    on_timeout = OPERATION,
+    on_error = idempotency_lambda::OnError::Record
+)]
+async fn constants_as_values(order: &Order) -> Result<u64, BoxError> {
+    Ok(order.id)
+}
+
 /// Neither `Sync` nor `Clone`: it is read before the body's future is there.
 #[derive(Serialize)]
 struct Unshared(Cell<u64>);
@@ -132,6 +159,8 @@ fn order() -> Order {
 
 fn main() {
     sends(whole(order()));
+    let of_constants = order();
+    sends(constants_as_values(&of_constants));
     sends(two("a", order()));
     sends(list(&1, order(), 2));
     sends(unshared(Unshared(Cell::new(1))));

@@ -1,0 +1,51 @@
+//! `#[idempotent]` where `Cargo.toml` gives `idempotency-lambda` another name, and where a module re-exports it.
+
+use protected::{BoxError, LambdaEvent, idempotent};
+
+/// What a crate of one's own may offer.
+pub mod facade {
+    pub use protected as lambda;
+}
+
+/// Found by its entry in `Cargo.toml`.
+///
+/// # Errors
+/// If the call cannot be made idempotent.
+#[idempotent(key = "@")]
+pub async fn found(event: LambdaEvent<u32>) -> Result<u32, BoxError> {
+    Ok(event.payload)
+}
+
+/// Found where the attribute says.
+///
+/// # Errors
+/// If the call cannot be made idempotent.
+#[facade::lambda::idempotent(payload = order, lease = "1m", crate = crate::facade::lambda)]
+pub async fn named(order: u32) -> Result<u32, BoxError> {
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use protected::{Context, MemoryStore, environment_with, with_environment};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_renamed_crate_and_a_re_exported_one_protect_their_functions() -> Result<(), BoxError>
+    {
+        let store = Arc::new(MemoryStore::new());
+        with_environment(environment_with(store.clone()), async {
+            for _ in 0..2 {
+                assert_eq!(found(LambdaEvent::new(1, Context::default())).await?, 1);
+                assert_eq!(named(2).await?, 2);
+            }
+            Ok::<_, BoxError>(())
+        })
+        .await?;
+        assert_eq!(store.len(), 2, "each of the two has one record");
+        Ok(())
+    }
+}
