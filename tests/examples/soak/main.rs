@@ -34,6 +34,8 @@ async fn soak() -> Result<bool, BoxError> {
     let seconds: u64 = number("SOAK_SECONDS", 15)?;
     let rounds: u64 = number("SOAK_ROUNDS", 4)?;
     let faults: u64 = number("SOAK_FAULTS", 100)?;
+    let events: u64 = number("SOAK_EVENTS", 1)?;
+    let overruns: u64 = number("SOAK_OVERRUNS", 8)?;
     let sides = sides()?;
     let mut reports: Vec<Report> = vec![Report::default(); sides.len()];
     let mut held = true;
@@ -43,6 +45,8 @@ async fn soak() -> Result<bool, BoxError> {
             let plan = Plan {
                 time: Duration::from_secs(seconds),
                 faults,
+                overruns,
+                events: usize::try_from(events)?,
                 ..Plan::new(round, folder.0.clone())
             };
             let history = run(side, &plan).await?;
@@ -80,7 +84,13 @@ fn sides() -> Result<Vec<Side>, BoxError> {
     let program = std::env::current_exe()?;
     let mut sides = vec![Side {
         name: "ours",
-        command: Box::new(move || Command::new(&program)),
+        command: Box::new(move || {
+            let mut command = Command::new(&program);
+            // Settings of the function.
+            let settings = std::env::vars().filter(|(name, _)| name.starts_with("IDEMPOTENCY_"));
+            command.envs(settings);
+            command
+        }),
         ours: true,
     }];
     if let Ok(python) = std::env::var("PYTHON") {

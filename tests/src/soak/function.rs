@@ -50,7 +50,11 @@ pub(super) struct Began {
 /// # Errors
 /// If the function's settings are wrong.
 pub async fn serve() -> Result<(), BoxError> {
-    idempotency_lambda::run(handler).await
+    if std::env::var_os("AWS_LAMBDA_MAX_CONCURRENCY").is_none() {
+        return idempotency_lambda::run(handler).await;
+    }
+    idempotency_lambda::init().await?;
+    lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
 }
 
 #[idempotent(

@@ -16,6 +16,8 @@ pub struct Plan {
     pub clients: u64,
     /// How many processes of each slowness.
     pub processes: usize,
+    /// How many events one process takes at a time; more than one meet there. Python takes one.
+    pub events: usize,
     /// The functions' timeouts; each key has one of them.
     pub deadlines: Vec<Duration>,
     /// How many of 1,000 deliveries run beyond their deadline, in a process that nobody kills for it: a late owner.
@@ -39,6 +41,7 @@ impl Plan {
             time: Duration::from_secs(60),
             clients: 12,
             processes: 2,
+            events: 1,
             deadlines: [1, 2, 3, 10].map(Duration::from_secs).to_vec(),
             overruns: 8,
             faults: 100,

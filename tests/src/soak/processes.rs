@@ -30,16 +30,19 @@ pub struct Side {
 /// All processes, those that run an event included.
 pub(super) struct Processes {
     lambdas: Vec<LocalLambda>,
+    events: usize,
+    /// One for each event that can be taken.
     idle: Mutex<VecDeque<Process>>,
     returned: Notify,
     living: Mutex<Vec<Environment>>,
 }
 
-/// One process, for one event at a time.
+/// A place for one event in a process.
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) environment: Environment,
     lambda: usize,
+    last: bool,
 }
 
 impl Processes {
@@ -55,6 +58,7 @@ impl Processes {
                 .env("IDEMPOTENCY_TABLE", "idempotency")
                 .env("NO_PROXY", "127.0.0.1")
                 .env("AWS_EC2_METADATA_DISABLED", "true")
+                .concurrency(plan.events)
                 .env(ROLE, "yes")
                 .env(FOLDER, &plan.folder)
                 .env(SLOWNESS, slowness.to_string());
@@ -63,6 +67,7 @@ impl Processes {
         let processes = Arc::new(Self {
             lambdas,
             idle: Mutex::default(),
+            events: plan.events,
             returned: Notify::new(),
             living: Mutex::default(),
         });
@@ -78,10 +83,14 @@ impl Processes {
         let environment = self.lambdas[lambda].environment().await?;
         environment.ready().await?;
         lock(&self.living).push(environment.clone());
-        self.give_back(Process {
-            environment,
-            lambda,
-        });
+        // The last place replaces the process when it is dead: it is replaced once.
+        for place in 1..=self.events {
+            self.give_back(Process {
+                environment: environment.clone(),
+                lambda,
+                last: place == self.events,
+            });
+        }
         Ok(())
     }
 
@@ -113,6 +122,9 @@ impl Processes {
     }
 
     fn replace(self: &Arc<Self>, process: Process) {
+        if !process.last {
+            return;
+        }
         lock(&self.living).retain(Environment::is_alive);
         let processes = Arc::clone(self);
         tokio::spawn(async move {

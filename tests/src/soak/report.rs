@@ -158,9 +158,13 @@ fn explain(delivery: &Delivery, history: &History) -> String {
             .and_then(|owner| owner.as_str())
             .and_then(|owner| owner.get(..4))
             .unwrap_or("");
-        let status = request
-            .status
-            .map_or("-".to_owned(), |status| status.to_string());
+        let status = match (request.status, request.answered_at) {
+            (Some(status), Some(at)) => {
+                let later = micros(at).saturating_sub(at_us) / 1_000;
+                format!("{status} after {later} ms")
+            }
+            _ => "-".to_owned(),
+        };
         text += &format!(
             "    {:>6} ms  {} {owner} try {} -> {status} {struck}\n",
             (at_us - delivery.began_us) / 1_000,
