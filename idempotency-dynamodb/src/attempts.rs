@@ -8,15 +8,26 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::config::interceptors::{
-    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
+    BeforeSerializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+    FinalizerInterceptorContextRef,
 };
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata};
 use idempotency_core::store::{SendLog, StoreError};
 
 use crate::failure::{self, Place};
+
+/// The shortest time of a send: a new connection and a response need some tens of milliseconds.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Returns how long one send may take at most, where the caller waits for `limit`: half of it, so that one more fits in.
+fn share(limit: Duration) -> Duration {
+    (limit / 2).max(SHORTEST)
+}
 
 /// Notes the sends of one call whose operation fails with `E`.
 pub(crate) struct Attempts<E> {
@@ -79,6 +90,30 @@ impl<E> fmt::Debug for Attempts<E> {
 impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Attempts<E> {
     fn name(&self) -> &'static str {
         "idempotency attempts"
+    }
+
+    /// Shortens the time of each send, so that a send that hangs is repeated while the caller still waits.
+    fn read_before_serialization(
+        &self,
+        _: &BeforeSerializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let (Some(limit), Some(timeouts)) = (self.log.limit(), config.load::<TimeoutConfig>())
+        else {
+            return Ok(());
+        };
+        let share = share(limit);
+        // A client that bounds no send is left so: that is the user's choice.
+        if timeouts
+            .operation_attempt_timeout()
+            .is_some_and(|attempt| attempt > share)
+        {
+            let shortened = timeouts.to_builder().operation_attempt_timeout(share);
+            let shortened = shortened.build();
+            config.interceptor_state().store_put(shortened);
+        }
+        Ok(())
     }
 
     fn read_before_transmit(

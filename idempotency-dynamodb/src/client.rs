@@ -15,7 +15,8 @@ use idempotency_core::config::ConfigurationError;
 /// How long a connection may take to come about, TLS included.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// How long one send may take. DynamoDB answers within tens of milliseconds; a send that hangs is better repeated.
+/// How long one send may take, if the caller waits for so long: see `Attempts`. DynamoDB answers within tens of
+/// milliseconds; a send that hangs is better repeated.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
 /// A first send and four more. Of ten requests that each fail once in ten sends, one in 10,000 then fails.

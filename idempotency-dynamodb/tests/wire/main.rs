@@ -9,6 +9,7 @@ mod keys;
 mod outcomes;
 mod requests;
 mod script;
+mod sends;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Field, Record, RecordId, Status};

@@ -107,6 +107,11 @@ impl Wire {
             .collect()
     }
 
+    /// Every pause, and every time that a send might take.
+    pub(crate) fn sleeps(&self) -> Vec<Duration> {
+        self.sleeps.noted.lock().unwrap().clone()
+    }
+
     /// The requests that were sent: DynamoDB's action, and the body.
     pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         assert!(
