@@ -152,10 +152,15 @@ fn annotated_twice(function: &Function) -> Option<Error> {
 fn shared_without_prefix(settings: &Settings) -> Option<Error> {
     let mut all = settings.all.iter();
     let shared = all.find(|setting| setting.name == "shared_key_prefix")?;
-    Some(Error::new(
-        shared.name.span(),
-        "`shared_key_prefix` needs a `key_prefix`: the default prefix is of one function alone",
-    ))
+    // A wrong value is told by itself: one mistake is one error.
+    let is_truth =
+        matches!(&shared.value, Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Bool(_)));
+    is_truth.then(|| {
+        Error::new(
+            shared.name.span(),
+            "`shared_key_prefix` needs a `key_prefix`: the default prefix is of one function alone",
+        )
+    })
 }
 
 /// Module and name are the default prefix. Where they name more than one function, keys could meet.
