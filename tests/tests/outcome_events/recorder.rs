@@ -16,8 +16,7 @@ pub(crate) async fn recorded(calls: impl Future<Output = ()>) -> Vec<String> {
     let recorder = Recorder::default();
     let subscriber = tracing_subscriber::registry().with(recorder.clone());
     calls.with_subscriber(subscriber).await;
-    let lines = recorder.0.lock().unwrap().clone();
-    lines
+    recorder.0.lock().unwrap().clone()
 }
 
 #[derive(Default)]
