@@ -71,7 +71,7 @@ pub struct Reservation {
     key_prefix = "orders.reserve",
     payload = order,
     key = "order_id",
-    key_required = true,
+    key_required = "all",
     validate = "items"
 )]
 pub async fn reserve(order: &Order) -> Result<Reservation, BoxError> {

@@ -49,7 +49,7 @@ pub async fn start() -> Result<(), BoxError> {
 #[idempotent(
     key_prefix = "payment",
     key = "[requestContext.authorizer.jwt.claims.sub, powertools_json(body).order_id]",
-    key_required = true,
+    key_required = "all",
     validate = "powertools_json(body).[amount, currency]",
     expires_after = "24h"
 )]

@@ -37,7 +37,7 @@ pub async fn start() -> Result<(), BoxError> {
 #[idempotent(
     key_prefix = "shipping",
     key = "detail.order_id",
-    key_required = true,
+    key_required = "all",
     on_in_progress = "wait",
     local_cache = 100
 )]

@@ -56,9 +56,9 @@ pub(crate) async fn an_event_without_a_key(
     let refused = Promise::new(Did::Refused, "none", "IdempotencyKeyMissing");
     let sent = stage.send(shipping, events::paid("")?).await;
     stage.show("a parcel for no order", &sent, &refused)?;
-    stage
-        .timeline
-        .note("└ key_required = true; without it the handler runs unprotected, with a warning")?;
+    stage.timeline.note(
+        "└ key_required = \"all\"; without it the handler runs unprotected, with a warning",
+    )?;
     Ok(())
 }
 
