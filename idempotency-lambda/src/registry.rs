@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -74,6 +75,7 @@ pub struct StaticOperation {
     path: &'static str,
     place: &'static str,
     spec: Spec,
+    has_its_own_store: bool,
     compiled: OnceLock<Result<Operation, ConfigurationError>>,
     prefix: OnceLock<Option<String>>,
     prefix_is_free: OnceLock<Result<(), ConfigurationError>>,
@@ -87,11 +89,18 @@ impl StaticOperation {
             path,
             place,
             spec,
+            has_its_own_store: false,
             compiled: OnceLock::new(),
             prefix: OnceLock::new(),
             prefix_is_free: OnceLock::new(),
             own: Mutex::new(None),
         }
+    }
+
+    /// The same function, annotated with `store = ..`: it never asks for the process's store.
+    pub const fn with_its_own_store(mut self) -> Self {
+        self.has_its_own_store = true;
+        self
     }
 
     /// Its path, by which errors know it.
@@ -240,4 +249,25 @@ pub(crate) fn check() -> Result<(), Error> {
     OPERATIONS
         .iter()
         .try_for_each(|operation| operation.operation().map(drop))
+}
+
+/// Whether an operation that was built in code asks for the process's store, and whether one has its own.
+static BUILT_WITHOUT_A_STORE: AtomicBool = AtomicBool::new(false);
+static BUILT_WITH_A_STORE: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether an operation that was built in code has a store of its own.
+pub(crate) fn note_built(has_its_own_store: bool) {
+    let built = if has_its_own_store {
+        &BUILT_WITH_A_STORE
+    } else {
+        &BUILT_WITHOUT_A_STORE
+    };
+    built.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether the process needs a store: unless there are operations, and each known one has a store of its own.
+pub(crate) fn needs_the_process_store() -> bool {
+    let without = |operation: &&StaticOperation| !operation.has_its_own_store;
+    let none = OPERATIONS.is_empty() && !BUILT_WITH_A_STORE.load(Ordering::Relaxed);
+    none || OPERATIONS.iter().any(without) || BUILT_WITHOUT_A_STORE.load(Ordering::Relaxed)
 }

@@ -81,6 +81,10 @@ where
 /// # }
 /// ```
 ///
+/// The process's store is built here, and its connection is opened, unless every operation has a store of its own: every
+/// annotated function, and every [`Operation`](crate::Operation) that was built before. Then no table is needed. Without
+/// any operation the store is built.
+///
 /// # Errors
 /// A setting that cannot be understood, with the remedy.
 pub async fn init() -> Result<(), Error> {
@@ -88,13 +92,17 @@ pub async fn init() -> Result<(), Error> {
     registry::check_prefixes()?;
     process::check()?;
     registry::check()?;
-    let environment = process::environment().await?;
     if process::is_disabled()? {
         warn(
             "IDEMPOTENCY_DISABLED or POWERTOOLS_IDEMPOTENCY_DISABLED is set: every handler runs unprotected",
         );
         return Ok(());
     }
+    if !registry::needs_the_process_store() {
+        // Neither a table nor a region is asked for where every operation brings its own store.
+        return Ok(());
+    }
+    let environment = process::environment().await?;
     let trouble = match process::warm_up(environment.store()).await {
         Ok(()) => return Ok(()),
         // Not a passing trouble, and with other keys than were configured records could meet that must not.

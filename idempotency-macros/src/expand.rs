@@ -102,6 +102,10 @@ fn statics(function: &Function, operation: &Operation) -> TokenStream {
         };
         quote_spanned!(site=> #field: #value,)
     });
+    let own_store = operation
+        .store
+        .is_some()
+        .then(|| quote_spanned!(site=> .with_its_own_store()));
     quote_spanned! {site=>
         {
             static __IDEMPOTENT_OPERATION: #private::StaticOperation = #private::StaticOperation::new(
@@ -110,7 +114,7 @@ fn statics(function: &Function, operation: &Operation) -> TokenStream {
                 #private::Spec {
                     #(#spec)*
                 },
-            );
+            )#own_store;
             #[#private::linkme::distributed_slice(#private::OPERATIONS)]
             #[linkme(crate = #private::linkme)]
             static __IDEMPOTENT_REGISTERED: &'static #private::StaticOperation = &__IDEMPOTENT_OPERATION;

@@ -269,6 +269,7 @@ impl OperationBuilder {
             Ok(core)
         });
         let core = compiled.map_err(|error| (self.path, error))?;
+        registry::note_built(self.store.is_some());
         Ok(Operation {
             core,
             environment: self
