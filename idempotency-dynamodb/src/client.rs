@@ -19,7 +19,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// milliseconds; a send that hangs is better repeated.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// A first send and four more. Of ten requests that each fail once in ten sends, one in 10,000 then fails.
+/// A first send and four more. Of ten requests that each fail once in ten sends, one in 100,000 then fails.
 const ATTEMPTS: u32 = 5;
 
 /// The longest pause before the second send, in a store that responds in milliseconds. Each further pause may be twice as

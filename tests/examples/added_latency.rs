@@ -1,0 +1,141 @@
+//! How much a failed request to DynamoDB adds to a call: median over calls with a fault, less the median without one.
+//!
+//! ```bash
+//! cargo run --release -p idempotency-tests --example added_latency      # or with a number of calls for each line
+//! ```
+//!
+//! Each line is measured twice: with the pauses of the SDK's standard retries, and with this store's.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{Builder, Region};
+use idempotency_lambda::{
+    BoxError, Deadline, DynamoDbStore, Environment, Operation, environment_with, with_environment,
+};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, FaultBuilder, TableSpec};
+use serde_json::json;
+
+/// The table's name.
+const TABLE: &str = "idempotency";
+
+/// What goes wrong with the claim or the completion of a call.
+type Inject = fn(&EmbeddedDynamoDb);
+
+fn throttled(database: &EmbeddedDynamoDb, action: &str, times: usize) {
+    database.inject(Fault::on(action).times(times).throttle());
+}
+
+fn first(action: &str) -> FaultBuilder {
+    Fault::on(action)
+}
+
+const LINES: [(&str, Inject); 8] = [
+    ("no fault", |_| {}),
+    ("claim throttled once", |db| throttled(db, "PutItem", 1)),
+    ("claim throttled three times", |db| {
+        throttled(db, "PutItem", 3)
+    }),
+    ("completion throttled once", |db| {
+        throttled(db, "UpdateItem", 1)
+    }),
+    ("completion throttled three times", |db| {
+        throttled(db, "UpdateItem", 3);
+    }),
+    ("connection of the claim reset", |db| {
+        db.inject(first("PutItem").drop_request());
+    }),
+    ("reply to the claim lost", |db| {
+        db.inject(first("PutItem").drop_reply());
+    }),
+    ("claim accepted and not answered once", |db| {
+        db.inject(first("PutItem").hold());
+    }),
+];
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    let calls = match std::env::args().nth(1) {
+        Some(calls) => calls.parse()?,
+        None => 40,
+    };
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new(TABLE)).await?;
+    let operation = Operation::builder("measured::charge")
+        .key("order")
+        .build()?;
+    println!("| what goes wrong | before, ms | failed | now, ms | failed |");
+    println!("|---|---|---|---|---|");
+    let mut orders = 0;
+    let mut usual = [0.0; 2];
+    for (line, (name, inject)) in LINES.into_iter().enumerate() {
+        let mut columns = String::new();
+        for (setting, usual) in usual.iter_mut().enumerate() {
+            // A region of its own is a retry quota of its own.
+            let region = Region::new(format!("measured-{line}-{setting}"));
+            let environment = environment(&database, region, setting == 0)?;
+            let (mut times, mut failed) = (Vec::new(), 0);
+            for call in 0..=calls {
+                orders += 1;
+                if call > 0 {
+                    inject(&database);
+                }
+                let payload = json!({ "order": orders });
+                let begun = Instant::now();
+                let run = operation.run(&payload, Deadline::Surrounding, || async {
+                    Ok::<_, BoxError>(1)
+                });
+                let outcome = with_environment(environment.clone(), run).await;
+                let took = begun.elapsed();
+                database.clear_faults();
+                database.clear_requests();
+                // The first call opens the connection.
+                if call > 0 {
+                    times.push(took);
+                    failed += usize::from(outcome.is_err());
+                }
+            }
+            let median = median(times);
+            if line == 0 {
+                *usual = median;
+                columns += &format!(" {median:.1} in all | {failed} |");
+            } else {
+                columns += &format!(" {:.1} | {failed} |", median - *usual);
+            }
+        }
+        println!("| {name} |{columns}");
+    }
+    Ok(())
+}
+
+/// The environment of a process whose store pauses as the SDK does, or as it does by itself.
+fn environment(
+    database: &EmbeddedDynamoDb,
+    region: Region,
+    as_the_sdk: bool,
+) -> Result<Environment, BoxError> {
+    let config = database.sdk_config().into_builder().region(region).build();
+    let builder = DynamoDbStore::builder().table(TABLE);
+    let store = if as_the_sdk {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(Duration::from_secs(1))
+            .operation_attempt_timeout(Duration::from_millis(1_500));
+        let config = Builder::from(&config)
+            .retry_config(RetryConfig::standard())
+            .timeout_config(timeouts.build());
+        builder.client(Client::from_conf(config.build()))
+    } else {
+        builder.sdk_config(&config)
+    };
+    Ok(environment_with(Arc::new(store.build()?)))
+}
+
+/// The median in milliseconds.
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    let middle = times.get(times.len() / 2).copied().unwrap_or_default();
+    middle.as_secs_f64() * 1_000.0
+}
