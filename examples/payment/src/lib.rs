@@ -142,10 +142,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_without_an_authenticated_user_is_refused() {
+    async fn a_request_without_an_authenticated_user_or_an_order_is_refused_before_the_handler() {
         let environment = environment_with(Arc::new(MemoryStore::new()));
         with_environment(environment, async {
-            assert!(handler(event("r-1", None, 4_200)).await.is_err());
+            let error = handler(event("r-1", None, 4_200)).await.unwrap_err();
+            assert_eq!(kind(&error), ErrorKind::KeyMissing);
+            let mut donation = event("r-2", Some("u-1"), 4_200).payload.text().to_owned();
+            donation = donation.replace(r#"\"order_id\":\"o-1\","#, "");
+            let donation = Raw::from_json(donation).unwrap();
+            let error = handler(LambdaEvent::new(donation, Default::default()))
+                .await
+                .unwrap_err();
+            assert_eq!(kind(&error), ErrorKind::KeyMissing);
         })
         .await;
     }
