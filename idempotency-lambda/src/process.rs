@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(copied("IDEMPOTENT_TOKEN", "s3cr3t"), "");
         assert_eq!(copied("IDEMPOTENCY_LEASE", "1m"), "1m");
         assert_eq!(copied("AWS_LAMBDA_FUNCTION_NAME", "shop"), "shop");
+        assert_eq!(copied("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"), "128");
     }
 
     #[cfg(unix)]

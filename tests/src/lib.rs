@@ -1,5 +1,6 @@
 //! What the tests that cross crates begin with: environments whose clock, store and randomness a test holds.
 
+pub mod hostile;
 pub mod soak;
 mod table;
 

@@ -90,7 +90,7 @@ fn question(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
             line.type_name()
         ));
     };
-    let event = match members.swap_remove("event".as_bytes()) {
+    let event = match members.remove(b"event") {
         Some(Json::Str(event)) => event,
         None => return Err("`event` is missing: write the event as JSON text".to_owned()),
         Some(other) => {
@@ -100,7 +100,7 @@ fn question(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
             ));
         }
     };
-    let mut text = |name: &str| match members.swap_remove(name.as_bytes()) {
+    let mut text = |name: &str| match members.remove(name.as_bytes()) {
         None | Some(Json::Null) => Ok(None),
         Some(Json::Str(text)) if text.as_bytes().len() > LONGEST_SETTING => {
             Err(format!("`{name}` has more than {LONGEST_SETTING} bytes"))

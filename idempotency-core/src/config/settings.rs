@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::Bounds;
-use crate::key::HashAlgorithm;
+use crate::key::{HashAlgorithm, limit_for};
 use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
 
 /// What an attribute or a builder says of an operation; what it leaves out comes from the environment, then from the
@@ -119,6 +119,24 @@ impl Settings {
         .unwrap_or(Bounds::DEFAULT_BYTES);
         let records = records.and_then(NonZeroUsize::new);
         Ok(records.map(|records| Bounds { records, bytes }))
+    }
+
+    /// Returns how many bytes of memory one event's values, and what `key` and `validate` make of them, may take.
+    ///
+    /// The limit is a quarter of the function's memory, between 32 and 256 MiB; 64 MiB where `variables` do not tell the
+    /// memory. An event beyond it is refused before the handler runs.
+    ///
+    /// ```
+    /// # use idempotency_core::config::{Settings, Variables};
+    /// let name = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned();
+    /// let variables = Variables::from_iter([(name, "512".to_owned())]);
+    /// assert_eq!(Settings::memory_limit(&variables), 128 * 1024 * 1024);
+    /// assert_eq!(Settings::memory_limit(&Variables::default()), 64 * 1024 * 1024);
+    /// ```
+    #[must_use]
+    pub fn memory_limit(variables: &Variables) -> usize {
+        let memory = variables.value("AWS_LAMBDA_FUNCTION_MEMORY_SIZE");
+        limit_for(memory.and_then(|mib| mib.parse().ok()))
     }
 
     /// Returns the operation's name in its keys: the setting, or `{application}.{path of the operation in dots}`.

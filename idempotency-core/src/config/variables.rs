@@ -37,6 +37,9 @@ const POWERTOOLS_DISABLED: &str = "POWERTOOLS_IDEMPOTENCY_DISABLED";
 /// The function's name, by which Lambda calls it.
 const FUNCTION_NAME: &str = "AWS_LAMBDA_FUNCTION_NAME";
 
+/// Lambda's own, whose value bounds the memory that an event may take.
+const MEMORY_SIZE: &str = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE";
+
 /// What else is written for the first word of our prefix.
 const OTHER_HEADS: [&str; 3] = ["IDEMPOTENT", "IDEMPOTENCE", "IDEMPOTENCIES"];
 
@@ -99,7 +102,7 @@ impl Variables {
     /// assert!(!Variables::is_known("AWS_SECRET_ACCESS_KEY"));
     /// ```
     pub fn is_known(name: &str) -> bool {
-        name == FUNCTION_NAME || name == POWERTOOLS_DISABLED || KNOWN.contains(&name)
+        [FUNCTION_NAME, MEMORY_SIZE, POWERTOOLS_DISABLED].contains(&name) || KNOWN.contains(&name)
     }
 
     /// Returns the variables that nothing reads but that were probably meant for this framework, each with the name that

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use super::{Codec, Ending};
 use crate::event::Report;
-use crate::key::{Expression, Json};
+use crate::key::{Budget, Expression, Json};
 use crate::outcome::{Bypass, Outcome};
 use crate::protocol::Ran;
 use crate::record::Data;
@@ -24,7 +24,11 @@ pub(super) enum Finished<R, E> {
 }
 
 /// The policy `store_when`: an expression over the response, where there is one.
-pub(crate) struct StoreWhen<'a>(pub(crate) Option<&'a Expression>);
+pub(crate) struct StoreWhen<'a> {
+    pub(crate) expression: Option<&'a Expression>,
+    /// How many bytes the response's values, and what the expression makes of them, may take.
+    pub(crate) memory_limit: usize,
+}
 
 /// Builds and runs the handler. A panic is caught, so that the protocol can decide on the claim before the panic goes on.
 pub(super) async fn run<R, E, F, Fut>(
@@ -105,12 +109,13 @@ fn represent<R>(
 impl StoreWhen<'_> {
     /// Whether the answer is to be stored. Where the expression fails the effect has still happened, so it is stored.
     fn allows(&self, answer: &str, report: &mut Report<'_>) -> bool {
-        let Some(expression) = self.0 else {
+        let Some(expression) = self.expression else {
             return true;
         };
-        let verdict = Json::parse(answer)
+        let mut budget = Budget::new(self.memory_limit);
+        let verdict = Json::parse_within(answer.as_bytes(), &mut budget)
             .ok()
-            .and_then(|answer| expression.holds(&answer).ok());
+            .and_then(|answer| expression.holds_within(&answer, &mut budget).ok());
         verdict.unwrap_or_else(|| {
             report.note("`store_when` failed on this response, so the response is stored");
             true

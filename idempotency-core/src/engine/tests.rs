@@ -40,7 +40,10 @@ fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
         environment: &environment,
         operation: "charge",
         cache: None,
-        store_when: StoreWhen(None),
+        store_when: StoreWhen {
+            expression: None,
+            memory_limit: 0,
+        },
         call: Call {
             id: RecordId::new("charge#1"),
             owner: OwnerToken::from_bytes([1; 16]),

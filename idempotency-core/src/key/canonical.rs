@@ -1,5 +1,7 @@
 //! The one text of a value: members sorted, characters escaped, floats in their shortest form.
 
+use std::fmt::{self, Write};
+
 use super::{Json, Text};
 
 /// How a text is laid out: canonical, or as `to_string` in an expression writes it.
@@ -36,77 +38,119 @@ impl Json {
         self.to_text(&CANONICAL)
     }
 
+    /// Writes the canonical text, piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out` alone.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Json;
+    /// let mut text = String::new();
+    /// Json::parse("[1,2]")?.write_canonical(&mut text)?;
+    /// assert_eq!(text, "[1, 2]");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_canonical(&self, out: &mut impl Write) -> fmt::Result {
+        write(out, self, &CANONICAL)
+    }
+
     pub(crate) fn to_text(&self, layout: &Layout) -> String {
-        let mut out = String::new();
-        write(&mut out, self, layout);
+        let mut out = String::with_capacity(self.text_length(layout));
+        // A string takes all that is written.
+        let _written = write(&mut out, self, layout);
         out
     }
+
+    /// Returns the length of the text, without making it.
+    pub(crate) fn text_length(&self, layout: &Layout) -> usize {
+        let mut length = Length(0);
+        let _written = write(&mut length, self, layout);
+        length.0
+    }
 }
 
-fn write(out: &mut String, json: &Json, layout: &Layout) {
+/// Counts what is written.
+struct Length(usize);
+
+impl Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
+    }
+}
+
+fn write(out: &mut impl Write, json: &Json, layout: &Layout) -> fmt::Result {
     match json {
-        Json::Null => out.push_str("null"),
-        Json::Bool(true) => out.push_str("true"),
-        Json::Bool(false) => out.push_str("false"),
-        Json::Int(integer) => out.push_str(&integer.to_string()),
-        Json::Float(float) => out.push_str(&float_text(*float)),
+        Json::Null => out.write_str("null"),
+        Json::Bool(true) => out.write_str("true"),
+        Json::Bool(false) => out.write_str("false"),
+        Json::Int(integer) => write!(out, "{integer}"),
+        Json::Float(float) => out.write_str(&float_text(*float)),
         Json::Str(text) => write_string(out, text),
         Json::Array(elements) => {
-            out.push('[');
+            out.write_str("[")?;
             for (at, element) in elements.iter().enumerate() {
                 if at > 0 {
-                    out.push_str(layout.between);
+                    out.write_str(layout.between)?;
                 }
-                write(out, element, layout);
+                write(out, element, layout)?;
             }
-            out.push(']');
+            out.write_str("]")
         }
         Json::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
+            out.write_str("{")?;
+            let mut between = "";
+            let mut member = |name: &Text, member: &Json| {
+                out.write_str(between)?;
+                between = layout.between;
+                write_string(out, name)?;
+                out.write_str(layout.after_name)?;
+                write(out, member, layout)
+            };
             if layout.sorted {
-                members.sort_unstable_by_key(|&(name, _)| name);
+                members.each_by_name(member)?;
+            } else {
+                members
+                    .iter()
+                    .try_for_each(|(name, value)| member(name, value))?;
             }
-            out.push('{');
-            for (at, (name, member)) in members.into_iter().enumerate() {
-                if at > 0 {
-                    out.push_str(layout.between);
-                }
-                write_string(out, name);
-                out.push_str(layout.after_name);
-                write(out, member, layout);
-            }
-            out.push('}');
+            out.write_str("}")
         }
     }
 }
 
-fn write_string(out: &mut String, text: &Text) {
-    out.push('"');
-    for code in text.code_points() {
+fn write_string(out: &mut impl Write, text: &Text) -> fmt::Result {
+    out.write_str("\"")?;
+    let mut codes = text.code_points();
+    loop {
+        out.write_str(codes.plain_run())?;
+        let Some(code) = codes.next() else {
+            return out.write_str("\"");
+        };
         match code {
-            0x22 => out.push_str("\\\""),
-            0x5C => out.push_str("\\\\"),
-            0x0A => out.push_str("\\n"),
-            0x0D => out.push_str("\\r"),
-            0x09 => out.push_str("\\t"),
-            0x0C => out.push_str("\\f"),
-            0x08 => out.push_str("\\b"),
-            0x20..=0x7E => out.extend(char::from_u32(code)),
+            0x22 => out.write_str("\\\""),
+            0x5C => out.write_str("\\\\"),
+            0x0A => out.write_str("\\n"),
+            0x0D => out.write_str("\\r"),
+            0x09 => out.write_str("\\t"),
+            0x0C => out.write_str("\\f"),
+            0x08 => out.write_str("\\b"),
             0..=0xFFFF => write_escape(out, code),
             _ => {
-                write_escape(out, 0xD800 + ((code - 0x1_0000) >> 10));
-                write_escape(out, 0xDC00 + ((code - 0x1_0000) & 0x3FF));
+                write_escape(out, 0xD800 + ((code - 0x1_0000) >> 10))?;
+                write_escape(out, 0xDC00 + ((code - 0x1_0000) & 0x3FF))
             }
-        }
+        }?;
     }
-    out.push('"');
 }
 
-fn write_escape(out: &mut String, unit: u32) {
-    out.push_str("\\u");
+fn write_escape(out: &mut impl Write, unit: u32) -> fmt::Result {
+    out.write_str("\\u")?;
     for shift in [12, 8, 4, 0] {
-        out.extend(char::from_digit((unit >> shift) & 15, 16));
+        out.write_char(char::from_digit((unit >> shift) & 15, 16).unwrap_or('0'))?;
     }
+    Ok(())
 }
 
 /// The shortest digits that read back as the same float, with an exponent below 1e-4 and from 1e16 on.

@@ -1,10 +1,12 @@
 //! Digests of canonical text.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use md5::Md5;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+
+use super::Json;
 
 /// The digest that stands for a key or for a validated part.
 ///
@@ -58,6 +60,26 @@ impl HashAlgorithm {
         }
     }
 
+    /// Returns the digest of a value's canonical text in lower-case hex. The text is hashed as it is written, and never
+    /// held as a whole.
+    ///
+    /// ```
+    /// # use idempotency_core::key::{HashAlgorithm, Json};
+    /// let json = Json::parse(r#"{"a":1}"#)?;
+    /// assert_eq!(HashAlgorithm::Md5.hex_of(&json), HashAlgorithm::Md5.hex(&json.to_canonical()));
+    /// # Ok::<(), idempotency_core::key::JsonError>(())
+    /// ```
+    #[must_use]
+    pub fn hex_of(&self, json: &Json) -> String {
+        match self {
+            Self::Md5 => streamed::<Md5>(json),
+            Self::Sha224 => streamed::<Sha224>(json),
+            Self::Sha256 => streamed::<Sha256>(json),
+            Self::Sha384 => streamed::<Sha384>(json),
+            Self::Sha512 => streamed::<Sha512>(json),
+        }
+    }
+
     /// The name, as it is written in an attribute or the environment.
     ///
     /// ```
@@ -73,6 +95,47 @@ impl HashAlgorithm {
             Self::Sha384 => "sha384",
             Self::Sha512 => "sha512",
         }
+    }
+}
+
+fn streamed<D: Digest>(json: &Json) -> String {
+    let mut sink = Sink {
+        digest: D::new(),
+        pending: String::with_capacity(BLOCK),
+    };
+    // A digest takes all that is written.
+    let _written = json.write_canonical(&mut sink);
+    sink.flush();
+    hex(&sink.digest.finalize())
+}
+
+/// So much text is collected before it is hashed: a call for each comma would take longer than the hash itself.
+const BLOCK: usize = 4096;
+
+/// Hashes what is written to it.
+struct Sink<D> {
+    digest: D,
+    pending: String,
+}
+
+impl<D: Digest> Sink<D> {
+    fn flush(&mut self) {
+        self.digest.update(&self.pending);
+        self.pending.clear();
+    }
+}
+
+impl<D: Digest> Write for Sink<D> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.pending.len() + text.len() > BLOCK {
+            self.flush();
+        }
+        if text.len() > BLOCK {
+            self.digest.update(text);
+        } else {
+            self.pending.push_str(text);
+        }
+        Ok(())
     }
 }
 
@@ -153,6 +216,21 @@ mod tests {
             error.to_string(),
             "unknown hash algorithm \"crc32\"; accepted are md5, sha224, sha256, sha384, sha512"
         );
+    }
+
+    #[test]
+    fn a_text_that_is_hashed_in_pieces_has_the_digest_of_the_whole() {
+        for length in [0, 1, BLOCK - 3, BLOCK - 2, BLOCK - 1, BLOCK, 3 * BLOCK + 1] {
+            let long = Json::Str("x".repeat(length).into());
+            let json = Json::Array(vec![Json::Null, long, Json::Str("é".repeat(length).into())]);
+            for algorithm in HashAlgorithm::ALL {
+                assert_eq!(
+                    algorithm.hex_of(&json),
+                    algorithm.hex(&json.to_canonical()),
+                    "{length}"
+                );
+            }
+        }
     }
 
     #[test]

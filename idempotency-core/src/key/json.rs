@@ -2,12 +2,8 @@
 
 use std::fmt;
 
-use indexmap::IndexMap;
-
-use super::{Integer, Text};
-
-/// The members of an object, in the order of the text.
-pub type Object = IndexMap<Text, Json>;
+use super::budget::heap;
+use super::{Integer, Object, Text};
 
 /// A JSON value as it was sent.
 ///
@@ -22,7 +18,8 @@ pub type Object = IndexMap<Text, Json>;
 /// assert_eq!(format!("{json:?}"), "Json(object)");
 /// # Ok::<(), idempotency_core::key::JsonError>(())
 /// ```
-// Its kinds are fixed by the format; a match over them may be complete.
+// Its kinds are fixed by the format; a match over them may be complete. Each takes at most 16 bytes beside the capacity of
+// an array, so that a value takes 24: an event can hold millions.
 #[derive(Clone, PartialEq)]
 pub enum Json {
     /// `null`.
@@ -75,6 +72,20 @@ impl Json {
         match self {
             Self::Object(members) => members.get(name.as_bytes()),
             _ => None,
+        }
+    }
+
+    /// Returns what a copy takes beside the value itself, in bytes.
+    pub(crate) fn heap(&self) -> usize {
+        match self {
+            Self::Null | Self::Bool(_) | Self::Float(_) => 0,
+            Self::Int(integer) => heap(integer.digits_beyond_64_bits()),
+            Self::Str(text) => text.heap(),
+            Self::Array(elements) => {
+                heap(size_of_val(elements.as_slice()))
+                    + elements.iter().map(Self::heap).sum::<usize>()
+            }
+            Self::Object(members) => members.heap(),
         }
     }
 
@@ -143,6 +154,13 @@ mod tests {
         ] {
             assert_eq!(is_absent_key(&Json::parse(text).unwrap()), absent, "{text}");
         }
+    }
+
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn a_value_takes_24_bytes_and_a_member_40() {
+        assert_eq!(size_of::<Json>(), 24);
+        assert_eq!(size_of::<(Text, Json)>(), 40);
     }
 
     #[test]

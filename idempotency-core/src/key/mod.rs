@@ -1,16 +1,25 @@
 //! From an event to the identity of its call: read, extract, write canonically, hash.
 
+mod budget;
 mod canonical;
 mod expression;
 mod hash;
 mod integer;
 mod json;
+mod list;
+mod magnitude;
+mod object;
 mod parse;
+mod sum;
 mod text;
 
+pub(crate) use budget::{Budget, Exhausted, limit_for};
 pub use expression::{EvaluationError, Expression, ExpressionError, Selection};
 pub use hash::{HashAlgorithm, UnknownHashAlgorithm};
 pub use integer::Integer;
-pub use json::{Json, Object, is_absent_key};
+pub use json::{Json, is_absent_key};
+pub(crate) use list::List;
+pub use object::Object;
 pub use parse::{JsonError, JsonErrorKind};
+pub(crate) use sum::Sum;
 pub use text::Text;

@@ -4,10 +4,12 @@
 //! `arbitrary_precision` would keep the digits, but changes `serde_json` for the user's whole program and must never be
 //! enabled. It also refuses lone surrogates, which are legal in JSON, and forgets the order of members. Hence this one.
 
-use std::fmt;
+mod error;
 
+use super::budget::Budget;
 use super::text::push_code_point;
-use super::{Integer, Json, Object, Text};
+use super::{Integer, Json, List, Object, Text};
+pub use error::{JsonError, JsonErrorKind};
 
 /// Arrays and objects inside one another: more are refused, since values are walked recursively.
 const MAX_DEPTH: usize = 128;
@@ -25,6 +27,9 @@ impl Json {
     /// [`JsonError`] says where the text stops being JSON, never what stands there. A byte-order mark, text after the
     /// value, more than 128 levels of arrays and objects, and integers of more than 4300 digits are refused.
     ///
+    /// There is no bound of memory here: `[0,0,0]` takes about twelve times its length. The event of a call is read
+    /// within a bound, by [`Operation::identify`](crate::operation::Operation::identify).
+    ///
     /// ```
     /// use idempotency_core::key::{Json, JsonErrorKind};
     ///
@@ -34,7 +39,7 @@ impl Json {
     /// # Ok::<(), idempotency_core::key::JsonError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, JsonError> {
-        Self::parse_bytes(text.as_bytes())
+        Self::parse_within(text.as_bytes(), &mut Budget::unbounded())
     }
 
     /// Reads the JSON inside a string, which may hold lone surrogates.
@@ -49,14 +54,16 @@ impl Json {
     /// # Ok::<(), idempotency_core::key::JsonError>(())
     /// ```
     pub fn parse_text(text: &Text) -> Result<Self, JsonError> {
-        Self::parse_bytes(text.as_bytes())
+        Self::parse_within(text.as_bytes(), &mut Budget::unbounded())
     }
 
-    fn parse_bytes(bytes: &[u8]) -> Result<Self, JsonError> {
+    /// Reads the bytes of a [`Text`] or a `str`, and charges what the values take.
+    pub(crate) fn parse_within(bytes: &[u8], budget: &mut Budget) -> Result<Self, JsonError> {
         let mut reader = Reader {
             bytes,
             at: 0,
             depth: 0,
+            budget,
         };
         reader
             .document()
@@ -64,13 +71,14 @@ impl Json {
     }
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'b> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
+    budget: &'b mut Budget,
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     fn document(&mut self) -> Result<Json, JsonErrorKind> {
         if self.bytes.starts_with("\u{feff}".as_bytes()) {
             return Err(JsonErrorKind::ByteOrderMark);
@@ -134,22 +142,23 @@ impl Reader<'_> {
     }
 
     fn array(&mut self) -> Result<Json, JsonErrorKind> {
-        let mut elements = Vec::new();
+        let mut elements = List::new();
         if self.take("]") {
-            return Ok(Json::Array(elements));
+            return Ok(Json::Array(Vec::new()));
         }
         loop {
-            elements.push(self.value()?);
+            let element = self.value()?;
+            elements.push(element, self.budget)?;
             if !self.another(b']')? {
-                return Ok(Json::Array(elements));
+                return Ok(Json::Array(elements.finish(self.budget)?));
             }
         }
     }
 
     fn object(&mut self) -> Result<Json, JsonErrorKind> {
-        let mut members = Object::new();
+        let mut members = List::new();
         if self.take("}") {
-            return Ok(Json::Object(members));
+            return Ok(Json::Object(Object::default()));
         }
         loop {
             if self.peek() != Some(b'"') {
@@ -162,9 +171,10 @@ impl Reader<'_> {
             }
             self.whitespace();
             let value = self.value()?;
-            members.insert(name, value);
+            members.push((name, value), self.budget)?;
             if !self.another(b'}')? {
-                return Ok(Json::Object(members));
+                let members = members.finish(self.budget)?;
+                return Ok(Json::Object(Object::charged(members, self.budget)?));
             }
         }
     }
@@ -223,10 +233,9 @@ impl Reader<'_> {
                 self.at = start;
                 return Err(JsonErrorKind::NumberTooLong);
             }
-            return Ok(Json::Int(Integer::from_digits(
-                negative,
-                ascii(first..whole_end),
-            )));
+            let integer = Integer::from_digits(negative, ascii(first..whole_end));
+            self.budget.allocate(integer.digits_beyond_64_bits())?;
+            return Ok(Json::Int(integer));
         }
         ascii(start..self.at)
             .parse()
@@ -234,26 +243,46 @@ impl Reader<'_> {
             .map_err(|_| JsonErrorKind::ExpectedValue)
     }
 
+    /// Reads a string twice: once for its length, so that nothing is moved while it grows, then for its characters.
     fn string(&mut self) -> Result<Text, JsonErrorKind> {
         let quote = self.at;
+        let mut length = 0;
+        self.characters(|run, escaped| length += run.len() + escaped.map_or(0, length_of))?;
+        let mut text = self.budget.list(length)?;
+        self.at = quote;
+        self.characters(|run, escaped| {
+            text.extend_from_slice(run);
+            if let Some(code) = escaped {
+                push_code_point(&mut text, code);
+            }
+        })?;
+        Ok(Text::from_trusted(text))
+    }
+
+    /// Passes a string, and hands out its runs of plain bytes, each with the escape that follows it.
+    fn characters(
+        &mut self,
+        mut take: impl FnMut(&[u8], Option<u32>),
+    ) -> Result<(), JsonErrorKind> {
+        let quote = self.at;
         self.at += 1;
-        let mut text = Vec::new();
         loop {
             let run = self.at;
             while matches!(self.peek(), Some(byte) if byte != b'"' && byte != b'\\' && byte >= 0x20)
             {
                 self.at += 1;
             }
-            text.extend_from_slice(&self.bytes[run..self.at]);
+            let run = run..self.at;
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(Text::from_trusted(text));
+                    take(&self.bytes[run], None);
+                    return Ok(());
                 }
                 Some(b'\\') => {
                     self.at += 1;
                     let code = self.escape()?;
-                    push_code_point(&mut text, code);
+                    take(&self.bytes[run], Some(code));
                 }
                 Some(_) => return Err(JsonErrorKind::ControlCharacter),
                 None => {
@@ -313,136 +342,11 @@ impl Reader<'_> {
     }
 }
 
-/// What is wrong with a JSON text.
-///
-/// ```
-/// use idempotency_core::key::{Json, JsonErrorKind};
-/// assert_eq!(Json::parse("{a: 1}").unwrap_err().kind(), JsonErrorKind::ExpectedName);
-/// assert_eq!(Json::parse("1 2").unwrap_err().kind(), JsonErrorKind::TrailingText);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum JsonErrorKind {
-    /// A value should stand here.
-    ExpectedValue,
-    /// The name of a member, in double quotes, should stand here.
-    ExpectedName,
-    /// A colon should stand here.
-    ExpectedColon,
-    /// A comma or the closing bracket should stand here.
-    ExpectedComma,
-    /// Text follows the value.
-    TrailingText,
-    /// The text begins with a byte-order mark.
-    ByteOrderMark,
-    /// A string is not closed.
-    UnclosedString,
-    /// A control character stands in a string without being escaped.
-    ControlCharacter,
-    /// An escape in a string is not one of JSON's.
-    InvalidEscape,
-    /// Arrays and objects are nested more than 128 levels deep.
-    TooDeep,
-    /// An integer has more than 4300 digits.
-    NumberTooLong,
+/// How many bytes [`push_code_point`] appends.
+fn length_of(code: u32) -> usize {
+    // A surrogate takes as many as the characters around it.
+    char::from_u32(code).map_or(3, char::len_utf8)
 }
-
-impl fmt::Display for JsonErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ExpectedValue => "expected a value",
-            Self::ExpectedName => "expected a member's name in double quotes",
-            Self::ExpectedColon => "expected ':'",
-            Self::ExpectedComma => "expected ',' or the closing bracket",
-            Self::TrailingText => "text after the value",
-            Self::ByteOrderMark => "a byte-order mark at the beginning",
-            Self::UnclosedString => "a string that is not closed",
-            Self::ControlCharacter => "a control character in a string that is not escaped",
-            Self::InvalidEscape => "an invalid escape in a string",
-            Self::TooDeep => "more than 128 levels of arrays and objects",
-            Self::NumberTooLong => "an integer of more than 4300 digits",
-        })
-    }
-}
-
-/// Where and why a text is not JSON; never what stands in it.
-///
-/// ```
-/// use idempotency_core::key::Json;
-/// let error = Json::parse(r#"{"card": 4242"#).unwrap_err();
-/// assert!(!error.to_string().contains("4242"), "the payload is never shown");
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct JsonError {
-    kind: JsonErrorKind,
-    line: usize,
-    column: usize,
-}
-
-impl JsonError {
-    fn new(kind: JsonErrorKind, bytes: &[u8], at: usize) -> Self {
-        let before = &bytes[..at.min(bytes.len())];
-        let line_start = before
-            .iter()
-            .rposition(|&byte| byte == b'\n')
-            .map_or(0, |newline| newline + 1);
-        Self {
-            kind,
-            line: before.iter().filter(|&&byte| byte == b'\n').count() + 1,
-            // Continuation bytes begin no character.
-            column: before[line_start..]
-                .iter()
-                .filter(|&&byte| byte & 0xC0 != 0x80)
-                .count()
-                + 1,
-        }
-    }
-
-    /// What is wrong.
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, JsonErrorKind};
-    /// assert_eq!(Json::parse(r#"["a]"#).unwrap_err().kind(), JsonErrorKind::UnclosedString);
-    /// ```
-    #[must_use]
-    pub fn kind(&self) -> JsonErrorKind {
-        self.kind
-    }
-
-    /// The line, from 1.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// assert_eq!(Json::parse("[1,\n2,\n x]").unwrap_err().line(), 3);
-    /// ```
-    #[must_use]
-    pub fn line(&self) -> usize {
-        self.line
-    }
-
-    /// The column in characters, from 1.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// assert_eq!(Json::parse("[1,\n2,\n x]").unwrap_err().column(), 2);
-    /// ```
-    #[must_use]
-    pub fn column(&self) -> usize {
-        self.column
-    }
-}
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "invalid JSON: {} at line {}, column {}",
-            self.kind, self.line, self.column
-        )
-    }
-}
-
-impl std::error::Error for JsonError {}
 
 #[cfg(test)]
 mod tests;

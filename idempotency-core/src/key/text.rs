@@ -1,7 +1,8 @@
 //! Text that may hold lone surrogates, as strings of JSON can.
 
-use std::borrow::Borrow;
 use std::fmt;
+
+use super::budget::heap;
 
 /// A string of JSON: Unicode text that may also hold lone surrogates (`"\ud83d"`).
 ///
@@ -15,7 +16,7 @@ use std::fmt;
 /// assert_eq!(text.as_str(), Some("o-1"));
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Text(Vec<u8>);
+pub struct Text(Box<[u8]>);
 
 impl Text {
     /// The text as a `str`, or `None` where it holds a lone surrogate.
@@ -70,13 +71,35 @@ impl Text {
         CodePoints { rest: &self.0 }
     }
 
-    /// Takes bytes that are UTF-8 or came from another [`Text`], cut between code points.
-    pub(crate) fn from_trusted(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+    /// The bytes of each code point, the last one first.
+    pub(crate) fn code_points_reversed(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            // Continuation bytes begin no character.
+            let start = rest.iter().rposition(|byte| byte & 0xC0 != 0x80)?;
+            let (before, last) = rest.split_at(start);
+            rest = before;
+            Some(last)
+        })
     }
 
-    pub(crate) fn push_code_point(&mut self, code: u32) {
-        push_code_point(&mut self.0, code);
+    /// Takes bytes that are UTF-8 or came from another [`Text`], cut between code points. They are moved to a block of
+    /// their length if they have room for more.
+    pub(crate) fn from_trusted(bytes: impl Into<Box<[u8]>>) -> Self {
+        Self(bytes.into())
+    }
+
+    pub(crate) fn of_code_points(codes: impl IntoIterator<Item = u32>) -> Self {
+        let mut bytes = Vec::new();
+        for code in codes {
+            push_code_point(&mut bytes, code);
+        }
+        Self::from_trusted(bytes)
+    }
+
+    /// Returns what a copy takes beside the value itself, in bytes.
+    pub(crate) fn heap(&self) -> usize {
+        heap(self.0.len())
     }
 }
 
@@ -97,6 +120,18 @@ pub(crate) fn push_code_point(bytes: &mut Vec<u8>, code: u32) {
 /// The code points of a [`Text`].
 pub(crate) struct CodePoints<'a> {
     rest: &'a [u8],
+}
+
+impl<'a> CodePoints<'a> {
+    /// Takes the characters that stand for themselves in a JSON string: printable ASCII without `"` and `\`.
+    pub(crate) fn plain_run(&mut self) -> &'a str {
+        let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+        let end = self.rest.iter().position(|byte| !plain(byte));
+        let (run, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        self.rest = rest;
+        // ASCII is UTF-8.
+        std::str::from_utf8(run).unwrap_or_default()
+    }
 }
 
 impl Iterator for CodePoints<'_> {
@@ -121,19 +156,13 @@ impl Iterator for CodePoints<'_> {
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(text.as_bytes().to_vec())
+        Self(text.as_bytes().into())
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(text.into_bytes())
-    }
-}
-
-impl Borrow<[u8]> for Text {
-    fn borrow(&self) -> &[u8] {
-        &self.0
+        Self(text.into_bytes().into())
     }
 }
 
@@ -149,11 +178,7 @@ mod tests {
     use super::*;
 
     fn of(codes: &[u32]) -> Text {
-        let mut text = Text::default();
-        for &code in codes {
-            text.push_code_point(code);
-        }
-        text
+        Text::of_code_points(codes.iter().copied())
     }
 
     #[test]

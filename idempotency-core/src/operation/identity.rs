@@ -8,7 +8,7 @@ use super::Operation;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
-use crate::key::{EvaluationError, Expression, Json, is_absent_key};
+use crate::key::{Budget, EvaluationError, Expression, Json, JsonErrorKind, is_absent_key};
 use crate::outcome::Bypass;
 use crate::record::RecordId;
 
@@ -127,8 +127,9 @@ impl Operation {
     ///
     /// # Errors
     /// If the text is not JSON, an expression fails on it, or it has no key and one is required, or lacks a part of its
-    /// key and all are required. The handler has not run. Its outcome event is
-    /// emitted, since the call ends here.
+    /// key and all are required; and if its values, with what the expressions make of them, take more memory than
+    /// [`Settings::memory_limit`](crate::config::Settings::memory_limit) allows. The handler has not run. The outcome
+    /// event is emitted, since the call ends here.
     pub fn identify(&self, payload: &str, tenant: Option<&str>) -> Result<Identity, Error> {
         self.identity_of(payload, tenant).map_err(event::refused)
     }
@@ -137,27 +138,43 @@ impl Operation {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
         }
-        let payload = Json::parse(payload).map_err(|error| {
-            self.error(ErrorKind::InvalidPayload)
-                .with_detail(error.to_string())
+        self.identify_within(payload, tenant, Budget::new(self.memory_limit))
+    }
+
+    fn identify_within(
+        &self,
+        payload: &str,
+        tenant: Option<&str>,
+        mut budget: Budget,
+    ) -> Result<Identity, Error> {
+        let payload = Json::parse_within(payload.as_bytes(), &mut budget).map_err(|error| {
+            let detail = match error.kind() {
+                JsonErrorKind::TooLarge => too_large("the payload's values take", &budget),
+                _ => error.to_string(),
+            };
+            self.error(ErrorKind::InvalidPayload).with_detail(detail)
         })?;
-        let selection;
-        let (material, missing) = match &self.key {
-            None => (&payload, Vec::new()),
+        let digest_of =
+            |material: &Json| (!is_absent_key(material)).then(|| self.hash.hex_of(material));
+        let mark = budget.mark();
+        let (digest, missing) = match &self.key {
+            None => (digest_of(&payload), Vec::new()),
             Some(expression) => {
-                selection = expression
-                    .select(&payload)
-                    .map_err(|error| self.failed("key", &error, &payload))?;
-                (&selection.value, selection.missing)
+                let selection = expression
+                    .select_within(&payload, &mut budget)
+                    .map_err(|error| self.failed("key", &error, &payload, &budget))?;
+                (digest_of(&selection.value), selection.missing)
             }
         };
-        if is_absent_key(material) {
+        // The value that was made for the key is gone.
+        budget.restore(&mark);
+        let Some(digest) = digest else {
             if self.key_required == KeyRequired::No {
                 return Ok(Identity(State::Bypassed(Bypass::NoKey)));
             }
             let error = self.error(ErrorKind::KeyMissing);
             return Err(error.with_detail(self.no_key()));
-        }
+        };
         if self.key_required == KeyRequired::All && !missing.is_empty() {
             let error = self.error(ErrorKind::KeyMissing);
             return Err(error.with_detail(format!(
@@ -166,20 +183,19 @@ impl Operation {
                 missing[0]
             )));
         }
-        let digest = self.hash.hex(&material.to_canonical());
         let validation = match &self.validate {
             None => None,
             Some(expression) => {
                 let part = expression
-                    .evaluate(&payload)
-                    .map_err(|error| self.failed("validate", &error, &payload))?;
+                    .evaluate_within(&payload, &mut budget)
+                    .map_err(|error| self.failed("validate", &error, &payload, &budget))?;
                 if part == Json::Null {
                     tracing::warn!(
                         operation = self.key_prefix(),
                         "`validate` finds nothing in this payload, so nothing is validated"
                     );
                 }
-                Some(self.hash.hex(&part.to_canonical()))
+                Some(self.hash.hex_of(&part))
             }
         };
         Ok(Identity(State::Protected {
@@ -216,7 +232,15 @@ impl Operation {
                 std::any::type_name::<T>()
             )))
         })?;
-        self.identify(&text, tenant)
+        // The text is made here, so it counts.
+        let mut budget = Budget::new(self.memory_limit);
+        if budget.allocate(text.capacity()).is_err() {
+            let detail = too_large("the payload's text takes", &budget);
+            let error = self.error(ErrorKind::InvalidPayload).with_detail(detail);
+            return Err(event::refused(error));
+        }
+        self.identify_within(&text, tenant, budget)
+            .map_err(event::refused)
     }
 
     /// Returns what a developer must know of a call that runs all the same: that it has no key, or lacks a part of it.
@@ -266,8 +290,19 @@ impl Operation {
         format!("{parts} of the key `{key}` {are} missing, null or empty")
     }
 
-    fn failed(&self, setting: &str, error: &EvaluationError, payload: &Json) -> Error {
-        let mut detail = format!("`{setting}`: {error}");
+    fn failed(
+        &self,
+        setting: &str,
+        error: &EvaluationError,
+        payload: &Json,
+        budget: &Budget,
+    ) -> Error {
+        let mut detail = if *error == EvaluationError::TooLarge {
+            let what = "the payload and what the expression makes of it take";
+            format!("`{setting}`: {}", too_large(what, budget))
+        } else {
+            format!("`{setting}`: {error}")
+        };
         let encoded = payload.member("isBase64Encoded") == Some(&Json::Bool(true));
         if encoded
             && matches!(
@@ -306,4 +341,12 @@ impl Operation {
             })
             .collect()
     }
+}
+
+fn too_large(what: &str, budget: &Budget) -> String {
+    format!(
+        "{what} more than {} MiB of memory, the limit in a function of this size: send less, or give the function more \
+         memory (the limit is a quarter of AWS_LAMBDA_FUNCTION_MEMORY_SIZE, between 32 and 256 MiB; 64 MiB without it)",
+        budget.limit() / (1024 * 1024)
+    )
 }

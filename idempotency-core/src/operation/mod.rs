@@ -39,6 +39,8 @@ pub struct Operation {
     policy: Policy,
     local_cache: Option<Bounds>,
     store_when: Option<Expression>,
+    /// How many bytes one identification may take.
+    memory_limit: usize,
     disabled: bool,
 }
 
@@ -76,6 +78,7 @@ impl Operation {
             policy,
             local_cache: settings.local_cache(variables)?,
             store_when: compile("store_when", settings.store_when.as_deref())?,
+            memory_limit: Settings::memory_limit(variables),
             disabled: Settings::disabled(variables)?,
         })
     }
@@ -273,7 +276,10 @@ impl Operation {
             environment,
             operation: &self.key_prefix,
             cache: self.local_cache,
-            store_when: StoreWhen(self.store_when.as_ref()),
+            store_when: StoreWhen {
+                expression: self.store_when.as_ref(),
+                memory_limit: self.memory_limit,
+            },
             codec,
             give_up_at: deadline.unwrap_or_else(|| now.plus(self.policy.lease)),
             call: Call {

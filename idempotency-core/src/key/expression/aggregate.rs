@@ -8,26 +8,29 @@ use idempotency_expression::Function;
 use super::compare::order;
 use super::compile::Node;
 use super::error::EvaluationError;
-use super::evaluate::{NULL, Walk};
+use super::evaluate::{NULL, Walk, weight};
 use super::functions::{given, goes_before};
-use crate::key::{Integer, Json};
+use crate::key::{Json, Sum};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
 /// `sum`, `avg`, `min`, `max` and `sort`.
 pub(super) fn all<'v>(
-    walk: &mut Walk,
+    walk: &mut Walk<'_>,
     function: Function,
     elements: &[Json],
 ) -> Result<Cow<'v, Json>> {
     let numbers_alone = matches!(function, Function::Sum | Function::Avg);
     check(function, elements.iter(), numbers_alone)?;
     let answer = match function {
-        Function::Sum => sum(function, elements)?,
+        Function::Sum => {
+            let total = sum(walk, function, elements)?;
+            walk.made(total)?
+        }
         Function::Avg if elements.is_empty() => Json::Null,
-        Function::Avg => average(function, elements)?,
+        Function::Avg => average(walk, function, elements)?,
         Function::Sort => {
-            let places = sorted(function, elements)?;
+            let places = sorted(walk, function, elements)?;
             return walk.copy(places.into_iter().map(|place| &elements[place]));
         }
         _ => {
@@ -36,7 +39,7 @@ pub(super) fn all<'v>(
             } else {
                 Ordering::Greater
             };
-            match extreme(elements, wanted)? {
+            match extreme(walk, elements, wanted)? {
                 Some(place) => walk.own(Cow::Borrowed(&elements[place]))?,
                 None => Json::Null,
             }
@@ -47,18 +50,18 @@ pub(super) fn all<'v>(
 
 /// `sort_by`, `min_by` and `max_by`.
 pub(super) fn by<'v>(
-    walk: &mut Walk,
+    walk: &mut Walk<'_>,
     function: Function,
     elements: &[Json],
     expression: &Node,
 ) -> Result<Cow<'v, Json>> {
-    let mut keys = Vec::with_capacity(elements.len());
+    let mut keys = walk.budget.list(elements.len())?;
     for element in elements {
         walk.push(&mut keys, expression, element)?;
     }
     check(function, keys.iter(), false)?;
     if function == Function::SortBy {
-        let places = sorted(function, &keys)?;
+        let places = sorted(walk, function, &keys)?;
         return walk.copy(places.into_iter().map(|place| &elements[place]));
     }
     let wanted = if function == Function::MinBy {
@@ -66,7 +69,7 @@ pub(super) fn by<'v>(
     } else {
         Ordering::Greater
     };
-    match extreme(&keys, wanted)? {
+    match extreme(walk, &keys, wanted)? {
         Some(place) => walk.own(Cow::Borrowed(&elements[place])).map(Cow::Owned),
         None => Ok(NULL),
     }
@@ -99,23 +102,30 @@ fn check<'a>(
 }
 
 /// Integers are summed exactly; from the first float on, floats are.
-fn sum(function: Function, numbers: &[Json]) -> Result<Json> {
+fn sum(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json> {
     let beyond = || EvaluationError::failed(function, "an integer is beyond the range of floats");
-    let mut total = Json::Int(Integer::from(0));
+    let mut exact = Sum::default();
+    let mut numbers = numbers.iter();
+    let mut total = loop {
+        match numbers.next() {
+            Some(Json::Int(number)) => walk.work(exact.add(number))?,
+            Some(Json::Float(number)) => break exact.total().to_f64().ok_or_else(beyond)? + number,
+            _ => return Ok(Json::Int(exact.total())),
+        }
+    };
     for number in numbers {
-        total = match (total, number) {
-            (Json::Int(a), Json::Int(b)) => Json::Int(a.add(b)),
-            (Json::Int(a), Json::Float(b)) => Json::Float(a.to_f64().ok_or_else(beyond)? + b),
-            (Json::Float(a), Json::Int(b)) => Json::Float(a + b.to_f64().ok_or_else(beyond)?),
-            (Json::Float(a), Json::Float(b)) => Json::Float(a + b),
-            (total, _) => total,
+        walk.work(1 + weight(number))?;
+        total += match number {
+            Json::Int(number) => number.to_f64().ok_or_else(beyond)?,
+            Json::Float(number) => *number,
+            _ => continue,
         };
     }
-    Ok(total)
+    Ok(Json::Float(total))
 }
 
-fn average(function: Function, numbers: &[Json]) -> Result<Json> {
-    let average = match sum(function, numbers)? {
+fn average(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json> {
+    let average = match sum(walk, function, numbers)? {
         Json::Int(total) => u64::try_from(numbers.len())
             .ok()
             .and_then(|count| total.divide(count)),
@@ -130,9 +140,10 @@ fn average(function: Function, numbers: &[Json]) -> Result<Json> {
 }
 
 /// The first of the least or greatest.
-fn extreme(keys: &[Json], wanted: Ordering) -> Result<Option<usize>> {
+fn extreme(walk: &mut Walk<'_>, keys: &[Json], wanted: Ordering) -> Result<Option<usize>> {
     let mut best = None;
     for (at, key) in keys.iter().enumerate() {
+        walk.work(1 + weight(key))?;
         match best {
             None => best = Some(at),
             Some(place) if goes_before(key, &keys[place], wanted)? => best = Some(at),
@@ -143,7 +154,7 @@ fn extreme(keys: &[Json], wanted: Ordering) -> Result<Option<usize>> {
 }
 
 /// The places in stable order. What Python makes of not-a-number depends on its sorting algorithm, so it is refused.
-fn sorted(function: Function, keys: &[Json]) -> Result<Vec<usize>> {
+fn sorted(walk: &mut Walk<'_>, function: Function, keys: &[Json]) -> Result<Vec<usize>> {
     if keys.len() > 1
         && keys
             .iter()
@@ -154,7 +165,16 @@ fn sorted(function: Function, keys: &[Json]) -> Result<Vec<usize>> {
             "not-a-number has no place in an order",
         ));
     }
-    let mut places: Vec<usize> = (0..keys.len()).collect();
+    // Each key is compared about as often as the list can be halved.
+    let halvings = usize::BITS - keys.len().leading_zeros();
+    for key in keys {
+        walk.work((1 + weight(key)).saturating_mul(halvings as usize))?;
+    }
+    let mut places = walk.budget.list(keys.len())?;
+    places.extend(0..keys.len());
+    // The sort takes as much again at most.
+    let scratch = size_of_val(places.as_slice());
+    walk.budget.allocate(scratch)?;
     // All keys are of one kind, so that each two have an order.
     places.sort_by(|&a, &b| {
         order(&keys[a], &keys[b])
@@ -162,5 +182,6 @@ fn sorted(function: Function, keys: &[Json]) -> Result<Vec<usize>> {
             .flatten()
             .unwrap_or(Ordering::Equal)
     });
+    walk.budget.free(scratch);
     Ok(places)
 }

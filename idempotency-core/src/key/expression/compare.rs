@@ -26,8 +26,10 @@ pub(super) fn same(left: &Json, right: &Json) -> bool {
         }
         (Json::Object(a), Json::Object(b)) => {
             a.len() == b.len()
-                && a.iter()
-                    .all(|(name, value)| b.get(name).is_some_and(|other| same(value, other)))
+                && a.iter().all(|(name, value)| {
+                    b.get(name.as_bytes())
+                        .is_some_and(|other| same(value, other))
+                })
         }
         _ => order_of_numbers(left, right) == Some(Ordering::Equal),
     }

@@ -4,18 +4,40 @@ use flate2::{Crc, Decompress, FlushDecompress, Status};
 use idempotency_expression::Function;
 
 use super::error::EvaluationError;
-use crate::key::Text;
+use crate::key::{Budget, Exhausted, Text};
 
-/// The longest text that is unpacked, in bytes: far beyond any event, far below a function's memory.
-const MAX_UNPACKED: usize = 32 * 1024 * 1024;
+/// Why an envelope is not opened.
+#[derive(Debug, PartialEq)]
+enum Refusal {
+    Unreadable(&'static str),
+    Exhausted(Exhausted),
+}
+
+impl From<&'static str> for Refusal {
+    fn from(reason: &'static str) -> Self {
+        Self::Unreadable(reason)
+    }
+}
+
+impl From<Exhausted> for Refusal {
+    fn from(what: Exhausted) -> Self {
+        Self::Exhausted(what)
+    }
+}
+
+impl Refusal {
+    fn of(self, function: Function) -> EvaluationError {
+        match self {
+            Self::Unreadable(reason) => EvaluationError::failed(function, reason),
+            Self::Exhausted(what) => what.into(),
+        }
+    }
+}
 
 /// `powertools_base64`.
-pub(super) fn base64(text: &Text) -> Result<Text, EvaluationError> {
-    let function = Function::PowertoolsBase64;
-    utf8(
-        function,
-        decode(text).map_err(|reason| EvaluationError::failed(function, reason))?,
-    )
+pub(super) fn base64(text: &Text, budget: &mut Budget) -> Result<Text, EvaluationError> {
+    let decoded = decode(text, budget).and_then(|bytes| utf8(bytes, budget));
+    decoded.map_err(|refusal| refusal.of(Function::PowertoolsBase64))
 }
 
 /// Returns true if the text is base64 of what begins like a JSON object, array or string. It looks at the beginning alone.
@@ -23,36 +45,46 @@ pub(super) fn wraps_json(text: &Text) -> bool {
     const LOOKED_AT: usize = 64;
     let length = text.as_bytes().len().min(LOOKED_AT) / 4 * 4;
     let beginning = Text::from_trusted(text.as_bytes()[..length].to_vec());
-    let first = decode(&beginning).ok().and_then(|bytes| {
-        let mut bytes = bytes.into_iter();
-        bytes.find(|byte| !byte.is_ascii_whitespace())
-    });
+    let first = decode(&beginning, &mut Budget::unbounded())
+        .ok()
+        .and_then(|bytes| {
+            let mut bytes = bytes.into_iter();
+            bytes.find(|byte| !byte.is_ascii_whitespace())
+        });
     matches!(first, Some(b'{' | b'[' | b'"'))
 }
 
 /// `powertools_base64_gzip`.
-pub(super) fn base64_gzip(text: &Text) -> Result<Text, EvaluationError> {
-    let function = Function::PowertoolsBase64Gzip;
-    let unpacked = decode(text).and_then(|packed| gunzip(&packed));
-    utf8(
-        function,
-        unpacked.map_err(|reason| EvaluationError::failed(function, reason))?,
-    )
+pub(super) fn base64_gzip(text: &Text, budget: &mut Budget) -> Result<Text, EvaluationError> {
+    let unpacked = decode(text, budget).and_then(|packed| {
+        let unpacked = gunzip(&packed, budget)?;
+        budget.free(packed.capacity());
+        utf8(unpacked, budget)
+    });
+    unpacked.map_err(|refusal| refusal.of(Function::PowertoolsBase64Gzip))
 }
 
-fn utf8(function: Function, bytes: Vec<u8>) -> Result<Text, EvaluationError> {
-    let text = String::from_utf8(bytes);
-    text.map(Text::from)
-        .map_err(|_| EvaluationError::failed(function, "the decoded bytes are not UTF-8"))
+/// A list with room for more than its text is moved to a block of its length.
+fn utf8(bytes: Vec<u8>, budget: &mut Budget) -> Result<Text, Refusal> {
+    let (length, capacity) = (bytes.len(), bytes.capacity());
+    let text = String::from_utf8(bytes).map_err(|_| "the decoded bytes are not UTF-8")?;
+    if length < capacity {
+        budget.allocate(length)?;
+    }
+    let text = Text::from(text);
+    if length < capacity {
+        budget.free(capacity);
+    }
+    Ok(text)
 }
 
 /// Skips what is not of the alphabet and stops at complete padding, as Python does by default.
-fn decode(text: &Text) -> Result<Vec<u8>, &'static str> {
-    let mut bytes = Vec::with_capacity(text.as_bytes().len() / 4 * 3);
-    let (mut place, mut padding, mut left) = (0_u8, 0_u8, 0_u8);
+fn decode(text: &Text, budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
     if !text.as_bytes().is_ascii() {
-        return Err("the text is not base64: it holds characters outside ASCII");
+        return Err("the text is not base64: it holds characters outside ASCII".into());
     }
+    let mut bytes = budget.list(text.as_bytes().len().div_ceil(4) * 3)?;
+    let (mut place, mut padding, mut left) = (0_u8, 0_u8, 0_u8);
     for &character in text.as_bytes() {
         let six = match character {
             b'A'..=b'Z' => character - b'A',
@@ -88,24 +120,57 @@ fn decode(text: &Text) -> Result<Vec<u8>, &'static str> {
     }
     match place {
         0 => Ok(bytes),
-        1 => Err("the text is not base64: it has one character too many"),
-        _ => Err("the text is not base64: its padding is missing"),
+        1 => Err("the text is not base64: it has one character too many".into()),
+        _ => Err("the text is not base64: its padding is missing".into()),
     }
 }
 
 const CUT_SHORT: &str = "the gzip data ends too early";
 
-/// Unpacks all members; zero bytes between them are skipped.
-fn gunzip(packed: &[u8]) -> Result<Vec<u8>, &'static str> {
-    let mut unpacked = Vec::new();
+/// What unpacking takes beside its result: a chunk, and the window that the format looks back into.
+const CHUNK: usize = 32 * 1024;
+const STATE: usize = CHUNK + 64 * 1024;
+
+/// Unpacks twice: once for the length, so that nothing is moved while it grows, then for the bytes.
+fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
+    budget.allocate(STATE)?;
+    let mut length = 0;
+    unpack(packed, |bytes| {
+        length += bytes.len();
+        budget.work(bytes.len())?;
+        if budget.holds(length) {
+            Ok(())
+        } else {
+            Err(Exhausted::Memory)
+        }
+    })?;
+    let mut unpacked = budget.list(length)?;
+    unpack(packed, |bytes| {
+        unpacked.extend_from_slice(bytes);
+        Ok(())
+    })?;
+    budget.free(STATE);
+    Ok(unpacked)
+}
+
+/// Hands out what all members hold; zero bytes between them are skipped.
+fn unpack(
+    packed: &[u8],
+    mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>,
+) -> Result<(), Refusal> {
+    // Made once: a member can be as short as 20 bytes.
+    let mut inflater = Decompress::new(false);
+    let mut chunk = vec![0; CHUNK];
     let mut rest = packed;
     while !rest.is_empty() {
         let body = after_header(rest)?;
-        let start = unpacked.len();
-        let read = inflate(body, &mut unpacked)?;
-        let (trailer, after) = body[read..].split_at_checked(8).ok_or(CUT_SHORT)?;
         let mut crc = Crc::new();
-        crc.update(&unpacked[start..]);
+        inflater.reset(false);
+        let read = inflate(&mut inflater, body, &mut chunk, |bytes| {
+            crc.update(bytes);
+            take(bytes)
+        })?;
+        let (trailer, after) = body[read..].split_at_checked(8).ok_or(CUT_SHORT)?;
         let number = |bytes: &[u8]| {
             bytes
                 .iter()
@@ -113,15 +178,15 @@ fn gunzip(packed: &[u8]) -> Result<Vec<u8>, &'static str> {
                 .fold(0_u32, |sum, &byte| (sum << 8) | u32::from(byte))
         };
         if number(&trailer[..4]) != crc.sum() {
-            return Err("the gzip data is damaged: its checksum differs");
+            return Err("the gzip data is damaged: its checksum differs".into());
         }
         if number(&trailer[4..]) != crc.amount() {
-            return Err("the gzip data is damaged: its length differs");
+            return Err("the gzip data is damaged: its length differs".into());
         }
         let zeros = after.iter().take_while(|&&byte| byte == 0).count();
         rest = &after[zeros..];
     }
-    Ok(unpacked)
+    Ok(())
 }
 
 fn after_header(member: &[u8]) -> Result<&[u8], &'static str> {
@@ -157,27 +222,27 @@ fn after_header(member: &[u8]) -> Result<&[u8], &'static str> {
     Ok(rest)
 }
 
-/// Appends what a deflate stream holds, and returns how many bytes it took.
-fn inflate(stream: &[u8], unpacked: &mut Vec<u8>) -> Result<usize, &'static str> {
-    let mut inflater = Decompress::new(false);
-    let mut chunk = vec![0; 32 * 1024];
+/// Hands out what a deflate stream holds, and returns how many bytes it took.
+fn inflate(
+    inflater: &mut Decompress,
+    stream: &[u8],
+    chunk: &mut [u8],
+    mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>,
+) -> Result<usize, Refusal> {
     let (mut read, mut written) = (0, 0);
     loop {
         let status = inflater
-            .decompress(&stream[read..], &mut chunk, FlushDecompress::None)
+            .decompress(&stream[read..], chunk, FlushDecompress::None)
             .map_err(|_| "the gzip data is damaged")?;
         let taken = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX) - read;
         let made = usize::try_from(inflater.total_out()).unwrap_or(usize::MAX) - written;
         (read, written) = (read + taken, written + made);
-        unpacked.extend_from_slice(&chunk[..made]);
-        if unpacked.len() > MAX_UNPACKED {
-            return Err("the gzip data unpacks to more than 32 MiB");
-        }
+        take(&chunk[..made])?;
         if status == Status::StreamEnd {
             return Ok(read);
         }
         if taken == 0 && made == 0 {
-            return Err(CUT_SHORT);
+            return Err(CUT_SHORT.into());
         }
     }
 }
@@ -186,8 +251,21 @@ fn inflate(stream: &[u8], unpacked: &mut Vec<u8>) -> Result<usize, &'static str>
 mod tests {
     use super::*;
 
+    const ENOUGH: usize = 1024 * 1024;
+
+    fn readable<T>(result: Result<T, Refusal>) -> Result<T, &'static str> {
+        result.map_err(|refusal| match refusal {
+            Refusal::Unreadable(reason) => reason,
+            Refusal::Exhausted(_) => "exhausted",
+        })
+    }
+
     fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
-        decode(&text.into())
+        readable(decode(&text.into(), &mut Budget::new(ENOUGH)))
+    }
+
+    fn unpacked(packed: &[u8]) -> Result<Vec<u8>, &'static str> {
+        readable(gunzip(packed, &mut Budget::new(ENOUGH)))
     }
 
     #[test]
@@ -216,21 +294,23 @@ mod tests {
     #[test]
     fn members_are_joined_and_damage_is_noticed() {
         let joined = [gzip(b"one"), vec![0; 3], gzip(b"two")].concat();
-        assert_eq!(gunzip(&joined).unwrap(), b"onetwo");
-        assert_eq!(gunzip(b"").unwrap(), b"");
+        assert_eq!(unpacked(&joined).unwrap(), b"onetwo");
+        assert_eq!(unpacked(b"").unwrap(), b"");
         let whole = gzip(&b"abc".repeat(1000));
         for end in 1..whole.len() {
-            assert!(gunzip(&whole[..end]).is_err(), "{end}");
+            assert!(unpacked(&whole[..end]).is_err(), "{end}");
         }
         let mut damaged = whole.clone();
         let checksum = damaged.len() - 8;
         damaged[checksum] ^= 1;
-        assert!(gunzip(&damaged).unwrap_err().contains("checksum"));
+        assert!(unpacked(&damaged).unwrap_err().contains("checksum"));
     }
 
     #[test]
     fn a_bomb_is_refused() {
-        let bomb = gzip(&vec![0; MAX_UNPACKED + 1]);
-        assert!(gunzip(&bomb).unwrap_err().contains("32 MiB"));
+        let fits = gzip(&vec![0; ENOUGH - STATE - 64]);
+        assert!(unpacked(&fits).is_ok());
+        let bomb = gzip(&vec![0; ENOUGH - STATE]);
+        assert_eq!(unpacked(&bomb), Err("exhausted"));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use idempotency_expression::{Function, SyntaxError};
 
-use crate::key::JsonError;
+use crate::key::{Exhausted, JsonError};
 
 /// An expression that could never be evaluated.
 ///
@@ -103,8 +103,19 @@ pub enum EvaluationError {
         /// Whether the text is JSON in base64, as of a body with `isBase64Encoded: true`.
         is_base64: bool,
     },
-    /// The value would grow beyond what an expression over an event can need.
+    /// The payload and what the expression makes of it would take more memory than one event may.
     TooLarge,
+    /// The expression would take more steps than one over an event can need.
+    TooLong,
+}
+
+impl From<Exhausted> for EvaluationError {
+    fn from(what: Exhausted) -> Self {
+        match what {
+            Exhausted::Memory => Self::TooLarge,
+            Exhausted::Work => Self::TooLong,
+        }
+    }
 }
 
 impl EvaluationError {
@@ -141,7 +152,12 @@ impl fmt::Display for EvaluationError {
                 }
                 Ok(())
             }
-            Self::TooLarge => f.write_str("the expression's value is too large; select less"),
+            Self::TooLarge => {
+                f.write_str("the values take more memory than one event may: select less")
+            }
+            Self::TooLong => {
+                f.write_str("the expression takes too many steps on this payload: select less")
+            }
         }
     }
 }

@@ -9,20 +9,18 @@ use super::compile::{Node, Selected};
 use super::error::EvaluationError;
 use super::functions;
 use super::missing::Missing;
-use crate::key::{Json, Object, Text, is_absent_key};
-
-/// What one evaluation may cost, about in bytes: a few hundred times the largest event. Expressions can double their
-/// value at each step, so without a bound a short one could fill any memory.
-const BUDGET: usize = 256 * 1024 * 1024;
-/// What a value costs beside its text.
-const VALUE: usize = 48;
+use crate::key::{Budget, Json, List, Object, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
 /// Evaluates an expression. The second value says which parts of its multi-selects are missing in the payload.
-pub(super) fn evaluate(node: &Node, payload: &Json) -> Result<(Json, Missing)> {
+pub(super) fn evaluate(
+    node: &Node,
+    payload: &Json,
+    budget: &mut Budget,
+) -> Result<(Json, Missing)> {
     let mut walk = Walk {
-        left: BUDGET,
+        budget,
         missing: Missing::default(),
     };
     let value = walk.visit(node, payload)?;
@@ -30,18 +28,28 @@ pub(super) fn evaluate(node: &Node, payload: &Json) -> Result<(Json, Missing)> {
     Ok((value, walk.missing))
 }
 
-pub(super) struct Walk {
-    left: usize,
+/// Expressions can double their value at each step: so each value that is made is charged, and each step.
+pub(super) struct Walk<'b> {
+    pub(super) budget: &'b mut Budget,
     missing: Missing,
 }
 
-impl Walk {
-    pub(super) fn charge(&mut self, cost: usize) -> Result<()> {
-        self.left = self
-            .left
-            .checked_sub(cost)
-            .ok_or(EvaluationError::TooLarge)?;
-        Ok(())
+impl Walk<'_> {
+    pub(super) fn work(&mut self, steps: usize) -> Result<()> {
+        Ok(self.budget.work(steps)?)
+    }
+
+    /// Charges so many bytes of memory, which are written word by word.
+    fn copied(&mut self, size: usize) -> Result<()> {
+        self.work(size / size_of::<usize>())?;
+        Ok(self.budget.charge(size)?)
+    }
+
+    /// Charges what a new value takes beside the value itself.
+    pub(super) fn made(&mut self, value: Json) -> Result<Json> {
+        let size = value.heap();
+        self.copied(size)?;
+        Ok(value)
     }
 
     /// Takes a value out of what it was borrowed from, at the price of its size.
@@ -49,14 +57,15 @@ impl Walk {
         match value {
             Cow::Owned(value) => Ok(value),
             Cow::Borrowed(value) => {
-                self.charge(size(value))?;
+                let size = value.heap();
+                self.copied(size)?;
                 Ok(value.clone())
             }
         }
     }
 
     pub(super) fn visit<'v>(&mut self, node: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
-        self.charge(1)?;
+        self.work(1)?;
         match node {
             Node::Current => Ok(Cow::Borrowed(value)),
             Node::Field(name) => Ok(member_of(value, name)),
@@ -139,11 +148,10 @@ impl Walk {
         if matches!(value, Json::Null) {
             return Ok(NULL);
         }
-        let mut list = Vec::with_capacity(elements.len());
+        let mut list = self.budget.list(elements.len())?;
         for element in elements {
             let part = self.part(element, value)?;
             list.push(part);
-            self.charge(VALUE)?;
         }
         Ok(Cow::Owned(Json::Array(list)))
     }
@@ -154,29 +162,37 @@ impl Walk {
         let selected = self.visit(&part.node, value)?;
         let selected = self.own(selected)?;
         if is_absent_key(&selected) {
+            self.work(weight(&selected))?;
             self.missing.note(mark, &part.text);
         }
         Ok(selected)
     }
 
-    /// Evaluates an element of a new array.
+    /// Evaluates an element of a new array, which has room for it.
     pub(super) fn push(&mut self, list: &mut Vec<Json>, node: &Node, value: &Json) -> Result<()> {
         let element = self.visit(node, value)?;
-        list.push(self.own(element)?);
-        self.charge(VALUE)
+        let element = self.own(element)?;
+        Ok(self.budget.push(list, element)?)
     }
 
     fn hash<'v>(&mut self, node: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
         let (Node::Hash(pairs), false) = (node, matches!(value, Json::Null)) else {
             return Ok(NULL);
         };
-        let mut members = Object::with_capacity(pairs.len());
+        let mut members = self.budget.list(pairs.len())?;
         for (name, part) in pairs {
-            self.charge(VALUE + name.as_bytes().len())?;
-            let member = self.part(part, value)?;
-            members.insert(name.clone(), member);
+            let name = self.name(name)?;
+            members.push((name, self.part(part, value)?));
         }
+        let members = Object::charged(members, self.budget)?;
         Ok(Cow::Owned(Json::Object(members)))
+    }
+
+    /// A copy of a member's name.
+    pub(super) fn name(&mut self, name: &Text) -> Result<Text> {
+        self.work(name.as_bytes().len())?;
+        self.budget.charge(name.heap())?;
+        Ok(name.clone())
     }
 
     fn project<'v>(
@@ -195,7 +211,7 @@ impl Walk {
             // The filter says which parts it wants, as in `[a, b][?@]`.
             self.missing.forget_since(mark);
         }
-        let mut projected = Vec::new();
+        let mut projected = List::new();
         for element in elements {
             if let Some(condition) = condition {
                 let mark = self.missing.mark();
@@ -207,11 +223,11 @@ impl Walk {
             }
             let result = self.visit(each, element)?;
             if !matches!(*result, Json::Null) {
-                projected.push(self.own(result)?);
-                self.charge(VALUE)?;
+                let result = self.own(result)?;
+                projected.push(result, self.budget)?;
             }
         }
-        Ok(Cow::Owned(Json::Array(projected)))
+        Ok(Cow::Owned(Json::Array(projected.finish(self.budget)?)))
     }
 
     fn values<'v>(&mut self, over: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
@@ -238,12 +254,13 @@ impl Walk {
         &mut self,
         elements: impl Iterator<Item = &'a Json>,
     ) -> Result<Cow<'v, Json>> {
-        let mut copied = Vec::new();
+        let mut copied = List::new();
         for element in elements {
-            copied.push(self.own(Cow::Borrowed(element))?);
-            self.charge(VALUE)?;
+            self.work(1)?;
+            let element = self.own(Cow::Borrowed(element))?;
+            copied.push(element, self.budget)?;
         }
-        Ok(Cow::Owned(Json::Array(copied)))
+        Ok(Cow::Owned(Json::Array(copied.finish(self.budget)?)))
     }
 
     fn slice<'v>(
@@ -270,14 +287,11 @@ impl Walk {
                 bound.min(high)
             }
         };
-        let mut at = start.map_or(if step < 0 { high } else { low }, place);
+        let start = start.map_or(if step < 0 { high } else { low }, place);
         let stop = stop.map_or(if step < 0 { low } else { high }, place);
-        let mut places = Vec::new();
-        while step != 0 && if step < 0 { at > stop } else { at < stop } {
-            places.extend(usize::try_from(at).ok());
-            at += step;
-        }
-        self.copy(places.into_iter().filter_map(|place| elements.get(place)))
+        let places = std::iter::successors(Some(start), |at| at.checked_add(step))
+            .take_while(|&at| step != 0 && if step < 0 { at > stop } else { at < stop });
+        self.copy(places.filter_map(|place| elements.get(usize::try_from(place).ok()?)))
     }
 
     fn compare<'v>(
@@ -290,6 +304,7 @@ impl Walk {
         let mark = self.missing.mark();
         let (left, right) = (self.visit(left, value)?, self.visit(right, value)?);
         self.missing.forget_since(mark);
+        self.work(weight(&left).min(weight(&right)))?;
         let answer = match comparator {
             Comparator::Equal => equal(&left, &right),
             Comparator::NotEqual => !equal(&left, &right),
@@ -333,17 +348,13 @@ fn index_of(value: &Json, index: i64) -> Cow<'_, Json> {
         .map_or(NULL, Cow::Borrowed)
 }
 
-/// What a copy of a value costs.
-fn size(value: &Json) -> usize {
-    VALUE
-        + match value {
-            Json::Int(integer) => integer.digits_beyond_64_bits(),
-            Json::Str(text) => text.as_bytes().len(),
-            Json::Array(elements) => elements.iter().map(size).sum(),
-            Json::Object(members) => members
-                .iter()
-                .map(|(name, member)| VALUE + name.as_bytes().len() + size(member))
-                .sum(),
-            _ => 0,
-        }
+/// About how many steps a value takes to be looked at, but for what its elements and members hold.
+pub(super) fn weight(value: &Json) -> usize {
+    match value {
+        Json::Int(integer) => integer.digits_beyond_64_bits(),
+        Json::Str(text) => text.as_bytes().len(),
+        Json::Array(elements) => elements.len(),
+        Json::Object(members) => members.len(),
+        _ => 0,
+    }
 }

@@ -8,15 +8,15 @@ use idempotency_expression::Function;
 use super::compare::{order, same};
 use super::compile::Node;
 use super::error::EvaluationError;
-use super::evaluate::{NULL, Walk};
+use super::evaluate::{NULL, Walk, weight};
 use super::{aggregate, envelope, header, number};
 use crate::key::canonical::COMPACT;
-use crate::key::{Integer, Json, Object, Text};
+use crate::key::{Integer, Json, JsonErrorKind, Object, Text};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
 pub(super) fn call<'v>(
-    walk: &mut Walk,
+    walk: &mut Walk<'_>,
     function: Function,
     arguments: &'v [Node],
     value: &'v Json,
@@ -49,21 +49,26 @@ pub(super) fn call<'v>(
 }
 
 fn map<'v>(
-    walk: &mut Walk,
+    walk: &mut Walk<'_>,
     expression: &'v Node,
     over: &'v Node,
     value: &'v Json,
 ) -> Result<Cow<'v, Json>> {
     let over = walk.visit(over, value)?;
-    let mut mapped = Vec::new();
-    for element in array(Function::Map, &over)? {
+    let elements = array(Function::Map, &over)?;
+    let mut mapped = walk.budget.list(elements.len())?;
+    for element in elements {
         walk.push(&mut mapped, expression, element)?;
     }
     Ok(Cow::Owned(Json::Array(mapped)))
 }
 
 /// All are evaluated, as in Python: an error in a later one is an error.
-fn not_null<'v>(walk: &mut Walk, candidates: &'v [Node], value: &'v Json) -> Result<Cow<'v, Json>> {
+fn not_null<'v>(
+    walk: &mut Walk<'_>,
+    candidates: &'v [Node],
+    value: &'v Json,
+) -> Result<Cow<'v, Json>> {
     let mut first = NULL;
     for candidate in candidates {
         let candidate = walk.visit(candidate, value)?;
@@ -74,32 +79,51 @@ fn not_null<'v>(walk: &mut Walk, candidates: &'v [Node], value: &'v Json) -> Res
     Ok(first)
 }
 
-fn one<'v>(walk: &mut Walk, function: Function, argument: Cow<'v, Json>) -> Result<Cow<'v, Json>> {
+fn one<'v>(
+    walk: &mut Walk<'_>,
+    function: Function,
+    argument: Cow<'v, Json>,
+) -> Result<Cow<'v, Json>> {
     match function {
         Function::ToArray => match &*argument {
             Json::Array(_) => Ok(argument),
-            _ => Ok(Cow::Owned(Json::Array(vec![walk.own(argument)?]))),
+            _ => {
+                let mut list = walk.budget.list(1)?;
+                list.push(walk.own(argument)?);
+                Ok(Cow::Owned(Json::Array(list)))
+            }
         },
         Function::ToString => match &*argument {
             Json::Str(_) => Ok(argument),
             other => {
-                let text = other.to_text(&COMPACT);
-                walk.charge(text.len())?;
-                Ok(Cow::Owned(Json::Str(text.into())))
+                let length = other.text_length(&COMPACT);
+                walk.work(length)?;
+                walk.budget.allocate(length)?;
+                Ok(Cow::Owned(Json::Str(other.to_text(&COMPACT).into())))
             }
         },
-        Function::ToNumber => Ok(match &*argument {
-            Json::Int(_) | Json::Float(_) => argument,
-            Json::Str(text) => number::read(text).map_or(NULL, Cow::Owned),
-            _ => NULL,
-        }),
-        Function::Type => Ok(Cow::Owned(Json::Str(argument.type_name().into()))),
+        Function::ToNumber => match &*argument {
+            Json::Int(_) | Json::Float(_) => Ok(argument),
+            Json::Str(text) => {
+                // The digits are written in ASCII, to a list that grows, and again without underscores.
+                let length = 4 * text.as_bytes().len();
+                walk.work(length)?;
+                walk.budget.allocate(length)?;
+                let number = number::read(text);
+                walk.budget.free(length);
+                number.map_or(Ok(NULL), |number| walk.made(number).map(Cow::Owned))
+            }
+            _ => Ok(NULL),
+        },
+        Function::Type => {
+            let name = Json::Str(argument.type_name().into());
+            walk.made(name).map(Cow::Owned)
+        }
         Function::Keys => match &*argument {
             Json::Object(members) => {
-                let mut keys = Vec::with_capacity(members.len());
+                let mut keys = walk.budget.list(members.len())?;
                 for name in members.keys() {
-                    walk.charge(name.as_bytes().len() + 48)?;
-                    keys.push(Json::Str(name.clone()));
+                    keys.push(Json::Str(walk.name(name)?));
                 }
                 Ok(Cow::Owned(Json::Array(keys)))
             }
@@ -118,7 +142,10 @@ fn one<'v>(walk: &mut Walk, function: Function, argument: Cow<'v, Json>) -> Resu
             )),
         },
         Function::Length => match &*argument {
-            Json::Str(text) => Ok(int(text.chars())),
+            Json::Str(text) => {
+                walk.work(text.as_bytes().len())?;
+                Ok(int(text.chars()))
+            }
             Json::Array(elements) => Ok(int(elements.len())),
             Json::Object(members) => Ok(int(members.len())),
             other => Err(EvaluationError::argument(
@@ -129,13 +156,11 @@ fn one<'v>(walk: &mut Walk, function: Function, argument: Cow<'v, Json>) -> Resu
         },
         Function::Reverse => match &*argument {
             Json::Str(text) => {
-                walk.charge(text.as_bytes().len())?;
-                let codes: Vec<u32> = text.code_points().collect();
-                let mut reversed = Text::default();
-                for code in codes.into_iter().rev() {
-                    reversed.push_code_point(code);
-                }
-                Ok(Cow::Owned(Json::Str(reversed)))
+                walk.work(text.as_bytes().len())?;
+                let mut reversed = walk.budget.list(text.as_bytes().len())?;
+                text.code_points_reversed()
+                    .for_each(|bytes| reversed.extend_from_slice(bytes));
+                Ok(Cow::Owned(Json::Str(Text::from_trusted(reversed))))
             }
             Json::Array(elements) => walk.copy(elements.iter().rev()),
             other => Err(EvaluationError::argument(
@@ -152,26 +177,31 @@ fn one<'v>(walk: &mut Walk, function: Function, argument: Cow<'v, Json>) -> Resu
                     given(&argument),
                 ));
             };
-            walk.charge(text.as_bytes().len())?;
+            walk.work(text.as_bytes().len())?;
             let opened = match function {
-                Function::PowertoolsJson => {
-                    Json::parse_text(text).map_err(|error| EvaluationError::Json {
-                        error,
-                        is_base64: envelope::wraps_json(text),
-                    })?
-                }
-                Function::PowertoolsBase64 => Json::Str(envelope::base64(text)?),
-                _ => Json::Str(envelope::base64_gzip(text)?),
+                Function::PowertoolsJson => Json::parse_within(text.as_bytes(), walk.budget)
+                    .map_err(|error| match error.kind() {
+                        // What is too large inside an envelope is no mistake in its text.
+                        JsonErrorKind::TooLarge => EvaluationError::TooLarge,
+                        _ => EvaluationError::Json {
+                            error,
+                            is_base64: envelope::wraps_json(text),
+                        },
+                    })?,
+                Function::PowertoolsBase64 => Json::Str(envelope::base64(text, walk.budget)?),
+                _ => Json::Str(envelope::base64_gzip(text, walk.budget)?),
             };
-            if let Json::Str(text) = &opened {
-                walk.charge(text.as_bytes().len())?;
+            // What one envelope was opened from is gone before the next one is opened.
+            if let Cow::Owned(Json::Str(text)) = argument {
+                walk.budget.free(text.as_bytes().len());
             }
             Ok(Cow::Owned(opened))
         }
         Function::Sum | Function::Avg | Function::Min | Function::Max | Function::Sort => {
             aggregate::all(walk, function, array(function, &argument)?)
         }
-        _ => rounded(function, &argument).map(Cow::Owned),
+        // A float can round to 309 digits.
+        _ => walk.made(rounded(function, &argument)?).map(Cow::Owned),
     }
 }
 
@@ -200,15 +230,23 @@ fn rounded(function: Function, argument: &Json) -> Result<Json> {
     }
 }
 
-fn two(walk: &mut Walk, function: Function, first: &Json, second: &Json) -> Result<Json> {
+fn two(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> Result<Json> {
     match function {
         Function::Contains => match first {
-            Json::Array(elements) => Ok(Json::Bool(
-                elements.iter().any(|element| same(element, second)),
-            )),
+            Json::Array(elements) => {
+                for element in elements {
+                    walk.work(1 + weight(element).min(weight(second)))?;
+                    if same(element, second) {
+                        return Ok(Json::Bool(true));
+                    }
+                }
+                Ok(Json::Bool(false))
+            }
+            // Whole characters meet only whole characters in UTF-8, so bytes are searched.
             Json::Str(text) => {
-                let searched = string(function, second)?;
-                Ok(Json::Bool(find(text.as_bytes(), searched.as_bytes())))
+                let (text, part) = (text.as_bytes(), string(function, second)?.as_bytes());
+                walk.work(text.len() + part.len())?;
+                Ok(Json::Bool(memchr::memmem::find(text, part).is_some()))
             }
             other => Err(EvaluationError::argument(
                 function,
@@ -218,18 +256,26 @@ fn two(walk: &mut Walk, function: Function, first: &Json, second: &Json) -> Resu
         },
         Function::StartsWith => {
             let (text, start) = (string(function, first)?, string(function, second)?);
+            walk.work(start.as_bytes().len())?;
             Ok(Json::Bool(text.as_bytes().starts_with(start.as_bytes())))
         }
         Function::EndsWith => {
             let (text, end) = (string(function, first)?, string(function, second)?);
+            walk.work(end.as_bytes().len())?;
             Ok(Json::Bool(text.as_bytes().ends_with(end.as_bytes())))
         }
         _ => {
             let (separator, parts) = (string(function, first)?, array(function, second)?);
-            let mut joined = Vec::new();
+            let mut length = 0_usize;
+            for part in parts {
+                let part = string(function, part)?.as_bytes().len() + separator.as_bytes().len();
+                length = length.saturating_add(part);
+            }
+            let length = length.saturating_sub(separator.as_bytes().len());
+            walk.work(parts.len().saturating_add(length))?;
+            let mut joined = walk.budget.list(length)?;
             for (at, part) in parts.iter().enumerate() {
                 let part = string(function, part)?;
-                walk.charge(separator.as_bytes().len() + part.as_bytes().len())?;
                 if at > 0 {
                     joined.extend_from_slice(separator.as_bytes());
                 }
@@ -241,7 +287,7 @@ fn two(walk: &mut Walk, function: Function, first: &Json, second: &Json) -> Resu
 }
 
 /// The first is an object; the others are what Python's `dict.update` takes, which is also an array of pairs.
-fn merge<'v>(walk: &mut Walk, objects: &'v [Node], value: &'v Json) -> Result<Cow<'v, Json>> {
+fn merge<'v>(walk: &mut Walk<'_>, objects: &'v [Node], value: &'v Json) -> Result<Cow<'v, Json>> {
     let mut evaluated = Vec::with_capacity(objects.len());
     for object in objects {
         evaluated.push(walk.visit(object, value)?);
@@ -255,24 +301,37 @@ fn merge<'v>(walk: &mut Walk, objects: &'v [Node], value: &'v Json) -> Result<Co
             given(first),
         ));
     }
-    let mut merged = Object::new();
+    let mut merged = Vec::new();
     for object in evaluated {
-        update(&mut merged, walk.own(object)?)?;
+        let object = walk.own(object)?;
+        update(walk, &mut merged, object)?;
     }
-    Ok(Cow::Owned(Json::Object(merged)))
+    walk.work(merged.len())?;
+    Ok(Cow::Owned(Json::Object(Object::charged(
+        merged,
+        walk.budget,
+    )?)))
 }
 
-fn update(merged: &mut Object, with: Json) -> Result<()> {
+fn update(walk: &mut Walk<'_>, merged: &mut Vec<(Text, Json)>, with: Json) -> Result<()> {
     match with {
-        Json::Object(members) => merged.extend(members),
+        Json::Object(members) => {
+            let members = members.into_entries();
+            walk.budget.reserve(merged, members.len())?;
+            merged.extend(members);
+        }
         Json::Str(text) if text.is_empty() => {}
         Json::Array(pairs) => {
             for pair in pairs {
+                let characters = matches!(pair, Json::Str(_));
                 let (name, value) = name_and_value(pair).ok_or(EvaluationError::failed(
                     Function::Merge,
                     "an array is merged only if it holds pairs",
                 ))?;
-                merged.insert(name, value);
+                if characters {
+                    walk.budget.charge(name.heap() + value.heap())?;
+                }
+                walk.budget.push(merged, (name, value))?;
             }
         }
         other => {
@@ -293,15 +352,13 @@ fn name_and_value(pair: Json) -> Option<(Text, Json)> {
             (name, value)
         }
         Json::Object(members) if members.len() == 2 => {
-            let mut names = members.into_keys().map(Json::Str);
+            let entries = members.into_entries().into_iter();
+            let mut names = entries.map(|(name, _)| Json::Str(name));
             (names.next()?, names.next()?)
         }
         Json::Str(text) if text.chars() == 2 => {
-            let mut characters = text.code_points().map(|code| {
-                let mut character = Text::default();
-                character.push_code_point(code);
-                Json::Str(character)
-            });
+            let character = |code| Json::Str(Text::of_code_points([code]));
+            let mut characters = text.code_points().map(character);
             (characters.next()?, characters.next()?)
         }
         _ => return None,
@@ -310,14 +367,6 @@ fn name_and_value(pair: Json) -> Option<(Text, Json)> {
         Json::Str(name) => Some((name, value)),
         _ => None,
     }
-}
-
-/// Whether one text stands in the other. Whole characters meet only whole characters in UTF-8.
-fn find(text: &[u8], part: &[u8]) -> bool {
-    if let (Ok(text), Ok(part)) = (std::str::from_utf8(text), std::str::from_utf8(part)) {
-        return text.contains(part);
-    }
-    part.is_empty() || text.windows(part.len()).any(|window| window == part)
 }
 
 pub(super) fn array(function: Function, argument: &Json) -> Result<&[Json]> {

@@ -19,7 +19,7 @@ const SEPARATOR: u8 = b',';
 ///
 /// Names are compared without regard to case. Members that differ by case alone are taken in the order of their names, so
 /// that the value does not depend on the order of members in the text.
-pub(super) fn header(walk: &mut Walk, event: &Json, name: &Json) -> Result<Json> {
+pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<Json> {
     let Json::Str(name) = name else {
         return Err(argument("the name of a header", name));
     };
@@ -32,16 +32,21 @@ pub(super) fn header(walk: &mut Walk, event: &Json, name: &Json) -> Result<Json>
             Some(Json::Object(members)) => members,
             Some(other) => return Err(argument("an event whose headers are an object", other)),
         };
-        walk.charge(members.len())?;
+        walk.work(members.len())?;
         let mut found: Vec<(&Text, &Json)> = members
             .iter()
             .filter(|(own, _)| own.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
             .collect();
         found.sort_unstable_by_key(|(own, _)| *own);
+        walk.budget.allocate(size_of_val(found.as_slice()) * 2)?;
         let mut values = Vec::new();
         for (_, value) in found {
             match value {
                 Json::Array(several) => {
+                    walk.work(several.len())?;
+                    // A list that grows, and the block that it grows out of.
+                    walk.budget
+                        .allocate(several.len() * 3 * size_of::<&[u8]>())?;
                     for value in several {
                         values.extend(text(value)?);
                     }
@@ -50,8 +55,11 @@ pub(super) fn header(walk: &mut Walk, event: &Json, name: &Json) -> Result<Json>
             }
         }
         if !values.is_empty() {
+            let texts: usize = values.iter().map(|value| value.len()).sum();
+            let length = texts + (values.len() - 1);
+            walk.work(length)?;
+            walk.budget.allocate(length)?;
             let joined = values.join(&SEPARATOR);
-            walk.charge(joined.len())?;
             return Ok(Json::Str(Text::from_trusted(joined)));
         }
     }

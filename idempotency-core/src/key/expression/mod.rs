@@ -16,7 +16,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::Json;
+use super::{Budget, Json};
 use compile::Node;
 pub use error::{EvaluationError, ExpressionError};
 
@@ -62,8 +62,8 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// [`EvaluationError`] where a function cannot take what it is given, and where the result would grow beyond any
-    /// event. It names the function and the type, never the payload.
+    /// [`EvaluationError`] where a function cannot take what it is given, and where what the expression makes would take
+    /// more than 256 MiB of memory. It names the function and the type, never the payload.
     ///
     /// ```
     /// use idempotency_core::key::{Expression, Json};
@@ -98,11 +98,42 @@ impl Expression {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn select(&self, payload: &Json) -> Result<Selection, EvaluationError> {
-        let (value, missing) = evaluate::evaluate(&self.node, payload)?;
+        self.select_within(payload, &mut Budget::of_one_evaluation())
+    }
+
+    /// As [`select`](Self::select), within what the payload has left of the budget.
+    pub(crate) fn select_within(
+        &self,
+        payload: &Json,
+        budget: &mut Budget,
+    ) -> Result<Selection, EvaluationError> {
+        budget.renew_work();
+        let (value, missing) = evaluate::evaluate(&self.node, payload, budget)?;
         Ok(Selection {
             value,
             missing: missing.into_names(),
         })
+    }
+
+    /// As [`evaluate`](Self::evaluate), within what the payload has left of the budget.
+    pub(crate) fn evaluate_within(
+        &self,
+        payload: &Json,
+        budget: &mut Budget,
+    ) -> Result<Json, EvaluationError> {
+        self.select_within(payload, budget)
+            .map(|selection| selection.value)
+    }
+
+    /// Returns the steps that an evaluation takes, about in nodes visited and bytes handled: for a fuzz target, which
+    /// looks for expressions and payloads whose steps grow faster than they do.
+    #[cfg(fuzzing)]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn steps(&self, payload: &Json) -> usize {
+        let mut budget = Budget::of_one_evaluation();
+        let _value = self.evaluate_within(payload, &mut budget);
+        budget.worked()
     }
 
     /// Whether the expression's value on a payload counts as true: anything but null, `false` and what is empty.
@@ -119,7 +150,16 @@ impl Expression {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn holds(&self, payload: &Json) -> Result<bool, EvaluationError> {
-        Ok(!compare::is_false(&self.evaluate(payload)?))
+        self.holds_within(payload, &mut Budget::of_one_evaluation())
+    }
+
+    /// As [`holds`](Self::holds), within what the payload has left of the budget.
+    pub(crate) fn holds_within(
+        &self,
+        payload: &Json,
+        budget: &mut Budget,
+    ) -> Result<bool, EvaluationError> {
+        Ok(!compare::is_false(&self.evaluate_within(payload, budget)?))
     }
 
     /// Returns the name of a header that the expression looks up in `headers` by its exact name.
@@ -188,5 +228,7 @@ impl PartialEq for Expression {
 
 impl Eq for Expression {}
 
+#[cfg(test)]
+mod steps;
 #[cfg(test)]
 mod tests;

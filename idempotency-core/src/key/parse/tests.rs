@@ -39,7 +39,7 @@ fn of_members_with_one_name_the_last_value_stands_at_the_first_place() {
     };
     let names: Vec<_> = members.keys().filter_map(Text::as_str).collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!(members[0].to_canonical(), "3");
+    assert_eq!(members.get(b"a").unwrap().to_canonical(), "3");
 }
 
 #[test]

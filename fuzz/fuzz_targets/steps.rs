@@ -1,0 +1,62 @@
+//! However a payload is chosen, an expression takes steps in proportion to its length. The first byte of the input chooses
+//! the expression, the rest is the payload.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use idempotency_core::key::{Expression, Json};
+use libfuzzer_sys::fuzz_target;
+
+/// A float of five bytes rounds to 309 digits, and a sort of them looks at each about twenty times.
+const STEPS_PER_BYTE: usize = 2_000;
+
+/// Each walks over the payload once: what doubles its value at each step has another bound, which is its memory.
+static EXPRESSIONS: LazyLock<Vec<Expression>> = LazyLock::new(|| {
+    [
+        "sum(@)",
+        "avg(@)",
+        "min(@)",
+        "max(@)",
+        "sort(@)",
+        "sort_by(@, &floor(@))",
+        "sort_by(@, &a)",
+        "max_by(@, &to_number(@))",
+        "map(&ceil(@), @)",
+        "map(&to_string(@), @)",
+        "[*].[@]",
+        "[].*.a",
+        "[?contains(@, 'a')]",
+        "[?a == b || a < b]",
+        "contains([0], [1])",
+        "contains([0], [-1])",
+        "[0] == [1]",
+        "join([0], @)",
+        "merge([0], [1], @)",
+        "keys(@)",
+        "reverse(@)",
+        "[::-1]",
+        "starts_with([0], [1]) || ends_with([0], [1])",
+        "to_number(@)",
+        "powertools_json(@)",
+        "powertools_base64(@)",
+    ]
+    .iter()
+    .map(|text| Expression::compile(text).expect("the expression is right"))
+    .collect()
+});
+
+fuzz_target!(|input: (u8, &str)| {
+    let (choice, payload) = input;
+    let expression = &EXPRESSIONS[usize::from(choice) % EXPRESSIONS.len()];
+    if let Ok(json) = Json::parse(payload) {
+        let (steps, most) = (
+            expression.steps(&json),
+            STEPS_PER_BYTE * (payload.len() + 16),
+        );
+        assert!(
+            steps <= most,
+            "{expression}: {steps} steps for {} bytes",
+            payload.len()
+        );
+    }
+});

@@ -1,0 +1,148 @@
+//! How many steps expressions take: no more than in proportion to the payload, whatever stands in it.
+
+use super::*;
+
+/// The steps that an expression takes on a payload.
+fn steps(expression: &str, payload: &str) -> usize {
+    let payload = Json::parse(payload).unwrap();
+    let mut budget = Budget::of_one_evaluation();
+    let expression = Expression::compile(expression).unwrap();
+    expression.evaluate_within(&payload, &mut budget).unwrap();
+    budget.worked()
+}
+
+fn array(first: &str, part: &str, parts: usize) -> String {
+    format!("[{first}{}]", format!(",{part}").repeat(parts))
+}
+
+#[test]
+fn twice_the_payload_takes_about_twice_the_steps() {
+    let longest = "9".repeat(4300);
+    let lone = |parts: usize| {
+        format!(
+            r#"["\ud800{}", "{}b"]"#,
+            "a".repeat(2 * parts),
+            "a".repeat(parts)
+        )
+    };
+    let zeros = |parts| array("0", "0", parts);
+    let members = |parts| {
+        let members: Vec<_> = (0..parts)
+            .map(|name| format!("\"{name:05}\":{name}"))
+            .collect();
+        format!("[{{{}}}]", members.join(","))
+    };
+    let payloads: &[(&[&str], &dyn Fn(usize) -> String)] = &[
+        (&["sum(@)", "max(@)", "min(@)", "sort(@)"], &|parts| {
+            array(&longest, "0", parts)
+        }),
+        (&["sum(@)"], &|parts| {
+            array(
+                &longest,
+                "10000000000000000000,-10000000000000000000",
+                parts,
+            )
+        }),
+        (&["sum(@)", "sort(@)", "max(@)"], &|parts| {
+            array("1e308", "100000000000000000000,1e20", parts)
+        }),
+        (
+            &[
+                "contains([0], [1])",
+                "[0] == [1]",
+                "starts_with([0], [1])",
+                "reverse([0])",
+                "length([0])",
+            ],
+            &lone,
+        ),
+        (&["join([0], @)", "sort(@)"], &|parts| {
+            array("\"ab\"", "\"a\"", parts)
+        }),
+        (
+            &[
+                "contains(@, `[]`)",
+                "[?@ == `1`]",
+                "map(&to_string(@), @)",
+                "[*].[@]",
+                "@[::-1]",
+                "[@, @][]",
+            ],
+            &zeros,
+        ),
+        (&["map(&ceil(@), @)", "max_by(@, &floor(@))"], &|parts| {
+            array("1.5", "1e308", parts)
+        }),
+        (
+            &[
+                "keys([0])",
+                "[0].*",
+                "merge([0], [0])",
+                "[0] == [0]",
+                "to_string([0])",
+            ],
+            &members,
+        ),
+        (&["map(&to_number(@), @)"], &|parts| {
+            array("\"1\"", "\"1_1\"", parts)
+        }),
+    ];
+    for (expressions, payload) in payloads {
+        for expression in *expressions {
+            let (one, two) = (payload(1000), payload(2000));
+            let (once, twice) = (steps(expression, &one), steps(expression, &two));
+            assert!(
+                twice <= once * 23 / 10,
+                "{expression}: {once}, then {twice}"
+            );
+            assert!(
+                twice <= 60 * two.len(),
+                "{expression}: {twice} for {} bytes",
+                two.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_reads_a_text_counts_its_length() {
+    let text = format!(r#"["\ud800{}", "{}b"]"#, "a".repeat(4000), "a".repeat(2000));
+    for (expression, least) in [
+        ("contains([0], [1])", 6000),
+        ("starts_with([0], [1])", 2000),
+        ("length([0])", 4000),
+        ("reverse([0])", 4000),
+        ("to_number([0])", 4000),
+        ("[0] == [1]", 2000),
+        ("[0] < [1]", 2000),
+    ] {
+        let steps = steps(expression, &text);
+        assert!(steps >= least, "{expression}: {steps}");
+    }
+}
+
+#[test]
+fn a_search_among_lone_surrogates_ends_and_finds_what_is_there() {
+    // Looked for place by place, the text takes 10^12 comparisons.
+    let (before, part) = ("a".repeat(2_000_000), format!("{}b", "a".repeat(1_000_000)));
+    let contains = Expression::compile("contains([0], [1])").unwrap();
+    for (text, found) in [(before.clone(), false), (format!("{before}b"), true)] {
+        let payload = Json::parse(&format!(r#"["\ud800{text}", "{part}"]"#)).unwrap();
+        assert_eq!(contains.evaluate(&payload), Ok(Json::Bool(found)));
+    }
+}
+
+#[test]
+fn what_takes_too_many_steps_is_an_error_of_its_own() {
+    let payload = Json::parse(&array("0", "0", 20_000)).unwrap();
+    let expression = Expression::compile("[*].[@]").unwrap();
+    let mut budget = Budget::of_one_evaluation();
+    let evaluated = |budget: &mut Budget| {
+        evaluate::evaluate(&expression.node, &payload, budget).map(|(value, _)| value)
+    };
+    assert!(evaluated(&mut budget).is_ok());
+    let enough = budget.worked();
+    budget.renew_work();
+    while budget.work(enough).is_ok() {}
+    assert_eq!(evaluated(&mut budget), Err(EvaluationError::TooLong));
+}

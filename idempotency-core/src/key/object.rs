@@ -1,0 +1,337 @@
+//! The members of an object: in the order of the text, found by name.
+
+use std::fmt;
+
+use super::budget::{Budget, Exhausted, heap};
+use super::{Json, Text};
+
+/// The members of an object, in the order of the text. Each name stands once.
+///
+/// Of several members with one name the last value stands at the first place.
+///
+/// ```
+/// use idempotency_core::key::{Json, Object};
+///
+/// let object: Object = [("b".into(), Json::Null), ("a".into(), Json::Bool(true))].into_iter().collect();
+/// assert_eq!(object.len(), 2);
+/// assert_eq!(object.get(b"a"), Some(&Json::Bool(true)));
+/// assert_eq!(object.keys().next().and_then(|name| name.as_str()), Some("b"));
+/// ```
+// One pointer, so that an object is no larger than other values, and an empty one takes no memory.
+#[derive(Clone, Default)]
+pub struct Object(Option<Box<Members>>);
+
+#[derive(Clone)]
+struct Members {
+    entries: Vec<(Text, Json)>,
+    /// The places of the entries in the order of their names; empty while there are [`FEW`].
+    sorted: Box<[u32]>,
+}
+
+/// So many members are found by looking at each.
+const FEW: usize = 8;
+
+impl Object {
+    /// Takes members of which several may have one name.
+    pub(crate) fn from_entries(mut entries: Vec<(Text, Json)>) -> Self {
+        if entries.is_empty() {
+            return Self(None);
+        }
+        let mut sorted = Box::default();
+        if entries.len() <= FEW {
+            join_few(&mut entries);
+        } else {
+            let mut places = by_name(&entries);
+            if join_many(&mut entries, &places) {
+                drop(places);
+                places = by_name(&entries);
+            }
+            sorted = places;
+        }
+        Self(Some(Box::new(Members { entries, sorted })))
+    }
+
+    /// As [`from_entries`](Self::from_entries), for a list that was charged.
+    pub(crate) fn charged(
+        entries: Vec<(Text, Json)>,
+        budget: &mut Budget,
+    ) -> Result<Self, Exhausted> {
+        budget.charge(overhead(entries.len()))?;
+        Ok(Self::from_entries(entries))
+    }
+
+    /// Returns what a copy takes beside the value itself.
+    pub(super) fn heap(&self) -> usize {
+        let each = |(name, value): &(Text, Json)| name.heap() + value.heap();
+        let entries = self.entries();
+        overhead(entries.len())
+            + heap(size_of_val(entries))
+            + entries.iter().map(each).sum::<usize>()
+    }
+
+    fn entries(&self) -> &[(Text, Json)] {
+        self.0.as_ref().map_or(&[], |members| &members.entries)
+    }
+
+    /// Returns how many members there are.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Object;
+    /// assert_eq!(Object::default().len(), 0);
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries().len()
+    }
+
+    /// Returns true if there are no members.
+    ///
+    /// ```
+    /// # use idempotency_core::key::Object;
+    /// assert!(Object::default().is_empty());
+    /// ```
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries().is_empty()
+    }
+
+    /// Returns the value of the member with this name.
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Json, Object};
+    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
+    /// assert_eq!((object.get(b"a"), object.get(b"b")), (Some(&Json::Null), None));
+    /// ```
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<&Json> {
+        let place = self.place(name)?;
+        self.entries().get(place).map(|(_, value)| value)
+    }
+
+    fn place(&self, name: &[u8]) -> Option<usize> {
+        let Members { entries, sorted } = &**self.0.as_ref()?;
+        if sorted.is_empty() {
+            return entries.iter().position(|(own, _)| own.as_bytes() == name);
+        }
+        let found =
+            sorted.binary_search_by(|&place| entries[place as usize].0.as_bytes().cmp(name));
+        found.ok().map(|at| sorted[at] as usize)
+    }
+
+    /// Takes a member out; the others keep their order.
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Json, Object};
+    /// let mut object: Object = [("a".into(), Json::Null)].into_iter().collect();
+    /// assert_eq!(object.remove(b"a"), Some(Json::Null));
+    /// assert!(object.is_empty());
+    /// ```
+    pub fn remove(&mut self, name: &[u8]) -> Option<Json> {
+        let place = self.place(name)?;
+        let mut entries = std::mem::take(self).into_entries();
+        let (_, value) = entries.remove(place);
+        *self = Self::from_entries(entries);
+        Some(value)
+    }
+
+    /// Returns the members in their order.
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Json, Object};
+    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
+    /// assert_eq!(object.iter().count(), 1);
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (&Text, &Json)> {
+        self.entries().iter().map(|(name, value)| (name, value))
+    }
+
+    /// Returns the names in their order.
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Json, Object};
+    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
+    /// assert_eq!(object.keys().next(), Some(&"a".into()));
+    /// ```
+    pub fn keys(&self) -> impl Iterator<Item = &Text> {
+        self.entries().iter().map(|(name, _)| name)
+    }
+
+    /// Returns the values in their order.
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Json, Object};
+    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
+    /// assert_eq!(object.values().next(), Some(&Json::Null));
+    /// ```
+    pub fn values(&self) -> impl Iterator<Item = &Json> {
+        self.entries().iter().map(|(_, value)| value)
+    }
+
+    pub(crate) fn into_entries(self) -> Vec<(Text, Json)> {
+        self.0.map_or_else(Vec::new, |members| members.entries)
+    }
+
+    /// Shows each member in the order of the names.
+    pub(crate) fn each_by_name(
+        &self,
+        mut show: impl FnMut(&Text, &Json) -> fmt::Result,
+    ) -> fmt::Result {
+        let entries = self.entries();
+        let few;
+        let places = match &self.0 {
+            Some(members) if !members.sorted.is_empty() => &members.sorted,
+            _ => {
+                few = by_name(entries);
+                &few
+            }
+        };
+        for &place in places {
+            let (name, value) = &entries[place as usize];
+            show(name, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an object takes beside its list of members: the index, and a mark for each while names are compared.
+fn overhead(members: usize) -> usize {
+    match members {
+        0 => 0,
+        1..=FEW => heap(size_of::<Members>()),
+        many => heap(size_of::<Members>()) + heap(many * size_of::<u32>()) + heap(many),
+    }
+}
+
+/// Places in the order of the names; of equal names the first place goes first.
+fn by_name(entries: &[(Text, Json)]) -> Box<[u32]> {
+    let mut places: Box<[u32]> = (0..).take(entries.len()).collect();
+    places.sort_unstable_by(|&a, &b| {
+        let name = |place: u32| &entries[place as usize].0;
+        name(a).cmp(name(b)).then(a.cmp(&b))
+    });
+    places
+}
+
+fn join_few(entries: &mut Vec<(Text, Json)>) {
+    let mut at = 1;
+    while let Some((name, _)) = entries.get(at) {
+        match entries[..at]
+            .iter()
+            .position(|(earlier, _)| earlier == name)
+        {
+            Some(first) => entries[first].1 = entries.remove(at).1,
+            None => at += 1,
+        }
+    }
+}
+
+/// Returns true if there was something to join.
+fn join_many(entries: &mut Vec<(Text, Json)>, places: &[u32]) -> bool {
+    let same = |&a: &u32, &b: &u32| entries[a as usize].0 == entries[b as usize].0;
+    if !places.windows(2).any(|pair| same(&pair[0], &pair[1])) {
+        return false;
+    }
+    let mut kept = vec![true; entries.len()];
+    let mut from = 0;
+    while let Some(&first) = places.get(from) {
+        let equal = places[from..]
+            .iter()
+            .take_while(|&&place| entries[place as usize].0 == entries[first as usize].0);
+        let until = from + equal.count();
+        let last = places[until - 1] as usize;
+        entries[first as usize].1 = std::mem::replace(&mut entries[last].1, Json::Null);
+        for &place in &places[from + 1..until] {
+            kept[place as usize] = false;
+        }
+        from = until;
+    }
+    let mut kept = kept.into_iter();
+    entries.retain(|_| kept.next() != Some(false));
+    true
+}
+
+/// Objects are equal if their members are, in whatever order.
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(name, value): (&Text, &Json)| other.get(name.as_bytes()) == Some(value);
+        self.len() == other.len() && self.iter().all(same)
+    }
+}
+
+impl FromIterator<(Text, Json)> for Object {
+    fn from_iter<I: IntoIterator<Item = (Text, Json)>>(members: I) -> Self {
+        Self::from_entries(members.into_iter().collect())
+    }
+}
+
+/// The number of members alone: names come from payloads.
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({} members)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(object: &Object) -> Vec<&str> {
+        object.keys().filter_map(Text::as_str).collect()
+    }
+
+    /// As many members as asked for, the name of each standing twice.
+    fn doubled(count: usize) -> Object {
+        let value = |number: usize| Json::Int(i64::try_from(number).unwrap().into());
+        (0..2 * count)
+            .map(|number| (format!("{}", (number * 7) % count).into(), value(number)))
+            .collect()
+    }
+
+    #[test]
+    fn few_and_many_members_are_joined_found_and_ordered_alike() {
+        for count in [1, 2, 4, 5, 8, 9, 100, 1000] {
+            if count % 7 == 0 {
+                continue;
+            }
+            let object = doubled(count);
+            assert_eq!(object.len(), count);
+            let ordered: Vec<_> = (0..count)
+                .map(|number| ((number * 7) % count).to_string())
+                .collect();
+            assert_eq!(names(&object), ordered);
+            for number in 0..count {
+                let name = ((number * 7) % count).to_string();
+                let last = Json::Int(i64::try_from(count + number).unwrap().into());
+                assert_eq!(object.get(name.as_bytes()), Some(&last), "{count}: {name}");
+            }
+            assert_eq!(object.get(b"none"), None);
+            let mut seen = Vec::new();
+            object
+                .each_by_name(|name, _| {
+                    seen.push(name.clone());
+                    Ok(())
+                })
+                .unwrap();
+            assert!(seen.is_sorted() && seen.len() == count);
+        }
+    }
+
+    #[test]
+    fn a_removed_member_is_gone_and_the_others_keep_their_order() {
+        let mut object = doubled(9);
+        let before: Vec<_> = names(&object).into_iter().map(str::to_owned).collect();
+        assert!(object.remove(b"3").is_some());
+        assert_eq!(object.remove(b"3"), None);
+        let after: Vec<_> = before.into_iter().filter(|name| name != "3").collect();
+        assert_eq!(names(&object), after);
+        assert!(object.get(b"4").is_some());
+    }
+
+    #[test]
+    fn objects_with_the_same_members_are_equal_in_any_order() {
+        let of = |text: &str| Json::parse(text).unwrap();
+        assert!(of(r#"{"a":1,"b":2}"#) == of(r#"{"b":2,"a":1}"#));
+        assert!(of(r#"{"a":1,"b":2}"#) != of(r#"{"a":1,"c":2}"#));
+        assert!(of(r#"{"a":1}"#) != of(r#"{"a":1,"b":2}"#));
+    }
+}

@@ -1,0 +1,112 @@
+//! Sums of integers of any length, in time that grows with their digits alone.
+
+use super::Integer;
+use super::magnitude::Magnitude;
+
+/// A sum of integers.
+///
+/// What is above zero and what is below are added up apart: so a carry goes far only after many additions, however the
+/// numbers are chosen, and each number takes as many steps as it has digits.
+#[derive(Default)]
+pub(crate) struct Sum {
+    small: i128,
+    above: Magnitude,
+    below: Magnitude,
+}
+
+impl Sum {
+    /// Adds a number, and returns the steps that it took.
+    pub(crate) fn add(&mut self, number: &Integer) -> usize {
+        let small = number.as_i64().map(i128::from);
+        if let Some(sum) = small.and_then(|small| self.small.checked_add(small)) {
+            self.small = sum;
+            return 1;
+        }
+        let side = if number.is_negative() {
+            &mut self.below
+        } else {
+            &mut self.above
+        };
+        side.add(&number.magnitude())
+    }
+
+    pub(crate) fn total(mut self) -> Integer {
+        let digits = self.small.unsigned_abs().to_string();
+        let side = if self.small < 0 {
+            &mut self.below
+        } else {
+            &mut self.above
+        };
+        side.add(&digits);
+        let negative = self.below.exceeds(&self.above);
+        let (mut greater, lesser) = if negative {
+            (self.below, self.above)
+        } else {
+            (self.above, self.below)
+        };
+        greater.subtract(&lesser);
+        Integer::from_digits(negative, &greater.digits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(text: &str) -> Integer {
+        match text.strip_prefix('-') {
+            Some(digits) => Integer::from_digits(true, digits),
+            None => Integer::from_digits(false, text),
+        }
+    }
+
+    fn sum(numbers: &[&str]) -> String {
+        let mut sum = Sum::default();
+        for number in numbers {
+            sum.add(&int(number));
+        }
+        sum.total().to_string()
+    }
+
+    #[test]
+    fn sums_cross_the_border_of_64_bits_and_of_a_limb() {
+        assert_eq!(sum(&[]), "0");
+        assert_eq!(sum(&["9223372036854775807", "1"]), "9223372036854775808");
+        assert_eq!(sum(&["9223372036854775808", "-1"]), "9223372036854775807");
+        assert_eq!(sum(&["-99999999999999999999", "99999999999999999999"]), "0");
+        assert_eq!(
+            sum(&["10000000000000000000000", "-1"]),
+            "9999999999999999999999"
+        );
+        assert_eq!(
+            sum(&["-10000000000000000000000", "1"]),
+            "-9999999999999999999999"
+        );
+        assert_eq!(
+            sum(&["999999999999999999999999999999999999", "1"]),
+            format!("1{}", "0".repeat(36))
+        );
+        assert_eq!(
+            sum(&["1000000000000000000", "20000000000000000000", "-1"]),
+            "20999999999999999999"
+        );
+    }
+
+    #[test]
+    fn a_number_takes_as_many_steps_as_it_has_digits_however_long_the_sum_is() {
+        let mut sum = Sum::default();
+        let longest = "9".repeat(4300);
+        sum.add(&int(&longest));
+        let steps: usize = (0..10_000)
+            .map(|at| {
+                sum.add(&int(if at % 2 == 0 {
+                    "10000000000000000000"
+                } else {
+                    "-10000000000000000000"
+                }))
+            })
+            .sum();
+        assert!(steps < 10_000 * 3 + 4300, "{steps}");
+        assert_eq!(sum.total().to_string(), longest);
+    }
+}

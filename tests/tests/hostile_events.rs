@@ -1,0 +1,144 @@
+//! A function of 128 MB meets hostile events: real processes under the local Lambda, this test program started again.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+use std::time::Duration;
+
+use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
+use idempotency_testkit::lambda::{Function, LocalLambda};
+use idempotency_tests::hostile;
+use serde::de::IgnoredAny;
+
+const ROLE: &str = "TESTS_ROLE";
+
+/// The memory of the function, in MiB. The process gets no more: what goes beyond fails, and the process ends.
+const MEMORY: u32 = 128;
+
+#[idempotent(key_prefix = "whole")]
+async fn whole(event: LambdaEvent<Raw<IgnoredAny>>) -> Result<usize, BoxError> {
+    Ok(event.payload.text().len())
+}
+
+#[idempotent(key_prefix = "body", key = "powertools_json(body)")]
+async fn body(event: LambdaEvent<Raw<IgnoredAny>>) -> Result<usize, BoxError> {
+    Ok(event.payload.text().len())
+}
+
+#[idempotent(
+    key_prefix = "packed",
+    key = "powertools_json(powertools_base64_gzip(body))"
+)]
+async fn packed(event: LambdaEvent<Raw<IgnoredAny>>) -> Result<usize, BoxError> {
+    Ok(event.payload.text().len())
+}
+
+/// In a process that the local Lambda started: the function. In the test run: nothing.
+#[test]
+fn the_function() {
+    let Some(role) = std::env::var_os(ROLE) else {
+        return;
+    };
+    // One thread, as Lambda's smallest functions have.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let ended = runtime.block_on(async {
+        match role.to_str() {
+            Some("body") => idempotency_lambda::run(body).await,
+            Some("packed") => idempotency_lambda::run(packed).await,
+            _ => idempotency_lambda::run(whole).await,
+        }
+    });
+    if let Err(error) = ended {
+        eprintln!("Error: {error:?}");
+        std::process::exit(1);
+    }
+}
+
+/// Starts the function with a limit on all that it may write to.
+async fn start(role: &str) -> Result<LocalLambda, BoxError> {
+    let mut command = Command::new("sh");
+    let limited = format!(
+        "ulimit -d {} && exec \"$0\" the_function --exact --nocapture",
+        MEMORY * 1024
+    );
+    command.args(["-c", &limited]).arg(std::env::current_exe()?);
+    let function = Function::new("hostile", command)
+        .env(ROLE, role)
+        .env("IDEMPOTENCY_STORE", "memory")
+        .memory_size(MEMORY)
+        .timeout(Duration::from_secs(300));
+    Ok(LocalLambda::start(function).await?)
+}
+
+/// The most memory that the process ever had, in MiB.
+fn peak(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+/// Sends each event twice to one process, which answers all, and then an event that is not hostile.
+async fn survives(role: &str, events: Vec<(&str, String)>) -> Result<(), BoxError> {
+    let lambda = start(role).await?;
+    let process = lambda.environment().await?;
+    for (name, event) in events.iter().chain(&events) {
+        let told = match process.invoke(event.as_str()).await {
+            Ok(reply) => reply.json()?.to_string(),
+            Err(error) => error.error_type().to_owned(),
+        };
+        println!(
+            "{role}: {name}: {told}; at most {} MiB",
+            peak(process.process_id().unwrap())
+        );
+        let refusals = ["IdempotencyInvalidPayload", "IdempotencyExpressionFailed"];
+        assert!(
+            told == event.len().to_string() || refusals.contains(&told.as_str()),
+            "{name}: {told}"
+        );
+        assert!(process.is_alive(), "{name}");
+    }
+    let harmless = hostile::in_body("[1]");
+    let harmless = match role {
+        "packed" => hostile::in_body(&hostile::packed("[1]")),
+        _ => harmless,
+    };
+    assert_eq!(
+        process.invoke(harmless.as_str()).await?.json()?,
+        harmless.len()
+    );
+    let most = peak(process.process_id().unwrap());
+    assert!(most < u64::from(MEMORY), "{most} MiB");
+    Ok(())
+}
+
+fn events(of: impl Fn(&hostile::Hostile) -> bool) -> Vec<(&'static str, String)> {
+    let events = hostile::events().into_iter().filter(of);
+    events
+        .map(|hostile| (hostile.name, hostile.event))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_function_of_128_mb_answers_every_hostile_event() -> Result<(), BoxError> {
+    survives("whole", events(|hostile| hostile.key.is_none())).await
+}
+
+#[tokio::test]
+async fn a_function_of_128_mb_answers_whatever_stands_in_a_string() -> Result<(), BoxError> {
+    survives(
+        "body",
+        events(|hostile| hostile.name.starts_with("JSON in a string")),
+    )
+    .await
+}
+
+#[tokio::test]
+async fn a_function_of_128_mb_answers_every_gzip_bomb() -> Result<(), BoxError> {
+    survives("packed", events(|hostile| hostile.name.contains("gzip"))).await
+}

@@ -1,0 +1,129 @@
+//! No event makes its identification take more memory than the limit. Counted in the allocator, so this is the only test
+//! of its program.
+#![allow(clippy::unwrap_used)]
+
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::operation::{Identity, Operation};
+use idempotency_lambda::Error;
+use idempotency_tests::hostile::{self, EVENT, Hostile};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// What is not charged: the text of an error, a piece of text on its way into the digest.
+const SLACK: usize = 64 * 1024;
+
+fn operation(hostile: &Hostile, memory: &str) -> Operation {
+    let variable = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned();
+    let variables = Variables::from_iter([(variable, memory.to_owned())]);
+    let settings = Settings {
+        key: hostile.key.map(str::to_owned),
+        key_prefix: Some("shop".to_owned()),
+        ..Settings::default()
+    };
+    Operation::new("shop", &settings, &variables).unwrap()
+}
+
+/// The identity, and the most bytes that were allocated at any moment on its way.
+fn measured(operation: &Operation, event: &str) -> (Result<Identity, Error>, usize) {
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    let identity = operation.identify(event, None);
+    (identity, ALLOCATOR.peak_usage() - before)
+}
+
+#[test]
+fn no_event_takes_more_memory_than_the_limit_and_refusals_say_what_to_do() {
+    let limit = 32 * 1024 * 1024;
+    let mut refused = 0;
+    for hostile in hostile::events() {
+        let (identity, peak) = measured(&operation(&hostile, "128"), &hostile.event);
+        println!(
+            "{}: {} bytes took {:.1} MiB, {}",
+            hostile.name,
+            hostile.event.len(),
+            peak as f64 / 1_048_576.0,
+            if identity.is_ok() { "a key" } else { "refused" }
+        );
+        assert!(peak <= limit + SLACK, "{}: {peak} bytes", hostile.name);
+        if let Err(error) = identity {
+            refused += 1;
+            let text = error.to_string();
+            for part in [
+                "32 MiB",
+                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+                "the handler did not run",
+            ] {
+                assert!(text.contains(part), "{}: {text}", hostile.name);
+            }
+        }
+    }
+    assert!(
+        refused > 20,
+        "most of them are beyond the limit of the smallest function"
+    );
+
+    // What people send, in functions as small as they may well be.
+    let record = r#"{"id":"5f0c5c3e","sku":"A-1001","amount":10,"price":12.5,"note":""}"#;
+    for (name, event, key, memory) in [
+        (
+            "one long string",
+            hostile::in_body(&"A".repeat(EVENT - 64)),
+            "id",
+            "128",
+        ),
+        (
+            "a long body in base64",
+            hostile::in_body(&aws_smithy_types::base64::encode(format!(
+                "{{\"id\":1,\"file\":\"{}\"}}",
+                "A".repeat(4 << 20)
+            ))),
+            "powertools_json(powertools_base64(body)).id",
+            "128",
+        ),
+        (
+            "a packed body",
+            hostile::in_body(&hostile::packed(&format!(
+                "{{\"id\":1,\"x\":\"{}\"}}",
+                "A".repeat(10 << 20)
+            ))),
+            "powertools_json(powertools_base64_gzip(body)).id",
+            "128",
+        ),
+        (
+            "20 000 records",
+            hostile::repeated("[", record, "]", 20_000 * (record.len() + 1)),
+            "[0].id",
+            "128",
+        ),
+        (
+            "as many records as fit, in 1 GB",
+            hostile::repeated("[", record, "]", EVENT),
+            "[*].id",
+            "1024",
+        ),
+        (
+            "a wide array in 1 GB",
+            hostile::repeated("[", "0", "]", EVENT),
+            "[0]",
+            "1024",
+        ),
+    ] {
+        let hostile = Hostile {
+            name,
+            event,
+            key: Some(key),
+        };
+        let (identity, peak) = measured(&operation(&hostile, memory), &hostile.event);
+        println!(
+            "{name}: {} bytes took {:.1} MiB",
+            hostile.event.len(),
+            peak as f64 / 1_048_576.0
+        );
+        assert!(
+            identity.is_ok_and(|identity| identity.key().is_some()),
+            "{name}"
+        );
+    }
+}
