@@ -75,6 +75,8 @@ pub enum ErrorKind {
     Configuration,
     /// The clock or the source of randomness cannot be trusted.
     Environment,
+    /// The call does not know its invocation, so neither its deadline nor its tenant.
+    UnknownInvocation,
     /// This framework contradicted itself: a fault of its own, which a retry does not mend.
     Internal,
 }
@@ -105,6 +107,7 @@ impl ErrorKind {
             Self::StoreFailed => "IdempotencyStoreFailed",
             Self::Configuration => "IdempotencyConfiguration",
             Self::Environment => "IdempotencyEnvironment",
+            Self::UnknownInvocation => "IdempotencyUnknownInvocation",
             Self::Internal => "IdempotencyInternal",
         }
     }
@@ -171,6 +174,9 @@ impl ErrorKind {
             Self::StoreFailed => "the store could not be asked",
             Self::Configuration => "the configuration is wrong",
             Self::Environment => "the function's environment cannot be trusted",
+            Self::UnknownInvocation => {
+                "the invocation of this call is not known, so neither its deadline nor its tenant"
+            }
             Self::Internal => {
                 "a fault in this framework: do not retry, look at the record of this key, and report the fault"
             }

@@ -7,15 +7,16 @@ use idempotency_core::engine::{Codec as CoreCodec, Environment};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
-use idempotency_core::time::EpochMillis;
+use lambda_runtime::Context;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::event::{Event, Payload, deadline_of};
-use crate::operation::{Invocation, call};
+use crate::event::{Event, Payload};
+use crate::invocation::{Deadline, HasContext, Scope};
+use crate::operation::{Identified, call};
 use crate::process;
-use crate::scope::Scope;
 
+pub use crate::invocation::assume_lambda;
 pub use crate::registry::{OPERATIONS, Spec, StaticOperation};
 pub use crate::store::StoreHandle;
 pub use idempotency_core::config::KeyRequired;
@@ -25,43 +26,81 @@ pub use linkme;
 pub use std::time::Duration;
 
 /// A call whose identity is known, before the handler's future is built.
-pub struct Prepared(Result<Invocation, Error>);
+pub struct Prepared(Result<Identified, Error>);
 
 pub fn prepare_event<V: Event>(operation: &'static StaticOperation, event: &V) -> Prepared {
-    let context = event.context();
-    prepare(
-        operation,
-        event.payload(),
-        deadline_of(context),
-        context.tenant_id.clone(),
-    )
+    prepare(operation, event.payload(), Deadline::from(event.context()))
 }
 
 pub fn prepare_value<P: Payload + ?Sized>(
     operation: &'static StaticOperation,
     payload: &P,
+    found: Found,
 ) -> Prepared {
-    match Scope::of_a_call(operation.path()) {
-        Ok(scope) => prepare(operation, payload, scope.deadline, scope.tenant.clone()),
-        Err(error) => Prepared(Err(error)),
-    }
+    prepare(operation, payload, found.0)
 }
 
 fn prepare<P: Payload + ?Sized>(
     operation: &'static StaticOperation,
     payload: &P,
-    deadline: Option<EpochMillis>,
-    tenant: Option<String>,
+    deadline: Deadline,
 ) -> Prepared {
-    let identity = operation
-        .operation()
-        .and_then(|operation| payload.identity(operation, tenant.as_deref()));
-    Prepared(identity.map(|identity| Invocation {
-        identity,
-        deadline,
-        tenant,
-    }))
+    let operation = operation.operation();
+    Prepared(operation.and_then(|operation| Identified::new(operation, payload, deadline)))
 }
+
+/// The deadline and tenant that the parameters of a function say, or that its surroundings shall be asked.
+pub struct Found(Deadline);
+
+impl Found {
+    /// Returns this, or `other` if this says nothing.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        if self.0 == Deadline::Surrounding {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// Returns what the first of these contexts says that says anything.
+pub fn found(contexts: &[Option<&Context>]) -> Found {
+    let said = contexts
+        .iter()
+        .flatten()
+        .map(|context| Found(Deadline::from(*context)));
+    said.fold(Found(Deadline::Surrounding), Found::or)
+}
+
+/// Returns what the context that the attribute names says.
+pub fn context<C: HasContext + ?Sized>(named: &C) -> Found {
+    found(&[named.context()])
+}
+
+/// A parameter that may hold a context. Method look-up tries [`IsContext`] first and takes [`IsNoContext`], one reference
+/// further away, for any type that holds none; so the attribute need not guess from how a type is written.
+pub struct Parameter<'a, T>(pub &'a T);
+
+/// See [`Parameter`].
+pub trait IsContext {
+    fn context(&self) -> Option<&Context>;
+}
+
+impl<T: HasContext> IsContext for Parameter<'_, T> {
+    fn context(&self) -> Option<&Context> {
+        self.0.context()
+    }
+}
+
+/// See [`Parameter`].
+pub trait IsNoContext {
+    fn context(&self) -> Option<&Context> {
+        None
+    }
+}
+
+impl<T> IsNoContext for &Parameter<'_, T> {}
 
 /// The two types of a handler's result.
 #[diagnostic::on_unimplemented(
@@ -153,10 +192,10 @@ where
     let handler = Box::new(handler);
     async move {
         let refuse = |error| convert(refused(error));
-        let invocation = prepared.0.map_err(refuse)?;
+        let identified = prepared.0.map_err(refuse)?;
         let environment = environment(operation, store).await.map_err(refuse)?;
         let compiled = operation.operation().map_err(refuse)?;
-        call(compiled, &environment, invocation, codec, convert, handler).await
+        call(compiled, &environment, identified, codec, convert, handler).await
     }
 }
 
@@ -173,6 +212,18 @@ async fn environment(
     match store {
         Some(store) => Ok(operation.environment_over(store)),
         None => process::environment().await.cloned(),
+    }
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Found")
+    }
+}
+
+impl<T> fmt::Debug for Parameter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Parameter")
     }
 }
 

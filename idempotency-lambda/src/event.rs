@@ -1,8 +1,7 @@
-//! What a call's payload, deadline and tenant are, for each kind of parameter.
+//! What a call's payload is, for each kind of parameter.
 
 use idempotency_core::error::Error;
 use idempotency_core::operation::{Identity, Operation};
-use idempotency_core::time::EpochMillis;
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
 
@@ -83,38 +82,5 @@ impl<T: Payload> Event for LambdaEvent<T> {
 
     fn context(&self) -> &Context {
         &self.context
-    }
-}
-
-/// The year 2001: no invocation of ours ended before it.
-const EARLIEST: u64 = 1_000_000_000_000;
-
-/// When the invocation ends, where the context knows. One made by hand has no deadline, which is written as 0;
-/// `cargo lambda watch` (1.9) always writes 600000, ten minutes into 1970. A claim needs a lease in either case, so such
-/// a deadline counts as not known, and the configured lease is written.
-pub(crate) fn deadline_of(context: &Context) -> Option<EpochMillis> {
-    (context.deadline >= EARLIEST)
-        .then(|| EpochMillis::new(i64::try_from(context.deadline).unwrap_or(i64::MAX)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn deadline(milliseconds: u64) -> Option<i64> {
-        let mut context = Context::default();
-        context.deadline = milliseconds;
-        deadline_of(&context).map(EpochMillis::get)
-    }
-
-    #[test]
-    fn a_deadline_that_cannot_be_one_counts_as_not_known() {
-        assert_eq!(deadline(0), None);
-        assert_eq!(deadline(600_000), None);
-    }
-
-    #[test]
-    fn a_deadline_that_has_passed_is_a_deadline() {
-        assert_eq!(deadline(1_600_000_000_000), Some(1_600_000_000_000));
     }
 }

@@ -27,12 +27,14 @@
 //! | to | look at |
 //! |---|---|
 //! | annotate a function | [`idempotent`], with every setting |
-//! | start the function | [`run`]; or [`init`] and [`service`] under a `Runtime` of your own |
+//! | start the function | [`run`]; or [`init`] and [`service`] under a `Runtime` of your own; or [`init`] and [`InvocationLayer`] |
+//! | call from a task, or outside of any invocation | [`carry`], [`without_invocation`] |
+//! | stop in time | [`time_left`] |
 //! | take keys from what was sent | [`Raw`] |
-//! | protect a piece of code, and see the outcome | [`Operation`], [`Outcome`], [`Deadline`] |
+//! | protect a piece of code, and see the outcome | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
 //! | know what went wrong | [`Error`], [`ErrorKind`], [`diagnostic()`] |
 //! | bring a client or a store of your own | [`install`], [`DynamoDbStore`], [`environment_with`] |
-//! | test | [`with_environment`], and the crate `idempotency-testkit` |
+//! | test | [`with_environment`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
 //! What is promised, and what is not, is in `docs/protocol.md` of the repository.
 
@@ -40,10 +42,10 @@
 #[allow(missing_docs)]
 pub mod __private;
 mod clock;
-mod deadline;
 mod diagnostic;
 mod event;
 mod init_error;
+mod invocation;
 mod notice;
 mod operation;
 mod process;
@@ -51,18 +53,19 @@ mod raw;
 #[allow(missing_docs)]
 mod registry;
 mod run;
-mod scope;
 mod store;
 
 pub use clock::{SystemClock, SystemRandom};
-pub use deadline::Deadline;
 pub use diagnostic::diagnostic;
 pub use event::{Event, Payload};
-pub use operation::{Operation, OperationBuilder};
+pub use invocation::{
+    Deadline, HasContext, InScope, InvocationLayer, InvocationService, carry, time_left,
+    with_deadline, with_environment, with_invocation, with_tenant, without_invocation,
+};
+pub use operation::{IdentifiedCall, Operation, OperationBuilder};
 pub use process::{environment_with, install};
 pub use raw::{Raw, RawError};
 pub use run::{ClearCaches, init, run, service};
-pub use scope::{carry, with_environment};
 pub use store::StoreHandle;
 
 pub use idempotency_core as core;

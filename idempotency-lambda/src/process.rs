@@ -98,6 +98,11 @@ pub(crate) async fn environment() -> Result<&'static Environment, Error> {
         .map_err(|error| configuration(&error))
 }
 
+/// Returns the process's environment, if it was built already.
+pub(crate) fn existing() -> Option<&'static Environment> {
+    ENVIRONMENT.get()
+}
+
 /// An environment over `store`, with the operating system's clock and randomness and an empty cache.
 ///
 /// ```

@@ -103,11 +103,6 @@ impl StaticOperation {
         self
     }
 
-    /// Its path, by which errors know it.
-    pub(crate) fn path(&self) -> &'static str {
-        self.path
-    }
-
     /// Its compiled configuration.
     pub(crate) fn operation(&self) -> Result<&Operation, Error> {
         // Under plain `lambda_runtime::run` nothing else has checked what this operation does not read.

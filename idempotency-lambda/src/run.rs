@@ -8,6 +8,7 @@ use idempotency_core::error::Error;
 use idempotency_core::store::StoreErrorKind;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::streaming::Body;
+use lambda_runtime::tower::Layer;
 use lambda_runtime::{
     BoxFuture, Diagnostic, FunctionResponse, LambdaEvent, Runtime, Service, SnapStartResource,
     service_fn,
@@ -16,9 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::diagnostic::diagnostic;
-use crate::event::deadline_of;
+use crate::invocation::InvocationLayer;
 use crate::notice::warn;
-use crate::scope::{Scope, within};
 use crate::{BoxError, init_error, process, registry};
 
 /// Starts the function: checks every annotated function's settings, builds the store's client and opens its connection,
@@ -159,21 +159,15 @@ where
     Fut: Future<Output = Result<R, E>>,
     E: Into<BoxError>,
 {
-    service_fn(move |event: LambdaEvent<A>| {
-        let scope = Scope {
-            deadline: deadline_of(&event.context),
-            tenant: event.context.tenant_id.clone(),
-            ..(*Scope::current()).clone()
-        };
-        let handler = handler.clone();
-        let answer = within(Arc::new(scope), async move { handler(event).await });
+    InvocationLayer::new().layer(service_fn(move |event: LambdaEvent<A>| {
+        let response = handler(event);
         async move {
-            answer
+            response
                 .await
                 .map(FunctionResponse::BufferedResponse)
                 .map_err(diagnostic)
         }
-    })
+    }))
 }
 
 /// Clears what this process remembers after its snapshot was restored: it may be of another time.

@@ -7,10 +7,11 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
+use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
 use crate::settings;
-use crate::validate::{Operation, Payload, Returned};
+use crate::validate::{Context, Operation, Payload, Returned};
 use crate::values::{self, Constant};
 
 /// The protected function.
@@ -30,7 +31,11 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
     let private = operation.runtime.private(site);
     let statics = statics(function, operation);
     let runtime = &operation.runtime;
-    let (prepared, destructure) = prepared(&operation.payload, runtime);
+    let Prepared {
+        before,
+        prepared,
+        destructure,
+    } = prepared(&operation.payload, runtime);
     let codec = witness(
         runtime,
         "answer",
@@ -50,6 +55,7 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
         #(#attributes)*
         #visibility #signature {
             let operation = #statics;
+            #before
             let prepared = #prepared;
             let store = #store;
             let codec = #codec;
@@ -140,8 +146,17 @@ fn constant(value: &Constant, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// The identity's computation, and what the body begins with.
-fn prepared(payload: &Payload, runtime: &Runtime) -> (TokenStream, TokenStream) {
+/// How a call comes to its identity.
+struct Prepared {
+    /// What is found among the parameters, and their patterns.
+    before: TokenStream,
+    /// The identity's computation.
+    prepared: TokenStream,
+    /// What the body begins with.
+    destructure: TokenStream,
+}
+
+fn prepared(payload: &Payload, runtime: &Runtime) -> Prepared {
     match payload {
         Payload::Event { name, pattern, of } => {
             let at = Place::of(of);
@@ -156,16 +171,66 @@ fn prepared(payload: &Payload, runtime: &Runtime) -> (TokenStream, TokenStream) 
                 .as_ref()
                 .map(|pattern| quote_spanned!(Span::mixed_site()=> let #pattern = #name;));
             let call = quote_spanned!(at.end=> (operation, #and #event));
-            (
-                quote_spanned!(at.start=> #head #call),
-                destructure.into_token_stream(),
-            )
+            Prepared {
+                before: TokenStream::new(),
+                prepared: quote_spanned!(at.start=> #head #call),
+                destructure: destructure.into_token_stream(),
+            }
         }
-        Payload::Value(reference) => {
-            let at = Place::of(reference);
+        Payload::Value { value, context } => {
+            let at = Place::of(value);
             let head = at.head(runtime, "prepare_value");
-            let call = quote_spanned!(at.end=> (operation, #reference));
-            (quote_spanned!(at.start=> #head #call), TokenStream::new())
+            let call = quote_spanned!(at.end=> (operation, #value, found));
+            Prepared {
+                before: match context {
+                    Context::Named(named) => named_context(named, runtime),
+                    Context::Parameters(parameters) => found(parameters, runtime),
+                },
+                prepared: quote_spanned!(at.start=> #head #call),
+                destructure: TokenStream::new(),
+            }
+        }
+    }
+}
+
+fn named_context(named: &syn::Expr, runtime: &Runtime) -> TokenStream {
+    let at = Place::of(named);
+    let head = at.head(runtime, "context");
+    let call = quote_spanned!(at.end=> (#named));
+    let context = quote_spanned!(at.start=> #head #call);
+    quote_spanned!(Span::mixed_site()=> let found = #context;)
+}
+
+/// The context among the parameters: looked for in the whole ones first, then in what their patterns bind.
+fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
+    let site = Span::mixed_site();
+    let whole = among(parameters.whole.iter().map(|(name, _)| name), runtime);
+    let named = among(&parameters.named, runtime);
+    let patterns = parameters
+        .whole
+        .iter()
+        .map(|(name, pattern)| quote_spanned!(site=> let #pattern = #name;));
+    quote_spanned! {site=>
+        let found = #whole;
+        #(#patterns)*
+        let found = found.or(#named);
+    }
+}
+
+fn among<'a>(
+    names: impl IntoIterator<Item = &'a syn::Ident>,
+    runtime: &Runtime,
+) -> TokenStream {
+    let site = Span::mixed_site();
+    let (names, private) = (names.into_iter(), runtime.private(site));
+    let all = names.map(|name| quote_spanned!(site=> (&#private::Parameter(&#name)).context(),));
+    quote_spanned! {site=>
+        {
+            #[allow(unused_imports)]
+            use #private::{IsContext as _, IsNoContext as _};
+            #private::found(&[
+                #(#all)*
+            ])
         }
     }
 }

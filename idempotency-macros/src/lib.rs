@@ -8,6 +8,7 @@
 //! | `values` | what each setting may be |
 //! | `runtime` | under which name the program knows `idempotency-lambda` |
 //! | `validate` | everything that can be wrong, collected |
+//! | `parameters` | where among the parameters the invocation's context may be |
 //! | `expand` | the code; no decisions |
 //! | `fallback` | the user's own function beside the errors, where there are any |
 //!
@@ -17,6 +18,7 @@ mod attribute;
 mod bounds;
 mod expand;
 mod fallback;
+mod parameters;
 mod parse;
 #[cfg(test)]
 mod properties;
@@ -75,6 +77,30 @@ use proc_macro::TokenStream;
 /// # let _ = (ship, Shop::refund);
 /// ```
 ///
+/// A handler with state takes more than the event. The deadline and the tenant are taken from the first parameter that has
+/// the invocation's context: a `LambdaEvent<T>`, a `lambda_runtime::Context`, an `http::Request` under `lambda_http::run`, or
+/// another type that is `HasContext`, also by reference, under an alias or inside a pattern. `context` names it where it
+/// is elsewhere. Where no parameter has one, the invocation around the call counts.
+///
+/// ```
+/// # use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
+/// # #[derive(serde::Serialize)] struct Order { id: u64 }
+/// # struct App; impl App { async fn charge(&self, _: &Order) -> Result<u64, BoxError> { Ok(1) } }
+/// # struct Job { order: Order, lambda: Context }
+/// #[idempotent(payload = event.payload, key = "id")]
+/// async fn handler(app: &App, event: LambdaEvent<Order>) -> Result<u64, BoxError> {
+///     app.charge(&event.payload).await
+/// }
+///
+/// #[idempotent(payload = job.order, context = job.lambda)]
+/// async fn work(app: &App, job: Job) -> Result<u64, BoxError> {
+///     app.charge(&job.order).await
+/// }
+/// # let _ = (handler, work);
+/// ```
+///
+/// Inside Lambda a call that finds no invocation at all is refused: its lease and its tenant would be a guess.
+///
 /// # What the function must be
 ///
 /// - an `async fn` that returns a `Result<R, E>`, under this name or an alias;
@@ -106,6 +132,7 @@ use proc_macro::TokenStream;
 /// | `on_replay` | a function or closure `fn(R, &Replay) -> R`, called on answers given again | – | – |
 /// | `store` | an expression, evaluated at each call, for a store of the operation's own | `IDEMPOTENCY_STORE` | DynamoDB |
 /// | `payload` | an expression over the parameters | – | the event's payload |
+/// | `context` | an expression over the parameters, with `payload`: the invocation's `Context` | – | found among the parameters |
 ///
 /// Durations are written like `"30s"`, `"15m"` or `"1h 30m"`. A value may be the name of a constant of the setting's type instead: `&str`,
 /// `Duration`, `usize`, `bool`, or the setting's enum. A constant's value is checked when the program starts.

@@ -8,7 +8,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Ident, LitStr, Token, token};
 
 /// Every setting, in the order of the documentation, with an example of its value.
-pub(crate) const KNOWN: [(&str, &str); 17] = [
+pub(crate) const KNOWN: [(&str, &str); 18] = [
     ("key", "\"order_id\""),
     ("validate", "\"amount\""),
     ("key_required", "true"),
@@ -26,10 +26,11 @@ pub(crate) const KNOWN: [(&str, &str); 17] = [
     ("on_replay", "mark_as_replayed"),
     ("store", "store.clone()"),
     ("payload", "order"),
+    ("context", "event.context"),
 ];
 
 /// The settings whose values are code.
-const CODE: [&str; 3] = ["on_replay", "store", "payload"];
+const CODE: [&str; 4] = ["on_replay", "store", "payload", "context"];
 
 /// The settings whose values are constants.
 pub(crate) fn constants() -> impl Iterator<Item = &'static str> {

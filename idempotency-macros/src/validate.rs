@@ -8,6 +8,7 @@ use syn::{
     Signature, Type, TypeImplTrait,
 };
 
+use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
 use crate::settings::Settings;
@@ -36,8 +37,16 @@ pub(crate) enum Payload {
         pattern: Option<Box<Pat>>,
         of: Box<Type>,
     },
-    /// An expression that yields a reference.
-    Value(Expr),
+    /// An expression over the parameters that yields a reference.
+    Value { value: Box<Expr>, context: Context },
+}
+
+/// Where the context of the invocation is looked for.
+pub(crate) enum Context {
+    /// In an expression that yields a reference.
+    Named(Box<Expr>),
+    /// Among the parameters.
+    Parameters(Parameters),
 }
 
 /// A return type, and where in it the answer and the error are, as far as that can be seen.
@@ -64,24 +73,40 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
     let whole_payload = !settings.names("key");
 
     let (mut constants, mut paths) = (Vec::new(), Vec::new());
-    let (mut payload, mut store, mut on_replay) = (None, None, None);
+    let (mut value, mut context, mut store, mut on_replay) = (None, None, None, None);
     errors.extend(settings.errors);
     for setting in settings.all {
+        if from_event && setting.name == "context" {
+            errors.push(Error::new(
+                setting.name.span(),
+                "leave `context` out: a Lambda event brings its own; it is for functions with a `payload` of their own",
+            ));
+            continue;
+        }
         let name = values::field(&setting.name.to_string());
         match values::check(setting) {
             Ok(Value::Constant(value)) => constants.push((name, value)),
-            Ok(Value::Path(value)) => paths.push((name, value)),
-            Ok(Value::Payload(value)) => payload = Some(Payload::Value(value)),
+            Ok(Value::Path(written)) => paths.push((name, written)),
+            Ok(Value::Payload(written)) => value = Some(written),
+            Ok(Value::Context(written)) => context = Some(written),
             Ok(Value::Store(value)) => store = Some(value),
             Ok(Value::OnReplay(value)) => on_replay = Some(value),
             Err(error) => errors.push(error),
         }
     }
-    if from_event {
-        payload = event(&mut signature)
+    let payload = if from_event {
+        event(&mut signature)
             .map_err(|error| errors.push(error))
-            .ok();
-    }
+            .ok()
+    } else {
+        value.map(|value| Payload::Value {
+            value: Box::new(value),
+            context: match context {
+                Some(named) => Context::Named(Box::new(named)),
+                None => Context::Parameters(Parameters::take(&mut signature)),
+            },
+        })
+    };
     if whole_payload && let Some(key) = payload.as_ref().and_then(key_of_elements) {
         constants.push((values::field("key"), Constant::Text(key)));
     }
@@ -112,7 +137,10 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
 /// Returns the key of a payload that is written as a tuple or an array: its elements, which are then parts of the key
 /// that can be required one by one. It selects the same value as no `key` does.
 fn key_of_elements(payload: &Payload) -> Option<String> {
-    let Payload::Value(Expr::Reference(reference)) = payload else {
+    let Payload::Value { value, .. } = payload else {
+        return None;
+    };
+    let Expr::Reference(reference) = &**value else {
         return None;
     };
     let Expr::Tuple(tuple) = &*reference.expr else {

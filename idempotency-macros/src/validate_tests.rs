@@ -215,3 +215,26 @@ fn a_response_that_borrows_is_told_what_to_own() {
         assert!(validated("", &HANDLER.replace(from, to)).is_ok(), "{to}");
     }
 }
+
+#[test]
+fn the_context_is_named_or_looked_for_among_the_parameters() {
+    let item =
+        "async fn f(app: &App, LambdaEvent { payload, .. }: LambdaEvent<u8>) -> Result<u8, E> {}";
+    let context = |arguments: &str| match validated(arguments, item).ok().unwrap().payload {
+        Payload::Value { context, .. } => context,
+        Payload::Event { .. } => panic!("it has a payload of its own"),
+    };
+    assert!(
+        matches!(context("payload = payload"), Context::Parameters(found) if found.named.len() == 2)
+    );
+    let named = context("payload = payload, context = app.context");
+    assert!(
+        matches!(named, Context::Named(named) if named.to_token_stream().to_string() == "& app . context")
+    );
+    assert!(error("payload = payload, context = \"app\"", item).contains("without quotes"));
+}
+
+#[test]
+fn an_event_has_a_context_of_its_own() {
+    assert!(error("context = event.context", HANDLER).contains("leave `context` out"));
+}

@@ -28,6 +28,7 @@ pub(crate) enum Value {
     Store(Expr),
     OnReplay(Expr),
     Payload(Expr),
+    Context(Expr),
 }
 
 type Choices = &'static [(&'static str, &'static str)];
@@ -71,6 +72,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "on_error" => choice(&name, &value, "OnError", ERROR)?,
         "on_replay" => return hook(value).map(Value::OnReplay),
         "store" => return code(&name, value).map(Value::Store),
+        "context" => return code(&name, value).map(reference).map(Value::Context),
         _ => return payload(&name, value).map(Value::Payload),
     }))
 }

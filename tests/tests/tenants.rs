@@ -131,7 +131,7 @@ async fn a_spawned_call_that_nobody_carried_is_refused_where_it_could_be_any_ten
     };
     assert!(call(1).await.is_ok());
     let error = call(2).await.unwrap_err();
-    assert_eq!(error.error_type, "IdempotencyEnvironment");
+    assert_eq!(error.error_type, "IdempotencyUnknownInvocation");
     assert!(
         error.error_message.contains("carry"),
         "{}",

@@ -32,7 +32,8 @@ impl ErrorKind {
             | Self::NoTimeLeft
             | Self::StoreFailed
             | Self::Configuration
-            | Self::Environment => {
+            | Self::Environment
+            | Self::UnknownInvocation => {
                 "the request could not be processed now: send it again later, unchanged and under the same key"
             }
             Self::ResponseTypeChanged

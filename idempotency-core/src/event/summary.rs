@@ -202,6 +202,7 @@ fn level_of(error: &Error) -> Level {
         | ErrorKind::CompletionUnknown
         | ErrorKind::Configuration
         | ErrorKind::Environment
+        | ErrorKind::UnknownInvocation
         | ErrorKind::Internal => Level::ERROR,
     }
 }

@@ -1,5 +1,6 @@
 //! Building an operation in code.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
@@ -8,7 +9,7 @@ use idempotency_core::key::HashAlgorithm;
 use idempotency_core::operation::Operation as CoreOperation;
 use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 
-use super::Operation;
+use super::{Inner, Operation};
 use crate::notice::warn;
 use crate::store::StoreHandle;
 use crate::{process, registry};
@@ -270,11 +271,8 @@ impl OperationBuilder {
         });
         let core = compiled.map_err(|error| (self.path, error))?;
         registry::note_built(self.store.is_some());
-        Ok(Operation {
-            core,
-            environment: self
-                .store
-                .map(|StoreHandle(store)| process::environment_with(store)),
-        })
+        let own = self.store;
+        let environment = own.map(|StoreHandle(store)| process::environment_with(store));
+        Ok(Operation(Arc::new(Inner { core, environment })))
     }
 }

@@ -1,29 +1,51 @@
 //! The call that every form ends in.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use idempotency_core::engine::{Codec, Environment};
 use idempotency_core::error::Error;
 use idempotency_core::operation::{Identity, Operation};
 use idempotency_core::outcome::Outcome;
-use idempotency_core::time::EpochMillis;
 
+use crate::event::Payload;
+use crate::invocation::{Change, Deadline, InScope, Invocation, Scope};
 use crate::notice::warn;
-use crate::scope::{Scope, within};
 
 /// Who calls, and until when: computed before the handler sees the event.
-pub(crate) struct Invocation {
+pub(crate) struct Identified {
     pub(crate) identity: Identity,
-    pub(crate) deadline: Option<EpochMillis>,
-    pub(crate) tenant: Option<String>,
+    pub(crate) invocation: Invocation,
+}
+
+impl Identified {
+    /// Computes the identity of a call with this payload.
+    ///
+    /// # Errors
+    /// If the invocation is not known, or no identity can be computed. The handler has not run.
+    pub(crate) fn new<P: Payload + ?Sized>(
+        operation: &Operation,
+        payload: &P,
+        deadline: Deadline,
+    ) -> Result<Self, Error> {
+        let invocation = if operation.is_disabled() {
+            // Nothing is claimed, so nothing depends on the invocation; nested calls find what is around this one.
+            Scope::current().invocation.clone()
+        } else {
+            deadline.invocation(operation.key_prefix())?
+        };
+        let identity = payload.identity(operation, invocation.tenant.as_deref())?;
+        Ok(Self {
+            identity,
+            invocation,
+        })
+    }
 }
 
 /// Calls the engine, with the invocation's deadline and tenant around the handler for nested calls to find.
 pub(crate) async fn call<R, E, F, Fut>(
     operation: &Operation,
     environment: &Environment,
-    invocation: Invocation,
+    identified: Identified,
     codec: Codec<R>,
     convert: fn(Error) -> E,
     handler: F,
@@ -32,27 +54,20 @@ where
     F: FnOnce() -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
-    let scope = Arc::new(Scope {
-        // Only what a test put around everything is handed on; an operation's own store is its own.
-        environment: Scope::current().environment.clone(),
-        deadline: invocation.deadline,
-        tenant: invocation.tenant,
-    });
-    let handler = || within(Arc::clone(&scope), async { handler().await });
+    let Identified {
+        identity,
+        invocation,
+    } = identified;
+    let deadline = invocation.deadline;
+    // Nested calls find the invocation around the handler; an operation's own store stays its own.
+    let handler = || InScope::enter(Change::to(invocation), handler);
     if !tracing::dispatcher::has_been_set()
-        && let Some(warning) = operation.warning(&invocation.identity)
+        && let Some(warning) = operation.warning(&identity)
     {
         // The engine says so in an event, which no subscriber collects here.
         warn(&format!("{}: {warning}", operation.key_prefix()));
     }
     operation
-        .run_with(
-            environment,
-            &invocation.identity,
-            invocation.deadline,
-            codec,
-            convert,
-            handler,
-        )
+        .run_with(environment, &identity, deadline, codec, convert, handler)
         .await
 }

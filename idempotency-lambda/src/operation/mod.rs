@@ -2,25 +2,30 @@
 
 mod builder;
 mod call;
+mod identified;
 
 pub use builder::OperationBuilder;
-pub(crate) use call::{Invocation, call};
+pub(crate) use call::{Identified, call};
+pub use identified::IdentifiedCall;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
-use idempotency_core::engine::{Codec, Environment};
+use idempotency_core::engine::Environment;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::deadline::Deadline;
 use crate::event::Payload;
-use crate::scope::Scope;
+use crate::invocation::{Deadline, Scope};
+use crate::process;
 
 /// A protected operation, for where an attribute does not fit: closures, configuration known at run time, outcomes.
+///
+/// A clone is the same operation and costs a reference count.
 ///
 /// ```
 /// use idempotency_lambda::{BoxError, Deadline, Operation, environment_with, with_environment};
@@ -44,8 +49,12 @@ use crate::scope::Scope;
 /// # }).await
 /// # }
 /// ```
-pub struct Operation {
+#[derive(Clone)]
+pub struct Operation(Arc<Inner>);
+
+struct Inner {
     core: idempotency_core::operation::Operation,
+    /// The environment around a store of the operation's own.
     environment: Option<Environment>,
 }
 
@@ -69,13 +78,53 @@ impl Operation {
     /// assert_eq!(operation.key_prefix(), "payments");
     /// ```
     pub fn key_prefix(&self) -> &str {
-        self.core.key_prefix()
+        self.0.core.key_prefix()
     }
 
-    /// Runs `handler` as the call that `payload` names, or gives the answer of an earlier one.
+    /// Identifies the call that `payload` names, to be run with a handler that may take the payload.
     ///
     /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Surrounding`]. The payload is looked at
-    /// now and not kept: the handler may take or change it.
+    /// now and not kept.
+    ///
+    /// ```
+    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, core::store::MemoryStore};
+    /// # use std::sync::Arc;
+    /// # async fn handler(event: LambdaEvent<u64>) -> Result<u64, BoxError> { Ok(event.payload) }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let charge = Operation::builder("payments::charge").store(Arc::new(MemoryStore::new())).build()?;
+    /// # let event = LambdaEvent::new(7, Context::default());
+    /// let call = charge.identify(&event.payload, &event.context)?;
+    /// let outcome = call.run(move || handler(event)).await?;
+    /// assert_eq!(outcome.into_answer(), 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the payload has no identity (it cannot be written as JSON, an expression fails on it, or it has no key and one is
+    /// required), or if the invocation must be known and is not. The handler did not run.
+    pub fn identify<P, D>(&self, payload: &P, deadline: D) -> Result<IdentifiedCall, Error>
+    where
+        P: Payload + ?Sized,
+        D: Into<Deadline>,
+    {
+        self.identified(payload, deadline.into()).map_err(refused)
+    }
+
+    fn identified<P>(&self, payload: &P, deadline: Deadline) -> Result<IdentifiedCall, Error>
+    where
+        P: Payload + ?Sized,
+    {
+        let identified = Identified::new(&self.0.core, payload, deadline)?;
+        Ok(IdentifiedCall::new(self.clone(), identified))
+    }
+
+    /// Runs `handler` as the call that `payload` names, or gives the response of an earlier one.
+    ///
+    /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Surrounding`]. The payload is looked at
+    /// now and not kept. A handler that takes the payload needs [`identify`](Self::identify) first, because it cannot be
+    /// moved and borrowed in one expression.
     ///
     /// ```
     /// # use idempotency_lambda::{BoxError, Context, Operation, core::store::MemoryStore};
@@ -113,47 +162,16 @@ impl Operation {
         Fut: Future<Output = Result<R, E>>,
     {
         // Now, and not when the future is first polled: the payload may be changed by then.
-        let invocation = self.invocation(payload, deadline.into());
-        let handler = Box::new(handler);
-        async move {
-            let invocation = invocation.map_err(refused)?;
-            // Whatever surrounds the poll: a test wraps a call that it has already made.
-            let environment = match (&Scope::current().environment, &self.environment) {
-                (Some(environment), _) | (None, Some(environment)) => environment.clone(),
-                (None, None) => crate::process::environment()
-                    .await
-                    .map_err(refused)?
-                    .clone(),
-            };
-            call(
-                &self.core,
-                &environment,
-                invocation,
-                Codec::json(),
-                E::from,
-                handler,
-            )
-            .await
-        }
+        let call = self.identified(payload, deadline.into());
+        async move { call.map_err(refused)?.run(handler).await }
     }
-}
 
-impl Operation {
-    fn invocation<P>(&self, payload: &P, deadline: Deadline) -> Result<Invocation, Error>
-    where
-        P: Payload + ?Sized,
-    {
-        let scope = match &deadline {
-            Deadline::Invocation { .. } => Scope::current(),
-            Deadline::Surrounding | Deadline::At(_) => Scope::of_a_call(self.key_prefix())?,
-        };
-        let (deadline, tenant) = deadline.resolve(&scope);
-        let identity = payload.identity(&self.core, tenant.as_deref())?;
-        Ok(Invocation {
-            identity,
-            deadline,
-            tenant,
-        })
+    /// Returns the environment of a call that is polled now: a test wraps a call that it has already made.
+    async fn environment(&self) -> Result<Environment, Error> {
+        match (&Scope::current().environment, &self.0.environment) {
+            (Some(environment), _) | (None, Some(environment)) => Ok(environment.clone()),
+            (None, None) => process::environment().await.cloned(),
+        }
     }
 }
 

@@ -301,6 +301,7 @@ pub(super) fn right() -> impl Strategy<Value = Right> {
         // A handler, and then everything that needs a payload, or a prefix, or both.
         3 => parameter().prop_map(|event| (String::new(), event, vec![])),
         2 => vec(parameter(), 0..4).prop_map(|all| (String::new(), all.join(", "), vec!["payload"])),
+        1 => vec(parameter(), 0..4).prop_map(|all| (String::new(), all.join(", "), vec!["payload", "context"])),
         1 => (generics.clone(), parameter()).prop_map(|(generics, event)| (generics, event, vec!["key_prefix"])),
         1 => (generics, vec(parameter(), 0..3))
             .prop_map(|(generics, all)| (generics, all.join(", "), vec!["payload", "key_prefix"])),

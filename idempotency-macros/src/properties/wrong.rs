@@ -109,6 +109,7 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
         "on_replay" => among(&[
             "\"hook\"", "3", "hook()", "a.b", "{ hook }", "(hook)", "&hook", "hook!()",
         ]),
+        "context" => among(&["\"context\"", "3", "true", "'a'", "b\"a\""]),
         "store" => among(&["\"dynamodb\"", "3", "true", "'a'", "1.5"]),
         _ => among(&[
             "\"order\"",

@@ -1,0 +1,178 @@
+//! The future that changes what surrounds the code inside.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use idempotency_core::engine::Environment;
+use idempotency_core::time::EpochMillis;
+use lambda_runtime::Context;
+use pin_project_lite::pin_project;
+
+use super::{Invocation, Scope};
+
+/// What is changed of the scope around a future. It is applied where the future is polled, so that two changes compose
+/// in whatever order their futures were made.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    environment: Option<Environment>,
+    invocation: Option<Invocation>,
+    deadline: Option<EpochMillis>,
+    tenant: Option<String>,
+}
+
+impl Change {
+    /// Returns the change to this invocation, with nothing left of the one around it.
+    pub(crate) fn to(invocation: Invocation) -> Self {
+        Self {
+            invocation: Some(invocation),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the change to the invocation that `context` describes; none for an empty one.
+    pub(super) fn of_context(context: &Context) -> Self {
+        Self {
+            invocation: Invocation::of(context),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_environment(environment: Environment) -> Self {
+        Self {
+            environment: Some(environment),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_deadline(deadline: EpochMillis) -> Self {
+        Self {
+            deadline: Some(deadline),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn of_tenant(tenant: String) -> Self {
+        Self {
+            tenant: Some(tenant),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the change to all that `scope` says.
+    pub(super) fn carried(scope: Option<Arc<Scope>>) -> Self {
+        scope.map_or_else(Self::default, |scope| Self {
+            environment: scope.environment.clone(),
+            invocation: (scope.invocation != Invocation::default())
+                .then(|| scope.invocation.clone()),
+            ..Self::default()
+        })
+    }
+
+    fn is_none(&self) -> bool {
+        self.environment.is_none()
+            && self.invocation.is_none()
+            && self.deadline.is_none()
+            && self.tenant.is_none()
+    }
+
+    fn apply(&self, around: Option<&Scope>) -> Scope {
+        let mut scope = around.cloned().unwrap_or_default();
+        if let Some(environment) = &self.environment {
+            scope.environment = Some(environment.clone());
+        }
+        if let Some(invocation) = &self.invocation {
+            scope.invocation = invocation.clone();
+        }
+        scope.invocation.deadline = self.deadline.or(scope.invocation.deadline);
+        if let Some(tenant) = &self.tenant {
+            scope.invocation.tenant = Some(tenant.clone());
+        }
+        scope
+    }
+}
+
+/// A scope, and what it was made from: the same is used again as long as the future is polled in the same surroundings.
+#[derive(Debug)]
+struct Made {
+    around: Option<Arc<Scope>>,
+    scope: Arc<Scope>,
+}
+
+impl Made {
+    fn new(change: &Change, around: Option<Arc<Scope>>) -> Self {
+        let scope = Arc::new(change.apply(around.as_deref()));
+        Self { around, scope }
+    }
+
+    fn is_of(&self, around: Option<&Arc<Scope>>) -> bool {
+        match (&self.around, around) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+}
+
+pin_project! {
+    /// A future that runs within a scope of its own: with another environment, deadline or tenant around it.
+    ///
+    /// The service of [`InvocationLayer`](crate::InvocationLayer) returns it. It holds the future in place, without a box.
+    #[must_use = "a future does nothing unless it is polled"]
+    pub struct InScope<F> {
+        change: Change,
+        made: Option<Made>,
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> InScope<F> {
+    pub(super) fn new(change: Change, future: F) -> Self {
+        Self {
+            change,
+            made: None,
+            future,
+        }
+    }
+
+    /// Builds the future within the scope too: it may look at its invocation before it is polled.
+    pub(crate) fn enter(change: Change, build: impl FnOnce() -> F) -> Self {
+        if change.is_none() {
+            return Self::new(change, build());
+        }
+        let made = Made::new(&change, Scope::surrounding());
+        let entered = Arc::clone(&made.scope).enter();
+        let future = build();
+        drop(entered);
+        Self {
+            change,
+            made: Some(made),
+            future,
+        }
+    }
+}
+
+impl<F: Future> Future for InScope<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        if this.change.is_none() {
+            return this.future.poll(context);
+        }
+        let around = Scope::surrounding();
+        let made = match this.made.take() {
+            Some(made) if made.is_of(around.as_ref()) => made,
+            _ => Made::new(this.change, around),
+        };
+        let _entered = Arc::clone(&this.made.insert(made).scope).enter();
+        this.future.poll(context)
+    }
+}
+
+impl<F> std::fmt::Debug for InScope<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InScope").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,154 @@
+//! The tower layer that makes the invocation of each request known to the calls inside.
+
+use std::task::{Context as TaskContext, Poll};
+
+use lambda_runtime::Service;
+use lambda_runtime::tower::Layer;
+
+use super::{Change, HasContext, InScope};
+
+/// Makes the deadline and the tenant of each request known to the calls inside, for functions that do not start with
+/// [`run`](crate::run) or [`service`](crate::service).
+///
+/// It finds the context by [`HasContext`] and stands in any of three places:
+///
+/// ```no_run
+/// use idempotency_lambda::{BoxError, InvocationLayer, LambdaEvent};
+/// use lambda_runtime::{Runtime, service_fn, tower::ServiceBuilder};
+///
+/// async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> {
+///     Ok(event.payload) // and calls to annotated functions
+/// }
+///
+/// # async fn either() -> Result<(), BoxError> {
+/// // Around a service of events, under `lambda_runtime::run` or `run_concurrent`.
+/// idempotency_lambda::init().await?;
+/// lambda_runtime::run(ServiceBuilder::new().layer(InvocationLayer::new()).service_fn(handler)).await?;
+/// # Ok(())
+/// # }
+/// # async fn or() -> Result<(), BoxError> {
+/// // On the runtime itself, whatever service is inside.
+/// idempotency_lambda::init().await?;
+/// Runtime::new(service_fn(handler)).layer(InvocationLayer::new()).run().await
+/// # }
+/// ```
+///
+/// Under `lambda_http::run` it goes around the service of HTTP requests, which may be an axum `Router`:
+///
+/// ```text
+/// idempotency_lambda::init().await?;
+/// lambda_http::run(ServiceBuilder::new().layer(InvocationLayer::new()).service(router)).await
+/// ```
+///
+/// A request without a context passes unchanged. A layer inside that spawns a task, such as tower's `Buffer`, leaves the
+/// scope, and so does a streamed body, which is sent after the response: see [`carry`](crate::carry).
+#[derive(Clone, Debug, Default)]
+pub struct InvocationLayer {
+    /// Room for settings.
+    _private: (),
+}
+
+impl InvocationLayer {
+    /// Returns the layer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl<S> Layer<S> for InvocationLayer {
+    type Service = InvocationService<S>;
+
+    fn layer(&self, inner: S) -> InvocationService<S> {
+        InvocationService { inner }
+    }
+}
+
+/// The service that [`InvocationLayer`] makes.
+#[derive(Clone, Debug)]
+pub struct InvocationService<S> {
+    inner: S,
+}
+
+impl<S, Q> Service<Q> for InvocationService<S>
+where
+    S: Service<Q>,
+    Q: HasContext,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = InScope<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut TaskContext<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Q) -> InScope<S::Future> {
+        let context = request.context();
+        let change = context.map_or_else(Change::default, Change::of_context);
+        // The inner service may already look at its invocation while it builds its future.
+        InScope::enter(change, || self.inner.call(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BoxError, Deadline, with_tenant};
+    use idempotency_core::time::EpochMillis;
+    use lambda_runtime::tower::ServiceExt;
+    use lambda_runtime::{Context, LambdaEvent, service_fn};
+
+    /// What a service sees when it builds its future, and when that is polled.
+    type Seen = [Option<i64>; 2];
+
+    fn now() -> Option<i64> {
+        Deadline::Surrounding.end().map(EpochMillis::get)
+    }
+
+    async fn seen<Q: HasContext>(request: Q) -> Seen {
+        let inner = service_fn(|_: Q| {
+            let built = now();
+            async move { Ok::<_, BoxError>([built, now()]) }
+        });
+        let service = InvocationLayer::new().layer(inner);
+        service.oneshot(request).await.unwrap()
+    }
+
+    fn context(deadline: u64) -> Context {
+        let mut context = Context::default();
+        context.deadline = deadline;
+        context
+    }
+
+    #[tokio::test]
+    async fn the_service_inside_knows_the_invocation_when_it_is_called_and_when_it_is_polled() {
+        let (deadline, both) = (1_700_000_000_000, [Some(1_700_000_000_000); 2]);
+        assert_eq!(seen(LambdaEvent::new(1, context(deadline))).await, both);
+        let mut request = http::Request::new("");
+        request.extensions_mut().insert(context(deadline));
+        assert_eq!(seen(request).await, both);
+        assert_eq!(now(), None);
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_context_stays_in_the_invocation_around_it() {
+        let outer = crate::with_invocation(&context(1_700_000_000_000), async {
+            (
+                seen(http::Request::new("")).await,
+                seen(LambdaEvent::new(1, context(0))).await,
+            )
+        });
+        let both = [Some(1_700_000_000_000); 2];
+        assert_eq!(with_tenant("blue", outer).await, (both, both));
+    }
+
+    #[test]
+    fn the_service_can_be_cloned_and_sent_where_the_one_inside_can() {
+        fn demands<T: Clone + Send + Sync + 'static>(_: &T) {}
+        fn sends<T: Send>(_: &T) {}
+        let inner = service_fn(async |event: LambdaEvent<u8>| Ok::<_, BoxError>(event.payload));
+        let mut service = InvocationLayer::new().layer(inner);
+        demands(&service);
+        sends(&service.call(LambdaEvent::new(1, Context::default())));
+    }
+}

@@ -1,0 +1,111 @@
+use super::*;
+
+fn current_deadline() -> Option<i64> {
+    Scope::current().invocation.deadline.map(EpochMillis::get)
+}
+
+fn within<F: Future>(deadline: i64, future: F) -> impl Future<Output = F::Output> {
+    with_deadline(EpochMillis::new(deadline), future)
+}
+
+#[tokio::test]
+async fn two_joined_futures_keep_their_own_scopes() {
+    let look = async || {
+        let before = current_deadline();
+        tokio::task::yield_now().await;
+        (before, current_deadline())
+    };
+    let (first, second) = tokio::join!(within(1, look()), within(2, look()));
+    assert_eq!((first, second), ((Some(1), Some(1)), (Some(2), Some(2))));
+    assert_eq!(current_deadline(), None);
+}
+
+#[tokio::test]
+async fn a_spawned_task_leaves_the_scope_unless_it_is_carried() {
+    let (left, kept) = within(7, async {
+        let left = tokio::spawn(async { current_deadline() });
+        let kept = tokio::spawn(carry(async { current_deadline() }));
+        (left.await.unwrap(), kept.await.unwrap())
+    })
+    .await;
+    assert_eq!((left, kept), (None, Some(7)));
+}
+
+#[tokio::test]
+async fn what_is_carried_from_nowhere_takes_nothing_along_and_opens_no_scope() {
+    let look = async || (current_deadline(), Scope::surrounding().is_none());
+    assert_eq!(carry(look()).await, (None, true));
+    assert_eq!(within(7, carry(look())).await, (Some(7), false));
+}
+
+#[tokio::test]
+async fn changes_compose_whether_their_futures_are_made_inside_or_outside_of_one_another() {
+    let look = async || {
+        let scope = Scope::current();
+        tokio::task::yield_now().await;
+        assert_eq!(scope.invocation, Scope::current().invocation);
+        let environment = scope.environment.as_ref().map(|own| own.store().name());
+        (environment.is_some(), scope.invocation.clone())
+    };
+    let environment =
+        || crate::environment_with(Arc::new(idempotency_core::store::MemoryStore::new()));
+    let both = Invocation {
+        is_known: false,
+        deadline: Some(EpochMillis::new(7)),
+        tenant: Some("blue".to_owned()),
+    };
+    let outside = with_environment(environment(), with_tenant("blue", within(7, look())));
+    assert_eq!(outside.await, (true, both.clone()));
+    let outside = within(
+        7,
+        with_tenant("blue", with_environment(environment(), look())),
+    );
+    assert_eq!(outside.await, (true, both.clone()));
+    let inside = with_environment(environment(), async {
+        within(7, with_tenant("blue", look())).await
+    });
+    assert_eq!(inside.await, (true, both));
+}
+
+#[test]
+fn a_panic_puts_the_outer_scope_back() {
+    let caught = std::panic::catch_unwind(|| {
+        let scope = Scope {
+            invocation: Invocation::none(),
+            ..Scope::default()
+        };
+        let _entered = Arc::new(scope).enter();
+        panic!("in the handler");
+    });
+    assert!(caught.is_err());
+    assert!(Scope::surrounding().is_none());
+}
+
+#[tokio::test]
+async fn work_of_no_invocation_inside_one_has_neither_its_deadline_nor_its_tenant() {
+    let inside = without_invocation(async { Scope::current().invocation.clone() });
+    let invocation = with_tenant("blue", within(7, inside)).await;
+    assert_eq!(invocation, Invocation::none());
+}
+
+#[test]
+fn inside_lambda_a_call_is_a_guess_unless_its_invocation_is_known() {
+    let known = Scope {
+        invocation: Invocation::none(),
+        ..Scope::default()
+    };
+    let unknown = Scope::default();
+    for has_tenants in [false, true] {
+        assert!(!is_guess(Some(&known), true, has_tenants));
+        assert!(is_guess(Some(&unknown), true, has_tenants));
+        assert!(is_guess(None, true, has_tenants));
+    }
+}
+
+#[test]
+fn elsewhere_it_is_one_only_outside_of_any_scope_in_a_process_with_tenants() {
+    let unknown = Scope::default();
+    assert!(!is_guess(Some(&unknown), false, true));
+    assert!(!is_guess(None, false, false));
+    assert!(is_guess(None, false, true));
+}

@@ -1,0 +1,178 @@
+//! A call whose identity is known, before its handler is there.
+
+use std::fmt;
+use std::future::Future;
+
+use idempotency_core::engine::Codec;
+use idempotency_core::error::Error;
+use idempotency_core::event::refused;
+use idempotency_core::outcome::{Bypass, Outcome};
+use idempotency_core::record::RecordId;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Identified, Operation, call};
+
+/// A call whose payload was looked at and is no longer needed: the handler may take it. It can be run once.
+///
+/// [`Operation::identify`] makes it. It borrows nothing, so that it can be moved into a future of its own. A tower service
+/// written by hand:
+///
+/// ```
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll};
+///
+/// use idempotency_lambda::{Error, LambdaEvent, Operation};
+/// use lambda_runtime::Service;
+/// use serde::{Serialize, de::DeserializeOwned};
+///
+/// #[derive(Clone)]
+/// struct Idempotent<S> {
+///     operation: Operation,
+///     inner: S,
+/// }
+///
+/// impl<S, T> Service<LambdaEvent<T>> for Idempotent<S>
+/// where
+///     S: Service<LambdaEvent<T>> + Clone + Send + 'static,
+///     S::Response: Serialize + DeserializeOwned + Send,
+///     S::Error: From<Error> + Send,
+///     S::Future: Send,
+///     T: Serialize + Send + 'static,
+/// {
+///     type Response = S::Response;
+///     type Error = S::Error;
+///     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+///
+///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+///         self.inner.poll_ready(context)
+///     }
+///
+///     fn call(&mut self, event: LambdaEvent<T>) -> Self::Future {
+///         let call = self.operation.identify(&event.payload, &event.context);
+///         // The service that was found ready is the one to call.
+///         let next = self.inner.clone();
+///         let mut inner = std::mem::replace(&mut self.inner, next);
+///         Box::pin(async move {
+///             let outcome = call?.run(move || inner.call(event)).await?;
+///             Ok(outcome.into_answer())
+///         })
+///     }
+/// }
+/// # use idempotency_lambda::{BoxError, Context as Lambda, core::store::MemoryStore};
+/// # use lambda_runtime::{service_fn, tower::ServiceExt};
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// # let operation = Operation::builder("charge").store(Arc::new(MemoryStore::new())).build()?;
+/// # let inner = service_fn(async |event: LambdaEvent<u64>| Ok::<_, BoxError>(event.payload + 1));
+/// # let service = Idempotent { operation, inner };
+/// # let event = LambdaEvent::new(1, Lambda::default());
+/// # assert_eq!(service.clone().oneshot(event.clone()).await?, 2);
+/// # assert_eq!(tokio::spawn(service.oneshot(event)).await??, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a call does nothing unless it is run"]
+pub struct IdentifiedCall {
+    operation: Operation,
+    identified: Identified,
+}
+
+impl IdentifiedCall {
+    pub(super) fn new(operation: Operation, identified: Identified) -> Self {
+        Self {
+            operation,
+            identified,
+        }
+    }
+
+    /// Returns the id of the call's record, unless the call is bypassed. It is a hash and shows nothing of the payload.
+    pub fn key(&self) -> Option<&RecordId> {
+        self.identified.identity.key()
+    }
+
+    /// Returns why the handler will run unprotected, if it will.
+    pub fn bypass(&self) -> Option<Bypass> {
+        self.identified.identity.bypass()
+    }
+
+    /// Returns true if the handler will run unprotected: the payload has no key, or protection is switched off.
+    ///
+    /// ```
+    /// # use idempotency_lambda::{Deadline, Error, Operation};
+    /// # use serde_json::json;
+    /// let charge = Operation::builder("payments::charge").key("order_id").build()?;
+    /// let call = charge.identify(&json!({"amount": 4_200}), Deadline::Surrounding)?;
+    /// assert!(call.is_bypassed());
+    /// let call = charge.identify(&json!({"order_id": 7, "amount": 4_200}), Deadline::Surrounding)?;
+    /// assert!(call.key().unwrap().as_str().starts_with("local.payments.charge#"));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn is_bypassed(&self) -> bool {
+        self.bypass().is_some()
+    }
+
+    /// Runs `handler`, or gives the response of an earlier call with this key.
+    ///
+    /// The handler is built and polled at most once, and only under a claim or when the call is bypassed.
+    ///
+    /// ```
+    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, core::store::MemoryStore};
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let charge = Operation::builder("payments::charge").store(Arc::new(MemoryStore::new())).build()?;
+    /// # let event = LambdaEvent::new("an order".to_owned(), Context::default());
+    /// let call = charge.identify(&event.payload, &event.context)?;
+    /// let outcome = call.run(move || async move { Ok::<_, BoxError>(event.payload) }).await?;
+    /// assert_eq!(outcome.into_answer(), "an order");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The handler's own, or one of this framework's, which says whether the handler ran.
+    ///
+    /// # Panics
+    /// If the handler panics; its claim is given up first.
+    pub fn run<R, E, F, Fut>(
+        self,
+        handler: F,
+    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<R, E, F, Fut>
+    where
+        R: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        let handler = Box::new(handler);
+        async move {
+            let Self {
+                operation,
+                identified,
+            } = self;
+            let environment = operation.environment().await.map_err(refused)?;
+            let (codec, convert) = (Codec::json(), E::from);
+            call(
+                &operation.0.core,
+                &environment,
+                identified,
+                codec,
+                convert,
+                handler,
+            )
+            .await
+        }
+    }
+}
+
+impl fmt::Debug for IdentifiedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdentifiedCall")
+            .field("operation", &self.operation)
+            .field("key", &self.key())
+            .field("bypass", &self.bypass())
+            .finish_non_exhaustive()
+    }
+}
