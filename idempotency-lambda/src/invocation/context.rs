@@ -101,7 +101,8 @@ mod tests {
     fn a_context_is_found_behind_every_pointer() {
         let mut event = LambdaEvent::new(1, Context::default());
         assert!(found(&mut event));
-        assert!(found(&&event));
+        let borrowed = &event;
+        assert!(found(borrowed));
         assert!(found(Some(&event)));
         assert!(found(Box::new(event.clone())));
         assert!(found(Arc::new(event)));
