@@ -217,10 +217,7 @@ fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
     }
 }
 
-fn among<'a>(
-    names: impl IntoIterator<Item = &'a syn::Ident>,
-    runtime: &Runtime,
-) -> TokenStream {
+fn among<'a>(names: impl IntoIterator<Item = &'a syn::Ident>, runtime: &Runtime) -> TokenStream {
     let site = Span::mixed_site();
     let (names, private) = (names.into_iter(), runtime.private(site));
     let all = names.map(|name| quote_spanned!(site=> (&#private::Parameter(&#name)).context(),));
