@@ -53,6 +53,7 @@ fuzz_target!(|text: &str| {
     let policy = settings.policy(&variables).expect("the operation has it");
     assert_eq!(operation.policy(), &policy);
     assert!(policy.lease.as_millis() >= 1);
+    assert!(policy.store_timeout.as_millis() >= 1);
     assert!(policy.expires_after.as_secs() >= 1 && policy.expires_after.subsec_nanos() == 0);
     assert!((1..=512).contains(&operation.key_prefix().len()));
     assert_eq!(

@@ -123,6 +123,7 @@ use proc_macro::TokenStream;
 /// | `hash` | `"md5"`, `"sha224"`, `"sha256"`, `"sha384"`, `"sha512"` | `IDEMPOTENCY_HASH` | `"md5"` |
 /// | `expires_after` | how long an answer is replayed, `"1s"` or more | `IDEMPOTENCY_EXPIRES_AFTER` | `"1h"` |
 /// | `lease` | how long a claim lasts where no deadline is known, `"1ms"` or more | `IDEMPOTENCY_LEASE` | `"15m"` |
+/// | `store_timeout` | how long the requests to the store before the handler may take together, `"1ms"` or more; never more than half of the time left | `IDEMPOTENCY_STORE_TIMEOUT` | `"3s"` |
 /// | `local_cache` | records kept in memory; 0 is off | `IDEMPOTENCY_LOCAL_CACHE` | 0 |
 /// | `local_cache_bytes` | bytes of memory that these records may take | `IDEMPOTENCY_LOCAL_CACHE_BYTES` | 8388608 |
 /// | `on_in_progress` | `"reject"` or `"wait"`: a duplicate while the first call runs | `IDEMPOTENCY_ON_IN_PROGRESS` | `"reject"` |

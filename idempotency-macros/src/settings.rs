@@ -8,7 +8,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Ident, LitStr, Token, token};
 
 /// Every setting, in the order of the documentation, with an example of its value.
-pub(crate) const KNOWN: [(&str, &str); 18] = [
+pub(crate) const KNOWN: [(&str, &str); 19] = [
     ("key", "\"order_id\""),
     ("validate", "\"amount\""),
     ("key_required", "true"),
@@ -17,6 +17,7 @@ pub(crate) const KNOWN: [(&str, &str); 18] = [
     ("hash", "\"sha256\""),
     ("expires_after", "\"1h\""),
     ("lease", "\"15m\""),
+    ("store_timeout", "\"2s\""),
     ("local_cache", "256"),
     ("local_cache_bytes", "8_388_608"),
     ("on_in_progress", "\"wait\""),

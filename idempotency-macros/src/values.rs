@@ -64,7 +64,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "shared_key_prefix" => truth(&name, &value)?,
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
-        "lease" => duration(&name, &value, Duration::from_millis(1))?,
+        "lease" | "store_timeout" => duration(&name, &value, Duration::from_millis(1))?,
         "local_cache" => number(&name, &value, "records")?,
         "local_cache_bytes" => number(&name, &value, "bytes")?,
         "on_in_progress" => choice(&name, &value, "OnInProgress", IN_PROGRESS)?,

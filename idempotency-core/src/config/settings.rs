@@ -36,6 +36,8 @@ pub struct Settings {
     pub expires_after: Option<Duration>,
     /// How long a claim lasts where no deadline is known.
     pub lease: Option<Duration>,
+    /// How long the requests before the handler may take together.
+    pub store_timeout: Option<Duration>,
     /// How many answers are kept in memory; 0 is off.
     pub local_cache: Option<usize>,
     /// How many bytes of memory the kept responses may take; 0 is off.
@@ -229,6 +231,13 @@ impl Settings {
                 default.lease,
                 Duration::from_millis(1),
             )?,
+            store_timeout: duration(
+                self.store_timeout,
+                variables,
+                ("store_timeout", "IDEMPOTENCY_STORE_TIMEOUT"),
+                default.store_timeout,
+                Duration::from_millis(1),
+            )?,
         })
     }
 
@@ -253,6 +262,7 @@ impl Settings {
             hash,
             expires_after,
             lease,
+            store_timeout,
             local_cache,
             local_cache_bytes,
             on_in_progress,
@@ -273,6 +283,11 @@ impl Settings {
                 expires_after.is_some(),
             ),
             ("lease", "IDEMPOTENCY_LEASE", lease.is_some()),
+            (
+                "store_timeout",
+                "IDEMPOTENCY_STORE_TIMEOUT",
+                store_timeout.is_some(),
+            ),
             (
                 "local_cache",
                 "IDEMPOTENCY_LOCAL_CACHE",

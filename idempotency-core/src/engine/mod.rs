@@ -22,10 +22,10 @@ use crate::event::Report;
 use crate::outcome::{Bypass, Outcome};
 use crate::protocol::condition::Condition;
 use crate::protocol::policy::Call;
-use crate::protocol::{Attempt, Effect, Flight, Input, Trouble, Written, time_limit};
+use crate::protocol::{Attempt, Effect, Flight, Input, Trouble, Written};
 use crate::record::Record;
 use crate::store::{Read, Request, SendLog, StoreError, StoreErrorKind, Write};
-use crate::time::{BoxFuture, EpochMillis};
+use crate::time::BoxFuture;
 use flights::Seat;
 use handler::{Finished, Panic};
 
@@ -37,8 +37,6 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) cache: Option<Bounds>,
     pub(crate) store_when: StoreWhen<'a>,
     pub(crate) call: Call,
-    /// Until when requests to the store may take.
-    pub(crate) give_up_at: EpochMillis,
     pub(crate) codec: Codec<R>,
 }
 
@@ -98,7 +96,8 @@ impl<R> Driver<'_, R> {
                     if finished.is_none() && matches!(other, Effect::Pause(_)) {
                         trouble = None;
                     }
-                    self.perform(other, &mut trouble, report).await
+                    let limit = attempt.time_limit(self.environment.clock().now());
+                    self.perform(other, limit, &mut trouble, report).await
                 }
             };
             let now = self.environment.clock().now();
@@ -131,23 +130,24 @@ impl<R> Driver<'_, R> {
     async fn perform(
         &self,
         effect: Effect,
+        limit: Duration,
         trouble: &mut Option<StoreError>,
         report: &mut Report<'_>,
     ) -> Input {
         match effect {
             Effect::Put(record, condition) => {
                 let put = Request::Put(&record);
-                self.write(put, &condition, trouble, report).await
+                self.write(put, &condition, limit, trouble, report).await
             }
             Effect::Update(change, condition) => {
                 let update = Request::Update(&change);
-                self.write(update, &condition, trouble, report).await
+                self.write(update, &condition, limit, trouble, report).await
             }
             Effect::Delete(condition) => {
-                self.write(Request::Delete, &condition, trouble, report)
+                self.write(Request::Delete, &condition, limit, trouble, report)
                     .await
             }
-            Effect::Read => self.read(trouble, report).await,
+            Effect::Read => self.read(limit, trouble, report).await,
             Effect::Pause(at_most) => {
                 let pause = self.environment.jitter(at_most);
                 self.environment.clock().sleep(pause).await;
@@ -164,10 +164,11 @@ impl<R> Driver<'_, R> {
         &self,
         request: Request<'_>,
         condition: &Condition,
+        limit: Duration,
         trouble: &mut Option<StoreError>,
         report: &mut Report<'_>,
     ) -> Input {
-        let (store, limit) = (self.environment.store(), self.limit());
+        let store = self.environment.store();
         let log = SendLog::within(limit);
         let write = store.send(&self.call.id, request, condition, &log);
         let (lost, error) = match self.in_time(write, limit, report).await {
@@ -192,8 +193,13 @@ impl<R> Driver<'_, R> {
         })
     }
 
-    async fn read(&self, trouble: &mut Option<StoreError>, report: &mut Report<'_>) -> Input {
-        let (store, limit) = (self.environment.store(), self.limit());
+    async fn read(
+        &self,
+        limit: Duration,
+        trouble: &mut Option<StoreError>,
+        report: &mut Report<'_>,
+    ) -> Input {
+        let store = self.environment.store();
         let log = SendLog::within(limit);
         let read = store.fetch(&self.call.id, &log);
         let error = match self.in_time(read, limit, report).await {
@@ -204,11 +210,6 @@ impl<R> Driver<'_, R> {
         };
         trouble.get_or_insert(error);
         Input::Unread
-    }
-
-    /// How long a request may take: what the deadline leaves.
-    fn limit(&self) -> Duration {
-        time_limit(self.environment.clock().now(), self.give_up_at)
     }
 
     /// Waits for a request, but not longer than `limit`.

@@ -10,7 +10,7 @@ use crate::protocol::policy::Policy;
 use crate::protocol::{Stored, Verdict};
 use crate::record::RecordId;
 use crate::store::MemoryStore;
-use crate::time::Clock;
+use crate::time::{Clock, EpochMillis};
 
 struct Fixed;
 
@@ -51,7 +51,6 @@ fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
             deadline: None,
             policy: Policy::default(),
         },
-        give_up_at: EpochMillis::new(1_000),
         codec: Codec::json(),
     });
 }

@@ -281,7 +281,6 @@ impl Operation {
                 memory_limit: self.memory_limit,
             },
             codec,
-            give_up_at: deadline.unwrap_or_else(|| now.plus(self.policy.lease)),
             call: Call {
                 id: id.clone(),
                 owner,

@@ -83,8 +83,9 @@ pub fn judge(existing: &Record, now: EpochMillis, call: &Call) -> Judgement {
     match existing.status.value() {
         Some(Status::Completed) => answer_of(existing),
         Some(Status::InProgress) => match lease(existing, now) {
-            Lease::Over if hold => Judgement::Unresolved,
-            Lease::Over | Lease::Running => Judgement::InProgress,
+            // Under `rerun` it was claimable, so this is `hold`.
+            Lease::Over => Judgement::Unresolved,
+            Lease::Running => Judgement::InProgress,
             Lease::Unknown => Judgement::Corrupt("it is in progress, but its lease cannot be read"),
         },
         Some(Status::Other(_)) => Judgement::Corrupt("its status is unknown"),

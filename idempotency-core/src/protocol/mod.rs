@@ -4,7 +4,7 @@
 //! - [`judge()`]: what a record that stands in the way means.
 //! - [`Attempt::step`]: one call as a state machine; the [`engine`](crate::engine) performs its effects.
 //! - [`Flight`]: what calls that meet in one process know of each other.
-//! - [`policy`]: what the user decides; [`time_limit`]: how long one effect may take.
+//! - [`policy`]: what the user decides; [`Attempt::time_limit`]: how long one request may take.
 //!
 //! The rules themselves, and why each is there, are in `docs/protocol.md`.
 
@@ -49,9 +49,10 @@ pub fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
     if left.is_zero() {
         return OVERTIME;
     }
-    if left > REPLY_RESERVE * 2 {
-        left - REPLY_RESERVE
-    } else {
-        left / 2
-    }
+    all_but_a_reserve(left)
+}
+
+/// What is left less the reserve, or half of it where the reserve would take more than that.
+fn all_but_a_reserve(left: Duration) -> Duration {
+    left.saturating_sub(REPLY_RESERVE).max(left / 2)
 }

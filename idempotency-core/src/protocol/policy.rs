@@ -115,6 +115,8 @@ pub struct Policy {
     pub expires_after: Duration,
     /// How long a claim lasts where no deadline is known.
     pub lease: Duration,
+    /// How long the requests before the handler may take together; never more than half of the time that is left.
+    pub store_timeout: Duration,
 }
 
 impl Default for Policy {
@@ -125,6 +127,7 @@ impl Default for Policy {
             on_error: OnError::default(),
             expires_after: Duration::from_secs(60 * 60),
             lease: Duration::from_secs(15 * 60),
+            store_timeout: Duration::from_secs(3),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::effect::{Effect, Input, Refusal, Source, Verdict};
 use super::flight::{Flight, Stage};
 use super::policy::Call;
+use super::time_limit;
 use crate::record::Record;
 use crate::time::EpochMillis;
 
@@ -71,7 +72,7 @@ enum State {
     /// The completion of an evicted claim is on its way.
     Restoring(Completing),
     /// The claim is given up before the handler ran.
-    GivingUp(Refusal),
+    GivingUp(GivingUp),
     /// The claim is given up after the handler ran.
     Releasing {
         /// Whether the handler gave an answer, which then yields to a stored one.
@@ -107,6 +108,18 @@ struct Claiming {
     claimed_at: EpochMillis,
     /// Until when this call may wait.
     patience: EpochMillis,
+    /// Until when the requests since the beginning, or since the last pause, may take.
+    requests_end: EpochMillis,
+}
+
+/// What a call remembers while it gives up a claim that it may have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct GivingUp {
+    refusal: Refusal,
+    /// Until when this call may wait.
+    patience: EpochMillis,
+    /// Until when the requests since the beginning, or since the last pause, may take.
+    requests_end: EpochMillis,
 }
 
 /// What a call remembers of its claim.
@@ -210,6 +223,44 @@ impl Attempt {
         Some(Flight { stage, until })
     }
 
+    /// Returns how long the request that was asked for last may take, if it is sent at the time `now`.
+    ///
+    /// Before the handler all requests together are bounded by `store_timeout` and by half of the time that is left, so
+    /// that a store which accepts and never answers leaves time for a clear error. After the handler the lease bounds each
+    /// request: a response is worth storing until then.
+    ///
+    /// ```
+    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+    /// # use std::time::Duration;
+    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
+    /// #     deadline: Some(EpochMillis::new(30_000)), policy: Policy::default() };
+    /// let now = EpochMillis::new(0);
+    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Looked(None));
+    /// // Of the 3 s of `store_timeout`, 200 ms are kept for giving the claim up.
+    /// assert_eq!(attempt.time_limit(now), Duration::from_millis(2_800));
+    /// let (attempt, _run) = attempt.step(now, Input::Written(Written::Applied));
+    /// let (attempt, _update) = attempt.step(now, Input::Ran(Ran::Answered(Data::new("42"))));
+    /// assert_eq!(attempt.time_limit(now), Duration::from_millis(29_800));
+    /// ```
+    pub fn time_limit(&self, now: EpochMillis) -> Duration {
+        match &self.state {
+            State::Claiming(claiming) | State::Reading(claiming) => claim::limit(now, claiming),
+            State::GivingUp(giving_up) => claim::limit_of_giving_up(now, giving_up),
+            State::Completing(Completing { held, .. })
+            | State::ReadingAfterCompletion(Completing { held, .. })
+            | State::Restoring(Completing { held, .. }) => time_limit(now, held.lease_end),
+            State::Releasing { lease_end, .. } => time_limit(now, *lease_end),
+            // No request is asked for.
+            State::Looking(_)
+            | State::Following(_)
+            | State::Waiting(_)
+            | State::Running(_)
+            | State::RetryingCompletion(_)
+            | State::Finished => Duration::ZERO,
+        }
+    }
+
     /// Takes what became of the last effect, at the time `now`, and says what is to be done next.
     ///
     /// ```
@@ -250,7 +301,7 @@ impl Attempt {
                 claim::read(&call, now, claiming, existing)
             }
             (State::Reading(claiming), Input::Unread) => claim::unread(&call, now, claiming),
-            (State::Waiting(claiming), Input::Paused) => (State::Reading(claiming), Effect::Read),
+            (State::Waiting(claiming), Input::Paused) => claim::look_again(&call, now, claiming),
             (State::Running(held), Input::Ran(ran)) => {
                 completion::ran_handler(&call, now, held, ran)
             }
@@ -267,7 +318,7 @@ impl Attempt {
             (State::Restoring(completing), Input::Written(written)) => {
                 completion::restored(&call, now, completing, written)
             }
-            (State::GivingUp(refusal), Input::Written(_)) => refuse(refusal),
+            (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.refusal),
             (State::Releasing { answered, .. }, Input::Written(written)) => {
                 completion::released(&call, now, answered, written)
             }

@@ -167,7 +167,7 @@ impl SendLog {
             (_, last) => {
                 let text = format!(
                     "{name} gave no response before the time for the request ended: check the endpoint, the network \
-                     route from the function's VPC, and the function's timeout"
+                     route from the function's VPC, and the function's timeout (before the handler, `store_timeout`)"
                 );
                 match last {
                     None => StoreError::new(StoreErrorKind::Unreachable, text),

@@ -136,6 +136,17 @@ impl OperationBuilder {
         /// assert!(charge.build().is_ok());
         /// ```
         lease: Duration;
+        /// How long the requests to the store before the handler may take together; 3 s unless it is set.
+        ///
+        /// It is never more than half of the time that is left. A wait for another call does not count.
+        ///
+        /// ```
+        /// # use idempotency_lambda::Operation;
+        /// # use std::time::Duration;
+        /// let charge = Operation::builder("charge").store_timeout(Duration::from_millis(500));
+        /// assert!(charge.build().is_ok());
+        /// ```
+        store_timeout: Duration;
         /// How many answers are kept in the process's memory; 0 is off.
         ///
         /// ```

@@ -104,7 +104,7 @@ pub(super) fn value(name: &str) -> BoxedStrategy<String> {
         "expires_after" => prop_oneof![1..1_000_000_u64, 1..u64::MAX]
             .prop_map(|seconds| written(Duration::from_secs(seconds)))
             .boxed(),
-        "lease" => prop_oneof![
+        "lease" | "store_timeout" => prop_oneof![
             (1..u64::MAX).prop_map(|millis| written(Duration::from_millis(millis))),
             (1_000_000..u64::MAX).prop_map(|nanos| written(Duration::from_nanos(nanos))),
         ]
@@ -264,6 +264,7 @@ const OTHERS: &[&str] = &[
     "on_replay",
     "store",
     "lease",
+    "store_timeout",
     "key",
     "hash",
     "on_error",

@@ -48,7 +48,11 @@ proptest! {
     ) {
         // An empty variable is one that is not set.
         prop_assume!(!text.is_empty());
-        for (name, of_variable) in [("expires_after", "IDEMPOTENCY_EXPIRES_AFTER"), ("lease", "IDEMPOTENCY_LEASE")] {
+        for (name, of_variable) in [
+            ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER"),
+            ("lease", "IDEMPOTENCY_LEASE"),
+            ("store_timeout", "IDEMPOTENCY_STORE_TIMEOUT"),
+        ] {
             let at_start = Settings::default().policy(&variable(of_variable, &text));
             prop_assert_eq!(takes(name, &text), at_start.is_ok(), "{}: {:?}", name, at_start);
         }

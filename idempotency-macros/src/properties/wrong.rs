@@ -69,7 +69,7 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
             literal("[a-z]{513,600}"),
         ]
         .boxed(),
-        "expires_after" | "lease" => among(&[
+        "expires_after" | "lease" | "store_timeout" => among(&[
             "30",
             "\"30\"",
             "\"soon\"",

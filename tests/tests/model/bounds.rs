@@ -165,6 +165,7 @@ impl Delivery {
             on_error: self.on_error,
             expires_after: Duration::from_secs(bounds.window_s),
             lease: bounds.duration(self.lease),
+            ..Policy::default()
         }
     }
 }

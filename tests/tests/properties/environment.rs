@@ -18,6 +18,7 @@ const OF_OPERATIONS: &[&str] = &[
     "IDEMPOTENCY_KEY_PREFIX",
     "IDEMPOTENCY_KEY_REQUIRED",
     "IDEMPOTENCY_LEASE",
+    "IDEMPOTENCY_STORE_TIMEOUT",
     "IDEMPOTENCY_LOCAL_CACHE",
     "IDEMPOTENCY_ON_ERROR",
     "IDEMPOTENCY_ON_IN_PROGRESS",
@@ -104,6 +105,7 @@ proptest! {
         match Operation::new("shop::charge", &Settings::default(), &found) {
             Ok(operation) => {
                 prop_assert!(operation.policy().lease.as_millis() >= 1);
+                prop_assert!(operation.policy().store_timeout.as_millis() >= 1);
                 prop_assert!(operation.policy().expires_after.as_secs() >= 1);
                 prop_assert_eq!(operation.policy().expires_after.subsec_nanos(), 0);
                 prop_assert!((1..=512).contains(&operation.key_prefix().len()));

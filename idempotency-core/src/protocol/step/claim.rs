@@ -3,8 +3,8 @@
 use super::super::effect::{Effect, Refusal, Source, Written};
 use super::super::judge::{Judgement, is_over, judge};
 use super::super::policy::{Call, OnInProgress};
-use super::super::{REPLY_RESERVE, writes};
-use super::{Claiming, Held, Next, State, backoff, refuse, replay};
+use super::super::{REPLY_RESERVE, all_but_a_reserve, time_limit, writes};
+use super::{Claiming, GivingUp, Held, Next, State, backoff, refuse, replay};
 use crate::record::Record;
 use crate::time::EpochMillis;
 use std::time::Duration;
@@ -51,9 +51,44 @@ pub(super) fn start(call: &Call, now: EpochMillis, patience: EpochMillis) -> Nex
             lost: false,
             claimed_at: now,
             patience,
+            requests_end: requests_end(call, now, patience),
         },
         Refusal::Contended,
     )
+}
+
+/// Until when the requests that begin now may take: `store_timeout`, and never more than half of what is left, so that
+/// time for the handler is left too.
+fn requests_end(call: &Call, now: EpochMillis, patience: EpochMillis) -> EpochMillis {
+    now.plus(call.policy.store_timeout.min(now.until(patience) / 2))
+}
+
+/// How long a claim or a read may take: the time for requests less what giving up the claim needs.
+///
+/// A request that begins when this time is nearly used up is given some all the same, as far as the deadline leaves it.
+pub(super) fn limit(now: EpochMillis, claiming: &Claiming) -> Duration {
+    let some = REPLY_RESERVE.min(time_limit(now, claiming.patience));
+    all_but_a_reserve(now.until(claiming.requests_end)).max(some)
+}
+
+/// How long the release may take that ends a call before its handler: the rest of the time for requests, or some time.
+pub(super) fn limit_of_giving_up(now: EpochMillis, giving_up: &GivingUp) -> Duration {
+    let by_deadline = time_limit(now, giving_up.patience);
+    if now.until(giving_up.patience).is_zero() {
+        // No time for the handler need be left any more, and a claim that stays is worse.
+        return by_deadline;
+    }
+    let left = now.until(giving_up.requests_end).max(REPLY_RESERVE);
+    left.min(by_deadline)
+}
+
+/// Reads again after a pause. A wait is deliberate, so the time for requests begins anew.
+pub(super) fn look_again(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+    let claiming = Claiming {
+        requests_end: requests_end(call, now, claiming.patience),
+        ..claiming
+    };
+    (State::Reading(claiming), Effect::Read)
 }
 
 /// A deadline that has passed is a deadline: nothing is claimed, and nobody is waited for.
@@ -68,9 +103,9 @@ pub(super) fn patience_left(now: EpochMillis, patience: EpochMillis) -> Option<D
         .filter(|left| !left.is_zero())
 }
 
-/// Whether there is time for one more request, and for telling the caller afterwards.
+/// Whether there is time for one more request, and for giving up the claim afterwards.
 fn has_time(now: EpochMillis, claiming: Claiming) -> bool {
-    now.until(claiming.patience) > REPLY_RESERVE
+    now.until(claiming.requests_end) > REPLY_RESERVE
 }
 
 /// Claims, the same token in every try: a late arrival of an earlier one is then still this call's own.
@@ -153,7 +188,7 @@ fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -
                 .unwrap_or_else(|| writes::lease_end(call, claiming.claimed_at));
             hold(call, now, claiming, lease_end)
         }
-        Judgement::MineButOver => abandon(call, Refusal::NoTimeLeft),
+        Judgement::MineButOver => abandon(call, claiming, Refusal::NoTimeLeft),
         Judgement::Claimable => send_claim(call, now, claiming, Refusal::Contended),
         Judgement::PayloadMismatch => refuse(Refusal::PayloadMismatch),
         Judgement::Replay => replay(existing, Source::Store),
@@ -194,7 +229,7 @@ fn pause(claiming: Claiming, left: Duration) -> Next {
 /// The claim is this call's. No handler starts on a lease that is over.
 fn hold(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
     if is_over(lease_end, now) {
-        return abandon(call, Refusal::NoTimeLeft);
+        return abandon(call, claiming, Refusal::NoTimeLeft);
     }
     let held = Held {
         claimed_at: claiming.claimed_at,
@@ -206,12 +241,17 @@ fn hold(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMilli
 /// Ends a call that has no claim it knows of; one that may have been applied is given up, as well as it can be.
 pub(super) fn give_up(call: &Call, claiming: Claiming, refusal: Refusal) -> Next {
     if claiming.lost {
-        abandon(call, refusal)
+        abandon(call, claiming, refusal)
     } else {
         refuse(refusal)
     }
 }
 
-fn abandon(call: &Call, refusal: Refusal) -> Next {
-    (State::GivingUp(refusal), writes::release(call))
+fn abandon(call: &Call, claiming: Claiming, refusal: Refusal) -> Next {
+    let giving_up = GivingUp {
+        refusal,
+        patience: claiming.patience,
+        requests_end: claiming.requests_end,
+    };
+    (State::GivingUp(giving_up), writes::release(call))
 }

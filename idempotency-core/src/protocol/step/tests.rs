@@ -3,6 +3,7 @@
 mod claim;
 mod completion;
 mod flight;
+mod limits;
 mod wait;
 
 use super::super::condition::{Condition, claimable, held_by};

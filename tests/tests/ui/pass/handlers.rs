@@ -100,6 +100,7 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Answered<String> {
     key_prefix = "shop.every",
     hash = "sha256",
     expires_after = "1h 30m",
+    store_timeout = "500ms",
     lease = "30s",
     local_cache = 1_000,
     local_cache_bytes = 1_048_576,

@@ -206,6 +206,30 @@ fn a_claim_lost_near_the_deadline_is_given_up_at_once_so_that_the_caller_hears_o
 }
 
 #[test]
+fn a_lost_claim_of_which_nothing_is_found_too_late_is_given_up_and_not_sent_again() {
+    let found_nothing = |at| [(NOW, MISS), (NOW, lost()), (at, Input::Read(None))];
+    let in_time = play_at(call(), found_nothing(now_plus(2_799)));
+    assert!(matches!(in_time, Effect::Put(..)));
+    let too_late = now_plus(2_800);
+    let effect = play_at(call(), found_nothing(too_late));
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    let told = found_nothing(too_late)
+        .into_iter()
+        .chain([(too_late, APPLIED)]);
+    assert_eq!(play_at(call(), told), finished(Refusal::StoreFailed));
+}
+
+#[test]
+fn a_refused_claim_of_which_nothing_is_found_is_sent_again_however_late() {
+    let inputs = [
+        (NOW, MISS),
+        (NOW, REFUSED_WITHOUT_RECORD),
+        (now_plus(29_999), Input::Read(None)),
+    ];
+    assert!(matches!(play_at(call(), inputs), Effect::Put(..)));
+}
+
+#[test]
 fn a_conflict_without_a_record_is_read() {
     assert_eq!(play(call(), [MISS, REFUSED_WITHOUT_RECORD]), Effect::Read);
 }

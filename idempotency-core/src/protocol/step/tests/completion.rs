@@ -252,6 +252,18 @@ fn failure() -> [Input; 3] {
 }
 
 #[test]
+fn a_completion_is_sent_again_only_if_the_pause_leaves_more_than_the_time_to_tell_the_caller() {
+    // The lease ends after 30 s; the first pause takes 25 ms at most, and telling the caller 200 ms.
+    let lost_at = |milliseconds| {
+        let lost = (now_plus(milliseconds), lost());
+        let inputs = [(NOW, MISS), (NOW, APPLIED), (NOW, answered()), lost];
+        play_at(call(), inputs)
+    };
+    assert!(matches!(lost_at(29_774), Effect::Pause(_)));
+    assert_eq!(lost_at(29_775), finished(Refusal::CompletionUnknown));
+}
+
+#[test]
 fn a_failure_releases_the_claim_with_its_token() {
     assert_eq!(play(call(), failure()), Effect::Delete(held_by(&me())));
 }

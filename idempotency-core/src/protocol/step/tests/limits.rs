@@ -1,0 +1,169 @@
+//! How long each request may take.
+
+use super::*;
+
+/// Feeds inputs and returns how long the request that is asked for then may take, if it is sent at `now`.
+fn limit_at(
+    now: EpochMillis,
+    call: Call,
+    inputs: impl IntoIterator<Item = (EpochMillis, Input)>,
+) -> Duration {
+    let (mut attempt, _) = Attempt::begin(call);
+    for (now, input) in inputs {
+        (attempt, _) = attempt.step(now, input);
+    }
+    attempt.time_limit(now)
+}
+
+fn millis(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// A call with so many milliseconds left.
+fn with_left(milliseconds: i64) -> Call {
+    Call {
+        deadline: Some(now_plus(milliseconds)),
+        ..call()
+    }
+}
+
+#[test]
+fn a_claim_may_take_three_seconds_less_what_giving_it_up_needs() {
+    assert_eq!(
+        limit_at(NOW, with_left(10_000), [(NOW, MISS)]),
+        millis(2_800)
+    );
+}
+
+#[test]
+fn a_claim_never_takes_more_than_half_of_what_is_left() {
+    for (left, limit) in [
+        (6_000, 2_800),
+        (5_000, 2_300),
+        (1_000, 300),
+        (400, 200),
+        (300, 150),
+        (100, 50),
+    ] {
+        let claim = limit_at(NOW, with_left(left), [(NOW, MISS)]);
+        assert_eq!(claim, millis(limit), "of {left} ms");
+    }
+}
+
+#[test]
+fn a_claim_may_take_what_the_setting_gives_it_less_what_giving_it_up_needs() {
+    let mut call = with_left(10_000);
+    call.policy.store_timeout = millis(1_000);
+    assert_eq!(limit_at(NOW, call, [(NOW, MISS)]), millis(800));
+}
+
+#[test]
+fn without_a_deadline_the_setting_counts_alone() {
+    let mut call = call();
+    call.deadline = None;
+    assert_eq!(limit_at(NOW, call, [(NOW, MISS)]), millis(2_800));
+}
+
+#[test]
+fn the_requests_before_the_handler_share_one_time() {
+    let at = |milliseconds, input| (now_plus(milliseconds), input);
+    let lost_early = [(NOW, MISS), at(1_000, lost())];
+    assert_eq!(
+        limit_at(now_plus(1_000), call(), lost_early.clone()),
+        millis(1_800)
+    );
+    let claimed_again = lost_early.into_iter().chain([at(2_000, Input::Read(None))]);
+    assert_eq!(
+        limit_at(now_plus(2_000), call(), claimed_again),
+        millis(800)
+    );
+}
+
+#[test]
+fn a_claim_that_was_given_up_on_leaves_the_rest_to_its_release() {
+    let given_up_on = [(NOW, MISS), (now_plus(2_800), lost())];
+    let effect = play_at(call(), given_up_on.clone());
+    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(limit_at(now_plus(2_800), call(), given_up_on), millis(200));
+}
+
+#[test]
+fn a_claim_lost_early_leaves_its_release_all_that_is_left_of_the_time() {
+    let given_up = [(NOW, MISS), (NOW, lost()), (now_plus(500), Input::Unread)];
+    assert_eq!(limit_at(now_plus(500), call(), given_up), millis(2_500));
+}
+
+#[test]
+fn one_millisecond_more_than_the_release_needs_is_time_for_a_read() {
+    let lost_at = |milliseconds| play_at(call(), [(NOW, MISS), (now_plus(milliseconds), lost())]);
+    assert_eq!(lost_at(2_799), Effect::Read);
+    assert_eq!(lost_at(2_800), Effect::Delete(held_by(&me())));
+}
+
+#[test]
+fn a_request_that_begins_when_the_time_is_used_up_is_given_some_all_the_same() {
+    // The reply reached the process late, and brought no record back.
+    let late = [(NOW, MISS), (now_plus(4_000), REFUSED_WITHOUT_RECORD)];
+    assert_eq!(limit_at(now_plus(4_000), call(), late.clone()), millis(200));
+    // Near the deadline it is given half of what is left.
+    let late = [(NOW, MISS), (now_plus(29_900), REFUSED_WITHOUT_RECORD)];
+    assert_eq!(limit_at(now_plus(29_900), call(), late), millis(50));
+}
+
+#[test]
+fn a_release_near_the_deadline_leaves_time_for_telling_the_caller() {
+    let late = [(NOW, MISS), (now_plus(29_700), lost())];
+    assert_eq!(limit_at(now_plus(29_700), call(), late), millis(150));
+}
+
+#[test]
+fn a_claim_whose_reply_came_after_the_deadline_has_time_to_be_released() {
+    for late in [30_000, 30_001] {
+        let lost_late = [(NOW, MISS), (now_plus(late), lost())];
+        let limit = limit_at(now_plus(late), call(), lost_late);
+        assert_eq!(limit, Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn each_read_of_a_wait_has_a_time_of_its_own() {
+    let mut call = with_left(30_000);
+    call.policy.on_in_progress = OnInProgress::Wait;
+    let other = || claim_of(another(), now_plus(60_000));
+    let at = |milliseconds, input| (now_plus(milliseconds), input);
+    let inputs = [
+        (NOW, MISS),
+        (NOW, refused(other())),
+        at(20_000, Input::Paused),
+    ];
+    assert_eq!(
+        limit_at(now_plus(20_000), call.clone(), inputs.clone()),
+        millis(2_800)
+    );
+    let near_the_end = inputs
+        .into_iter()
+        .chain([at(20_000, Input::Unread), at(28_000, Input::Paused)]);
+    assert_eq!(limit_at(now_plus(28_000), call, near_the_end), millis(800));
+}
+
+#[test]
+fn after_the_handler_the_lease_alone_bounds_each_request() {
+    let stores = [(NOW, MISS), (NOW, APPLIED), (now_plus(10_000), answered())];
+    assert_eq!(
+        limit_at(now_plus(10_000), call(), stores.clone()),
+        millis(19_800)
+    );
+    let releases = [
+        (NOW, MISS),
+        (NOW, APPLIED),
+        (now_plus(10_000), Input::Ran(Ran::Unstored)),
+    ];
+    assert_eq!(limit_at(now_plus(10_000), call(), releases), millis(19_800));
+    let late = stores
+        .into_iter()
+        .chain([(now_plus(31_000), REFUSED_WITHOUT_RECORD)]);
+    assert_eq!(
+        limit_at(now_plus(31_000), call(), late),
+        Duration::from_secs(2)
+    );
+}
