@@ -180,7 +180,7 @@ impl FaultBuilder {
         self.kind(Kind::DropReply)
     }
 
-    /// The connection closes now, and the request is applied upon [`Injected::release`].
+    /// The connection closes now, and the request is applied upon [`Injected::release`](super::Injected::release).
     ///
     /// ```no_run
     /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -200,7 +200,7 @@ impl FaultBuilder {
         self.kind(Kind::LateArrival)
     }
 
-    /// The request waits for [`Injected::release`], then is applied and answered.
+    /// The request waits for [`Injected::release`](super::Injected::release), then is applied and answered.
     ///
     /// ```no_run
     /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -219,7 +219,7 @@ impl FaultBuilder {
         self.kind(Kind::Hold)
     }
 
-    /// The request is applied at once, and its reply waits for [`Injected::release`].
+    /// The request is applied at once, and its reply waits for [`Injected::release`](super::Injected::release).
     ///
     /// ```no_run
     /// # use aws_sdk_dynamodb::types::AttributeValue;

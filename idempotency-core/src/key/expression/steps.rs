@@ -15,6 +15,9 @@ fn array(first: &str, part: &str, parts: usize) -> String {
     format!("[{first}{}]", format!(",{part}").repeat(parts))
 }
 
+/// Expressions, and the payload of so many parts that they are evaluated on.
+type Family<'a> = (&'a [&'a str], &'a dyn Fn(usize) -> String);
+
 #[test]
 fn twice_the_payload_takes_about_twice_the_steps() {
     let longest = "9".repeat(4300);
@@ -32,7 +35,7 @@ fn twice_the_payload_takes_about_twice_the_steps() {
             .collect();
         format!("[{{{}}}]", members.join(","))
     };
-    let payloads: &[(&[&str], &dyn Fn(usize) -> String)] = &[
+    let payloads: &[Family<'_>] = &[
         (&["sum(@)", "max(@)", "min(@)", "sort(@)"], &|parts| {
             array(&longest, "0", parts)
         }),
