@@ -70,7 +70,8 @@ impl ManualClock {
         clock
     }
 
-    /// Moves the clock on.
+    /// Moves the clock on. A part of a millisecond counts as a whole one, as in a sleep: a sleep of `duration` that began now
+    /// has then ended.
     ///
     /// ```
     /// # use idempotency_core::time::Clock;
@@ -82,7 +83,9 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, duration: Duration) {
         let mut inner = self.inner();
-        inner.now = inner.now.plus(duration);
+        inner.now = inner
+            .now
+            .plus(duration.saturating_add(A_MILLISECOND_LESS_A_PART));
         inner.sleepers.drain(..).for_each(Waker::wake);
     }
 
@@ -202,5 +205,16 @@ mod tests {
         assert_eq!(clock.now().get(), 3);
         clock.sleep(Duration::ZERO).await;
         assert_eq!(clock.now().get(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_moved_by_a_sleeps_duration_ends_the_sleep() {
+        for duration in [1, 999_999, 1_000_000, 1_000_001].map(Duration::from_nanos) {
+            let clock = ManualClock::at(0);
+            let slept = clock.sleep(duration);
+            clock.advance(duration);
+            let ended = tokio::time::timeout(Duration::ZERO, slept).await;
+            assert!(ended.is_ok(), "{duration:?}");
+        }
     }
 }

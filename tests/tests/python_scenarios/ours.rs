@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, retry::RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::store::Store;
 use idempotency_lambda::core::time::{BoxFuture, Clock, EpochMillis};
 use idempotency_lambda::{
     BoxError, Deadline, DynamoDbStore, Environment, ErrorKind, How, Operation, Replay,
@@ -85,9 +86,12 @@ impl<'a> Play<'a> {
         if let Some(item) = &scenario.existing_item {
             database.put(TABLE, attributes(item)).await?;
         }
+        let store = store.build()?;
+        // As at the start of a function: the keys of the table are known before the first claim.
+        store.warm_up().await?;
         let clock = Pauses(ManualClock::at(0));
         let environment = Environment::new(
-            Arc::new(store.build()?),
+            Arc::new(store),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
         );
