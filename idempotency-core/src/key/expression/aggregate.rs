@@ -55,10 +55,13 @@ pub(super) fn by<'v>(
     elements: &[Json],
     expression: &Node,
 ) -> Result<Cow<'v, Json>> {
+    let mark = walk.missing.mark();
     let mut keys = walk.budget.list(elements.len())?;
     for element in elements {
         walk.push(&mut keys, expression, element)?;
     }
+    // What is sorted by does not become a part of the value.
+    walk.missing.forget_since(mark);
     check(function, keys.iter(), false)?;
     if function == Function::SortBy {
         let places = sorted(walk, function, &keys)?;

@@ -8,7 +8,7 @@ use super::compare::{equal, is_false, is_ordered, order};
 use super::compile::{Node, Selected};
 use super::error::EvaluationError;
 use super::functions;
-use super::missing::Missing;
+use super::missing::{Missing, Taking, Use};
 use crate::key::{Budget, Json, List, Object, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
@@ -31,7 +31,7 @@ pub(super) fn evaluate(
 /// Expressions can double their value at each step: so each value that is made is charged, and each step.
 pub(super) struct Walk<'b> {
     pub(super) budget: &'b mut Budget,
-    missing: Missing,
+    pub(super) missing: Missing,
 }
 
 impl Walk<'_> {
@@ -72,9 +72,9 @@ impl Walk<'_> {
             Node::Index(index) => Ok(index_of(value, *index)),
             Node::Slice { start, stop, step } => self.slice(value, *start, *stop, *step),
             Node::Literal(literal) => Ok(Cow::Borrowed(literal)),
-            Node::List(elements) => self.list(elements, value),
-            Node::Hash(_) => self.hash(node, value),
-            Node::Chain(left, right) => self.chain(left, right, value),
+            Node::List(elements) => self.list(elements, value, None),
+            Node::Hash(_) => self.hash(node, value, None),
+            Node::Chain(left, right) => self.chain(left, right, value, None),
             Node::Project {
                 over,
                 condition,
@@ -97,6 +97,31 @@ impl Walk<'_> {
         }
     }
 
+    /// As [`visit`](Self::visit), where the expression takes some of the node's value alone. A part of a multi-select
+    /// that is not taken is not missing.
+    fn visit_taking<'v>(
+        &mut self,
+        node: &'v Node,
+        value: &'v Json,
+        taking: Option<&Taking<'_>>,
+    ) -> Result<Cow<'v, Json>> {
+        match node {
+            Node::List(elements) => {
+                self.work(1)?;
+                self.list(elements, value, taking)
+            }
+            Node::Hash(_) => {
+                self.work(1)?;
+                self.hash(node, value, taking)
+            }
+            Node::Chain(left, right) => {
+                self.work(1)?;
+                self.chain(left, right, value, taking)
+            }
+            _ => self.visit(node, value),
+        }
+    }
+
     /// `||` goes on to the right side where the left is false, `&&` where it is not.
     fn either<'v>(
         &mut self,
@@ -105,8 +130,11 @@ impl Walk<'_> {
         on_false: bool,
         value: &'v Json,
     ) -> Result<Cow<'v, Json>> {
+        let mark = self.missing.mark();
         let left = self.visit(left, value)?;
         if is_false(&left) == on_false {
+            // The left side does not become a part of the value.
+            self.missing.forget_since(mark);
             self.visit(right, value)
         } else {
             Ok(left)
@@ -125,45 +153,58 @@ impl Walk<'_> {
         left: &'v Node,
         right: &'v Node,
         value: &'v Json,
+        taking: Option<&Taking<'_>>,
     ) -> Result<Cow<'v, Json>> {
-        let mark = self.missing.mark();
-        let between = self.visit(left, value)?;
-        if matches!(right, Node::Field(_) | Node::Index(_) | Node::Slice { .. }) {
-            // Of the parts on the left this takes some: a missing one among those is missing in the result.
-            self.missing.forget_since(mark);
-        }
-        match between {
-            Cow::Borrowed(between) => self.visit(right, between),
+        let from_left = Taking::by(right, taking);
+        match self.visit_taking(left, value, from_left.as_ref())? {
+            Cow::Borrowed(between) => self.visit_taking(right, between, taking),
             Cow::Owned(between) => {
                 if matches!(right, Node::Current) {
                     return Ok(Cow::Owned(between));
                 }
-                let result = self.visit(right, &between)?;
+                let result = self.visit_taking(right, &between, taking)?;
                 self.own(result).map(Cow::Owned)
             }
         }
     }
 
-    fn list<'v>(&mut self, elements: &'v [Selected], value: &'v Json) -> Result<Cow<'v, Json>> {
+    fn list<'v>(
+        &mut self,
+        elements: &'v [Selected],
+        value: &'v Json,
+        taking: Option<&Taking<'_>>,
+    ) -> Result<Cow<'v, Json>> {
         if matches!(value, Json::Null) {
             return Ok(NULL);
         }
         let mut list = self.budget.list(elements.len())?;
-        for element in elements {
-            let part = self.part(element, value)?;
+        for (at, element) in elements.iter().enumerate() {
+            let used = Taking::element(taking, at, elements.len());
+            let part = self.part(element, value, used)?;
             list.push(part);
         }
         Ok(Cow::Owned(Json::Array(list)))
     }
 
     /// Evaluates a part of a multi-select, and notes it where it is missing.
-    fn part(&mut self, part: &Selected, value: &Json) -> Result<Json> {
+    fn part(&mut self, part: &Selected, value: &Json, used: Use<'_>) -> Result<Json> {
         let mark = self.missing.mark();
-        let selected = self.visit(&part.node, value)?;
+        let taking = match used {
+            Use::Taken(taking) => taking,
+            Use::Filtered | Use::Dropped => None,
+        };
+        let selected = self.visit_taking(&part.node, value, taking)?;
         let selected = self.own(selected)?;
+        if matches!(used, Use::Dropped) {
+            self.missing.forget_since(mark);
+            return Ok(selected);
+        }
+        self.missing.name_since(mark, &part.text);
         if is_absent_key(&selected) {
             self.work(weight(&selected))?;
-            self.missing.note(mark, &part.text);
+            if matches!(used, Use::Taken(_)) {
+                self.missing.note(mark, Some(&part.text));
+            }
         }
         Ok(selected)
     }
@@ -175,14 +216,20 @@ impl Walk<'_> {
         Ok(self.budget.push(list, element)?)
     }
 
-    fn hash<'v>(&mut self, node: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+    fn hash<'v>(
+        &mut self,
+        node: &'v Node,
+        value: &'v Json,
+        taking: Option<&Taking<'_>>,
+    ) -> Result<Cow<'v, Json>> {
         let (Node::Hash(pairs), false) = (node, matches!(value, Json::Null)) else {
             return Ok(NULL);
         };
         let mut members = self.budget.list(pairs.len())?;
         for (name, part) in pairs {
+            let used = Taking::member(taking, name);
             let name = self.name(name)?;
-            members.push((name, self.part(part, value)?));
+            members.push((name, self.part(part, value, used)?));
         }
         let members = Object::charged(members, self.budget)?;
         Ok(Cow::Owned(Json::Object(members)))
@@ -202,15 +249,12 @@ impl Walk<'_> {
         each: &'v Node,
         value: &'v Json,
     ) -> Result<Cow<'v, Json>> {
-        let mark = self.missing.mark();
-        let over = self.visit(over, value)?;
+        // A filter says which parts it wants, as in `[a, b][?@]`.
+        let taking = condition.is_some().then(Taking::filter);
+        let over = self.visit_taking(over, value, taking.as_ref())?;
         let Json::Array(elements) = &*over else {
             return Ok(NULL);
         };
-        if condition.is_some() {
-            // The filter says which parts it wants, as in `[a, b][?@]`.
-            self.missing.forget_since(mark);
-        }
         let mut projected = List::new();
         for element in elements {
             if let Some(condition) = condition {
@@ -221,7 +265,9 @@ impl Walk<'_> {
                     continue;
                 }
             }
+            let mark = self.missing.mark();
             let result = self.visit(each, element)?;
+            self.missing.forget_unnamed_since(mark);
             if !matches!(*result, Json::Null) {
                 let result = self.own(result)?;
                 projected.push(result, self.budget)?;

@@ -11,7 +11,7 @@ use super::error::EvaluationError;
 use super::evaluate::{NULL, Walk, weight};
 use super::{aggregate, envelope, header, number};
 use crate::key::canonical::COMPACT;
-use crate::key::{Integer, Json, JsonErrorKind, Object, Text};
+use crate::key::{Integer, Json, JsonErrorKind, Object, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
@@ -30,7 +30,15 @@ pub(super) fn call<'v>(
         (Function::NotNull, candidates) => not_null(walk, candidates, value),
         (Function::Merge, objects) => merge(walk, objects, value),
         (_, [argument]) => {
+            let mark = walk.missing.mark();
             let argument = walk.visit(argument, value)?;
+            if matches!(function, Function::ToString | Function::ToArray)
+                && is_absent_key(&argument)
+            {
+                // `"null"` and `[""]` are values, but the payload has nothing there.
+                walk.work(weight(&argument))?;
+                walk.missing.note(mark, None);
+            }
             one(walk, function, argument)
         }
         (_, [first, second]) => {
@@ -58,7 +66,9 @@ fn map<'v>(
     let elements = array(Function::Map, &over)?;
     let mut mapped = walk.budget.list(elements.len())?;
     for element in elements {
+        let mark = walk.missing.mark();
         walk.push(&mut mapped, expression, element)?;
+        walk.missing.forget_unnamed_since(mark);
     }
     Ok(Cow::Owned(Json::Array(mapped)))
 }
@@ -71,9 +81,13 @@ fn not_null<'v>(
 ) -> Result<Cow<'v, Json>> {
     let mut first = NULL;
     for candidate in candidates {
+        let mark = walk.missing.mark();
         let candidate = walk.visit(candidate, value)?;
-        if matches!(*first, Json::Null) {
+        if matches!(*first, Json::Null) && !matches!(*candidate, Json::Null) {
             first = candidate;
+        } else {
+            // It does not become a part of the value.
+            walk.missing.forget_since(mark);
         }
     }
     Ok(first)

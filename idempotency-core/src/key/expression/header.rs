@@ -15,7 +15,7 @@ const PLACES: [&str; 2] = ["multiValueHeaders", "headers"];
 /// Stands between several values: what payload format 2.0 puts there.
 const SEPARATOR: u8 = b',';
 
-/// Returns the value of a header in an event, or null where the event has none of this name.
+/// Returns the value of a header in an event, or null where the event has none of this name or only empty values of it.
 ///
 /// Names are compared without regard to case. Members that differ by case alone are taken in the order of their names, so
 /// that the value does not depend on the order of members in the text.
@@ -54,7 +54,7 @@ pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<J
                 one => values.extend(text(one)?),
             }
         }
-        if !values.is_empty() {
+        if !values.iter().all(|value| is_empty(value)) {
             let texts: usize = values.iter().map(|value| value.len()).sum();
             let length = texts + (values.len() - 1);
             walk.work(length)?;
@@ -64,6 +64,13 @@ pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<J
         }
     }
     Ok(Json::Null)
+}
+
+/// Whether a value holds nothing but separators: two empty values are sent as `,` by payload format 2.0.
+fn is_empty(value: &[u8]) -> bool {
+    value
+        .iter()
+        .all(|byte| matches!(*byte, SEPARATOR | b' ' | b'\t'))
 }
 
 /// Returns the bytes of one value; nothing for null.

@@ -111,7 +111,7 @@ impl Expression {
         let (value, missing) = evaluate::evaluate(&self.node, payload, budget)?;
         Ok(Selection {
             value,
-            missing: missing.into_names(),
+            missing: missing.into_names(&self.text),
         })
     }
 
@@ -195,7 +195,7 @@ pub struct Selection {
     /// The value.
     pub value: Json,
     /// The parts of multi-selects (`[a, b]`, `{x: a}`) that are missing in the payload: whose own value would be no key
-    /// (see [`is_absent_key`](super::is_absent_key)). Each is named by its text in the expression; at most 8 are named.
+    /// (see [`is_absent_key`](super::is_absent_key)), or is what `to_string` or `to_array` makes of such a value. Each is named by its text in the expression; at most 8 are named.
     pub missing: Vec<Arc<str>>,
 }
 

@@ -125,6 +125,70 @@ fn missing_parts_are_found_wherever_the_multi_select_stands() {
 }
 
 #[test]
+fn a_missing_part_inside_of_what_is_selected_is_missing() {
+    for (expression, parts) in [
+        ("{key: [user, order], other: x}.key", vec!["order"]),
+        (
+            "{a: {key: [user, order], other: none}, b: none}.a.key",
+            vec!["order"],
+        ),
+        ("@.{key: [user, order], other: none} | key", vec!["order"]),
+        ("{key: [user, order]} | key[::-1]", vec!["order"]),
+        (
+            "{key: to_string([user, order]), other: x}.key",
+            vec!["order"],
+        ),
+        ("[[user, order], x] | [0]", vec!["order"]),
+        ("[x, none, [user, order]][-1]", vec!["order"]),
+        ("[[user, order], none][0] | [@, `1`]", vec!["order"]),
+        ("[[[user, order], none], none][0][0]", vec!["order"]),
+        ("[user, order][::-1]", vec!["order"]),
+        ("[user, order][:]", vec!["order"]),
+        ("[user, order][*] | [:]", vec!["order"]),
+        ("[[user, order], none][?@] | [0]", vec!["order"]),
+        ("[user, [order, x][0]]", vec!["order"]),
+        ("[user, none][5] || [user, order]", vec!["order"]),
+    ] {
+        let payload = r#"{"user": "u-1", "order": null, "x": 1}"#;
+        assert_eq!(missing(expression, payload), parts, "{expression}");
+    }
+}
+
+#[test]
+fn a_text_or_a_list_made_of_an_absent_value_is_missing() {
+    for absent in ["null", "\"\"", "[]", "{}", "[null]"] {
+        let payload = format!(r#"{{"order": {absent}, "user": 1}}"#);
+        for part in [
+            "to_string(order)",
+            "to_array(order)",
+            "to_string(to_array(order))",
+            "not_null(none, to_string(order))",
+            "join('-', ['x', to_string(order)])",
+        ] {
+            let found = missing(&format!("[user, {part}]"), &payload);
+            assert_eq!(found.len(), 1, "{part} of {absent}: {found:?}");
+            assert!(part.contains(&found[0]), "{part}: {found:?}");
+        }
+        assert_eq!(missing("to_string(order)", &payload), ["to_string(order)"]);
+    }
+    for expression in [
+        "[user, to_string(user)]",
+        "[user, order && to_string(order) || 'none']",
+        "[user, not_null(order, 'none')]",
+        "[user, not_null([order][0], 'none')]",
+        "[user, [order, user][0] || 'none']",
+        "[user, map(&to_string(@), items)]",
+        "[user, items[*].to_string(@)]",
+        "[user, sort_by(items, &to_string(x))]",
+        "[user, to_string(order) == 'null']",
+        "[user, order] && [user]",
+    ] {
+        let payload = r#"{"user": 1, "items": [{}]}"#;
+        assert!(missing(expression, payload).is_empty(), "{expression}");
+    }
+}
+
+#[test]
 fn a_part_with_a_default_or_outside_of_the_value_is_not_missing() {
     for expression in [
         "[a, b || 'none']",
@@ -132,6 +196,12 @@ fn a_part_with_a_default_or_outside_of_the_value_is_not_missing() {
         "[a, b] | [0]",
         "[a, b][0]",
         "{x: a, y: b}.x",
+        "{x: items, y: b}.x",
+        "[items[0], b][0]",
+        "[b, a][-1]",
+        "{x: {y: a, z: b}, w: b}.x.y",
+        "@.[a, b] | [0]",
+        "[a, b] | [0].c | [`1`]",
         "[[a, b][?@], a]",
         "[a, [a, b] != `[]` && a]",
         "[a, !{x: b} && a || a]",
@@ -139,10 +209,8 @@ fn a_part_with_a_default_or_outside_of_the_value_is_not_missing() {
         "a",
         "[nothing.[b], a] | [1]",
     ] {
-        assert!(
-            missing(expression, r#"{"a": 1, "items": [{"a": 1}]}"#).is_empty(),
-            "{expression}"
-        );
+        let found = missing(expression, r#"{"a": 1, "items": [{"a": 1}]}"#);
+        assert!(found.is_empty(), "{expression}: {found:?}");
     }
 }
 
@@ -176,7 +244,16 @@ fn a_header_is_found_whatever_the_case_of_its_name() {
             r#""a,b""#,
         ),
         (r#"{"headers": {"idempotency-key": null}}"#, "null"),
-        (r#"{"headers": {"idempotency-key": ""}}"#, r#""""#),
+        (r#"{"headers": {"idempotency-key": ""}}"#, "null"),
+        (r#"{"headers": {"idempotency-key": ","}}"#, "null"),
+        (
+            r#"{"multiValueHeaders": {"Idempotency-Key": ["", ""]}}"#,
+            "null",
+        ),
+        (
+            r#"{"multiValueHeaders": {"Idempotency-Key": ["", "k"]}}"#,
+            r#"",k""#,
+        ),
         (r#"{"headers": {"x-idempotency-key": "k"}}"#, "null"),
         (r#"{"headers": {}}"#, "null"),
         ("{}", "null"),
