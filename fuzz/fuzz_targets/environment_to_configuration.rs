@@ -72,6 +72,7 @@ fuzz_target!(|text: &str| {
         owner: OwnerToken::from_bytes([1; 16]),
         validation: None,
         deadline: None,
+        operation: None,
         policy,
     };
     for now in [0, 1_700_000_000_500, i64::MAX] {

@@ -17,7 +17,7 @@ use idempotency_dynamodb::names::Names;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "expiration",
     "in_progress_expiration",
     "status",
@@ -25,6 +25,7 @@ const NAMES: [&str; 8] = [
     "validation",
     "owner",
     "failure",
+    "operation",
     "other",
 ];
 
@@ -121,6 +122,7 @@ fuzz_target!(|bytes: &[u8]| {
     check(&record.validation, item.get("validation"), is_s);
     check(&record.owner, item.get("owner"), is_s);
     check(&record.failure, item.get("failure"), is_s);
+    check(&record.operation, item.get("operation"), is_s);
     match (&record.data, item.get("data")) {
         (Field::Value(data), Some(AttributeValue::S(text))) => assert_eq!(data.as_str(), text),
         (Field::Value(data), Some(_)) => match Json::parse(data.as_str()) {
@@ -139,6 +141,7 @@ fuzz_target!(|bytes: &[u8]| {
         validation: readable(&record.validation),
         owner: readable(&record.owner),
         failure: readable(&record.failure),
+        operation: readable(&record.operation),
     };
     assert_eq!(fuzzing::record(written, &names), again);
 
@@ -148,6 +151,7 @@ fuzz_target!(|bytes: &[u8]| {
             owner: OwnerToken::from_bytes([1; 16]),
             validation: None,
             deadline: None,
+            operation: None,
             policy: Policy {
                 on_timeout,
                 ..Policy::default()

@@ -174,6 +174,7 @@ fn weight(id: &RecordId, record: &Record) -> usize {
         + data
         + text(&record.validation)
         + text(&record.failure)
+        + text(&record.operation)
         + status
         + owner
 }

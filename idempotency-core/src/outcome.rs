@@ -57,6 +57,7 @@ pub struct Replay {
     key: RecordId,
     source: Source,
     expires_at: Option<EpochSeconds>,
+    operation: Option<String>,
 }
 
 /// Why a handler ran unprotected.
@@ -197,7 +198,35 @@ impl Replay {
             key,
             source,
             expires_at,
+            operation: None,
         }
+    }
+
+    /// Returns the same replay, with the path of the operation that claimed the key.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
+    /// let replay = Replay::new(RecordId::new("a#1"), Source::Store, None).claimed_by("shop::charge");
+    /// assert_eq!(replay.operation(), Some("shop::charge"));
+    /// ```
+    #[must_use]
+    pub fn claimed_by(mut self, operation: impl Into<String>) -> Self {
+        self.operation = Some(operation.into());
+        self
+    }
+
+    /// Returns the path of the operation that claimed the key and stored the response, such as `shop::charge`: its first
+    /// 128 bytes.
+    ///
+    /// It is another path than the caller's where the operation was renamed, or where two operations share a `key_prefix`.
+    /// `None` where the record does not name an operation, as one that another language wrote.
+    ///
+    /// ```
+    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
+    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).operation(), None);
+    /// ```
+    pub fn operation(&self) -> Option<&str> {
+        self.operation.as_deref()
     }
 
     /// The key.

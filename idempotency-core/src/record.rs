@@ -1,7 +1,7 @@
 //! The record: the one item a key has in the store.
 //!
-//! Names and meaning follow Powertools for AWS Lambda (Python), so that one table serves both; `owner` and `failure`
-//! are ours alone. Every attribute may be missing or of a wrong type, because other programs write to the table too.
+//! Names and meaning follow Powertools for AWS Lambda (Python), so that one table serves both; `owner`, `failure`
+//! and `operation` are ours alone. Every attribute may be missing or of a wrong type, because other programs write to the table too.
 
 use std::fmt;
 
@@ -224,6 +224,8 @@ pub struct Record {
     pub owner: Field<OwnerToken>,
     /// A recorded failure, on a claim whose lease was ended by it.
     pub failure: Field<String>,
+    /// Which operation claimed the key: a name for people, which no rule of the protocol asks for.
+    pub operation: Field<String>,
 }
 
 /// The name of one attribute of a [`Record`].
@@ -249,6 +251,8 @@ pub enum Attribute {
     Owner,
     /// A recorded failure.
     Failure,
+    /// The path of the operation that claimed the key.
+    Operation,
 }
 
 impl Attribute {
@@ -267,6 +271,7 @@ impl Attribute {
             Self::Validation => "validation",
             Self::Owner => "owner",
             Self::Failure => "failure",
+            Self::Operation => "operation",
         }
     }
 }

@@ -48,6 +48,10 @@ pub(crate) fn attributes(record: &Record) -> Vec<(Attribute, AttributeValue)> {
             Attribute::Failure,
             of(&record.failure, |failure| string(failure)),
         ),
+        (
+            Attribute::Operation,
+            of(&record.operation, |path| string(path)),
+        ),
     ]
     .into_iter()
     .filter_map(|(attribute, value)| Some((attribute, value?)))
@@ -75,6 +79,7 @@ pub(crate) fn record(mut item: Item, names: &Names) -> Record {
         validation: text(take(Attribute::Validation), |hash| hash),
         owner: text(take(Attribute::Owner), OwnerToken::from_record),
         failure: text(take(Attribute::Failure), |failure| failure),
+        operation: text(take(Attribute::Operation), |path| path),
     }
 }
 
@@ -144,6 +149,7 @@ mod tests {
             status: Field::Value(Status::InProgress),
             validation: Field::Value("c4ca4238a0b923820dcc509a6f75849b".to_owned()),
             owner: Field::Value(OwnerToken::from_bytes([7; 16])),
+            operation: Field::Value("shop::charge".to_owned()),
             ..Record::default()
         }
     }
@@ -166,7 +172,8 @@ mod tests {
                 "in_progress_expiration": { "N": "1700000010500" },
                 "status": { "S": "INPROGRESS" },
                 "validation": { "S": "c4ca4238a0b923820dcc509a6f75849b" },
-                "owner": { "S": "07070707070707070707070707070707" }
+                "owner": { "S": "07070707070707070707070707070707" },
+                "operation": { "S": "shop::charge" }
             })
         );
     }
@@ -182,7 +189,8 @@ mod tests {
                 "data": { "S": "{\"paid\":true}" },
                 "validation": { "S": "c4ca4238a0b923820dcc509a6f75849b" },
                 "owner": { "S": "07070707070707070707070707070707" },
-                "failure": { "S": "Timeout" }
+                "failure": { "S": "Timeout" },
+                "operation": { "S": "shop::charge" }
             })
         );
     }
@@ -235,6 +243,7 @@ mod tests {
         );
         assert_eq!(wrong("owner", number()).owner, Field::Unreadable);
         assert_eq!(wrong("failure", number()).failure, Field::Unreadable);
+        assert_eq!(wrong("operation", number()).operation, Field::Unreadable);
         assert_eq!(
             wrong("data", AttributeValue::Ns(vec!["1".to_owned()])).data,
             Field::Unreadable

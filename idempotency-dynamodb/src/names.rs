@@ -31,6 +31,8 @@ pub struct Names {
     pub owner: String,
     /// A recorded failure.
     pub failure: String,
+    /// The operation that claimed the key.
+    pub operation: String,
 }
 
 impl Default for Names {
@@ -45,6 +47,7 @@ impl Default for Names {
             validation: name(Attribute::Validation),
             owner: name(Attribute::Owner),
             failure: name(Attribute::Failure),
+            operation: name(Attribute::Operation),
         }
     }
 }
@@ -60,6 +63,7 @@ impl Names {
             Attribute::Validation => &self.validation,
             Attribute::Owner => &self.owner,
             Attribute::Failure => &self.failure,
+            Attribute::Operation => &self.operation,
             _ => attribute.default_name(),
         }
     }
@@ -75,6 +79,7 @@ impl Names {
             ("validation", &self.validation),
             ("owner", &self.owner),
             ("failure", &self.failure),
+            ("operation", &self.operation),
         ];
         all.extend(sort_key.map(|name| ("sort key", name)));
         for (index, (what, name)) in all.iter().enumerate() {

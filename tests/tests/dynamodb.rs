@@ -40,7 +40,8 @@ async fn a_completed_record_has_the_names_and_values_that_other_languages_expect
     assert_eq!(item["data"], r#"{"paid":true}"#);
     assert_eq!(item["validation"], "a1d0c6e83f027327d8461063f4ac58a6");
     assert_eq!(item["owner"].len(), 32);
-    assert_eq!(item.len(), 7);
+    assert_eq!(item["operation"], "shop::charge");
+    assert_eq!(item.len(), 8);
     Ok(())
 }
 

@@ -119,6 +119,10 @@ impl Shown<'_> {
                 member(&record.failure, |failure| json::text(failure)),
             ),
             (
+                "operation",
+                member(&record.operation, |path| json::text(path)),
+            ),
+            (
                 "data_bytes",
                 bytes
                     .and_then(|bytes| i64::try_from(bytes).ok())
@@ -171,6 +175,7 @@ impl fmt::Display for Shown<'_> {
             ),
             ("validation", described(&record.validation, Clone::clone)),
             ("failure", described(&record.failure, Clone::clone)),
+            ("operation", described(&record.operation, Clone::clone)),
             ("data", self.data()),
         ];
         for (name, text) in lines {

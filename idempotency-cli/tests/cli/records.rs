@@ -32,6 +32,7 @@ async fn with(status: &str, window: i64, lease: i64) -> EmbeddedDynamoDb {
         ("expiration", number(window)),
         ("in_progress_expiration", number(lease * 1_000)),
         ("owner", text("0707")),
+        ("operation", text("shop::charge")),
         ("data", text("{\"card\":\"4242\"}")),
     ];
     database.put("idempotency", item).await.unwrap();
@@ -54,6 +55,7 @@ async fn get_shows_everything_but_the_answer() {
         "2020-09-13T12:26:40Z, ",
         "(1600000000000 ms)",
         "0707",
+        "shop::charge",
         "15 bytes",
     ] {
         assert!(
@@ -75,6 +77,7 @@ async fn get_shows_everything_but_the_answer() {
         "in_progress_expiration": EARLY * 1_000,
         "in_progress_expiration_time": "2020-09-13T12:26:40Z",
         "owner": "0707",
+        "operation": "shop::charge",
         "data_bytes": 15,
     });
     assert_eq!(ran.json(), expected);

@@ -5,7 +5,7 @@ use super::{Driver, Ending};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::outcome::{Outcome, Replay};
-use crate::protocol::{Refusal, Source, Stored, Verdict};
+use crate::protocol::{Refusal, Source, Stored, Verdict, recorded_path};
 use crate::record::Record;
 use crate::store::StoreError;
 
@@ -20,9 +20,9 @@ impl<R> Driver<'_, R> {
         let ran = finished.is_some();
         match (verdict, finished) {
             (Verdict::Own(stored), Some(finished)) => self.own(&stored, finished, report),
-            (Verdict::Replay { record, source }, _) => {
-                self.replay(&record, source, ran).map_err(Ending::Refused)
-            }
+            (Verdict::Replay { record, source }, _) => self
+                .replay(&record, source, ran, report)
+                .map_err(Ending::Refused),
             (Verdict::Refuse(refusal), _) => {
                 Err(Ending::Refused(self.refusal(&refusal, ran, trouble)))
             }
@@ -68,7 +68,13 @@ impl<R> Driver<'_, R> {
         }
     }
 
-    fn replay(&self, record: &Record, source: Source, ran: bool) -> Result<Outcome<R>, Error> {
+    fn replay(
+        &self,
+        record: &Record,
+        source: Source,
+        ran: bool,
+        report: &mut Report<'_>,
+    ) -> Result<Outcome<R>, Error> {
         let data = record.data.value().map_or("", |data| data.as_str());
         // serde's own message may quote the answer: place and kind are enough.
         let answer = (self.codec.read)(data).map_err(|error| {
@@ -92,7 +98,20 @@ impl<R> Driver<'_, R> {
             source,
             record.expiration.value().copied(),
         );
-        Ok(Outcome::replayed(answer, replay))
+        let Some(recorded) = record.operation.value() else {
+            return Ok(Outcome::replayed(answer, replay));
+        };
+        let other = recorded_path(recorded);
+        if let Some(own) = self.call.operation.as_deref().map(recorded_path)
+            && own != other
+            && !self.shares_prefix
+        {
+            report.note(format!(
+                "the response was stored by the operation `{other}`, and this is `{own}`: give each operation a `key_prefix` \
+                 of its own, unless this one was renamed"
+            ));
+        }
+        Ok(Outcome::replayed(answer, replay.claimed_by(recorded)))
     }
 
     fn refusal(&self, refusal: &Refusal, ran: bool, trouble: Option<StoreError>) -> Error {

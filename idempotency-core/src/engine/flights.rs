@@ -210,6 +210,7 @@ mod tests {
             owner: OwnerToken::from_bytes([1; 16]),
             validation: Some(validation.to_owned()),
             deadline: None,
+            operation: None,
             policy: Policy::default(),
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) environment: &'a Environment,
     /// The operation's name, for errors, events and the cache.
     pub(crate) operation: &'a str,
+    /// Whether the operation shares its prefix on purpose, so that another name in a record is no surprise.
+    pub(crate) shares_prefix: bool,
     pub(crate) cache: Option<Bounds>,
     pub(crate) store_when: StoreWhen<'a>,
     pub(crate) call: Call,

@@ -39,6 +39,7 @@ fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
     test(Driver {
         environment: &environment,
         operation: "charge",
+        shares_prefix: false,
         cache: None,
         store_when: StoreWhen {
             expression: None,
@@ -49,6 +50,7 @@ fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
             owner: OwnerToken::from_bytes([1; 16]),
             validation: None,
             deadline: None,
+            operation: None,
             policy: Policy::default(),
         },
         codec: Codec::json(),

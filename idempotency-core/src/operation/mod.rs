@@ -32,6 +32,9 @@ use crate::time::EpochMillis;
 #[derive(Debug)]
 pub struct Operation {
     key_prefix: String,
+    /// The path, as records name it.
+    path: String,
+    shares_prefix: bool,
     key: Option<Expression>,
     validate: Option<Expression>,
     key_required: KeyRequired,
@@ -71,6 +74,8 @@ impl Operation {
         }
         Ok(Self {
             key_prefix: settings.key_prefix(variables, path)?,
+            path: path.to_owned(),
+            shares_prefix: settings.shared_key_prefix,
             key: compile("key", settings.key.as_deref())?,
             validate: compile("validate", settings.validate.as_deref())?,
             key_required: settings.key_required(variables)?,
@@ -275,6 +280,7 @@ impl Operation {
         let driver = Driver {
             environment,
             operation: &self.key_prefix,
+            shares_prefix: self.shares_prefix,
             cache: self.local_cache,
             store_when: StoreWhen {
                 expression: self.store_when.as_ref(),
@@ -286,6 +292,7 @@ impl Operation {
                 owner,
                 validation: validation.map(str::to_owned),
                 deadline,
+                operation: Some(self.path.clone()),
                 policy: self.policy.clone(),
             },
         };

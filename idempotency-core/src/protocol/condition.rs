@@ -153,6 +153,7 @@ fn exists(record: &Record, attribute: Attribute) -> bool {
         Attribute::Validation => record.validation.exists(),
         Attribute::Owner => record.owner.exists(),
         Attribute::Failure => record.failure.exists(),
+        Attribute::Operation => record.operation.exists(),
     }
 }
 
@@ -182,5 +183,6 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<s
         (Attribute::Validation, operand) => text(&record.validation, String::as_str, operand),
         (Attribute::Owner, operand) => text(&record.owner, OwnerToken::as_str, operand),
         (Attribute::Failure, operand) => text(&record.failure, String::as_str, operand),
+        (Attribute::Operation, operand) => text(&record.operation, String::as_str, operand),
     }
 }

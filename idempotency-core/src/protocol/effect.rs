@@ -16,7 +16,7 @@ use crate::time::EpochMillis;
 /// use idempotency_core::protocol::{Attempt, Effect, Input, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// let (attempt, effect) = Attempt::begin(call);
 /// assert_eq!(effect, Effect::Look);
 /// let (_, effect) = attempt.step(EpochMillis::new(0), Input::Looked(None));
@@ -56,7 +56,7 @@ pub enum Effect {
 /// use idempotency_core::protocol::{Attempt, Effect, Input, Trouble, Written, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let now = EpochMillis::new(0);
 /// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
 /// // The claim's reply was lost: whether it was applied, only a read can tell.
@@ -93,7 +93,7 @@ pub enum Input {
 /// use idempotency_core::protocol::{Attempt, Effect, Input, Source, Verdict, Written, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let now = EpochMillis::new(0);
 /// # let completed = Record { status: Field::Value(Status::Completed), data: Field::Value(Data::new("42")),
 /// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
@@ -129,7 +129,7 @@ pub enum Written {
 /// use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Trouble, Written, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
 /// # let (attempt, _) = attempt.step(now, Input::Written(Written::Applied));
@@ -155,7 +155,7 @@ pub enum Trouble {
 /// use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Written, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
 /// let (attempt, effect) = attempt.step(now, Input::Written(Written::Applied));
@@ -186,7 +186,7 @@ pub enum Ran {
 /// use idempotency_core::protocol::{Attempt, Effect, Input, Verdict, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let completed = Record { status: Field::Value(Status::Completed), data: Field::Value(Data::new("42")),
 /// #     expiration: Field::Value(EpochSeconds::new(60)), ..Record::default() };
 /// let cached = Input::Looked(Some(completed.clone()));
@@ -214,7 +214,7 @@ pub enum Verdict {
 /// use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Stored, Verdict, Written, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Looked(None));
 /// # let (attempt, _) = attempt.step(now, Input::Written(Written::Applied));
@@ -263,7 +263,7 @@ pub enum Source {
 /// use idempotency_core::protocol::{Attempt, Effect, Input, Refusal, Verdict, Written, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let now = EpochMillis::new(0);
 /// # let until = EpochMillis::new(30_000);
 /// # let claim = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(until),

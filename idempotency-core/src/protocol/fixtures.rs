@@ -31,6 +31,7 @@ pub(super) fn call() -> Call {
         owner: me(),
         validation: None,
         deadline: Some(now_plus(30_000)),
+        operation: None,
         policy: Policy::default(),
     }
 }

@@ -12,7 +12,7 @@ use crate::time::EpochMillis;
 /// use idempotency_core::protocol::{Attempt, Effect, Flight, Input, Refusal, Stage, Verdict, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// // The other call runs its handler: this one is refused by it, and the store is not asked.
 /// let flight = Flight { stage: Stage::Running, until: EpochMillis::new(30_000) };
 /// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::InFlight(flight));
@@ -61,7 +61,7 @@ pub enum Stage {
 /// use idempotency_core::protocol::{FlightKey, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::RecordId};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// let duplicate = Call { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
 /// assert_eq!(FlightKey::of(&call), FlightKey::of(&duplicate));
 /// // Whoever sends another payload under the key is to hear of that, and not of the flight.
@@ -81,7 +81,7 @@ impl Flight {
     /// # use idempotency_core::protocol::{Flight, Stage, policy::*};
     /// # use idempotency_core::{owner::OwnerToken, record::RecordId, time::EpochMillis};
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, policy: Policy::default() };
+    /// #     deadline: None, operation: None, policy: Policy::default() };
     /// let call = Call { deadline: Some(EpochMillis::new(30_000)), ..call };
     /// let flight = Flight::of(&call, EpochMillis::new(0));
     /// assert_eq!(flight, Flight { stage: Stage::Claiming, until: EpochMillis::new(30_000) });
@@ -138,7 +138,7 @@ impl FlightKey {
     /// # use idempotency_core::protocol::{FlightKey, policy::*};
     /// # use idempotency_core::{owner::OwnerToken, record::RecordId};
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, policy: Policy::default() };
+    /// #     deadline: None, operation: None, policy: Policy::default() };
     /// assert_eq!(FlightKey::of(&call), FlightKey::of(&call.clone()));
     /// ```
     pub fn of(call: &Call) -> Self {

@@ -16,6 +16,7 @@ use crate::time::EpochMillis;
 ///     owner: OwnerToken::from_bytes([1; 16]),
 ///     validation: None,
 ///     deadline: None,
+///     operation: None,
 ///     policy: Policy::default(),
 /// };
 /// let completed = Record {
@@ -56,7 +57,7 @@ pub enum Judgement {
 /// use idempotency_core::protocol::{Judgement, judge, policy::*};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, policy: Policy::default() };
+/// #     deadline: None, operation: None, policy: Policy::default() };
 /// # let until = EpochMillis::new(30_000);
 /// # let claim = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(until),
 /// #     expiration: Field::Value(EpochSeconds::new(3_600)), ..Record::default() };

@@ -22,6 +22,7 @@ pub use effect::{Effect, Input, Ran, Refusal, Source, Stored, Trouble, Verdict, 
 pub use flight::{Flight, FlightKey, Stage};
 pub use judge::{Judgement, judge};
 pub use step::Attempt;
+pub(crate) use writes::recorded_path;
 
 use std::time::Duration;
 

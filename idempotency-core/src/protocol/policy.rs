@@ -143,6 +143,7 @@ impl Default for Policy {
 ///     owner: OwnerToken::from_bytes([1; 16]),
 ///     validation: None,
 ///     deadline: None,
+///     operation: None,
 ///     policy: Policy::default(),
 /// };
 /// assert!(call.deadline.is_none());
@@ -157,6 +158,8 @@ pub struct Call {
     pub validation: Option<String>,
     /// When the invocation ends, where that is known. A deadline that has come is still a deadline.
     pub deadline: Option<EpochMillis>,
+    /// The path of the operation, of which the record of its claim names the first 128 bytes. No rule asks for it.
+    pub operation: Option<String>,
     /// The operation's policy.
     pub policy: Policy,
 }

@@ -29,6 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 ///     owner: OwnerToken::from_bytes([1; 16]),
 ///     validation: None,
 ///     deadline: Some(EpochMillis::new(30_000)),
+///     operation: None,
 ///     policy: Policy::default(),
 /// };
 /// let now = EpochMillis::new(1_000);
@@ -160,7 +161,7 @@ impl Attempt {
     /// # use idempotency_core::protocol::{*, policy::*};
     /// # use idempotency_core::{owner::OwnerToken, record::*};
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, policy: Policy::default() };
+    /// #     deadline: None, operation: None, policy: Policy::default() };
     /// assert_eq!(Attempt::begin(call).1, Effect::Look);
     /// ```
     pub fn begin(call: Call) -> (Self, Effect) {
@@ -177,7 +178,7 @@ impl Attempt {
     /// # use idempotency_core::protocol::{*, policy::*};
     /// # use idempotency_core::{owner::OwnerToken, record::*};
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, policy: Policy::default() };
+    /// #     deadline: None, operation: None, policy: Policy::default() };
     /// assert_eq!(Attempt::begin(call).0.call().id.as_str(), "a#1");
     /// ```
     pub fn call(&self) -> &Call {
@@ -190,7 +191,7 @@ impl Attempt {
     /// # use idempotency_core::protocol::{*, policy::*};
     /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: Some(EpochMillis::new(30_000)), policy: Policy::default() };
+    /// #     deadline: Some(EpochMillis::new(30_000)), operation: None, policy: Policy::default() };
     /// # let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Looked(None));
     /// assert_eq!(attempt.flight().map(|flight| flight.stage), Some(Stage::Claiming));
@@ -234,7 +235,7 @@ impl Attempt {
     /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
     /// # use std::time::Duration;
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: Some(EpochMillis::new(30_000)), policy: Policy::default() };
+    /// #     deadline: Some(EpochMillis::new(30_000)), operation: None, policy: Policy::default() };
     /// let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Looked(None));
     /// // Of the 3 s of `store_timeout`, 200 ms are kept for giving the claim up.
@@ -267,7 +268,7 @@ impl Attempt {
     /// # use idempotency_core::protocol::{*, policy::*};
     /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
     /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, policy: Policy::default() };
+    /// #     deadline: None, operation: None, policy: Policy::default() };
     /// let now = EpochMillis::new(1_000);
     /// let (attempt, _look) = Attempt::begin(call);
     /// let (attempt, _put) = attempt.step(now, Input::Looked(None));

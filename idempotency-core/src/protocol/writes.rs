@@ -12,9 +12,22 @@ use crate::time::EpochMillis;
 /// How far beyond its lease a claim under `hold` is kept from the table's TTL: ten years.
 const HELD: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
+/// The most bytes of an operation's path that a record names.
+const LONGEST_PATH: usize = 128;
+
 /// When the lease of a claim made now ends.
 pub(super) fn lease_end(call: &Call, now: EpochMillis) -> EpochMillis {
     call.deadline.unwrap_or_else(|| now.plus(call.policy.lease))
+}
+
+/// Returns what a record names of the operation at `path`: its first 128 bytes, since each claim pays for them.
+pub(crate) fn recorded_path(path: &str) -> &str {
+    &path[..path.floor_char_boundary(LONGEST_PATH)]
+}
+
+fn operation(call: &Call) -> Field<String> {
+    let path = call.operation.as_deref();
+    path.map(|path| recorded_path(path).to_owned()).into()
 }
 
 /// The claim: puts a record in progress over nothing, or over what is claimable.
@@ -32,6 +45,7 @@ pub(super) fn claim(call: &Call, now: EpochMillis) -> Effect {
             status: Field::Value(Status::InProgress),
             validation: call.validation.clone().into(),
             owner: Field::Value(call.owner.clone()),
+            operation: operation(call),
             ..Record::default()
         },
         claimable(now, call.policy.on_timeout),
@@ -45,15 +59,19 @@ pub(super) fn completed(call: &Call, now: EpochMillis, data: Option<&Data>) -> R
         status: Field::Value(Status::Completed),
         data: data.cloned().into(),
         validation: call.validation.clone().into(),
+        operation: operation(call),
         ..Record::default()
     }
 }
 
-/// The completion: only while the record is still this call's claim.
+/// The completion: only while the record is still this call's claim, which names the operation already.
 pub(super) fn complete(call: &Call, record: &Record) -> Effect {
     Effect::Update(
         Change {
-            set: record.clone(),
+            set: Record {
+                operation: Field::Absent,
+                ..record.clone()
+            },
             remove: Vec::new(),
         },
         held_by(&call.owner),

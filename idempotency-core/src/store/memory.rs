@@ -178,6 +178,7 @@ impl Record {
         set(&mut self.validation, &change.set.validation);
         set(&mut self.owner, &change.set.owner);
         set(&mut self.failure, &change.set.failure);
+        set(&mut self.operation, &change.set.operation);
         for attribute in &change.remove {
             match attribute {
                 Attribute::Expiration => self.expiration = Field::Absent,
@@ -187,6 +188,7 @@ impl Record {
                 Attribute::Validation => self.validation = Field::Absent,
                 Attribute::Owner => self.owner = Field::Absent,
                 Attribute::Failure => self.failure = Field::Absent,
+                Attribute::Operation => self.operation = Field::Absent,
             }
         }
     }

@@ -315,6 +315,7 @@ pub(super) fn whole(now: EpochMillis) -> Record {
         status: Field::Value(Status::Completed),
         data: Field::Value(Data::new(r#"{"paid":true}"#)),
         failure: Field::Value("Timeout".to_owned()),
+        operation: Field::Value("shop::charge".to_owned()),
         ..claim(&owner(9), now)
     }
 }

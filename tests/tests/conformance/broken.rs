@@ -136,6 +136,7 @@ impl BrokenStore {
                 forget(&mut record.in_progress_expiration);
                 forget(&mut record.owner);
                 forget(&mut record.failure);
+                forget(&mut record.operation);
             }
             _ => {}
         }
@@ -230,6 +231,7 @@ fn merged(new: Record, old: Record) -> Record {
         validation: or(new.validation, old.validation),
         owner: or::<OwnerToken>(new.owner, old.owner),
         failure: or(new.failure, old.failure),
+        operation: or(new.operation, old.operation),
     }
 }
 

@@ -28,6 +28,7 @@ impl World {
             owner: OwnerToken::from_bytes([number; 16]),
             validation: delivery.payload.map(str::to_owned),
             deadline: delivery.deadline.then_some(deadline),
+            operation: None,
             policy: delivery.policy(&self.bounds),
         })
     }

@@ -211,6 +211,7 @@ impl World {
             owner: OwnerToken::from_bytes([u8::MAX; 16]),
             validation: None,
             deadline: Some(now),
+            operation: None,
             policy: Policy::default(),
         };
         let (attempt, _) = Attempt::begin(fresh);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ends;
+mod foreign;
 mod recorder;
 
 use idempotency_lambda::{BoxError, Operation, OperationBuilder, Outcome};

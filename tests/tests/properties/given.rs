@@ -172,9 +172,19 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         field(text()),
         field(owner()),
         field(text()),
+        field(text()),
     )
         .prop_map(
-            |(expiration, in_progress_expiration, status, data, validation, owner, failure)| {
+            |(
+                expiration,
+                in_progress_expiration,
+                status,
+                data,
+                validation,
+                owner,
+                failure,
+                operation,
+            )| {
                 Record {
                     expiration,
                     in_progress_expiration,
@@ -183,6 +193,7 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
                     validation,
                     owner,
                     failure,
+                    operation,
                 }
             },
         )
@@ -197,6 +208,7 @@ pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
         Just(Attribute::Validation),
         Just(Attribute::Owner),
         Just(Attribute::Failure),
+        Just(Attribute::Operation),
     ]
 }
 

@@ -64,9 +64,10 @@ fn item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
         Attribute::Validation,
         Attribute::Owner,
         Attribute::Failure,
+        Attribute::Operation,
     ]);
     (
-        btree_map(name, value(), 0..7),
+        btree_map(name, value(), 0..8),
         hash_map("other[a-c]", value(), 0..2),
     )
         .prop_map(|(known, mut item)| {
@@ -125,6 +126,11 @@ fn check(record: &Record, item: &HashMap<String, AttributeValue>) -> Result<(), 
         of(Attribute::Failure),
         AttributeValue::is_s
     ));
+    prop_assert!(fits(
+        &record.operation,
+        of(Attribute::Operation),
+        AttributeValue::is_s
+    ));
     prop_assert_eq!(record.data.exists(), of(Attribute::Data).is_some());
     Ok(())
 }
@@ -172,6 +178,7 @@ fn any_item_is_read_and_the_table_and_the_judge_agree_on_whether_it_can_be_claim
                 owner,
                 validation: None,
                 deadline: None,
+                operation: None,
                 policy,
             };
             let _no_panic = judge(&record, now, &call);

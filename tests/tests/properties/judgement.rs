@@ -23,6 +23,7 @@ fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) ->
         owner,
         validation,
         deadline: None,
+        operation: None,
         policy: Policy {
             on_timeout,
             expires_after: Duration::from_secs(60),

@@ -25,6 +25,7 @@ fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> Call {
         owner: OwnerToken::from_bytes([owner; 16]),
         validation: None,
         deadline: left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left))),
+        operation: None,
         policy,
     }
 }

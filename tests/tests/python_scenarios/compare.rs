@@ -264,6 +264,13 @@ fn claim(found: &mut Found, theirs: &Value, ours: &Value) {
     {
         found.is(Difference::OwnerAttribute);
     }
+    if let Some(operation) = ours
+        .as_object_mut()
+        .and_then(|item| item.remove("operation"))
+        && operation["S"].is_string()
+    {
+        found.is(Difference::OperationAttribute);
+    }
     let (lease, expiration) = ("in_progress_expiration", "expiration");
     let mut theirs = theirs.clone();
     if theirs.get(lease).is_none() && ours.get(lease).is_some() {
@@ -335,6 +342,7 @@ fn items(found: &mut Found, theirs: &[Item], ours: &[Item]) {
         let (mut theirs, mut ours) = (theirs.clone(), ours.clone());
         // Each has been named by the request that wrote it.
         ours.remove("owner");
+        ours.remove("operation");
         if found
             .differences
             .contains(&Difference::LeaseWithoutDeadline)

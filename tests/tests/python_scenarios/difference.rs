@@ -11,6 +11,8 @@ use super::scenario::Outcome;
 pub(crate) enum Difference {
     /// A claim, and so the record, names its owner.
     OwnerAttribute,
+    /// A claim, and so the record, names its operation.
+    OperationAttribute,
     /// A live claim whose window is over is not replaced.
     StricterClaim,
     /// A completion applies to its own claim alone.
@@ -38,8 +40,9 @@ pub(crate) enum Difference {
 }
 
 impl Difference {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::OwnerAttribute,
+        Self::OperationAttribute,
         Self::StricterClaim,
         Self::FencedCompletion,
         Self::FencedRelease,
@@ -58,6 +61,7 @@ impl Difference {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::OwnerAttribute => "owner attribute",
+            Self::OperationAttribute => "operation attribute",
             Self::StricterClaim => "stricter claim",
             Self::FencedCompletion => "fenced completion",
             Self::FencedRelease => "fenced release",
@@ -77,7 +81,11 @@ impl Difference {
 /// The differences that a step must show: no more, and no fewer.
 pub(crate) fn expected(scenario: &str, step: usize, theirs: &Outcome) -> BTreeSet<Difference> {
     let in_every_request = theirs.calls.iter().flat_map(|call| match call.op.as_str() {
-        "PutItem" => vec![Difference::OwnerAttribute, Difference::StricterClaim],
+        "PutItem" => vec![
+            Difference::OwnerAttribute,
+            Difference::OperationAttribute,
+            Difference::StricterClaim,
+        ],
         "UpdateItem" if has_spaces(&call.params) => {
             vec![Difference::FencedCompletion, Difference::CompactText]
         }

@@ -4,6 +4,7 @@ mod claim;
 mod completion;
 mod flight;
 mod limits;
+mod operation;
 mod wait;
 
 use super::super::condition::{Condition, claimable, held_by};

@@ -44,6 +44,7 @@ fn of_text(text: &str) -> Record {
         validation: Field::Value(owned()),
         owner: Field::Value(OwnerToken::from_record(owned())),
         failure: Field::Value(owned()),
+        operation: Field::Value(owned()),
         ..Record::default()
     }
 }
@@ -80,6 +81,10 @@ async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked 
         },
         Record {
             failure: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            operation: Field::Absent,
             ..whole(trial.now)
         },
     ] {

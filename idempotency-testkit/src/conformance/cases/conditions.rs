@@ -19,7 +19,7 @@ super::cases![
     texts_are_compared_byte_by_byte,
 ];
 
-const ATTRIBUTES: [Attribute; 7] = [
+const ATTRIBUTES: [Attribute; 8] = [
     Attribute::Expiration,
     Attribute::InProgressExpiration,
     Attribute::Status,
@@ -27,6 +27,7 @@ const ATTRIBUTES: [Attribute; 7] = [
     Attribute::Validation,
     Attribute::Owner,
     Attribute::Failure,
+    Attribute::Operation,
 ];
 
 fn text(text: &str) -> Operand {

@@ -30,7 +30,7 @@ super::cases![
 ];
 
 /// Each attribute, and a record with a new value of it alone.
-fn news() -> [(Attribute, Record); 7] {
+fn news() -> [(Attribute, Record); 8] {
     let none = Record::default;
     let text = |text: &str| Field::Value(text.to_owned());
     [
@@ -83,6 +83,13 @@ fn news() -> [(Attribute, Record); 7] {
                 ..none()
             },
         ),
+        (
+            Attribute::Operation,
+            Record {
+                operation: text("7"),
+                ..none()
+            },
+        ),
     ]
 }
 
@@ -98,7 +105,8 @@ fn with(record: &Record, attribute: Attribute, from: &Record) -> Record {
         Attribute::Data => record.data = from.data,
         Attribute::Validation => record.validation = from.validation,
         Attribute::Owner => record.owner = from.owner,
-        _ => record.failure = from.failure,
+        Attribute::Failure => record.failure = from.failure,
+        _ => record.operation = from.operation,
     }
     record
 }

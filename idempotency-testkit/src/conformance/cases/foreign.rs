@@ -58,7 +58,8 @@ fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) 
         Attribute::Data => spoil(&mut record.data, there),
         Attribute::Validation => spoil(&mut record.validation, there),
         Attribute::Owner => spoil(&mut record.owner, there),
-        _ => spoil(&mut record.failure, there),
+        Attribute::Failure => spoil(&mut record.failure, there),
+        _ => spoil(&mut record.operation, there),
     }
     spoiled.attributes.remove(attribute.default_name());
     match wrong {
@@ -83,10 +84,12 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
     let ours = python
         .clone()
         .with(Attribute::Owner, Value::text(token.as_str()))
-        .with(Attribute::Failure, Value::text(""));
+        .with(Attribute::Failure, Value::text(""))
+        .with(Attribute::Operation, Value::text("shop::charge"));
     let reads_as = Record {
         owner: Field::Value(token),
         failure: Field::Value(String::new()),
+        operation: Field::Value("shop::charge".to_owned()),
         ..python.reads_as.clone()
     };
     let ours = ForeignRecord { reads_as, ..ours };
@@ -100,6 +103,7 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
         Attribute::Validation,
         Attribute::Owner,
         Attribute::Failure,
+        Attribute::Operation,
     ] {
         reads(trial, &spoiled(&ours, attribute, None)).await?;
     }
@@ -107,7 +111,7 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
 }
 
 /// For each attribute a type that it must not have.
-fn wrong_types() -> [(Attribute, Value); 12] {
+fn wrong_types() -> [(Attribute, Value); 13] {
     [
         (Attribute::Expiration, Value::text("1700000000")),
         (Attribute::Expiration, Value::Null),
@@ -130,6 +134,7 @@ fn wrong_types() -> [(Attribute, Value); 12] {
         (Attribute::Owner, Value::number(7)),
         (Attribute::Owner, Value::Map(BTreeMap::new())),
         (Attribute::Failure, Value::Bool(false)),
+        (Attribute::Operation, Value::number(1)),
     ]
 }
 

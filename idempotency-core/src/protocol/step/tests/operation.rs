@@ -1,0 +1,95 @@
+//! The operation that a record names.
+
+use super::*;
+use crate::record::Attribute;
+
+const PATH: &str = "shop::charge";
+
+fn named() -> Call {
+    Call {
+        operation: Some(PATH.to_owned()),
+        ..call()
+    }
+}
+
+fn put(effect: Effect) -> Record {
+    let Effect::Put(record, _) = effect else {
+        panic!("{effect:?} puts no record");
+    };
+    record
+}
+
+#[test]
+fn a_claim_names_its_operation_and_one_without_a_name_names_none() {
+    let path = Field::Value(PATH.to_owned());
+    assert_eq!(put(play(named(), [MISS])).operation, path);
+    assert_eq!(put(play(call(), [MISS])).operation, Field::Absent);
+}
+
+#[test]
+fn of_a_long_path_a_record_names_128_bytes_and_no_part_of_a_character() {
+    let recorded = |path: String| {
+        let call = Call {
+            operation: Some(path),
+            ..call()
+        };
+        put(play(call, [MISS])).operation
+    };
+    let whole = |path: &str| Field::Value(path.to_owned());
+    assert_eq!(recorded("a".repeat(129)), whole(&"a".repeat(128)));
+    assert_eq!(recorded("a".repeat(128)), whole(&"a".repeat(128)));
+    // The 64th of these characters would end at byte 129.
+    let path = format!("a{}", "é".repeat(64));
+    assert_eq!(recorded(path), whole(&format!("a{}", "é".repeat(63))));
+}
+
+#[test]
+fn a_completion_leaves_the_name_that_its_claim_wrote_and_the_response_it_confirms_has_it() {
+    let Effect::Update(change, _) = play(named(), [MISS, APPLIED, answered()]) else {
+        panic!("a completion is an update");
+    };
+    assert_eq!(change.set.operation, Field::Absent);
+    assert!(!change.remove.contains(&Attribute::Operation));
+    let confirmed = Record {
+        operation: Field::Value(PATH.to_owned()),
+        ..change.set
+    };
+    assert_eq!(
+        play(named(), [MISS, APPLIED, answered(), APPLIED]),
+        Effect::Finish(Verdict::Own(Stored::Answer(confirmed)))
+    );
+}
+
+#[test]
+fn a_claim_that_was_evicted_is_completed_anew_with_its_name() {
+    let gone = [
+        MISS,
+        APPLIED,
+        answered(),
+        REFUSED_WITHOUT_RECORD,
+        Input::Read(None),
+    ];
+    assert_eq!(
+        put(play(named(), gone)).operation,
+        Field::Value(PATH.to_owned())
+    );
+}
+
+#[test]
+fn a_response_is_given_whatever_its_record_names() {
+    let other = Field::Value("shop::refund".to_owned());
+    for operation in [Field::Absent, Field::Unreadable, other] {
+        let record = Record {
+            operation,
+            ..completed("42")
+        };
+        let replay = Verdict::Replay {
+            record: record.clone(),
+            source: Source::Store,
+        };
+        assert_eq!(
+            play(named(), [MISS, refused(record)]),
+            Effect::Finish(replay)
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! A stored response whose record names another operation: two programs, or two versions of one, under one prefix.
+
+use idempotency_lambda::core::config::{Settings, Variables};
+use idempotency_lambda::core::operation::Operation;
+use idempotency_lambda::core::protocol::Source;
+use idempotency_lambda::core::record::{Field, Record};
+use idempotency_lambda::core::store::MemoryStore;
+use idempotency_lambda::{BoxError, Environment, How, Replay, environment_with};
+use std::sync::Arc;
+
+use super::recorder::recorded;
+
+fn operation(path: &str, shared_key_prefix: bool) -> Operation {
+    let settings = Settings {
+        key_prefix: Some("programs".to_owned()),
+        shared_key_prefix,
+        ..Settings::default()
+    };
+    Operation::new(path, &settings, &Variables::default()).unwrap()
+}
+
+/// The replay that a call is given, if it is, and its one line in the log.
+async fn call(environment: &Environment, operation: &Operation) -> (Option<Replay>, String) {
+    let identity = operation.identify("7", None).unwrap();
+    let mut replay = None;
+    let lines = recorded(async {
+        let handler = || async { Ok::<_, BoxError>(1) };
+        let outcome = operation.run(environment, &identity, None, handler).await;
+        if let How::Replayed(given) = outcome.unwrap().how() {
+            replay = Some(given.clone());
+        }
+    })
+    .await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    (replay, lines[0].clone())
+}
+
+#[tokio::test]
+async fn a_response_that_another_operation_stored_is_given_and_names_it() {
+    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let (old, new) = ("shop::charge", "shop::payments::charge");
+    assert_eq!(call(&environment, &operation(old, false)).await.0, None);
+    for (path, shared) in [(old, false), (new, false), (new, true)] {
+        let (replay, line) = call(&environment, &operation(path, shared)).await;
+        assert_eq!(replay.unwrap().operation(), Some(old));
+        let warned = path != old && !shared;
+        assert_eq!(line.contains("WARN"), warned, "{line}");
+        let both = "`shop::charge`, and this is `shop::payments::charge`";
+        assert_eq!(line.contains(both), warned, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_names_no_operation_or_an_unreadable_one_is_given_without_a_warning() {
+    let store = Arc::new(MemoryStore::new());
+    let environment = environment_with(Arc::clone(&store) as _);
+    let charge = operation("shop::charge", false);
+    assert_eq!(call(&environment, &charge).await.0, None);
+    let id = charge.identify("7", None).unwrap().key().unwrap().clone();
+    for operation in [Field::Absent, Field::Unreadable] {
+        let record = store.record(&id).unwrap();
+        store.insert(
+            id.clone(),
+            Record {
+                operation,
+                ..record
+            },
+        );
+        let (replay, line) = call(&environment, &charge).await;
+        assert_eq!(replay.unwrap().operation(), None);
+        assert!(line.starts_with("INFO"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_cached_response_names_its_operation_too() {
+    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let settings = Settings {
+        local_cache: Some(1),
+        ..Settings::default()
+    };
+    let charge = Operation::new("shop::charge", &settings, &Variables::default()).unwrap();
+    assert_eq!(call(&environment, &charge).await.0, None);
+    let replay = call(&environment, &charge).await.0.unwrap();
+    assert_eq!(replay.source(), Source::Cache);
+    assert_eq!(replay.operation(), Some("shop::charge"));
+}
+
+#[tokio::test]
+async fn a_long_path_is_cut_and_still_known_as_ones_own() {
+    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let long = operation(&format!("shops::{}", "é".repeat(100)), false);
+    assert_eq!(call(&environment, &long).await.0, None);
+    let (replay, line) = call(&environment, &long).await;
+    // The 128th byte is within a character.
+    assert_eq!(replay.unwrap().operation().unwrap().len(), 127);
+    assert!(!line.contains("WARN"), "{line}");
+}
