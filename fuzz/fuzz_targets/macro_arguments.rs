@@ -13,6 +13,8 @@ mod bounds;
 mod expand;
 #[path = "../../idempotency-macros/src/fallback.rs"]
 mod fallback;
+#[path = "../../idempotency-macros/src/parameters.rs"]
+mod parameters;
 #[path = "../../idempotency-macros/src/parse.rs"]
 mod parse;
 #[path = "../../idempotency-macros/src/runtime.rs"]
