@@ -83,7 +83,8 @@ where
     came_to
 }
 
-/// The answer as the record will hold it. A panic in a `Serialize` counts as an answer that cannot be written.
+/// The answer as the record will hold it. A panic in a `Serialize` counts as an answer that cannot be written, and one in
+/// a `Deserialize` as an answer that cannot be read back.
 fn represent<R>(
     answer: &R,
     codec: Codec<R>,
@@ -94,7 +95,7 @@ fn represent<R>(
     match written {
         Ok(Ok(text)) if !store_when.allows(&text, report) => Ran::Unstored,
         // What duplicates could not be given must not be stored as if they could: a NaN becomes null, say.
-        Ok(Ok(text)) if (codec.read)(&text).is_err() => {
+        Ok(Ok(text)) if !can_be_read(&text, codec) => {
             report.note(format!(
                 "a response of type `{}` cannot be read back from its own JSON: duplicates are not given it",
                 std::any::type_name::<R>()
@@ -104,6 +105,12 @@ fn represent<R>(
         Ok(Ok(text)) => Ran::Answered(Data::new(text)),
         Ok(Err(_)) | Err(_) => Ran::Unrepresentable,
     }
+}
+
+/// Returns whether a duplicate could be given the response. A panic of its `Deserialize` must not end the call here: the
+/// effect has happened, and the record would stay in progress.
+fn can_be_read<R>(text: &str, codec: Codec<R>) -> bool {
+    catch_unwind(AssertUnwindSafe(|| (codec.read)(text).is_ok())).unwrap_or(false)
 }
 
 impl StoreWhen<'_> {

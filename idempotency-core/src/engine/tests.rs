@@ -1,6 +1,8 @@
-//! What the driver says in the branches that the protocol never takes.
+//! What the driver says in the branches that the protocol never takes, and what it makes of a response type that panics.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::*;
@@ -8,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::owner::{OwnerToken, Random, RandomError};
 use crate::protocol::policy::Policy;
 use crate::protocol::{Stored, Verdict};
-use crate::record::RecordId;
+use crate::record::{RecordId, Status};
 use crate::store::MemoryStore;
 use crate::time::{Clock, EpochMillis};
 
@@ -30,14 +32,13 @@ impl Random for Fixed {
     }
 }
 
-fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
-    let environment = Environment::new(
-        Arc::new(MemoryStore::new()),
-        Arc::new(Fixed),
-        Arc::new(Fixed),
-    );
-    test(Driver {
-        environment: &environment,
+fn environment(store: &Arc<MemoryStore>) -> Environment {
+    Environment::new(Arc::clone(store) as _, Arc::new(Fixed), Arc::new(Fixed))
+}
+
+fn driver<R>(environment: &Environment, codec: Codec<R>) -> Driver<'_, R> {
+    Driver {
+        environment,
         operation: "charge",
         shares_prefix: false,
         cache: None,
@@ -53,8 +54,15 @@ fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
             operation: None,
             policy: Policy::default(),
         },
-        codec: Codec::json(),
-    });
+        codec,
+    }
+}
+
+fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
+    test(driver(
+        &environment(&Arc::new(MemoryStore::new())),
+        Codec::json(),
+    ));
 }
 
 #[test]
@@ -83,4 +91,24 @@ fn a_result_without_a_run_is_a_fault_before_the_handler_that_no_retry_mends() {
         assert!(!error.handler_ran() && !error.kind().is_retryable());
         assert_eq!(error.kind().name(), "IdempotencyInternal");
     });
+}
+
+#[test]
+fn a_response_type_that_panics_when_it_is_read_back_completes_the_key_without_a_response() {
+    let codec = Codec::<u32> {
+        read: |_| panic!("in the response type"),
+        ..Codec::json()
+    };
+    let store = Arc::new(MemoryStore::new());
+    let environment = environment(&store);
+    let mut report = Report::new("charge", None, &Fixed);
+    let call = driver(&environment, codec);
+    let call = call.drive(&mut report, || async { Ok::<_, Error>(42) });
+    let Poll::Ready(Ok(outcome)) = pin!(call).poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("the response is not given to its own caller");
+    };
+    assert_eq!(*outcome.answer(), 42);
+    let record = store.record(&RecordId::new("charge#1")).unwrap_or_default();
+    assert_eq!(record.status.value(), Some(&Status::Completed));
+    assert!(!record.data.exists());
 }
