@@ -123,7 +123,11 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         self.place.sends_to(context.request().uri());
-        self.log.sending();
+        if self.action == READ {
+            self.log.reading();
+        } else {
+            self.log.sending();
+        }
         Ok(())
     }
 
@@ -137,6 +141,8 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
             return Ok(());
         }
         let (known, error) = match context.output_or_error() {
+            // Nothing was applied, and a write can follow in the same request.
+            Some(Ok(_)) if self.action == READ => (true, None),
             // It was applied: it stays noted as on its way, which is the safe side until the call returns.
             Some(Ok(_)) => return Ok(()),
             Some(Err(error)) => {

@@ -11,7 +11,7 @@ use super::{StoreError, StoreErrorKind};
 /// the request ends, and drops the request's future. What the request did until then is known from these notes alone.
 ///
 /// A store that sends notes [`preparing`](Self::preparing) first, [`sending`](Self::sending) before each send and
-/// [`ended`](Self::ended) after it. A store that notes nothing is on the safe side: a write that the engine stopped waiting
+/// [`ended`](Self::ended) after it. A send that changes nothing is noted with [`reading`](Self::reading) instead. A store that notes nothing is on the safe side: a write that the engine stopped waiting
 /// for then counts as maybe applied. A clone is a handle to the same notes.
 ///
 /// ```
@@ -35,10 +35,10 @@ pub struct SendLog {
 struct Notes {
     stage: Stage,
     sends: u32,
-    /// Whether any send that ended may have been applied.
+    /// Whether any send before the one on its way may have been applied.
     maybe_applied: bool,
-    /// Why the last failed send failed.
-    last: Option<StoreError>,
+    /// Why the last failed send failed. It is shared with the errors that tell it.
+    last: Option<Arc<StoreError>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,23 @@ enum Stage {
     Unknown,
     /// No send is on its way: before the first, or between two.
     Idle,
-    /// A send is on its way.
+    /// A send that changes nothing is on its way.
+    Reading,
+    /// A send that can be applied is on its way.
     Sending,
+}
+
+impl Notes {
+    /// Goes on to another stage. A send whose end was not noted may be applied at any moment, whatever follows it.
+    fn enter(&mut self, stage: Stage) {
+        self.maybe_applied |= self.stage == Stage::Sending;
+        self.stage = stage;
+    }
+
+    fn send(&mut self, stage: Stage) {
+        self.enter(stage);
+        self.sends = self.sends.saturating_add(1);
+    }
 }
 
 impl SendLog {
@@ -87,20 +102,39 @@ impl SendLog {
         self.limit
     }
 
-    /// Notes that nothing was sent yet, and that every send will be noted.
+    /// Notes that no send is on its way yet, and that every send will be noted.
+    ///
+    /// A send that was noted before keeps its meaning: one whose end was not noted counts as maybe applied.
     pub fn preparing(&self) {
-        self.notes().stage = Stage::Idle;
+        self.notes().enter(Stage::Idle);
     }
 
     /// Notes that a send leaves now. Until it [ends](Self::ended) it may be applied at any moment.
+    ///
+    /// If the end of the send before was not noted, that send counts as maybe applied, however this one ends.
     pub fn sending(&self) {
-        let mut notes = self.notes();
-        notes.stage = Stage::Sending;
-        notes.sends = notes.sends.saturating_add(1);
+        self.notes().send(Stage::Sending);
     }
 
-    /// Notes that the send has ended without success: whether it may have been applied all the same, or may yet arrive,
-    /// and why it failed, if that is worth telling.
+    /// Notes that a send leaves now that changes nothing, such as a read before a write. It cannot be applied, however it
+    /// ends.
+    ///
+    /// ```
+    /// # use idempotency_core::store::SendLog;
+    /// let log = SendLog::new();
+    /// log.preparing();
+    /// log.reading();
+    /// assert!(log.is_sending() && !log.maybe_applied());
+    /// log.ended(false, None);
+    /// log.sending();
+    /// assert!(log.maybe_applied(), "the write is on its way");
+    /// ```
+    pub fn reading(&self) {
+        self.notes().send(Stage::Reading);
+    }
+
+    /// Notes that the send has ended without success, or was a read: whether it may have been applied all the same, or may
+    /// yet arrive, and why it failed, if that is worth telling.
     ///
     /// A send that was applied must not be noted as ended, unless as one that may have been applied.
     pub fn ended(&self, maybe_applied: bool, error: Option<StoreError>) {
@@ -108,19 +142,19 @@ impl SendLog {
         notes.stage = Stage::Idle;
         notes.maybe_applied |= maybe_applied;
         if error.is_some() {
-            notes.last = error;
+            notes.last = error.map(Arc::new);
         }
     }
 
     /// Returns whether any send of the request may have been applied, as far as the store has noted it.
     pub fn maybe_applied(&self) -> bool {
         let notes = self.notes();
-        notes.maybe_applied || notes.stage != Stage::Idle
+        notes.maybe_applied || matches!(notes.stage, Stage::Unknown | Stage::Sending)
     }
 
     /// Returns whether a send is noted as on its way.
     pub fn is_sending(&self) -> bool {
-        self.notes().stage == Stage::Sending
+        matches!(self.notes().stage, Stage::Reading | Stage::Sending)
     }
 
     /// Returns how many sends were noted.
@@ -129,7 +163,8 @@ impl SendLog {
     }
 
     /// Returns what a request to the store called `name` came to, of which the caller has stopped waiting: whether it may
-    /// have been applied, and why it is not done. The error names what the last send met, where that is known.
+    /// have been applied, and why it is not done. The error names what the last send met, where that is known. It changes
+    /// nothing: a second call returns the same.
     ///
     /// ```
     /// use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
@@ -144,8 +179,8 @@ impl SendLog {
     /// ```
     pub fn given_up(&self, name: &str) -> (bool, StoreError) {
         let maybe_applied = self.maybe_applied();
-        let mut notes = self.notes();
-        let (stage, sends, last) = (notes.stage, notes.sends, notes.last.take());
+        let notes = self.notes();
+        let (stage, sends, last) = (notes.stage, notes.sends, notes.last.clone());
         drop(notes);
         let error = match (stage, last) {
             (Stage::Idle, Some(last)) => {
@@ -250,6 +285,58 @@ mod tests {
         assert!(maybe_applied);
         assert_eq!(error.kind(), StoreErrorKind::Throttled);
         assert!(error.to_string().contains("after 2 sends"), "{error}");
+    }
+
+    #[test]
+    fn a_send_that_never_ended_may_have_been_applied_however_the_next_one_ends() {
+        let log = SendLog::new();
+        log.preparing();
+        log.sending();
+        log.sending();
+        log.ended(false, None);
+        assert!(log.maybe_applied());
+    }
+
+    #[test]
+    fn a_send_that_never_ended_may_have_been_applied_though_another_call_is_prepared() {
+        let log = SendLog::new();
+        log.preparing();
+        log.sending();
+        log.preparing();
+        assert!(log.maybe_applied());
+    }
+
+    #[test]
+    fn a_read_before_a_write_is_never_applied() {
+        let log = SendLog::new();
+        log.preparing();
+        log.reading();
+        let (maybe_applied, error) = log.given_up("the table");
+        assert!(!maybe_applied);
+        assert!(error.to_string().contains("gave no response"), "{error}");
+        log.preparing();
+        log.sending();
+        assert!(log.maybe_applied());
+        log.ended(false, throttled());
+        assert_eq!((log.maybe_applied(), log.sends()), (false, 2));
+    }
+
+    #[test]
+    fn a_request_is_given_up_the_second_time_as_it_was_the_first() {
+        for is_on_its_way in [false, true] {
+            let log = SendLog::new();
+            log.preparing();
+            log.sending();
+            log.ended(false, throttled());
+            if is_on_its_way {
+                log.sending();
+            }
+            let given_up = || {
+                let (maybe_applied, error) = log.given_up("the table");
+                (maybe_applied, error.kind(), error.to_string())
+            };
+            assert_eq!(given_up(), given_up());
+        }
     }
 
     #[test]

@@ -3,15 +3,27 @@
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Request, SendLog, Store, StoreError, StoreErrorKind};
 use idempotency_dynamodb::DynamoDbStore;
+use idempotency_dynamodb::builder::Builder;
 
 use crate::script::{Reply, Wire};
 use crate::{claim, id};
 
 /// What a claim is known to have come to whose caller stops waiting after these replies.
 async fn given_up(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
+    of_table(DynamoDbStore::builder().table("payments"), replies).await
+}
+
+/// The same of a table with a sort key, whose keys the first claim checks with a read.
+async fn given_up_on_a_composite_table(
+    replies: impl IntoIterator<Item = Reply>,
+) -> (bool, StoreError) {
+    let table = DynamoDbStore::builder().table("payments");
+    of_table(table.composite_key("sk", "idempotency#charge"), replies).await
+}
+
+async fn of_table(table: Builder, replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
     let wire = Wire::new(replies).whose_pauses_never_end();
-    let builder = DynamoDbStore::builder().table("payments");
-    let store = builder
+    let store = table
         .sdk_config(&wire.sdk_config("eu-central-1"))
         .build()
         .unwrap();
@@ -72,4 +84,21 @@ async fn a_write_given_up_during_a_send_may_be_applied() {
     assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(error.to_string().contains("gave no response"), "{error}");
+}
+
+#[tokio::test]
+async fn a_claim_given_up_during_the_read_of_the_keys_was_not_applied() {
+    let (maybe_applied, error) = given_up_on_a_composite_table([Reply::Silence]).await;
+    assert!(!maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn a_claim_given_up_after_the_read_of_the_keys_counts_its_own_sends_alone() {
+    let throttled = Reply::error("ProvisionedThroughputExceededException", "slow down");
+    let (maybe_applied, error) = given_up_on_a_composite_table([Reply::ok(), throttled]).await;
+    assert!(!maybe_applied);
+    assert_eq!(error.kind(), StoreErrorKind::Throttled);
+    let (maybe_applied, _) = given_up_on_a_composite_table([Reply::ok(), Reply::Silence]).await;
+    assert!(maybe_applied);
 }

@@ -3,6 +3,7 @@
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Store, StoreErrorKind, Write};
 use idempotency_dynamodb::DynamoDbStore;
+use serde_json::json;
 
 use crate::script::{Reply, Wire};
 use crate::{claim, id};
@@ -81,6 +82,15 @@ async fn a_read_that_fails_for_another_reason_is_made_again_and_nothing_is_writt
     assert!(matches!(put(&store).await, Write::Applied));
     let gets = vec!["GetItem"; 5];
     assert_eq!(actions(&wire), [gets, vec!["PutItem"]].concat());
+}
+
+#[tokio::test]
+async fn the_read_of_the_keys_does_not_make_the_first_write_one_that_may_have_been_applied() {
+    let wire = Wire::new([Reply::ok(), Reply::conflict(&json!({}))]);
+    let Write::Refused { lost: false, .. } = put(&composite(&wire)).await else {
+        panic!("the only send of the write was refused")
+    };
+    assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
 }
 
 #[tokio::test]
