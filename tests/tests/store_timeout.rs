@@ -8,7 +8,7 @@ use idempotency_lambda::core::owner::OwnerToken;
 use idempotency_lambda::core::record::{Field, Record, Status};
 use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
-    BoxError, Context, Error, ErrorKind, LambdaEvent, OnInProgress, Operation, idempotent,
+    BoxError, Context, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, Operation, idempotent,
     with_environment,
 };
 use idempotency_testkit::ManualClock;
@@ -123,6 +123,37 @@ async fn a_completion_may_take_until_the_deadline_because_a_response_is_worth_st
     let (told, took) = call_with_left(&bench, &charge(), 10_000).await;
     let error = told.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    assert_eq!(took, 9_800);
+}
+
+#[tokio::test]
+async fn a_handlers_own_error_waits_for_a_hanging_release_no_longer_than_the_setting() {
+    for (on_error, kind) in [
+        (OnError::Release, StoreOperation::Delete),
+        (OnError::Record, StoreOperation::Update),
+    ] {
+        let bench = hanging(&[kind]);
+        let builder = operation().key("order_id").on_error(on_error);
+        let charge = builder.build().unwrap();
+        let deadline = bench.deadline_in(Duration::from_secs(30));
+        let payload = json!({ "order_id": 7 });
+        let call = charge.run(&payload, deadline, || async {
+            Err::<u32, BoxError>("declined".into())
+        });
+        let told = with_environment(bench.environment.clone(), call).await;
+        assert_eq!(told.unwrap_err().to_string(), "declined");
+        assert_eq!(bench.now().get() - START, 3_000);
+        assert_eq!(bench.store.count(kind), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_stored_waits_for_a_hanging_release_because_it_yields_to_a_stored_one()
+ {
+    let bench = hanging(&[StoreOperation::Delete]);
+    let builder = operation().key("order_id").store_when("`false`");
+    let (told, took) = call_with_left(&bench, &builder.build().unwrap(), 10_000).await;
+    assert_eq!(told.unwrap(), 42);
     assert_eq!(took, 9_800);
 }
 

@@ -228,7 +228,8 @@ impl Attempt {
     ///
     /// Before the handler all requests together are bounded by `store_timeout` and by half of the time that is left, so
     /// that a store which accepts and never answers leaves time for a clear error. After the handler the lease bounds each
-    /// request: a response is worth storing until then.
+    /// request: a response is worth storing until then. The release after a run that failed is bounded by `store_timeout`
+    /// too: the caller waits for its own error meanwhile, and the end of the lease, or an operator, frees the key.
     ///
     /// ```
     /// # use idempotency_core::protocol::{*, policy::*};
@@ -251,7 +252,15 @@ impl Attempt {
             State::Completing(Completing { held, .. })
             | State::ReadingAfterCompletion(Completing { held, .. })
             | State::Restoring(Completing { held, .. }) => time_limit(now, held.lease_end),
-            State::Releasing { lease_end, .. } => time_limit(now, *lease_end),
+            // A stored response, which is found out here alone, is the one to give.
+            State::Releasing {
+                answered: true,
+                lease_end,
+            } => time_limit(now, *lease_end),
+            State::Releasing {
+                answered: false,
+                lease_end,
+            } => time_limit(now, *lease_end).min(self.call.policy.store_timeout),
             // No request is asked for.
             State::Looking(_)
             | State::Following(_)

@@ -147,7 +147,7 @@ fn each_read_of_a_wait_has_a_time_of_its_own() {
 }
 
 #[test]
-fn after_the_handler_the_lease_alone_bounds_each_request() {
+fn after_the_handler_the_lease_alone_bounds_each_request_that_decides_what_the_caller_is_given() {
     let stores = [(NOW, MISS), (NOW, APPLIED), (now_plus(10_000), answered())];
     assert_eq!(
         limit_at(now_plus(10_000), call(), stores.clone()),
@@ -166,4 +166,26 @@ fn after_the_handler_the_lease_alone_bounds_each_request() {
         limit_at(now_plus(31_000), call(), late),
         Duration::from_secs(2)
     );
+}
+
+#[test]
+fn the_release_after_a_failed_run_takes_no_more_than_the_setting_because_the_caller_waits_for_its_error()
+ {
+    let of = |call: Call, at: i64, ran: Ran| {
+        let inputs = [(NOW, MISS), (NOW, APPLIED), (now_plus(at), Input::Ran(ran))];
+        limit_at(now_plus(at), call, inputs)
+    };
+    let failed = || Ran::Failed("E".to_owned());
+    let mut recorded = call();
+    recorded.policy.on_error = OnError::Record;
+    for call in [call(), recorded] {
+        assert_eq!(of(call.clone(), 10_000, failed()), millis(3_000));
+        assert_eq!(of(call, 10_000, Ran::Panicked), millis(3_000));
+    }
+    let mut soon = call();
+    soon.policy.store_timeout = millis(700);
+    assert_eq!(of(soon, 10_000, failed()), millis(700));
+    // The deadline bounds it as before.
+    assert_eq!(of(call(), 29_000, failed()), millis(800));
+    assert_eq!(of(call(), 31_000, failed()), Duration::from_secs(2));
 }
