@@ -29,7 +29,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) handler: Option<Handler>,
     /// What became of this call's own claim, where that is known.
     pub(crate) claim: Option<Claim>,
-    /// What a developer should know of a call that ended well.
+    /// What a developer should know of the call, besides its error.
     pub(crate) note: Option<&'a str>,
     /// The requests to the `Store`. One may stand for several sends.
     pub(crate) store_requests: u32,
@@ -216,29 +216,33 @@ fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'stat
     )
 }
 
-/// The detail of an error and the texts of its causes, or the note. It is written only where the event is collected.
+/// The detail of an error and the texts of its causes, then the note. It is written only where the event is collected.
 struct Cause<'a>(&'a Summary<'a>);
 
 impl fmt::Display for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        let Some(error) = self.0.error() else {
-            return f.write_str(self.0.note.unwrap_or_default());
-        };
-        let detail = error.detail();
-        if let Some(detail) = detail {
-            f.write_str(detail)?;
-            separator = ": ";
-        }
-        for cause in causes(error) {
-            let text = cause.to_string();
-            // The detail often is the text of the first cause.
-            if detail != Some(&text) {
-                write!(f, "{separator}{text}")?;
+        if let Some(error) = self.0.error() {
+            let detail = error.detail();
+            if let Some(detail) = detail {
+                f.write_str(detail)?;
                 separator = ": ";
             }
+            for cause in causes(error) {
+                let text = cause.to_string();
+                // The detail often is the text of the first cause.
+                if detail != Some(&text) {
+                    write!(f, "{separator}{text}")?;
+                    separator = ": ";
+                }
+            }
         }
-        Ok(())
+        let Some(note) = self.0.note else {
+            return Ok(());
+        };
+        // As between two notes: the note is no cause of the error.
+        let separator = if separator.is_empty() { "" } else { "; " };
+        write!(f, "{separator}{note}")
     }
 }
 
@@ -307,6 +311,32 @@ mod tests {
         );
         let error = Error::new(ErrorKind::Contended, "charge");
         assert!(!of(Ended::Error(&error)).has_cause());
+    }
+
+    #[test]
+    fn what_a_developer_should_know_is_told_beside_an_error() {
+        let note = Some("a part of the key is missing");
+        let error = Error::new(ErrorKind::AlreadyInProgress, "charge").with_detail("retry later");
+        let summary = Summary {
+            note,
+            ..of(Ended::Error(&error))
+        };
+        assert_eq!(
+            Cause(&summary).to_string(),
+            "retry later; a part of the key is missing"
+        );
+        let error = Error::new(ErrorKind::Contended, "charge");
+        let summary = Summary {
+            note,
+            ..of(Ended::Error(&error))
+        };
+        assert!(summary.has_cause());
+        assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
+        let summary = Summary {
+            note,
+            ..of(Ended::Own)
+        };
+        assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
     }
 
     #[test]
