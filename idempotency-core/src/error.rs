@@ -437,6 +437,7 @@ mod tests {
             Kind::ResponseNotSerializable,
             Kind::Configuration,
             Kind::Environment,
+            Kind::UnknownInvocation,
             Kind::Internal,
         ] {
             assert!(!kind.is_retryable(), "{kind:?}");

@@ -28,13 +28,13 @@ impl ErrorKind {
                 "the request cannot be read, and was not processed: correct it before you send it again"
             }
             // In this call nothing was done; an earlier one with the same key may have done it.
-            Self::Contended
-            | Self::NoTimeLeft
-            | Self::StoreFailed
-            | Self::Configuration
-            | Self::Environment
-            | Self::UnknownInvocation => {
+            Self::Contended | Self::NoTimeLeft | Self::StoreFailed => {
                 "the request could not be processed now: send it again later, unchanged and under the same key"
+            }
+            // The same, but a retry changes nothing until the function is corrected.
+            Self::Configuration | Self::Environment | Self::UnknownInvocation => {
+                "the service cannot process the request: ask its operator to correct the service, and only then send the \
+                 request again, unchanged and under the same key"
             }
             Self::ResponseTypeChanged
             | Self::ResponseUnavailable
@@ -90,30 +90,41 @@ mod tests {
     use crate::record::RecordId;
     use ErrorKind as Kind;
 
-    const ALL: [ErrorKind; 18] = [
-        Kind::AlreadyInProgress,
-        Kind::PayloadMismatch,
-        Kind::KeyMissing,
-        Kind::InvalidPayload,
-        Kind::ExpressionFailed,
-        Kind::Unresolved,
-        Kind::CorruptRecord,
-        Kind::ResponseTypeChanged,
-        Kind::Contended,
-        Kind::NoTimeLeft,
-        Kind::ResponseUnavailable,
-        Kind::ResponseNotSerializable,
-        Kind::LostOwnership,
-        Kind::CompletionUnknown,
-        Kind::StoreFailed,
-        Kind::Configuration,
-        Kind::Environment,
-        Kind::Internal,
+    /// Makes the list of all kinds. A kind that is not in it does not compile.
+    macro_rules! all {
+        ($($kind:ident),+ $(,)?) => {
+            const ALL: &[ErrorKind] = &[$(Kind::$kind),+];
+            const _: fn(ErrorKind) = |kind| match kind {
+                $(Kind::$kind => {})+
+            };
+        };
+    }
+
+    all![
+        AlreadyInProgress,
+        PayloadMismatch,
+        KeyMissing,
+        InvalidPayload,
+        ExpressionFailed,
+        Unresolved,
+        CorruptRecord,
+        ResponseTypeChanged,
+        Contended,
+        NoTimeLeft,
+        ResponseUnavailable,
+        ResponseNotSerializable,
+        LostOwnership,
+        CompletionUnknown,
+        StoreFailed,
+        Configuration,
+        Environment,
+        UnknownInvocation,
+        Internal,
     ];
 
     #[test]
     fn what_a_client_is_told_holds_nothing_of_operation_key_store_and_detail() {
-        for kind in ALL {
+        for &kind in ALL {
             let error = Error::new(kind, "secret.operation")
                 .with_key(RecordId::new("secret#key"), "secret table")
                 .with_detail("secret detail");
@@ -134,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_a_client_is_told_says_what_to_do_and_agrees_with_the_kind() {
-        for kind in ALL {
+        for &kind in ALL {
             let told = kind.client_message();
             assert!(
                 told.contains(": "),
@@ -149,6 +160,9 @@ mod tests {
                     told.contains("send it again") && told.contains("under the same key"),
                     "{kind:?}: {told}"
                 );
+            } else {
+                // A retry that waits for time alone comes to the same.
+                assert!(!told.contains("send it again later"), "{kind:?}: {told}");
             }
             // A new key would run again what may have run.
             let may_have_run = matches!(
