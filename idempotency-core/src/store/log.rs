@@ -194,8 +194,9 @@ impl SendLog {
             }
             (Stage::Idle, None) if sends == 0 => {
                 let text = format!(
-                    "nothing was sent to {name} before the time for the request ended: the credentials took too long \
-                     (`idempotency_lambda::run` and `init` fetch them before the first event)"
+                    "nothing was sent to {name} before the time for the request ended: either the credentials took too \
+                     long (fetch them before the first event, with the store's `warm_up`), or the client held the send \
+                     back under its own rate limit (adaptive retry mode: use the standard mode)"
                 );
                 StoreError::new(StoreErrorKind::Credentials, text)
             }
@@ -257,7 +258,10 @@ mod tests {
         let (maybe_applied, error) = log.given_up("the table");
         assert!(!maybe_applied);
         assert_eq!(error.kind(), StoreErrorKind::Credentials);
-        assert!(error.to_string().contains("nothing was sent"), "{error}");
+        let text = error.to_string();
+        for word in ["nothing was sent", "credentials", "rate limit"] {
+            assert!(text.contains(word), "{text}");
+        }
     }
 
     #[test]
