@@ -135,7 +135,7 @@ impl IdentifiedCall {
     /// The handler's own, or one of this framework's, which says whether the handler ran.
     ///
     /// # Panics
-    /// If the handler panics; its claim is given up first.
+    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     pub fn run<R, E, F, Fut>(
         self,
         handler: F,

@@ -146,7 +146,7 @@ impl Operation {
     /// The handler's own, or one of this framework's, which says whether the handler ran.
     ///
     /// # Panics
-    /// If the handler panics. Its claim is given up first; under `hold` it is kept for an operator.
+    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     pub fn run<'a, P, D, R, E, F, Fut>(
         &'a self,
         payload: &P,
