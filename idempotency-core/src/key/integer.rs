@@ -28,6 +28,12 @@ enum Repr {
     Big(Box<str>),
 }
 
+/// A finite float has no more digits before its point than these.
+const DIGITS_OF_FLOATS: usize = 309;
+/// The digits of a quotient behind its point. No point halfway between two floats of this size needs more; one more digit
+/// tells whether anything is left over.
+const FRACTION: usize = 160;
+
 impl Integer {
     /// The integer with these ASCII digits; leading zeros are allowed.
     ///
@@ -126,11 +132,22 @@ impl Integer {
         }
     }
 
+    /// `self / divisor` as the nearest float, where both are floats without a loss. `None` where they are not.
+    pub(crate) fn divide_small(&self, divisor: u64) -> Option<f64> {
+        const EXACT: u64 = 1 << 53;
+        let small = self.as_i64()?;
+        #[allow(clippy::cast_precision_loss)]
+        (small.unsigned_abs() <= EXACT && (1..=EXACT).contains(&divisor))
+            .then(|| small as f64 / divisor as f64)
+    }
+
+    /// The steps that [`divide`](Self::divide) takes.
+    pub(crate) fn steps_of_division(&self) -> usize {
+        FRACTION + self.digits_beyond_64_bits()
+    }
+
     /// `self / divisor` as the nearest float, or `None` beyond the range of floats.
     pub(crate) fn divide(&self, divisor: u64) -> Option<f64> {
-        // No point halfway between two floats of this size needs more digits than these; one more digit tells
-        // whether anything is left over.
-        const FRACTION: usize = 160;
         let mut quotient = String::new();
         let mut rest: u128 = 0;
         for digit in self.magnitude().bytes() {
@@ -154,28 +171,29 @@ impl Integer {
         Some(if self.is_negative() { -float } else { float })
     }
 
+    /// The steps that [`compare_f64`](Self::compare_f64) takes at most, beside the first.
+    pub(crate) fn steps_of_comparison(&self) -> usize {
+        match &self.0 {
+            Repr::Big(_) if self.magnitude().len() <= DIGITS_OF_FLOATS => self.magnitude().len(),
+            _ => 0,
+        }
+    }
+
     /// Compares with a float exactly; `None` for not-a-number.
     pub(crate) fn compare_f64(&self, float: f64) -> Option<Ordering> {
         if float.is_nan() {
             return None;
         }
-        // To write out a float takes up to 309 digits. Rounding keeps the order, so only equal floats need it.
-        let rounded = self.to_f64().unwrap_or(if self.is_negative() {
-            f64::NEG_INFINITY
-        } else {
-            f64::INFINITY
-        });
-        match rounded.partial_cmp(&float) {
-            Some(Ordering::Equal) => {}
-            decided => return decided,
-        }
-        let Some(whole) = Self::from_whole_f64(float.trunc()) else {
-            return Some(if float > 0.0 {
-                Ordering::Less
-            } else {
-                Ordering::Greater
-            });
+        #[allow(clippy::cast_precision_loss)]
+        let decided = match &self.0 {
+            // Rounding keeps the order, so only equal floats need more.
+            Repr::Small(small) => (*small as f64).partial_cmp(&float),
+            Repr::Big(_) => Some(self.compare_sizes(float)),
         };
+        if decided != Some(Ordering::Equal) {
+            return decided;
+        }
+        let whole = Self::from_whole_f64(float.trunc())?;
         Some(self.cmp(&whole).then_with(|| {
             let fraction = float.fract();
             if fraction > 0.0 {
@@ -186,6 +204,38 @@ impl Integer {
                 Ordering::Equal
             }
         }))
+    }
+
+    /// Compares a number beyond 64 bits by its sign and the count of its digits. `Equal` where these do not decide: the
+    /// float is finite then, and has about as many digits.
+    fn compare_sizes(&self, float: f64) -> Ordering {
+        // A logarithm is not exact, but far closer than this.
+        const CLOSE: f64 = 0.5;
+        let above = if self.is_negative() {
+            Ordering::Less
+        } else {
+            Ordering::Greater
+        };
+        let digits = self.magnitude().len();
+        if self.is_negative() != float.is_sign_negative() {
+            return above;
+        }
+        if float.is_infinite() {
+            return above.reverse();
+        }
+        if digits > DIGITS_OF_FLOATS {
+            return above;
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let digits = digits as f64;
+        let logarithm = float.abs().log10();
+        if logarithm > digits + CLOSE {
+            above.reverse()
+        } else if logarithm < digits - 1.0 - CLOSE {
+            above
+        } else {
+            Ordering::Equal
+        }
     }
 }
 
@@ -301,6 +351,67 @@ mod tests {
         assert_eq!(Integer::from(-1).divide(3), Some(-1.0 / 3.0));
         assert_eq!(int("9007199254740993").divide(1), Some(9007199254740992.0));
         assert_eq!(int("18014398509481987").divide(2), Some(9007199254740994.0));
+    }
+
+    #[test]
+    fn a_division_in_floats_gives_what_the_long_one_gives() {
+        for number in [0, 1, -1, 7, -1_000_003, 1 << 53, -(1 << 53), (1 << 53) - 1] {
+            for divisor in [1, 2, 3, 7, 1_000_003, 1 << 53] {
+                let number = Integer::from(number);
+                assert_eq!(number.divide_small(divisor), number.divide(divisor));
+                assert!(number.divide_small(divisor).is_some());
+            }
+        }
+        for (number, divisor) in [(1 << 53, (1 << 53) + 1), ((1 << 53) + 1, 1), (1, 0)] {
+            assert_eq!(Integer::from(number).divide_small(divisor), None);
+        }
+    }
+
+    #[test]
+    fn integers_around_each_power_of_ten_compare_exactly_with_floats() {
+        for zeros in 18..309 {
+            let float: f64 = format!("1e{zeros}").parse().unwrap();
+            let same = Integer::from_whole_f64(float).unwrap();
+            let (below, above) = ("9".repeat(zeros), format!("2{}", "0".repeat(zeros)));
+            for (integer, order) in [
+                (same, Ordering::Equal),
+                (int(&above), Ordering::Greater),
+                (
+                    int("9223372036854775808"),
+                    9_223_372_036_854_775_808.0.partial_cmp(&float).unwrap(),
+                ),
+            ] {
+                assert_eq!(integer.compare_f64(float), Some(order), "{zeros}");
+                let negative = Integer::from_digits(true, &integer.to_string());
+                assert_eq!(
+                    negative.compare_f64(-float),
+                    Some(order.reverse()),
+                    "{zeros}"
+                );
+                assert_eq!(
+                    integer.compare_f64(-float),
+                    Some(Ordering::Greater),
+                    "{zeros}"
+                );
+                assert_eq!(negative.compare_f64(float), Some(Ordering::Less), "{zeros}");
+            }
+            let next = float.next_up();
+            assert_eq!(
+                int(&below).compare_f64(next),
+                Some(Ordering::Less),
+                "{zeros}"
+            );
+            assert_eq!(
+                int(&above).compare_f64(0.5),
+                Some(Ordering::Greater),
+                "{zeros}"
+            );
+            assert_eq!(
+                int(&above).compare_f64(-0.0),
+                Some(Ordering::Greater),
+                "{zeros}"
+            );
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use idempotency_expression::Function;
 
-use super::compare::order;
+use super::compare::{order, steps_of_mixed};
 use super::compile::Node;
 use super::error::EvaluationError;
 use super::evaluate::{NULL, Walk, weight};
@@ -129,9 +129,16 @@ fn sum(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json
 
 fn average(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json> {
     let average = match sum(walk, function, numbers)? {
-        Json::Int(total) => u64::try_from(numbers.len())
-            .ok()
-            .and_then(|count| total.divide(count)),
+        Json::Int(total) => {
+            let count = u64::try_from(numbers.len()).unwrap_or(u64::MAX);
+            match total.divide_small(count) {
+                None => {
+                    walk.work(total.steps_of_division())?;
+                    total.divide(count)
+                }
+                small => small,
+            }
+        }
         #[allow(clippy::cast_precision_loss)]
         Json::Float(total) => Some(total / numbers.len() as f64),
         _ => None,
@@ -147,6 +154,9 @@ fn extreme(walk: &mut Walk<'_>, keys: &[Json], wanted: Ordering) -> Result<Optio
     let mut best = None;
     for (at, key) in keys.iter().enumerate() {
         walk.work(1 + weight(key))?;
+        if let Some(place) = best {
+            walk.work(steps_of_mixed(key, &keys[place]))?;
+        }
         match best {
             None => best = Some(at),
             Some(place) if goes_before(key, &keys[place], wanted)? => best = Some(at),
@@ -170,8 +180,17 @@ fn sorted(walk: &mut Walk<'_>, function: Function, keys: &[Json]) -> Result<Vec<
     }
     // Each key is compared about as often as the list can be halved.
     let halvings = usize::BITS - keys.len().leading_zeros();
+    // One integer can meet all floats.
+    let beside_float = keys
+        .iter()
+        .map(|key| steps_of_mixed(key, &Json::Float(0.0)));
+    let beside_float = beside_float.max().unwrap_or(0);
     for key in keys {
-        walk.work((1 + weight(key)).saturating_mul(halvings as usize))?;
+        let mixed = match key {
+            Json::Float(_) => beside_float,
+            _ => 0,
+        };
+        walk.work((1 + weight(key) + mixed).saturating_mul(halvings as usize))?;
     }
     let mut places = walk.budget.list(keys.len())?;
     places.extend(0..keys.len());

@@ -6,32 +6,47 @@ use super::error::EvaluationError;
 use crate::key::{Integer, Json};
 
 /// `==` of an expression: numbers are equal by value, and 0 and 1 are not booleans at the top.
-pub(super) fn equal(left: &Json, right: &Json) -> bool {
+///
+/// Adds the steps of comparisons of an integer with a float to `steps`.
+pub(super) fn equal(left: &Json, right: &Json, steps: &mut usize) -> bool {
     let mixed = matches!(
         (left, right),
         (Json::Bool(_), Json::Int(_) | Json::Float(_))
             | (Json::Int(_) | Json::Float(_), Json::Bool(_))
     );
-    !mixed && same(left, right)
+    !mixed && same(left, right, steps)
 }
 
 /// Python's `==`, in which `true` is 1 and `false` is 0: what holds inside arrays and objects.
-pub(super) fn same(left: &Json, right: &Json) -> bool {
+pub(super) fn same(left: &Json, right: &Json, steps: &mut usize) -> bool {
     match (left, right) {
         (Json::Null, Json::Null) => true,
         (Json::Bool(a), Json::Bool(b)) => a == b,
         (Json::Str(a), Json::Str(b)) => a == b,
         (Json::Array(a), Json::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, steps))
         }
         (Json::Object(a), Json::Object(b)) => {
             a.len() == b.len()
                 && a.iter().all(|(name, value)| {
                     b.get(name.as_bytes())
-                        .is_some_and(|other| same(value, other))
+                        .is_some_and(|other| same(value, other, steps))
                 })
         }
-        _ => order_of_numbers(left, right) == Some(Ordering::Equal),
+        _ => {
+            *steps = steps.saturating_add(steps_of_mixed(left, right));
+            order_of_numbers(left, right) == Some(Ordering::Equal)
+        }
+    }
+}
+
+/// Returns the steps that a comparison takes because an integer of many digits meets a float of about as many.
+pub(super) fn steps_of_mixed(left: &Json, right: &Json) -> usize {
+    match (left, right) {
+        (Json::Int(integer), Json::Float(_)) | (Json::Float(_), Json::Int(integer)) => {
+            integer.steps_of_comparison()
+        }
+        _ => 0,
     }
 }
 

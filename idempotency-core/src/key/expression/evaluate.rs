@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use idempotency_expression::Comparator;
 
-use super::compare::{equal, is_false, is_ordered, order};
+use super::compare::{equal, is_false, is_ordered, order, steps_of_mixed};
 use super::compile::{Node, Selected};
 use super::error::EvaluationError;
 use super::functions;
@@ -351,9 +351,13 @@ impl Walk<'_> {
         let (left, right) = (self.visit(left, value)?, self.visit(right, value)?);
         self.missing.forget_since(mark);
         self.work(weight(&left).min(weight(&right)))?;
+        let mut steps = match comparator {
+            Comparator::Equal | Comparator::NotEqual => 0,
+            _ => steps_of_mixed(&left, &right),
+        };
         let answer = match comparator {
-            Comparator::Equal => equal(&left, &right),
-            Comparator::NotEqual => !equal(&left, &right),
+            Comparator::Equal => equal(&left, &right, &mut steps),
+            Comparator::NotEqual => !equal(&left, &right, &mut steps),
             _ if !is_ordered(&left) || !is_ordered(&right) => return Ok(NULL),
             Comparator::Less => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_lt),
             Comparator::LessOrEqual => order(&left, &right)?.is_some_and(std::cmp::Ordering::is_le),
@@ -362,6 +366,8 @@ impl Walk<'_> {
                 order(&left, &right)?.is_some_and(std::cmp::Ordering::is_ge)
             }
         };
+        // One comparison takes no more steps than the payload has bytes.
+        self.work(steps)?;
         Ok(Cow::Owned(Json::Bool(answer)))
     }
 }

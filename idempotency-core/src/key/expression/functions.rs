@@ -250,7 +250,10 @@ fn two(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> 
             Json::Array(elements) => {
                 for element in elements {
                     walk.work(1 + weight(element).min(weight(second)))?;
-                    if same(element, second) {
+                    let mut steps = 0;
+                    let found = same(element, second, &mut steps);
+                    walk.work(steps)?;
+                    if found {
                         return Ok(Json::Bool(true));
                     }
                 }

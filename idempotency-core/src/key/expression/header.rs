@@ -33,25 +33,28 @@ pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<J
             Some(other) => return Err(argument("an event whose headers are an object", other)),
         };
         walk.work(members.len())?;
-        let mut found: Vec<(&Text, &Json)> = members
-            .iter()
-            .filter(|(own, _)| own.as_bytes().eq_ignore_ascii_case(name.as_bytes()))
-            .collect();
+        let mut found = Vec::new();
+        for (own, value) in members.iter() {
+            if own.as_bytes().eq_ignore_ascii_case(name.as_bytes()) {
+                walk.work(name.as_bytes().len())?;
+                walk.budget.push(&mut found, (own, value))?;
+            }
+        }
+        // Each name is compared about as often as the list can be halved.
+        let halvings = (usize::BITS - found.len().leading_zeros()) as usize;
+        walk.work(found.len() * halvings * name.as_bytes().len())?;
         found.sort_unstable_by_key(|(own, _)| *own);
-        walk.budget.allocate(size_of_val(found.as_slice()) * 2)?;
         let mut values = Vec::new();
         for (_, value) in found {
-            match value {
-                Json::Array(several) => {
-                    walk.work(several.len())?;
-                    // A list that grows, and the block that it grows out of.
-                    walk.budget
-                        .allocate(several.len() * 3 * size_of::<&[u8]>())?;
-                    for value in several {
-                        values.extend(text(value)?);
-                    }
+            let several = match value {
+                Json::Array(several) => several.as_slice(),
+                one => std::slice::from_ref(one),
+            };
+            walk.work(several.len())?;
+            for value in several {
+                if let Some(bytes) = text(value)? {
+                    walk.budget.push(&mut values, bytes)?;
                 }
-                one => values.extend(text(one)?),
             }
         }
         if !values.iter().all(|value| is_empty(value)) {

@@ -21,6 +21,7 @@ type Family<'a> = (&'a [&'a str], &'a dyn Fn(usize) -> String);
 #[test]
 fn twice_the_payload_takes_about_twice_the_steps() {
     let longest = "9".repeat(4300);
+    let as_long_as_floats = format!("1{}1", "0".repeat(307));
     let lone = |parts: usize| {
         format!(
             r#"["\ud800{}", "{}b"]"#,
@@ -39,6 +40,25 @@ fn twice_the_payload_takes_about_twice_the_steps() {
         (&["sum(@)", "max(@)", "min(@)", "sort(@)"], &|parts| {
             array(&longest, "0", parts)
         }),
+        (
+            &["max(@)", "min(@)", "sort(@)", "contains(@, [0])"],
+            &|parts| array(&longest, "0.5", parts),
+        ),
+        (
+            &["min(@)", "contains(@[1:], [0])", "[1:][?@ == `1`]"],
+            &|parts| array(&as_long_as_floats, "1e308", parts),
+        ),
+        (&["max(@)"], &|parts| {
+            array(&"1".repeat(309), "1e308", parts)
+        }),
+        (&["sort(@)", "avg(@)"], &|parts| {
+            array("100000000000000000001", "1000000000000e8", parts)
+        }),
+        (&["map(&avg(@), @)"], &|parts| array("[1]", "[1]", parts)),
+        (&["map(&avg(@), @)"], &|parts| {
+            array("[1]", "[9007199254740993]", parts)
+        }),
+        (&["avg(@)"], &|parts| array(&as_long_as_floats, "1", parts)),
         (&["sum(@)"], &|parts| {
             array(
                 &longest,
@@ -122,6 +142,44 @@ fn what_reads_a_text_counts_its_length() {
         let steps = steps(expression, &text);
         assert!(steps >= least, "{expression}: {steps}");
     }
+}
+
+#[test]
+fn an_integer_beside_floats_counts_its_digits_in_each_comparison() {
+    let integer = format!("1{}1", "0".repeat(307));
+    let flat = array(&integer, "1e308", 100);
+    let greatest = array(&"1".repeat(309), "1e308", 100);
+    let nested = array(&format!("[{integer}]"), "[1e308]", 100);
+    for (expression, payload) in [
+        ("max(@)", &greatest),
+        ("min(@)", &flat),
+        ("max_by(@, &@)", &greatest),
+        ("sort(@)", &flat),
+        ("sort_by(@, &@)", &flat),
+        ("contains(@[1:], @[0])", &flat),
+        ("contains(@[1:], @[0])", &nested),
+    ] {
+        let steps = steps(expression, payload);
+        assert!(steps >= 100 * 309, "{expression}: {steps}");
+    }
+    for comparator in ["==", "!=", "<", ">="] {
+        let steps = steps(&format!("[0] {comparator} [1]"), &flat);
+        assert!(steps >= 309, "{comparator}: {steps}");
+    }
+}
+
+#[test]
+fn a_long_division_and_the_order_of_header_names_are_counted() {
+    let long = array("[9007199254740993]", "[9007199254740993]", 99);
+    assert!(steps("map(&avg(@), @)", &long) >= 100 * 160);
+    let names = (0..256_u32).map(|upper| {
+        let letter = |at: u32| if upper >> at & 1 == 1 { 'A' } else { 'a' };
+        let name: String = (0..8).map(letter).collect();
+        format!("\"{name}\": \"k\"")
+    });
+    let names: Vec<_> = names.collect();
+    let event = format!("{{\"headers\": {{{}}}}}", names.join(","));
+    assert!(steps("header(@, 'aaaaaaaa')", &event) >= 256 * 8 * 8);
 }
 
 #[test]
