@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::store::MemoryStore;
@@ -157,6 +157,13 @@ async fn logged<T>(environment: &Environment, call: impl Future<Output = T>) -> 
         }
     }
 
+    // A place of an event that another test meets first, without a subscriber, would be silent for all while there is
+    // one subscriber alone. This one hears every place and writes nothing.
+    static HEARS_ALL: Once = Once::new();
+    HEARS_ALL.call_once(|| {
+        let silent = tracing_subscriber::fmt().with_writer(std::io::sink);
+        tracing::subscriber::set_global_default(silent.finish()).unwrap();
+    });
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
