@@ -14,6 +14,7 @@ fn a_claim_carries_lease_window_validation_and_token() {
         record.in_progress_expiration,
         Field::Value(now_plus(30_000))
     );
+    assert_eq!(record.status, Field::Value(Status::InProgress));
     assert_eq!(record.expiration, Field::Value(seconds(3_600)));
     assert_eq!(record.validation, Field::Value("v".to_owned()));
     assert_eq!(record.owner, Field::Value(me()));

@@ -8,17 +8,21 @@ fn run_to_completion() -> [Input; 3] {
 
 #[test]
 fn a_completion_is_fenced_and_told_only_once_it_is_confirmed() {
-    let Effect::Update(change, condition) = play(call(), run_to_completion()) else {
+    let mut call = call();
+    call.validation = Some("v".to_owned());
+    let Effect::Update(change, condition) = play(call.clone(), run_to_completion()) else {
         panic!("a completion is an update");
     };
     assert_eq!(condition, held_by(&me()));
     assert_eq!(change.set.status, Field::Value(Status::Completed));
     assert_eq!(change.set.expiration, Field::Value(seconds(3_600)));
-    let effect = play(call(), run_to_completion().into_iter().chain([APPLIED]));
-    assert_eq!(
-        effect,
-        Effect::Finish(Verdict::Own(Stored::Answer(change.set)))
-    );
+    assert_eq!(change.set.validation, Field::Value("v".to_owned()));
+    let Effect::Finish(verdict) = play(call, run_to_completion().into_iter().chain([APPLIED]))
+    else {
+        panic!("the confirmed completion ends the call");
+    };
+    assert_eq!(verdict.confirmed_record(), Some(&change.set));
+    assert_eq!(verdict, Verdict::Own(Stored::Answer(change.set)));
 }
 
 fn after_completion(inputs: impl IntoIterator<Item = Input>) -> Effect {

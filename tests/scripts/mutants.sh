@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Changes the code that decides, one place at a time, and sees whether a test turns red:
+#
+#     tests/scripts/mutants.sh [protocol|engine|key ...]
+#
+# protocol: every decision. engine: the driver, the cache, the store's contract. key: from a payload to an id. Without a name: all three.
+# Each mutant meets the unit tests of idempotency-core first, which takes some seconds. A mutant that they miss meets the tests of
+# idempotency-tests that run the whole, which takes about a minute. A mutant that both miss is listed, and the script fails.
+# MUTANTS_JOBS=2 tries two mutants at a time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+MUTANTS_VERSION=27.1.0
+export PATH="$PWD/.tools/bin:$PATH"
+[[ "$(cargo mutants --version 2>/dev/null || true)" == "cargo-mutants $MUTANTS_VERSION" ]] ||
+    cargo install cargo-mutants --locked --version "$MUTANTS_VERSION" --root .tools
+
+# Mutants are built and thrown away.
+export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0 RUST_BACKTRACE=0
+core=idempotency-core/src
+output=target/mutants
+mkdir -p "$output"
+
+# mutants <options ...>: a mutant that is missed (2) or hangs (3) is no failure of this function.
+mutants() {
+    local status=0
+    cargo mutants --package idempotency-core --jobs "${MUTANTS_JOBS:-1}" --no-shuffle "$@" || status=$?
+    ((status == 0 || status == 2 || status == 3))
+}
+
+# The tests of idempotency-tests that exercise core.
+whole=()
+for test in attribute cache events hazards outcome_events panics partial_keys python_keys single_flight store_timeout told; do
+    [[ -e tests/tests/$test.rs || -d tests/tests/$test ]] && whole+=(--test "$test")
+done
+
+parts=("$@")
+((${#parts[@]} > 0)) || parts=(protocol engine key)
+missed=()
+for part in "${parts[@]}"; do
+    case $part in
+    protocol) files=(--file "$core/protocol/**") ;;
+    engine) files=(--file "$core/engine/**" --file "$core/store/**" --file "$core/cache.rs") ;;
+    key) files=(--file "$core/key/**" --file "$core/operation/identity.rs") ;;
+    *)
+        echo "mutants.sh: \`$part\` is none of protocol, engine, key" >&2
+        exit 2
+        ;;
+    esac
+    echo "== $part: the unit tests"
+    mutants "${files[@]}" --output "$output/$part" -- --lib
+    list="$output/$part/mutants.out/missed.txt"
+    if [[ -s $list ]]; then
+        echo "== $part: the mutants that the unit tests miss, on the tests of the whole"
+        # The exact names as one regular expression.
+        names=$(sed -E 's/[^A-Za-z0-9_ \/:-]/\\&/g; s/^/^/; s/$/$/' "$list" | paste -sd'|')
+        mutants --re "$names" --output "$output/$part-whole" --test-package idempotency-tests -- "${whole[@]}"
+        mapfile -t -O "${#missed[@]}" missed <"$output/$part-whole/mutants.out/missed.txt"
+    fi
+done
+if ((${#missed[@]} > 0)); then
+    printf 'mutants.sh: no test turns red:\n' >&2
+    printf '  %s\n' "${missed[@]}" >&2
+    exit 1
+fi
+echo "== every mutant of ${parts[*]} turns a test red"
