@@ -187,10 +187,21 @@ fn shared(one: &str, other: &str, prefix: &str) -> ConfigurationError {
     ))
 }
 
+/// What makes two operations under one prefix the same one: where it differs, equal ids do not mean equal calls.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    pub(crate) key: Option<String>,
+    pub(crate) validate: Option<String>,
+    pub(crate) hash: HashAlgorithm,
+}
+
 /// An operation that was built in code.
 struct Built {
     path: String,
+    fingerprint: Fingerprint,
     shares: bool,
+    /// Whether no other operation shares the prefix.
+    is_alone: bool,
 }
 
 /// The operations that were built in code, by their prefixes. One entry for each prefix, however often its operation is
@@ -202,11 +213,12 @@ static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
 /// Returns true the first time.
 ///
 /// # Errors
-/// If another operation of the program has the prefix, unless both say that they share it. The same path built again is
-/// the same operation.
+/// If another operation of the program has the prefix, unless both say that they share it. The same path built again with
+/// the same fingerprint is the same operation.
 pub(crate) fn claim_prefix(
     path: &str,
     prefix: &str,
+    fingerprint: Fingerprint,
     shares: bool,
 ) -> Result<bool, ConfigurationError> {
     let annotated = OPERATIONS.iter().find(|operation| {
@@ -221,17 +233,35 @@ pub(crate) fn claim_prefix(
         Entry::Vacant(free) => {
             free.insert(Built {
                 path: path.to_owned(),
+                fingerprint,
                 shares,
+                is_alone: true,
             });
             Ok(true)
         }
-        Entry::Occupied(mut taken) if taken.get().path == path => {
-            taken.get_mut().shares &= shares;
+        Entry::Occupied(mut taken) => {
+            let taken = taken.get_mut();
+            let is_same = taken.path == path && taken.fingerprint == fingerprint;
+            if is_same && taken.is_alone {
+                taken.shares &= shares;
+            } else if taken.shares && shares {
+                taken.is_alone &= is_same;
+            } else if taken.path == path {
+                return Err(built_twice(path, prefix));
+            } else {
+                return Err(shared(path, &taken.path, prefix));
+            }
             Ok(false)
         }
-        Entry::Occupied(taken) if shares && taken.get().shares => Ok(false),
-        Entry::Occupied(taken) => Err(shared(path, &taken.get().path, prefix)),
     }
+}
+
+fn built_twice(path: &str, prefix: &str) -> ConfigurationError {
+    ConfigurationError::new(format!(
+        "two operations are called `{path}` and share the key prefix `{prefix}`, but are built with another `key`, \
+         `validate` or `hash`, so that one would be given the responses of the other: give each a path or a `key_prefix` \
+         of its own (if they are one operation, set `shared_key_prefix` on both)"
+    ))
 }
 
 /// Checks that no two annotated functions share a prefix.

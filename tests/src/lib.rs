@@ -176,8 +176,13 @@ pub fn id(operation: &Operation, key: &Value) -> RecordId {
 }
 
 /// An operation that reads none of the process's variables.
+///
+/// A test's process stands for several programs, or for several versions of one: their operations share a prefix.
 pub fn operation() -> OperationBuilder {
-    Operation::builder("shop::charge").variables(Variables::default())
+    Operation::builder("shop::charge")
+        .variables(Variables::default())
+        .key_prefix("local.shop.charge")
+        .shared_key_prefix(true)
 }
 
 /// The framework's error inside a boxed one.

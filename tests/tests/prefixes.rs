@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::store::MemoryStore;
 use idempotency_lambda::{
-    BoxError, ErrorKind, Operation, environment_with, idempotent, with_environment,
+    BoxError, ErrorKind, HashAlgorithm, Operation, environment_with, idempotent, with_environment,
 };
 
 struct Shop;
@@ -108,6 +109,45 @@ fn operations_built_in_code_are_refused_unless_both_say_that_they_share_their_pr
     assert!(shared("shop::ship").build().is_ok());
     let third = Operation::builder("shop::refund").key_prefix("prefixes.both");
     assert!(third.build().is_err());
+}
+
+#[test]
+fn the_same_path_with_other_settings_of_the_key_is_another_operation() {
+    let place = |path: &str| Operation::builder(path).key("order_id");
+    assert!(place("twins::charge").build().is_ok());
+    for other in [
+        Operation::builder("twins::charge"),
+        Operation::builder("twins::charge").key("shipment_id"),
+        place("twins::charge").validate("amount"),
+        place("twins::charge").hash(HashAlgorithm::Sha256),
+    ] {
+        let error = other.build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        let error = error.to_string();
+        for said in ["`twins::charge`", "twins.charge`", "`shared_key_prefix`"] {
+            assert!(error.contains(said), "{error}");
+        }
+    }
+    let again = place("twins::charge").expires_after(Duration::from_secs(1));
+    assert!(again.build().is_ok(), "it is known by the same");
+    assert!(place("twins::ship").build().is_ok(), "another path");
+}
+
+#[test]
+fn the_same_path_shares_its_prefix_only_with_those_that_all_say_so() {
+    let shared = |key: &str| {
+        Operation::builder("versions::charge")
+            .key_prefix("prefixes.versions")
+            .shared_key_prefix(true)
+            .key(key)
+    };
+    assert!(shared("order_id").build().is_ok());
+    assert!(shared("order.id").build().is_ok());
+    assert!(shared("order_id").build().is_ok());
+    for key in ["order_id", "order.id"] {
+        let alone = shared(key).shared_key_prefix(false);
+        assert!(alone.build().is_err(), "{key}");
+    }
 }
 
 #[test]

@@ -212,8 +212,8 @@ impl OperationBuilder {
     /// # use idempotency_lambda::{KeyRequired, Operation};
     /// let charge = Operation::builder("charge").key("order_id").key_required(true);
     /// assert!(charge.build().is_ok());
-    /// let charge = Operation::builder("charge").key("[user_id, order_id]").key_required(KeyRequired::All);
-    /// assert!(charge.build().is_ok());
+    /// let ship = Operation::builder("ship").key("[user_id, order_id]").key_required(KeyRequired::All);
+    /// assert!(ship.build().is_ok());
     /// ```
     pub fn key_required(mut self, required: impl Into<KeyRequired>) -> Self {
         self.settings.key_required = Some(required.into());
@@ -257,7 +257,8 @@ impl OperationBuilder {
     /// ```
     ///
     /// # Errors
-    /// The first setting that cannot be understood, with its value and what is accepted.
+    /// The first setting that cannot be understood, with its value and what is accepted. Also if another operation of the
+    /// program has the key prefix: one of another path, or of the same path with another `key`, `validate` or `hash`.
     pub fn build(self) -> Result<Operation, Error> {
         if self.variables.is_none() {
             process::check()?;
@@ -274,8 +275,14 @@ impl OperationBuilder {
             .unwrap_or_else(|| process::variables());
         process::note_overridden(&self.path, &self.settings, variables);
         let compiled = CoreOperation::new(&self.path, &self.settings, variables).and_then(|core| {
-            let shares = self.settings.shared_key_prefix;
-            if registry::claim_prefix(&self.path, core.key_prefix(), shares)? {
+            let settings = &self.settings;
+            let fingerprint = registry::Fingerprint {
+                key: settings.key.clone(),
+                validate: settings.validate.clone(),
+                hash: settings.hash(variables)?,
+            };
+            let (prefix, shares) = (core.key_prefix(), settings.shared_key_prefix);
+            if registry::claim_prefix(&self.path, prefix, fingerprint, shares)? {
                 core.advice().iter().for_each(|advice| warn(advice));
             }
             Ok(core)

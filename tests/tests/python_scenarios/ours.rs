@@ -176,7 +176,9 @@ fn operation(scenario: &Scenario) -> Result<Operation, ErrorKind> {
     let variables: Variables = scenario.env.clone().into_iter().collect();
     let mut builder = Operation::builder("orders::app")
         .variables(variables)
-        .key_prefix(prefix);
+        .key_prefix(prefix)
+        // Each scenario is a program of its own.
+        .shared_key_prefix(true);
     let config = &scenario.config;
     if let Some(key) = &config.event_key {
         builder = builder.key(key);
