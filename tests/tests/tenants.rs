@@ -1,4 +1,4 @@
-//! Tenants, and what surrounds a call: in a process of their own, because a process that has served a tenant is stricter.
+//! Tenants, and what surrounds a call, in a process that behaves as if Lambda had started it.
 #![allow(clippy::unwrap_used)]
 
 use idempotency_lambda::core::record::Field;
@@ -10,6 +10,12 @@ use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Bench, START, operation};
 use lambda_runtime::Service;
 use serde_json::{Value, json};
+
+/// A bench in Lambda.
+fn bench() -> Bench {
+    assert!(idempotency_lambda::__private::assume_lambda());
+    Bench::default()
+}
 
 fn context(tenant: &str) -> Context {
     let mut context = Context::default();
@@ -48,7 +54,7 @@ async fn spawning(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 
 #[tokio::test]
 async fn two_tenants_with_the_same_payload_never_meet() {
-    let bench = Bench::default();
+    let bench = bench();
     let call = |tenant, amount| {
         with_environment(bench.environment.clone(), annotated(event(tenant, amount)))
     };
@@ -66,7 +72,7 @@ async fn cached(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 
 #[tokio::test]
 async fn two_tenants_with_the_same_payload_do_not_meet_in_the_cache_either() {
-    let bench = Bench::default();
+    let bench = bench();
     let call =
         |tenant, amount| with_environment(bench.environment.clone(), cached(event(tenant, amount)));
     assert_eq!(call("blue", 1).await.unwrap(), 1);
@@ -78,7 +84,7 @@ async fn two_tenants_with_the_same_payload_do_not_meet_in_the_cache_either() {
 
 #[tokio::test]
 async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
-    let bench = Bench::default();
+    let bench = bench();
     let charge = operation().key("order_id").build().unwrap();
     let call = async |tenant: &str, amount: u32| {
         let order = json!({ "order_id": 1 });
@@ -100,7 +106,7 @@ async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
 
 #[tokio::test]
 async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant() {
-    let bench = Bench::default();
+    let bench = bench();
     let mut function = service(handler);
     for (tenant, amount) in [("blue", 1), ("green", 2)] {
         let call = with_environment(bench.environment.clone(), async {
@@ -122,7 +128,7 @@ async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant()
 
 #[tokio::test]
 async fn a_spawned_call_that_nobody_carried_is_refused_where_it_could_be_any_tenants() {
-    let bench = Bench::default();
+    let bench = bench();
     let call = |amount| {
         with_environment(bench.environment.clone(), async move {
             let mut function = service(spawning);

@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use idempotency_core::engine::Environment;
 use idempotency_core::error::Error;
@@ -16,9 +15,6 @@ use lambda_runtime::Context;
 use super::in_scope::{Change, InScope};
 use super::{Invocation, lambda};
 use crate::process;
-
-/// Whether this process has served a tenant: then a call outside of any scope could be any tenant's.
-static HAS_TENANTS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
@@ -44,21 +40,16 @@ impl Scope {
 
     /// Makes this scope the current one for as long as the result lives.
     pub(super) fn enter(self: Arc<Self>) -> Entered {
-        if self.invocation.tenant.is_some() {
-            HAS_TENANTS.store(true, Ordering::Relaxed);
-        }
         Entered(CURRENT.replace(Some(self)))
     }
 
     /// Returns the invocation of a call that takes it from its surroundings.
     ///
     /// # Errors
-    /// If no invocation is known: inside Lambda, where its deadline and tenant must not be guessed; elsewhere only
-    /// outside of any scope in a process that has served a tenant.
+    /// If no invocation is known inside Lambda, where its deadline and tenant must not be guessed. The handler has not run.
     pub(super) fn of_a_call(operation: &str) -> Result<Invocation, Error> {
         let scope = Self::surrounding();
-        let has_tenants = HAS_TENANTS.load(Ordering::Relaxed);
-        if is_guess(scope.as_deref(), lambda::is_lambda(), has_tenants) {
+        if is_guess(scope.as_deref(), lambda::is_lambda()) {
             return Err(lambda::unknown_invocation(operation));
         }
         Ok(scope.map_or_else(Invocation::default, |scope| scope.invocation.clone()))
@@ -74,11 +65,8 @@ impl Scope {
 }
 
 /// Returns true if a call in this scope would have to guess its deadline or its tenant.
-fn is_guess(scope: Option<&Scope>, in_lambda: bool, has_tenants: bool) -> bool {
-    match scope {
-        Some(scope) => in_lambda && !scope.invocation.is_known,
-        None => in_lambda || has_tenants,
-    }
+fn is_guess(scope: Option<&Scope>, in_lambda: bool) -> bool {
+    in_lambda && !scope.is_some_and(|scope| scope.invocation.is_known)
 }
 
 /// Puts back what was there before, also when the poll panics.

@@ -95,17 +95,21 @@ fn inside_lambda_a_call_is_a_guess_unless_its_invocation_is_known() {
         ..Scope::default()
     };
     let unknown = Scope::default();
-    for has_tenants in [false, true] {
-        assert!(!is_guess(Some(&known), true, has_tenants));
-        assert!(is_guess(Some(&unknown), true, has_tenants));
-        assert!(is_guess(None, true, has_tenants));
-    }
+    assert!(!is_guess(Some(&known), true));
+    assert!(is_guess(Some(&unknown), true));
+    assert!(is_guess(None, true));
 }
 
 #[test]
-fn elsewhere_it_is_one_only_outside_of_any_scope_in_a_process_with_tenants() {
-    let unknown = Scope::default();
-    assert!(!is_guess(Some(&unknown), false, true));
-    assert!(!is_guess(None, false, false));
-    assert!(is_guess(None, false, true));
+fn elsewhere_a_call_without_an_invocation_is_none() {
+    assert!(!is_guess(Some(&Scope::default()), false));
+    assert!(!is_guess(None, false));
+}
+
+#[tokio::test]
+async fn outside_lambda_a_tenant_of_an_earlier_test_refuses_no_later_call() {
+    let invocation = || crate::Deadline::Surrounding.invocation("charge").unwrap();
+    let inside = with_tenant("blue", async { invocation() }).await;
+    assert_eq!(inside.tenant.as_deref(), Some("blue"));
+    assert_eq!(invocation(), Invocation::default());
 }
