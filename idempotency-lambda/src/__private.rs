@@ -82,25 +82,48 @@ pub fn context<C: HasContext + ?Sized>(named: &C) -> Found {
 /// further away, for any type that holds none; so the attribute need not guess from how a type is written.
 pub struct Parameter<'a, T>(pub &'a T);
 
-/// See [`Parameter`].
+/// See [`Parameter`]. The method's name is one that no trait of the user's has: one for every type would be found too.
 pub trait IsContext {
-    fn context(&self) -> Option<&Context>;
+    fn __idempotent_context(&self) -> Option<&Context>;
 }
 
 impl<T: HasContext> IsContext for Parameter<'_, T> {
-    fn context(&self) -> Option<&Context> {
+    fn __idempotent_context(&self) -> Option<&Context> {
         self.0.context()
     }
 }
 
 /// See [`Parameter`].
 pub trait IsNoContext {
-    fn context(&self) -> Option<&Context> {
+    fn __idempotent_context(&self) -> Option<&Context> {
         None
     }
 }
 
 impl<T> IsNoContext for &Parameter<'_, T> {}
+
+/// The value of `key_required` that a constant names: a `bool` or a [`KeyRequired`]. Each has a function of its own, because a
+/// trait's cannot be called in a constant.
+#[derive(Debug)]
+pub struct Required<T>(pub T);
+
+impl Required<bool> {
+    #[must_use]
+    pub const fn key_required(self) -> KeyRequired {
+        if self.0 {
+            KeyRequired::Any
+        } else {
+            KeyRequired::No
+        }
+    }
+}
+
+impl Required<KeyRequired> {
+    #[must_use]
+    pub const fn key_required(self) -> KeyRequired {
+        self.0
+    }
+}
 
 /// The two types of a handler's result.
 #[diagnostic::on_unimplemented(

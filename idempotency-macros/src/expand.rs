@@ -100,7 +100,15 @@ fn statics(function: &Function, operation: &Operation) -> TokenStream {
         let named = || {
             let mut paths = operation.paths.iter();
             let (_, path) = paths.find(|(written, _)| written == name)?;
-            Some(path.to_token_stream())
+            let at = Place::of(path);
+            Some(match name {
+                // A `bool` or a `KeyRequired`.
+                "key_required" => {
+                    let required = at.head(&operation.runtime, "Required");
+                    quote_spanned!(at.end=> #required(#path).key_required())
+                }
+                _ => path.to_token_stream(),
+            })
         };
         let value = match written.or_else(named) {
             Some(value) => quote_spanned!(site=> ::core::option::Option::Some(#value)),
@@ -220,7 +228,8 @@ fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
 fn among<'a>(names: impl IntoIterator<Item = &'a syn::Ident>, runtime: &Runtime) -> TokenStream {
     let site = Span::mixed_site();
     let (names, private) = (names.into_iter(), runtime.private(site));
-    let all = names.map(|name| quote_spanned!(site=> (&#private::Parameter(&#name)).context(),));
+    let all = names
+        .map(|name| quote_spanned!(site=> (&#private::Parameter(&#name)).__idempotent_context(),));
     quote_spanned! {site=>
         {
             #[allow(unused_imports)]
@@ -366,6 +375,13 @@ mod tests {
             let set = format!("{field} : :: core :: option :: Option :: Some ({path})");
             assert!(code.contains(&set), "{code}");
         }
+    }
+
+    #[test]
+    fn a_constant_that_requires_keys_may_be_a_truth_value() {
+        let code = expanded("key_required = REQUIRED", HANDLER);
+        let set = ":: idempotency_lambda :: __private :: Required (REQUIRED) . key_required ()";
+        assert!(code.contains(set), "{code}");
     }
 
     #[test]

@@ -136,7 +136,7 @@ use proc_macro::TokenStream;
 /// | `context` | an expression over the parameters, with `payload`: the invocation's `Context` | – | found among the parameters |
 ///
 /// Durations are written like `"30s"`, `"15m"` or `"1h 30m"`. A value may be the name of a constant of the setting's type instead: `&str`,
-/// `Duration`, `usize`, `bool`, or the setting's enum. A constant's value is checked when the program starts.
+/// `Duration`, `usize`, `bool`, or the setting's enum; for `key_required`, `bool` or `KeyRequired`. A constant's value is checked when the program starts.
 ///
 /// ```
 /// # use idempotency_lambda::{BoxError, OnTimeout, idempotent};

@@ -320,33 +320,38 @@ fn is_no_result(of: &Type) -> bool {
 
 /// What is said of a response that borrows: it is read back from the store, and there is nothing to borrow from.
 fn borrowed(answer: &Type) -> Option<Error> {
-    struct Search(Option<syn::TypeReference>);
-
-    impl VisitMut for Search {
-        fn visit_type_mut(&mut self, of: &mut Type) {
-            match of {
-                Type::Reference(found) => {
-                    self.0.get_or_insert_with(|| found.clone());
-                }
-                // A function's parameters are no part of a value.
-                Type::BareFn(_) => {}
-                _ => visit_type_mut(self, of),
-            }
-        }
-    }
-
-    let mut search = Search(None);
-    search.visit_type_mut(&mut answer.clone());
-    let found = search.0?;
+    let found = reference_in(answer)?;
     let owned = match &*found.elem {
         Type::Path(path) if path.path.is_ident("str") => "`String`".to_owned(),
         Type::Slice(slice) => format!("`Vec<{}>`", slice.elem.to_token_stream()),
         other => format!("`{}`", other.to_token_stream()),
     };
     Some(Error::new_spanned(
-        &found,
+        found,
         format!("a response is stored and read back, so it must own what it holds: write {owned}"),
     ))
+}
+
+/// Returns the first reference in what surely holds values: tuples, arrays and the containers of the standard library. Of any
+/// other type (`PhantomData<&str>`, `<&str as Trait>::Out`) the compiler finds out whether it can be read back.
+fn reference_in(of: &Type) -> Option<&syn::TypeReference> {
+    const CONTAINERS: [&str; 9] = [
+        "Option", "Result", "Vec", "VecDeque", "Box", "HashMap", "BTreeMap", "HashSet", "BTreeSet",
+    ];
+    match of {
+        Type::Reference(found) => Some(found),
+        Type::Paren(inner) => reference_in(&inner.elem),
+        Type::Group(inner) => reference_in(&inner.elem),
+        Type::Array(array) => reference_in(&array.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(reference_in),
+        Type::Path(path) if path.qself.is_none() => {
+            let last = path.path.segments.last()?;
+            let is_container = CONTAINERS.iter().any(|known| last.ident == known);
+            let mut held = type_arguments(of).into_iter();
+            is_container.then(|| held.find_map(reference_in)).flatten()
+        }
+        _ => None,
+    }
 }
 
 /// `R` and `E` of a `Result<R, E>`, to point at; of an alias, whatever it has.

@@ -205,13 +205,21 @@ fn a_response_that_borrows_is_told_what_to_own() {
         ("Vec<&'static str>", "`String`"),
         ("&'static [u8]", "`Vec<u8>`"),
         ("(u8, &'static Order)", "`Order`"),
+        ("Option<[(&'static Order, u8); 2]>", "`Order`"),
+        ("HashMap<u8, Box<&'static str>>", "`String`"),
     ] {
         let told = error("", &HANDLER.replace("Receipt", response));
         assert!(told.contains("must own what it holds"), "{told}");
         assert!(told.ends_with(owned), "{told}");
     }
     // What an error holds is not stored, and neither is a function's parameter.
-    for (from, to) in [("Error>", "&'static str>"), ("Receipt", "Handle<fn(&str)>")] {
+    for (from, to) in [
+        ("Error>", "&'static str>"),
+        ("Receipt", "Handle<fn(&str)>"),
+        ("Receipt", "PhantomData<&'static str>"),
+        ("Receipt", "Vec<PhantomData<&'static str>>"),
+        ("Receipt", "<&'static str as Owned>::Out"),
+    ] {
         assert!(validated("", &HANDLER.replace(from, to)).is_ok(), "{to}");
     }
 }

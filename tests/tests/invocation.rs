@@ -129,6 +129,25 @@ async fn without(order: u32) -> Result<u32, BoxError> {
     Ok(order)
 }
 
+/// Every type has a method `context` here.
+mod traced {
+    use super::{BoxError, LambdaEvent, idempotent};
+
+    trait Traced {
+        #[allow(dead_code)]
+        fn context(&self) -> u8 {
+            7
+        }
+    }
+
+    impl<T> Traced for T {}
+
+    #[idempotent(payload = event.payload)]
+    pub(super) async fn traced(_app: u8, event: LambdaEvent<u32>) -> Result<u32, BoxError> {
+        Ok(event.payload)
+    }
+}
+
 #[tokio::test]
 async fn the_attribute_finds_the_context_among_the_parameters_whatever_they_look_like() {
     let bench = bench();
@@ -148,6 +167,7 @@ async fn the_attribute_finds_the_context_among_the_parameters_whatever_they_look
     };
     finds![
         by_value(&App, event("blue")),
+        traced::traced(1, event("blue")),
         by_reference_and_alias(&App, &event("blue")),
         with_context(1, &lambda),
         destructured(event("blue")),

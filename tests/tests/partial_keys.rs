@@ -37,6 +37,40 @@ async fn reserve(user: Option<&str>, order: u32) -> Result<u32, BoxError> {
     Ok(order)
 }
 
+const REQUIRED: bool = true;
+const NOT_REQUIRED: bool = false;
+
+#[idempotent(key = "order_id", key_required = REQUIRED)]
+async fn required_by_a_constant(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(key = "order_id", key_required = NOT_REQUIRED)]
+async fn not_required_by_a_constant(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(key = "[user_id, order_id]", key_required = KeyRequired::All)]
+async fn all_by_a_constant(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(event.payload)
+}
+
+#[tokio::test]
+async fn a_constant_that_requires_keys_is_a_truth_value_or_the_settings_own() {
+    let bench = Bench::default();
+    let within = |call| with_environment(bench.environment.clone(), call);
+    let calls: [std::pin::Pin<Box<dyn Future<Output = _>>>; 2] = [
+        Box::pin(required_by_a_constant(donation(1))),
+        Box::pin(all_by_a_constant(donation(1))),
+    ];
+    for call in calls {
+        let error = within(call).await.unwrap_err();
+        assert_eq!(ours(&error).kind(), ErrorKind::KeyMissing);
+    }
+    let call = within(Box::pin(not_required_by_a_constant(donation(1))));
+    assert_eq!(call.await.unwrap()["amount"], 1);
+}
+
 #[tokio::test]
 async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() {
     let bench = Bench::default();
