@@ -82,6 +82,8 @@ async fn the_start_is_refused_for_twins_before_any_variable_is_looked_at() {
             .output()
             .unwrap();
         assert!(again.status.success(), "{again:?}");
+        let told = String::from_utf8_lossy(&again.stdout);
+        assert!(told.contains("1 passed"), "the test ran: {told}");
     }
     let error = idempotency_lambda::init().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
