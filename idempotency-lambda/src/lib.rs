@@ -18,7 +18,7 @@
 //!     charged: u64,
 //! }
 //!
-//! #[idempotent(key = "order_id", validate = "amount", expires_after = "1h")]
+//! #[idempotent(key = "order_id", key_required = "all", validate = "amount", expires_after = "1h")]
 //! async fn handler(event: LambdaEvent<Payment>) -> Result<Receipt, BoxError> {
 //!     Ok(Receipt { charged: event.payload.amount })
 //! }

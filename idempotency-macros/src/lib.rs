@@ -77,10 +77,11 @@ use proc_macro::TokenStream;
 /// # let _ = (ship, Shop::refund);
 /// ```
 ///
-/// A handler with state takes more than the event. The deadline and the tenant are taken from the first parameter that has
+/// A handler with state takes more than the event. The deadline and the tenant are taken from the parameter that has
 /// the invocation's context: a `LambdaEvent<T>`, a `lambda_runtime::Context`, an `http::Request` under `lambda_http::run`, or
 /// another type that is `HasContext`, also by reference, under an alias or inside a pattern. `context` names it where it
-/// is elsewhere. Where no parameter has one, the invocation around the call counts.
+/// is elsewhere. Where several parameters have one, those count first whose pattern leaves something out (`..` or `_`), then the
+/// first name in the order of the parameters. Where no parameter has one, the invocation around the call counts.
 ///
 /// ```
 /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
@@ -100,6 +101,9 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// Inside Lambda a call that finds no invocation at all is refused: its lease and its tenant would be a guess.
+///
+/// The invocation around the call is read when the future is first polled, and not when the function is called. A future that
+/// is made inside an invocation and spawned is polled outside of it: wrap it with `carry`.
 ///
 /// # What the function must be
 ///

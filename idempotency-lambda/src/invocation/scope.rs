@@ -198,6 +198,9 @@ pub fn with_tenant<F: Future>(tenant: &str, future: F) -> impl Future<Output = F
 /// Wraps a future so that, spawned as a task of its own, it still knows the deadline and tenant of the invocation that
 /// spawned it. Inside Lambda, a call in a task that was not wrapped is refused.
 ///
+/// `carry` takes the scope along when it is called, so call it inside the invocation: `spawn(carry(task))`. Inside the task
+/// it would find nothing. The wrapped future reads its scope when it is polled, wherever it was made.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

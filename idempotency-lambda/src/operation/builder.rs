@@ -93,8 +93,8 @@ impl OperationBuilder {
         ///
         /// ```
         /// # use idempotency_lambda::Operation;
-        /// let charge = Operation::builder("charge").key_prefix("shop.charge").build().unwrap();
-        /// assert_eq!(charge.key_prefix(), "shop.charge");
+        /// let charge = Operation::builder("charge").key_prefix("payments.charge").build().unwrap();
+        /// assert_eq!(charge.key_prefix(), "payments.charge");
         /// ```
         key_prefix;
         /// The JMESPath expression over the response that decides whether it is stored.
