@@ -50,7 +50,8 @@ pub(crate) async fn rust_first(stage: &mut Stage) -> Result<(), BoxError> {
 #[idempotent(
     key = "[user_id, order_id]",
     validate = "amount",
-    key_prefix = "shop.charge"
+    key_prefix = "shop.charge",
+    shared_key_prefix = true
 )]
 async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
     Ok(json!({ "charged": event.payload["amount"] }))

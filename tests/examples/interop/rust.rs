@@ -51,6 +51,8 @@ pub(crate) fn charge() -> OperationBuilder {
         .key("[user_id, order_id]")
         .validate("amount")
         .key_prefix("shop.charge")
+        // The annotated handler of `crate::cases` is the same operation, and so are the variants with other settings.
+        .shared_key_prefix(true)
 }
 
 fn milliseconds() -> Result<i64, BoxError> {
