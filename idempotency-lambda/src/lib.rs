@@ -36,7 +36,7 @@
 //! | bring a client or a store of your own | [`install`], [`DynamoDbStore`], [`environment_with`] |
 //! | test | [`with_environment`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
-//! What is promised, and what is not, is in `docs/protocol.md` of the repository.
+//! What is promised, and what is not, is in `docs/reference/protocol.md` of the repository.
 
 #[doc(hidden)]
 #[allow(missing_docs)]

@@ -168,7 +168,7 @@ async fn the_embedded_database_differs_from_dynamodb_local_only_where_it_is_writ
         .await?;
     let embedded = database.client();
     let differences = emulators::differences((&embedded, "simple"), (&client, &table)).await?;
-    // docs/reliability.md has the same list.
+    // docs/evidence/reliability.md has the same list.
     let known = [
         "`<` with a truth value",
         "`<` with null",

@@ -1,4 +1,4 @@
-//! What each path costs: the table in `docs/protocol.md`, request by request.
+//! What each path costs: the table in `docs/reference/cost.md`, request by request.
 #![allow(clippy::unwrap_used)]
 
 use idempotency_lambda::BoxError;

@@ -1,7 +1,7 @@
 //! A crash at every step: for each store call of each path the process dies just before or just after the call is
 //! applied, then the call is retried before and after the lease's end. On the embedded DynamoDB, through the real SDK.
 //!
-//! The rows are published in `docs/reliability.md`, and held against it here.
+//! The rows are published in `docs/evidence/reliability.md`, and held against it here.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -199,14 +199,14 @@ async fn a_crash_at_every_step_leaves_what_the_published_matrix_says() {
             rows.push(row(&database, step, fault).await);
         }
     }
-    let published = include_str!("../../docs/reliability.md");
+    let published = include_str!("../../docs/evidence/reliability.md");
     let missing: Vec<_> = rows
         .iter()
         .filter(|row| !published.contains(row.as_str()))
         .collect();
     assert!(
         missing.is_empty(),
-        "docs/reliability.md does not say:\n{}",
+        "docs/evidence/reliability.md does not say:\n{}",
         rows.join("\n")
     );
 }

@@ -1,6 +1,6 @@
 //! The outcome event: one `tracing` event for every call, with the same target, message and fields.
 //!
-//! `docs/events.md` of the repository describes it as an interface: fields, values and levels. All entry points (the
+//! `docs/reference/events.md` of the repository describes it as an interface: fields, values and levels. All entry points (the
 //! attribute, the functional form, layers) end here:
 //!
 //! - [`Operation::run`](crate::operation::Operation::run) tells the outcome of each call that it is given;

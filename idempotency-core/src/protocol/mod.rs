@@ -6,7 +6,7 @@
 //! - [`Flight`]: what calls that meet in one process know of each other.
 //! - [`policy`]: what the user decides; [`Attempt::time_limit`]: how long one request may take.
 //!
-//! The rules themselves, and why each is there, are in `docs/protocol.md`.
+//! The rules themselves, and why each is there, are in `docs/reference/protocol.md`.
 
 pub mod condition;
 mod effect;

@@ -1,7 +1,7 @@
 //! The protocol under a model checker: `Attempt::step` and `judge` as production runs them, in worlds in which clocks are
 //! off, replies get lost, writes arrive late, processes stop anywhere, and records are evicted.
 //!
-//! Figures and the command for a longer run are in `docs/reliability.md`.
+//! Figures and the command for a longer run are in `docs/evidence/reliability.md`.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod bounds;
@@ -82,7 +82,7 @@ mod each_fault_is_found {
             fn $test() {
                 let text = stringify!($test).replace('_', " ");
                 let steps = counterexample(&text, worlds::$world(), &rules::$rules, Promise::$promise);
-                assert_eq!(steps, $steps, "the counterexample has changed: mend docs/reliability.md too");
+                assert_eq!(steps, $steps, "the counterexample has changed: mend docs/evidence/reliability.md too");
             })+
         };
     }

@@ -1,4 +1,4 @@
-//! The outcome event as an interface (`docs/events.md`): what a `tracing` subscriber is told of each call, word for word,
+//! The outcome event as an interface (`docs/reference/events.md`): what a `tracing` subscriber is told of each call, word for word,
 //! and what it is never told.
 #![allow(clippy::unwrap_used)]
 

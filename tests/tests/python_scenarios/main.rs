@@ -1,7 +1,7 @@
 //! What Powertools for AWS Lambda (Python) does in 45 situations, and what this framework does in the same ones.
 //!
 //! Every difference is one of [`Difference`], expected where it occurs and nowhere else, and a row of
-//! `docs/compatibility.md`.
+//! `docs/reference/compatibility.md`.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -28,7 +28,7 @@ use scenario::Scenario;
 
 const COMPATIBILITY: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../docs/compatibility.md"
+    "/../docs/reference/compatibility.md"
 ));
 
 /// What is wrong with one scenario; empty if nothing is.

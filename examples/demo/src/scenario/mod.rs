@@ -56,7 +56,7 @@ fn summary(stage: &Stage, began: Instant) -> Result<()> {
         tally.payments, tally.charges
     ))?;
     timeline.line(
-        "Where to go on: README.md, \"Use it\" and \"What is promised\"; docs/local.md to try it by hand.",
+        "Where to go on: README.md, \"Use it\" and \"What is promised\"; docs/guide/local.md to try it by hand.",
     )?;
     Ok(())
 }
