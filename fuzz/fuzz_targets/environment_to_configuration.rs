@@ -5,8 +5,8 @@
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::operation::Operation;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::judge;
-use idempotency_core::protocol::policy::Call;
+use idempotency_core::protocol::classify;
+use idempotency_core::protocol::Call;
 use idempotency_core::record::{Field, Record, RecordId, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::settings::Settings as TableSettings;
@@ -82,6 +82,6 @@ fuzz_target!(|text: &str| {
             in_progress_expiration: Field::Value(EpochMillis::new(now)),
             ..Record::default()
         };
-        let _judgement = judge(&record, EpochMillis::new(now), &call);
+        let _judgement = classify(&record, EpochMillis::new(now), &call);
     }
 });

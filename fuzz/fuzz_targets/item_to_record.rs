@@ -8,8 +8,9 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::key::{Json, JsonErrorKind};
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::judge;
-use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
+use idempotency_core::protocol::classify;
+use idempotency_core::protocol::Call;
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Field, Record, RecordId};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::fuzzing;
@@ -158,7 +159,7 @@ fuzz_target!(|bytes: &[u8]| {
             },
         };
         for now in [0, 1_700_000_000_500, i64::MAX] {
-            let _judgement = judge(&record, EpochMillis::new(now), &call);
+            let _judgement = classify(&record, EpochMillis::new(now), &call);
         }
     }
 });

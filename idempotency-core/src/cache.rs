@@ -16,20 +16,20 @@ const OVERHEAD: usize = 512;
 /// any time.
 ///
 /// ```
-/// use idempotency_core::cache::Bounds;
+/// use idempotency_core::cache::CacheLimits;
 /// use std::num::NonZeroUsize;
-/// let bounds = Bounds { records: NonZeroUsize::MIN, bytes: Bounds::DEFAULT_BYTES };
-/// assert_eq!(bounds.bytes, 8 * 1024 * 1024);
+/// let limits = CacheLimits { records: NonZeroUsize::MIN, bytes: CacheLimits::DEFAULT_BYTES };
+/// assert_eq!(limits.bytes, 8 * 1024 * 1024);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct CacheLimits {
     /// The most records.
     pub records: NonZeroUsize,
     /// The most bytes. A record counts as its id, its response, its validation digest and 512 bytes.
     pub bytes: usize,
 }
 
-impl Bounds {
+impl CacheLimits {
     /// 8 MiB: some 20 of the largest records that DynamoDB takes, or some 5,000 of 1 KB. Chosen so that several cached
     /// operations fit a function of 128 MB.
     pub const DEFAULT_BYTES: usize = 8 * 1024 * 1024;
@@ -42,11 +42,11 @@ impl Bounds {
 /// eviction does not reach it: the old answer lives here until its window ends.
 ///
 /// ```
-/// use idempotency_core::cache::{Bounds, LocalCache};
+/// use idempotency_core::cache::{CacheLimits, LocalCache};
 /// use idempotency_core::record::{Record, RecordId};
 /// use std::num::NonZeroUsize;
 /// let cache = LocalCache::new();
-/// let one = Bounds { records: NonZeroUsize::MIN, bytes: Bounds::DEFAULT_BYTES };
+/// let one = CacheLimits { records: NonZeroUsize::MIN, bytes: CacheLimits::DEFAULT_BYTES };
 /// cache.insert("charge", one, RecordId::new("charge#1"), Record::default());
 /// cache.insert("charge", one, RecordId::new("charge#2"), Record::default());
 /// assert_eq!(cache.find("charge", &RecordId::new("charge#1")), None);
@@ -96,21 +96,21 @@ impl LocalCache {
     /// # use idempotency_core::{cache::*, record::*};
     /// # use std::num::NonZeroUsize;
     /// let cache = LocalCache::new();
-    /// let bounds = Bounds { records: NonZeroUsize::MIN, bytes: 1_000 };
+    /// let limits = CacheLimits { records: NonZeroUsize::MIN, bytes: 1_000 };
     /// let of_length = |length| Record { data: Field::Value(Data::new("7".repeat(length))), ..Record::default() };
-    /// cache.insert("charge", bounds, RecordId::new("charge#1"), of_length(100));
+    /// cache.insert("charge", limits, RecordId::new("charge#1"), of_length(100));
     /// assert!(cache.find("charge", &RecordId::new("charge#1")).is_some());
-    /// cache.insert("charge", bounds, RecordId::new("charge#1"), of_length(1_000));
+    /// cache.insert("charge", limits, RecordId::new("charge#1"), of_length(1_000));
     /// assert!(cache.find("charge", &RecordId::new("charge#1")).is_none());
     /// ```
-    pub fn insert(&self, operation: &str, bounds: Bounds, id: RecordId, record: Record) {
+    pub fn insert(&self, operation: &str, limits: CacheLimits, id: RecordId, record: Record) {
         let mut operations = self.operations();
         match operations.get_mut(operation) {
-            Some(kept) => kept.insert(bounds, id, record),
+            Some(kept) => kept.insert(limits, id, record),
             None => operations
                 .entry(operation.to_owned())
                 .or_insert_with(Kept::new)
-                .insert(bounds, id, record),
+                .insert(limits, id, record),
         }
     }
 
@@ -140,15 +140,15 @@ impl Kept {
         }
     }
 
-    fn insert(&mut self, bounds: Bounds, id: RecordId, record: Record) {
+    fn insert(&mut self, limits: CacheLimits, id: RecordId, record: Record) {
         if let Some((id, replaced)) = self.records.pop_entry(&id) {
             self.bytes -= weight(&id, &replaced);
         }
         let added = weight(&id, &record);
-        if added > bounds.bytes {
+        if added > limits.bytes {
             return;
         }
-        while self.records.len() >= bounds.records.get() || self.bytes > bounds.bytes - added {
+        while self.records.len() >= limits.records.get() || self.bytes > limits.bytes - added {
             let Some((id, dropped)) = self.records.pop_lru() else {
                 break;
             };

@@ -249,11 +249,11 @@ impl Error {
     ///
     /// ```
     /// # use idempotency_core::error::*;
-    /// assert!(Error::new(ErrorKind::LostOwnership, "charge").after_the_handler().handler_ran());
+    /// assert!(Error::new(ErrorKind::LostOwnership, "charge").with_handler_ran(true).handler_ran());
     /// ```
     #[must_use]
-    pub fn after_the_handler(mut self) -> Self {
-        self.0.handler_ran = true;
+    pub fn with_handler_ran(mut self, ran: bool) -> Self {
+        self.0.handler_ran = ran;
         self
     }
 
@@ -407,7 +407,7 @@ mod tests {
             "charge: the store could not be asked (the handler did not run; key charge#1; memory)"
         );
         assert_eq!(
-            error().after_the_handler().to_string(),
+            error().with_handler_ran(true).to_string(),
             "charge: the store could not be asked (the handler ran; key charge#1; memory)"
         );
     }

@@ -19,15 +19,20 @@
 //! Time, randomness and environment variables are handed in; nothing here reads them by itself.
 
 pub mod cache;
+pub mod clock;
 pub mod config;
 pub mod engine;
 pub mod error;
 pub mod event;
+#[doc(hidden)]
+pub mod example;
+pub mod future;
 pub mod key;
 pub mod operation;
 pub mod outcome;
 pub mod owner;
 pub mod protocol;
+pub mod random;
 pub mod record;
 pub mod store;
 pub mod time;

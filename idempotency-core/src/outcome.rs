@@ -7,29 +7,29 @@ use crate::time::EpochSeconds;
 /// An answer, and how it came about.
 ///
 /// ```
-/// use idempotency_core::outcome::{Bypass, How, Outcome};
+/// use idempotency_core::outcome::{Bypass, OutcomeKind, Outcome};
 /// let outcome = Outcome::bypassed(42, Bypass::Disabled);
 /// assert!(!outcome.is_replayed());
-/// assert_eq!(outcome.into_answer(), 42);
+/// assert_eq!(outcome.into_response(), 42);
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outcome<R> {
-    answer: R,
-    how: How,
+    response: R,
+    kind: OutcomeKind,
 }
 
 /// How an answer came about.
 ///
 /// ```
-/// use idempotency_core::{outcome::{How, Outcome}, record::RecordId};
+/// use idempotency_core::{outcome::{OutcomeKind, Outcome}, record::RecordId};
 /// let outcome = Outcome::executed("paid", RecordId::new("charge#42"), true);
-/// if let How::Executed { key, stored } = outcome.how() {
+/// if let OutcomeKind::Executed { key, stored } = outcome.kind() {
 ///     assert_eq!((key.as_str(), *stored), ("charge#42", true));
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum How {
+pub enum OutcomeKind {
     /// The handler ran under a claim.
     Executed {
         /// Its key.
@@ -63,9 +63,9 @@ pub struct Replay {
 /// Why a handler ran unprotected.
 ///
 /// ```
-/// use idempotency_core::outcome::{Bypass, How, Outcome};
+/// use idempotency_core::outcome::{Bypass, OutcomeKind, Outcome};
 /// let outcome = Outcome::bypassed("paid", Bypass::NoKey);
-/// assert!(matches!(outcome.how(), How::Bypassed(Bypass::NoKey)));
+/// assert!(matches!(outcome.kind(), OutcomeKind::Bypassed(Bypass::NoKey)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -83,10 +83,10 @@ impl<R> Outcome<R> {
     /// # use idempotency_core::{outcome::Outcome, record::RecordId};
     /// assert!(!Outcome::executed(1, RecordId::new("a#1"), true).is_replayed());
     /// ```
-    pub fn executed(answer: R, key: RecordId, stored: bool) -> Self {
+    pub fn executed(response: R, key: RecordId, stored: bool) -> Self {
         Self {
-            answer,
-            how: How::Executed { key, stored },
+            response,
+            kind: OutcomeKind::Executed { key, stored },
         }
     }
 
@@ -97,10 +97,10 @@ impl<R> Outcome<R> {
     /// let replay = Replay::new(RecordId::new("a#1"), Source::Cache, None);
     /// assert!(Outcome::replayed(1, replay).is_replayed());
     /// ```
-    pub fn replayed(answer: R, replay: Replay) -> Self {
+    pub fn replayed(response: R, replay: Replay) -> Self {
         Self {
-            answer,
-            how: How::Replayed(replay),
+            response,
+            kind: OutcomeKind::Replayed(replay),
         }
     }
 
@@ -108,12 +108,12 @@ impl<R> Outcome<R> {
     ///
     /// ```
     /// # use idempotency_core::outcome::*;
-    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).how(), &How::Bypassed(Bypass::NoKey));
+    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).kind(), &OutcomeKind::Bypassed(Bypass::NoKey));
     /// ```
-    pub fn bypassed(answer: R, why: Bypass) -> Self {
+    pub fn bypassed(response: R, why: Bypass) -> Self {
         Self {
-            answer,
-            how: How::Bypassed(why),
+            response,
+            kind: OutcomeKind::Bypassed(why),
         }
     }
 
@@ -121,20 +121,20 @@ impl<R> Outcome<R> {
     ///
     /// ```
     /// # use idempotency_core::outcome::*;
-    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).answer(), &1);
+    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).response(), &1);
     /// ```
-    pub fn answer(&self) -> &R {
-        &self.answer
+    pub fn response(&self) -> &R {
+        &self.response
     }
 
     /// The answer alone.
     ///
     /// ```
     /// # use idempotency_core::outcome::*;
-    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).into_answer(), 1);
+    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).into_response(), 1);
     /// ```
-    pub fn into_answer(self) -> R {
-        self.answer
+    pub fn into_response(self) -> R {
+        self.response
     }
 
     /// How the answer came about.
@@ -142,10 +142,10 @@ impl<R> Outcome<R> {
     /// ```
     /// # use idempotency_core::{outcome::*, record::RecordId};
     /// let outcome = Outcome::executed(1, RecordId::new("a#1"), true);
-    /// assert!(matches!(outcome.how(), How::Executed { stored: true, .. }));
+    /// assert!(matches!(outcome.kind(), OutcomeKind::Executed { stored: true, .. }));
     /// ```
-    pub fn how(&self) -> &How {
-        &self.how
+    pub fn kind(&self) -> &OutcomeKind {
+        &self.kind
     }
 
     /// Whether the answer is an earlier call's.
@@ -155,7 +155,7 @@ impl<R> Outcome<R> {
     /// assert!(!Outcome::bypassed(1, Bypass::NoKey).is_replayed());
     /// ```
     pub fn is_replayed(&self) -> bool {
-        matches!(self.how, How::Replayed(_))
+        matches!(self.kind, OutcomeKind::Replayed(_))
     }
 
     /// The outcome with a replayed answer passed through `hook`; other answers stay as they are.
@@ -163,18 +163,18 @@ impl<R> Outcome<R> {
     /// ```
     /// # use idempotency_core::{outcome::*, protocol::Source, record::RecordId};
     /// let replay = Replay::new(RecordId::new("a#1"), Source::Store, None);
-    /// let outcome = Outcome::replayed(1, replay).on_replay(|answer, _| answer + 1);
-    /// assert_eq!(outcome.into_answer(), 2);
+    /// let outcome = Outcome::replayed(1, replay).on_replay(|response, _| response + 1);
+    /// assert_eq!(outcome.into_response(), 2);
     /// ```
     #[must_use]
     pub fn on_replay(self, hook: impl FnOnce(R, &Replay) -> R) -> Self {
-        let answer = match &self.how {
-            How::Replayed(replay) => hook(self.answer, replay),
-            How::Executed { .. } | How::Bypassed(_) => self.answer,
+        let response = match &self.kind {
+            OutcomeKind::Replayed(replay) => hook(self.response, replay),
+            OutcomeKind::Executed { .. } | OutcomeKind::Bypassed(_) => self.response,
         };
         Self {
-            answer,
-            how: self.how,
+            response,
+            kind: self.kind,
         }
     }
 }
@@ -182,7 +182,7 @@ impl<R> Outcome<R> {
 /// Shows how the answer came about, never the answer.
 impl<R> std::fmt::Debug for Outcome<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Outcome").field(&self.how).finish()
+        f.debug_tuple("Outcome").field(&self.kind).finish()
     }
 }
 

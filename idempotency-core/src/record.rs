@@ -5,9 +5,11 @@
 
 use std::fmt;
 
-use crate::config::TENANT_MARK;
 use crate::owner::OwnerToken;
 use crate::time::{EpochMillis, EpochSeconds};
+
+/// Separates the prefix from the tenant in a record id. A prefix must not contain it.
+pub(crate) const TENANT_MARK: &str = "#tenant=";
 
 /// The whole identity of a record in its store: `{prefix}#{hex digest}`.
 ///

@@ -4,8 +4,6 @@
 //! `in_progress_expiration` in milliseconds. A comparison between the two does not compile.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 /// A point in time, in whole seconds since 1970-01-01T00:00:00Z.
@@ -144,36 +142,6 @@ impl fmt::Display for EpochMillis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ms", self.0)
     }
-}
-
-/// A boxed future that can be sent between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What tells the time and lets it pass; handed in, so that tests hold it in their hands.
-///
-/// ```
-/// use idempotency_core::time::{BoxFuture, Clock, EpochMillis};
-/// use std::time::Duration;
-///
-/// /// A clock that stands still.
-/// struct Still;
-///
-/// impl Clock for Still {
-///     fn now(&self) -> EpochMillis {
-///         EpochMillis::new(1_700_000_000_000)
-///     }
-///     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-///         Box::pin(std::future::pending())
-///     }
-/// }
-/// assert_eq!(Still.now().floor_to_seconds().get(), 1_700_000_000);
-/// ```
-pub trait Clock: Send + Sync {
-    /// The time now. A clock set before 1970 gives a negative value, which the engine refuses.
-    fn now(&self) -> EpochMillis;
-
-    /// A future that is ready once `duration` has passed on this clock.
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
 #[cfg(test)]

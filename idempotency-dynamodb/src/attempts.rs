@@ -59,7 +59,7 @@ impl<E> Attempts<E> {
     }
 
     /// Returns whether any send may have been applied. To be asked once the call has failed.
-    pub(crate) fn lost(&self) -> bool {
+    pub(crate) fn maybe_applied(&self) -> bool {
         self.log.maybe_applied()
     }
 

@@ -14,10 +14,12 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use idempotency_core::config::ConfigurationError;
+use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Change, Read, Request, SendLog, Store, StoreError, Write};
-use idempotency_core::time::BoxFuture;
+use idempotency_core::store::{
+    Change, ReadOutcome, SendLog, Store, StoreError, Write, WriteOutcome,
+};
 
 use crate::attempts::{Attempts, CONDITION_FAILED, READ};
 use crate::builder::{Builder, Composite};
@@ -163,25 +165,25 @@ impl DynamoDbStore {
         attempts: &Attempts<E>,
         result: Result<T, SdkError<E>>,
         item: impl FnOnce(E) -> Option<Item>,
-    ) -> Write
+    ) -> WriteOutcome
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
     {
         let error = match result {
-            Ok(_) => return Write::Applied,
+            Ok(_) => return WriteOutcome::Applied,
             Err(error) => error,
         };
-        let lost = attempts.lost();
+        let maybe_applied = attempts.maybe_applied();
         match error {
             SdkError::ServiceError(refusal) if refusal.err().code() == Some(CONDITION_FAILED) => {
                 let existing = item(refusal.into_err()).filter(|item| !item.is_empty());
-                Write::Refused {
+                WriteOutcome::ConditionFailed {
                     existing: existing.map(|item| item::record(item, &self.names)),
-                    lost,
+                    maybe_applied,
                 }
             }
-            error => Write::Failed {
-                lost,
+            error => WriteOutcome::Failed {
+                maybe_applied,
                 error: self.place.error(attempts.action(), error, attempts.sent()),
             },
         }
@@ -218,14 +220,20 @@ impl DynamoDbStore {
         record: &Record,
         condition: &Condition,
         log: &SendLog,
-    ) -> Write {
+    ) -> WriteOutcome {
         if let Err(error) = self.check_keys(log).await {
-            return Write::Failed { lost: false, error };
+            return WriteOutcome::Failed {
+                maybe_applied: false,
+                error,
+            };
         }
         let attempts = Attempts::new(log, &self.place, "dynamodb:PutItem");
         let (mut item, attributes) = (self.key(id.as_str()), item::attributes(record));
         if let Err(error) = self.fits(&item, &attributes) {
-            return Write::Failed { lost: false, error };
+            return WriteOutcome::Failed {
+                maybe_applied: false,
+                error,
+            };
         }
         let attributes = attributes.into_iter();
         item.extend(
@@ -260,11 +268,14 @@ impl DynamoDbStore {
         change: &Change,
         condition: &Condition,
         log: &SendLog,
-    ) -> Write {
+    ) -> WriteOutcome {
         let attempts = Attempts::new(log, &self.place, "dynamodb:UpdateItem");
         let (key, set) = (self.key(id.as_str()), item::attributes(&change.set));
         if let Err(error) = self.fits(&key, &set) {
-            return Write::Failed { lost: false, error };
+            return WriteOutcome::Failed {
+                maybe_applied: false,
+                error,
+            };
         }
         let mut expressions = Expressions::new(&self.names);
         let update = expressions.update(set, &change.remove);
@@ -288,7 +299,12 @@ impl DynamoDbStore {
         })
     }
 
-    async fn delete_item(&self, id: &RecordId, condition: &Condition, log: &SendLog) -> Write {
+    async fn delete_item(
+        &self,
+        id: &RecordId,
+        condition: &Condition,
+        log: &SendLog,
+    ) -> WriteOutcome {
         let attempts = Attempts::new(log, &self.place, "dynamodb:DeleteItem");
         let mut expressions = Expressions::new(&self.names);
         let condition = expressions.condition(condition);
@@ -317,7 +333,7 @@ impl Store for DynamoDbStore {
         id: &'a RecordId,
         record: &'a Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
             let log = SendLog::new();
             self.put_item(id, record, condition, &log).await
@@ -329,43 +345,47 @@ impl Store for DynamoDbStore {
         id: &'a RecordId,
         change: &'a Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
             let log = SendLog::new();
             self.update_item(id, change, condition, &log).await
         })
     }
 
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move { self.delete_item(id, condition, &SendLog::new()).await })
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move { self.fetch(id, &SendLog::new()).await })
     }
 
     fn send<'a>(
         &'a self,
         id: &'a RecordId,
-        request: Request<'a>,
+        request: Write<'a>,
         condition: &'a Condition,
         log: &'a SendLog,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         match request {
-            Request::Put(record) => Box::pin(self.put_item(id, record, condition, log)),
-            Request::Update(change) => Box::pin(self.update_item(id, change, condition, log)),
-            Request::Delete => Box::pin(self.delete_item(id, condition, log)),
+            Write::Put(record) => Box::pin(self.put_item(id, record, condition, log)),
+            Write::Update(change) => Box::pin(self.update_item(id, change, condition, log)),
+            Write::Delete => Box::pin(self.delete_item(id, condition, log)),
         }
     }
 
-    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, Read> {
+    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             match self.get(id.as_str(), true, log).await {
                 Ok(output) => match output.item {
-                    Some(item) => Read::Found(item::record(item, &self.names)),
-                    None => Read::Nothing,
+                    Some(item) => ReadOutcome::Found(item::record(item, &self.names)),
+                    None => ReadOutcome::NotFound,
                 },
-                Err(error) => Read::Failed(error),
+                Err(error) => ReadOutcome::Failed(error),
             }
         })
     }

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Change, Store, StoreErrorKind, Write};
+use idempotency_core::store::{Change, Store, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,7 +45,10 @@ async fn claimed(endpoint: String) -> (bool, StoreErrorKind) {
         )
         .await
     {
-        Write::Failed { lost, error } => (lost, error.kind()),
+        WriteOutcome::Failed {
+            maybe_applied,
+            error,
+        } => (maybe_applied, error.kind()),
         other => panic!("{other:?}"),
     }
 }
@@ -122,7 +125,7 @@ async fn a_warm_up_opens_the_one_connection_that_all_calls_use() {
             .await,
         store.delete(&id, &Condition::NoRecord).await,
     ] {
-        assert!(matches!(write, Write::Applied), "{write:?}");
+        assert!(matches!(write, WriteOutcome::Applied), "{write:?}");
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }

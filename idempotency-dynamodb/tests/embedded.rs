@@ -14,7 +14,9 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, MemoryStore, Read, Store, StoreErrorKind, Write};
+use idempotency_core::store::{
+    Change, MemoryStore, ReadOutcome, Store, StoreErrorKind, WriteOutcome,
+};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::DynamoDbStore;
 
@@ -166,20 +168,23 @@ async fn conditions_hold_of_foreign_records_in_dynamodb_exactly_where_they_hold_
                 .send()
         };
         raw().await.unwrap();
-        let Read::Found(record) = store.read(&id).await else {
+        let ReadOutcome::Found(record) = store.read(&id).await else {
             panic!("the item is there")
         };
         for condition in conditions() {
             raw().await.unwrap();
             match store.delete(&id, &condition).await {
-                Write::Applied => {
+                WriteOutcome::Applied => {
                     applied += 1;
                     assert!(condition.holds(Some(&record)), "{condition:?} of {item:?}");
                 }
-                Write::Refused { existing, lost } => {
+                WriteOutcome::ConditionFailed {
+                    existing,
+                    maybe_applied,
+                } => {
                     assert!(!condition.holds(Some(&record)), "{condition:?} of {item:?}");
                     assert_eq!(existing.as_ref(), Some(&record));
-                    assert!(!lost);
+                    assert!(!maybe_applied);
                 }
                 other => panic!("{condition:?}: {other:?}"),
             }
@@ -196,12 +201,12 @@ async fn conditions_hold_of_nothing_in_dynamodb_exactly_where_they_hold_in_memor
         let write = store.delete(&RecordId::new("nobody#1"), &condition).await;
         let expected = condition.holds(None);
         assert_eq!(
-            matches!(write, Write::Applied),
+            matches!(write, WriteOutcome::Applied),
             expected,
             "{condition:?}: {write:?}"
         );
         assert_eq!(
-            matches!(write, Write::Refused { existing: None, .. }),
+            matches!(write, WriteOutcome::ConditionFailed { existing: None, .. }),
             !expected,
             "{condition:?}: {write:?}"
         );
@@ -229,10 +234,10 @@ async fn a_record_lives_in_dynamodb_as_it_does_in_memory() {
             ..Record::default()
         };
         let put = store.put(&id, &claim, &Condition::NoRecord).await;
-        assert!(matches!(put, Write::Applied), "{put:?}");
+        assert!(matches!(put, WriteOutcome::Applied), "{put:?}");
         let again = store.put(&id, &claim, &Condition::NoRecord).await;
         assert!(
-            matches!(again, Write::Refused { existing: Some(existing), lost: false } if existing == claim)
+            matches!(again, WriteOutcome::ConditionFailed { existing: Some(existing), maybe_applied: false } if existing == claim)
         );
         let change = Change {
             set: Record {
@@ -243,26 +248,26 @@ async fn a_record_lives_in_dynamodb_as_it_does_in_memory() {
             remove: vec![Attribute::InProgressExpiration],
         };
         let update = store.update(&id, &change, &held_by(&token())).await;
-        assert!(matches!(update, Write::Applied), "{update:?}");
+        assert!(matches!(update, WriteOutcome::Applied), "{update:?}");
         let completed = Record {
             in_progress_expiration: Field::Absent,
             status: Field::Value(Status::Completed),
             data: Field::Value(Data::new("{\"paid\":true}")),
             ..claim.clone()
         };
-        assert!(matches!(store.read(&id).await, Read::Found(record) if record == completed));
+        assert!(matches!(store.read(&id).await, ReadOutcome::Found(record) if record == completed));
         let replaced = store
             .put(&id, &Record::default(), &Condition::Exists(Attribute::Data))
             .await;
-        assert!(matches!(replaced, Write::Applied), "{replaced:?}");
+        assert!(matches!(replaced, WriteOutcome::Applied), "{replaced:?}");
         assert!(
-            matches!(store.read(&id).await, Read::Found(record) if record == Record::default())
+            matches!(store.read(&id).await, ReadOutcome::Found(record) if record == Record::default())
         );
         let delete = store
             .delete(&id, &Condition::Missing(Attribute::Owner))
             .await;
-        assert!(matches!(delete, Write::Applied), "{delete:?}");
-        assert!(matches!(store.read(&id).await, Read::Nothing));
+        assert!(matches!(delete, WriteOutcome::Applied), "{delete:?}");
+        assert!(matches!(store.read(&id).await, ReadOutcome::NotFound));
     }
 }
 
@@ -280,7 +285,11 @@ async fn a_warm_up_meets_a_missing_table_and_other_keys() {
             &Condition::NoRecord,
         )
         .await;
-    let Write::Failed { lost: false, error } = put else {
+    let WriteOutcome::Failed {
+        maybe_applied: false,
+        error,
+    } = put
+    else {
         panic!("{put:?}")
     };
     assert_eq!(error.kind(), StoreErrorKind::WrongSchema, "{error}");

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use idempotency_core::engine::{Codec as CoreCodec, Environment};
+use idempotency_core::engine::{Backend, Codec as CoreCodec};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
@@ -226,7 +226,7 @@ where
 async fn environment(
     operation: &'static StaticOperation,
     store: Option<StoreHandle>,
-) -> Result<Environment, Error> {
+) -> Result<Backend, Error> {
     // First of all: a twin is a mistake in the program, whatever surrounds the call.
     operation.check_prefix()?;
     if let Some(environment) = Scope::current().environment.clone() {

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use idempotency_core::owner::{Random, RandomError};
-use idempotency_core::time::{BoxFuture, Clock, EpochMillis};
+use idempotency_core::clock::Clock;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::random::{Random, RandomError};
+use idempotency_core::time::EpochMillis;
 
 /// The operating system's clock, and tokio's timers.
 ///
 /// ```
 /// use idempotency_lambda::SystemClock;
-/// use idempotency_lambda::core::time::Clock;
+/// use idempotency_lambda::core::clock::Clock;
 /// assert!(SystemClock.now().get() > 1_700_000_000_000);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +38,7 @@ impl Clock for SystemClock {
 ///
 /// ```
 /// use idempotency_lambda::SystemRandom;
-/// use idempotency_lambda::core::owner::Random;
+/// use idempotency_lambda::core::random::Random;
 /// assert_ne!(SystemRandom.bytes().unwrap(), SystemRandom.bytes().unwrap());
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

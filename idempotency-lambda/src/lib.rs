@@ -70,10 +70,10 @@ pub use store::StoreHandle;
 
 pub use idempotency_core as core;
 pub use idempotency_core::config::KeyRequired;
-pub use idempotency_core::engine::Environment;
+pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::{Error, ErrorKind};
 pub use idempotency_core::key::HashAlgorithm;
-pub use idempotency_core::outcome::{Bypass, How, Outcome, Replay};
+pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
 pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 pub use idempotency_core::store::MemoryStore;

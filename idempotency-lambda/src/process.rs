@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use idempotency_core::cache::LocalCache;
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
-use idempotency_core::engine::Environment;
+use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::Operation;
 use idempotency_core::store::{MemoryStore, Store, StoreError, StoreErrorKind};
@@ -16,7 +16,7 @@ use crate::clock::{SystemClock, SystemRandom};
 use crate::notice::warn;
 
 static VARIABLES: OnceLock<Variables> = OnceLock::new();
-static ENVIRONMENT: OnceCell<Environment> = OnceCell::const_new();
+static ENVIRONMENT: OnceCell<Backend> = OnceCell::const_new();
 /// The caches of every environment made here, for as long as it lives.
 static CACHES: Mutex<Vec<Weak<LocalCache>>> = Mutex::new(Vec::new());
 
@@ -91,7 +91,7 @@ enum StoreKind {
 }
 
 /// The process's environment; built at the first call, which `run` makes during the init phase.
-pub(crate) async fn environment() -> Result<&'static Environment, Error> {
+pub(crate) async fn environment() -> Result<&'static Backend, Error> {
     ENVIRONMENT
         .get_or_try_init(async || store(variables()).await.map(environment_with))
         .await
@@ -99,7 +99,7 @@ pub(crate) async fn environment() -> Result<&'static Environment, Error> {
 }
 
 /// Returns the process's environment, if it was built already.
-pub(crate) fn existing() -> Option<&'static Environment> {
+pub(crate) fn existing() -> Option<&'static Backend> {
     ENVIRONMENT.get()
 }
 
@@ -111,8 +111,8 @@ pub(crate) fn existing() -> Option<&'static Environment> {
 /// let environment = idempotency_lambda::environment_with(Arc::new(MemoryStore::new()));
 /// assert_eq!(environment.store().name(), "memory");
 /// ```
-pub fn environment_with(store: Arc<dyn Store>) -> Environment {
-    let environment = Environment::new(store, Arc::new(SystemClock), Arc::new(SystemRandom));
+pub fn environment_with(store: Arc<dyn Store>) -> Backend {
+    let environment = Backend::new(store, Arc::new(SystemClock), Arc::new(SystemRandom));
     let mut caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
     caches.retain(|cache| cache.strong_count() > 0);
     caches.push(Arc::downgrade(environment.shared_cache()));
@@ -150,7 +150,7 @@ pub(crate) fn is_disabled() -> Result<bool, Error> {
 ///
 /// # Errors
 /// If the process has an environment already.
-pub fn install(environment: Environment) -> Result<(), Error> {
+pub fn install(environment: Backend) -> Result<(), Error> {
     ENVIRONMENT.set(environment).map_err(|_| {
         configuration(&ConfigurationError::new(
             "the process has an environment already: call `install` once, before anything is called",
@@ -218,9 +218,9 @@ mod tests {
         use lambda_runtime::SnapStartResource as _;
         let environment = environment_with(Arc::new(MemoryStore::new()));
         let (cache, id) = (environment.cache(), RecordId::new("charge#1"));
-        let one = idempotency_core::cache::Bounds {
+        let one = idempotency_core::cache::CacheLimits {
             records: std::num::NonZeroUsize::MIN,
-            bytes: idempotency_core::cache::Bounds::DEFAULT_BYTES,
+            bytes: idempotency_core::cache::CacheLimits::DEFAULT_BYTES,
         };
         cache.insert("charge", one, id.clone(), Record::default());
         crate::ClearCaches.after_restore().await.unwrap();

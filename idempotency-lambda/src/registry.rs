@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings};
-use idempotency_core::engine::Environment;
+use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::operation::Operation;
@@ -81,7 +81,7 @@ pub struct StaticOperation {
     compiled: OnceLock<Result<Operation, ConfigurationError>>,
     prefix: OnceLock<Option<String>>,
     prefix_is_free: OnceLock<Result<(), ConfigurationError>>,
-    own: Mutex<Option<(StoreHandle, Environment)>>,
+    own: Mutex<Option<(StoreHandle, Backend)>>,
 }
 
 impl StaticOperation {
@@ -122,7 +122,7 @@ impl StaticOperation {
     }
 
     /// The environment around a store of its own. The same store keeps its cache from call to call.
-    pub(crate) fn environment_over(&self, store: StoreHandle) -> Environment {
+    pub(crate) fn environment_over(&self, store: StoreHandle) -> Backend {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         match &*own {
             Some((known, environment)) if Arc::ptr_eq(&known.0, &store.0) => environment.clone(),

@@ -289,7 +289,7 @@ fn answer(operation: &Operation) -> TokenStream {
         .on_replay
         .as_ref()
         .map(|hook| quote_spanned!(Span::mixed_site()=> .on_replay(#hook)));
-    quote_spanned!(Span::mixed_site()=> outcome #hook.into_answer())
+    quote_spanned!(Span::mixed_site()=> outcome #hook.into_response())
 }
 
 /// From the first token of something to its last. An expression whose first and last tokens are placed there is
@@ -416,7 +416,7 @@ mod tests {
     fn the_hook_and_the_store_are_the_users_expressions() {
         let code = expanded("on_replay = |r, _| r, store = self::store()", HANDLER);
         assert!(
-            code.contains(". on_replay (| r , _ | r) . into_answer ()"),
+            code.contains(". on_replay (| r , _ | r) . into_response ()"),
             "{code}"
         );
         assert!(

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use idempotency_core::owner::{Random, RandomError};
-use idempotency_core::time::{BoxFuture, Clock, EpochMillis};
+use idempotency_core::clock::Clock;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::random::{Random, RandomError};
+use idempotency_core::time::EpochMillis;
 
 /// What rounds a duration up once its parts of a millisecond are dropped.
 const A_MILLISECOND_LESS_A_PART: Duration = Duration::from_nanos(999_999);
@@ -15,7 +17,8 @@ const A_MILLISECOND_LESS_A_PART: Duration = Duration::from_nanos(999_999);
 /// A clock that stands still until it is moved. Clones show the same time.
 ///
 /// ```
-/// use idempotency_core::time::{Clock, EpochMillis};
+/// use idempotency_core::clock::Clock;
+/// use idempotency_core::time::EpochMillis;
 /// use idempotency_testkit::ManualClock;
 /// use std::time::Duration;
 /// let clock = ManualClock::at(1_700_000_000_000);
@@ -36,7 +39,7 @@ impl ManualClock {
     /// A clock that shows this time, in milliseconds since the epoch, until somebody moves it.
     ///
     /// ```
-    /// # use idempotency_core::time::Clock;
+    /// # use idempotency_core::clock::Clock;
     /// # use idempotency_testkit::ManualClock;
     /// assert_eq!(ManualClock::at(5).now().get(), 5);
     /// ```
@@ -54,7 +57,7 @@ impl ManualClock {
     /// ([`StoreFault::Hang`](crate::store::StoreFault::Hang)) is seen as hanging before the time that it may take is over.
     ///
     /// ```
-    /// # use idempotency_core::time::Clock;
+    /// # use idempotency_core::clock::Clock;
     /// # use idempotency_testkit::ManualClock;
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
@@ -74,7 +77,7 @@ impl ManualClock {
     /// has then ended.
     ///
     /// ```
-    /// # use idempotency_core::time::Clock;
+    /// # use idempotency_core::clock::Clock;
     /// # use idempotency_testkit::ManualClock;
     /// # use std::time::Duration;
     /// let clock = ManualClock::at(0);
@@ -92,7 +95,7 @@ impl ManualClock {
     /// Sets the clock, back as well as on.
     ///
     /// ```
-    /// # use idempotency_core::time::Clock;
+    /// # use idempotency_core::clock::Clock;
     /// # use idempotency_testkit::ManualClock;
     /// let clock = ManualClock::at(10);
     /// clock.set(-1);
@@ -153,7 +156,7 @@ impl fmt::Debug for ManualClock {
 /// Random bytes that are the same in every run with the same seed. Clones go on with one sequence.
 ///
 /// ```
-/// use idempotency_core::owner::Random;
+/// use idempotency_core::random::Random;
 /// use idempotency_testkit::SeededRandom;
 /// let (a, b) = (SeededRandom::new(7), SeededRandom::new(7));
 /// assert_eq!(a.bytes().unwrap(), b.bytes().unwrap());
@@ -166,7 +169,7 @@ impl SeededRandom {
     /// A sequence of its own for each seed.
     ///
     /// ```
-    /// # use idempotency_core::owner::Random;
+    /// # use idempotency_core::random::Random;
     /// # use idempotency_testkit::SeededRandom;
     /// assert_ne!(SeededRandom::new(1).bytes().unwrap(), SeededRandom::new(2).bytes().unwrap());
     /// ```

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Builder, Region};
 use idempotency_lambda::{
-    BoxError, Deadline, DynamoDbStore, Environment, Operation, environment_with, with_environment,
+    Backend, BoxError, Deadline, DynamoDbStore, Operation, environment_with, with_environment,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, FaultBuilder, TableSpec};
 use serde_json::json;
@@ -116,7 +116,7 @@ fn environment(
     database: &EmbeddedDynamoDb,
     region: Region,
     as_the_sdk: bool,
-) -> Result<Environment, BoxError> {
+) -> Result<Backend, BoxError> {
     let config = database.sdk_config().into_builder().region(region).build();
     let builder = DynamoDbStore::builder().table(TABLE);
     let store = if as_the_sdk {

@@ -14,12 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use idempotency_lambda::core::clock::Clock;
 use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::record::{Record, RecordId};
 use idempotency_lambda::core::store::MemoryStore;
-use idempotency_lambda::core::time::{Clock, EpochMillis};
+use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Deadline, Environment, Operation, OperationBuilder, Outcome, with_environment,
+    Backend, BoxError, Deadline, Operation, OperationBuilder, Outcome, with_environment,
 };
 use idempotency_testkit::store::{FaultyStore, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -35,7 +36,7 @@ pub struct Bench {
     /// The store.
     pub store: Arc<FaultyStore<MemoryStore>>,
     /// The environment of a process.
-    pub environment: Environment,
+    pub environment: Backend,
     runs: AtomicUsize,
 }
 
@@ -49,7 +50,7 @@ impl Bench {
     /// A bench around a clock.
     pub fn with_clock(clock: ManualClock) -> Self {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        let environment = Environment::new(
+        let environment = Backend::new(
             store.clone(),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
@@ -63,8 +64,8 @@ impl Bench {
     }
 
     /// Another process over the same table: a cache of its own, tokens of its own.
-    pub fn another_process(&self) -> Environment {
-        Environment::new(
+    pub fn another_process(&self) -> Backend {
+        Backend::new(
             self.store.clone(),
             Arc::new(self.clock.clone()),
             Arc::new(SeededRandom::new(1_000 + self.runs() as u64)),
@@ -115,7 +116,7 @@ impl Bench {
 
     async fn call_in<R, F>(
         &self,
-        environment: Environment,
+        environment: Backend,
         operation: &Operation,
         payload: Value,
         handler: F,

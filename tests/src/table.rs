@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_lambda::core::time::Clock;
+use idempotency_lambda::core::clock::Clock;
 use idempotency_lambda::{
-    BoxError, Deadline, DynamoDbStore, Environment, Operation, Outcome, with_environment,
+    Backend, BoxError, Deadline, DynamoDbStore, Operation, Outcome, with_environment,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -23,7 +23,7 @@ pub struct Table {
     /// The database.
     pub database: EmbeddedDynamoDb,
     /// The environment of a process.
-    pub environment: Environment,
+    pub environment: Backend,
     store: Arc<DynamoDbStore>,
 }
 
@@ -41,7 +41,7 @@ impl Table {
             .build()?;
         let clock = ManualClock::at(START);
         let store = Arc::new(store);
-        let environment = Environment::new(
+        let environment = Backend::new(
             store.clone(),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
@@ -55,8 +55,8 @@ impl Table {
     }
 
     /// The environment of another process over the same table, with tokens of its own.
-    pub fn another_process(&self, number: u64) -> Environment {
-        Environment::new(
+    pub fn another_process(&self, number: u64) -> Backend {
+        Backend::new(
             self.store.clone(),
             Arc::new(self.clock.clone()),
             Arc::new(SeededRandom::new(1_000 + number)),

@@ -381,7 +381,7 @@ async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
 #[tokio::test]
 async fn a_function_that_is_switched_off_runs_each_time_and_asks_nothing() {
     use idempotency_lambda::core::config::Variables;
-    use idempotency_lambda::{Bypass, Deadline, How, Operation};
+    use idempotency_lambda::{Bypass, Deadline, Operation, OutcomeKind};
     let bench = Bench::default();
     let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
     let off = Operation::builder("off")
@@ -395,8 +395,8 @@ async fn a_function_that_is_switched_off_runs_each_time_and_asks_nothing() {
         let outcome = with_environment(bench.environment.clone(), call)
             .await
             .unwrap();
-        assert_eq!(outcome.how(), &How::Bypassed(Bypass::Disabled));
-        assert_eq!(outcome.into_answer(), run);
+        assert_eq!(outcome.kind(), &OutcomeKind::Bypassed(Bypass::Disabled));
+        assert_eq!(outcome.into_response(), run);
     }
     assert_eq!(bench.requests(), [0; 4]);
 }
@@ -432,7 +432,7 @@ async fn a_replayed_float_is_the_float_that_was_answered() {
                 .call_with(&charge, payload, async |_| Ok(answer))
                 .await
                 .unwrap();
-            assert_eq!(outcome.into_answer().to_bits(), answer.to_bits());
+            assert_eq!(outcome.into_response().to_bits(), answer.to_bits());
         }
     }
 }
@@ -449,7 +449,7 @@ async fn an_answer_that_cannot_be_read_back_is_told_to_its_caller_and_withheld_f
         .call_with(&charge, payload.clone(), async |_| Ok(f64::NAN))
         .await
         .unwrap();
-    assert!(own.into_answer().is_nan());
+    assert!(own.into_response().is_nan());
     let error = bench
         .call_with(&charge, payload, async |_| Ok(f64::NAN))
         .await

@@ -96,7 +96,7 @@ async fn a_response_that_is_larger_than_the_bound_in_bytes_is_replayed_from_the_
         let call = async || {
             let order = json!({ "order_id": order_id });
             let called = bench.call_with(&charge, order, async |_| Ok("7".repeat(length)));
-            assert_eq!(called.await.unwrap().answer().len(), length);
+            assert_eq!(called.await.unwrap().response().len(), length);
         };
         assert_eq!(requests_of_the_duplicate(&bench, call).await, requests);
     }

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
+use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{MemoryStore, Store};
-use idempotency_core::time::BoxFuture;
 use idempotency_lambda::BoxError;
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::conformance::{
@@ -123,7 +123,7 @@ async fn the_dynamodb_store_conforms_with_a_composite_key() -> Result<(), BoxErr
 async fn two_partitions_of_one_table_share_no_record() -> Result<(), BoxError> {
     use idempotency_core::protocol::condition::Condition;
     use idempotency_core::record::Record;
-    use idempotency_core::store::{Read, Write};
+    use idempotency_core::store::{ReadOutcome, WriteOutcome};
     let database = EmbeddedDynamoDb::start().await?;
     database
         .create_table(TableSpec::new("composite").with_sort_key("sk"))
@@ -136,15 +136,15 @@ async fn two_partitions_of_one_table_share_no_record() -> Result<(), BoxError> {
     for store in [&one, &two] {
         assert!(matches!(
             store.put(&id, &record, &Condition::NoRecord).await,
-            Write::Applied
+            WriteOutcome::Applied
         ));
     }
     assert!(matches!(
         one.delete(&id, &Condition::All(Vec::new())).await,
-        Write::Applied
+        WriteOutcome::Applied
     ));
-    assert!(matches!(one.read(&id).await, Read::Nothing));
-    assert!(matches!(two.read(&id).await, Read::Found(_)));
+    assert!(matches!(one.read(&id).await, ReadOutcome::NotFound));
+    assert!(matches!(two.read(&id).await, ReadOutcome::Found(_)));
     Ok(())
 }
 

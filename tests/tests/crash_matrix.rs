@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotency_lambda::core::store::{Store, Write};
-use idempotency_lambda::core::time::{BoxFuture, Clock, EpochMillis};
+use idempotency_lambda::core::clock::Clock;
+use idempotency_lambda::core::future::BoxFuture;
+use idempotency_lambda::core::store::{Store, WriteOutcome};
+use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Deadline, DynamoDbStore, Environment, ErrorKind, OnError, OnInProgress, OnTimeout,
+    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, OnError, OnInProgress, OnTimeout,
     Operation, Outcome, with_environment,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
@@ -92,10 +94,10 @@ impl Stage {
     }
 
     /// A process of its own: nothing is remembered from the others.
-    fn process(&self) -> Environment {
+    fn process(&self) -> Backend {
         let seed = self.processes.fetch_add(1, Ordering::Relaxed);
         let random = SeededRandom::new(seed as u64);
-        Environment::new(
+        Backend::new(
             self.store.clone(),
             Arc::new(QuickPauses(self.clock.clone())),
             Arc::new(random),
@@ -117,9 +119,9 @@ impl Stage {
     async fn retry(&self, charge: &Operation) -> String {
         match self.call(charge, async |run| Ok(run)).await {
             Ok(outcome) if outcome.is_replayed() => {
-                format!("the answer of run {}", outcome.answer())
+                format!("the answer of run {}", outcome.response())
             }
-            Ok(outcome) => format!("runs: run {}", outcome.answer()),
+            Ok(outcome) => format!("runs: run {}", outcome.response()),
             Err(error) => match ours(&error).kind() {
                 ErrorKind::AlreadyInProgress => "in progress".to_owned(),
                 other => other.name().to_owned(),
@@ -292,6 +294,6 @@ async fn a_write_held_on_the_wire_by_a_dead_process_harms_nobody_when_it_arrives
         panic!("the last call was the completion");
     };
     let arrived = stage.store.inner().update(&id, &change, &condition).await;
-    assert!(matches!(arrived, Write::Refused { .. }));
+    assert!(matches!(arrived, WriteOutcome::ConditionFailed { .. }));
     assert_eq!(stage.retry(&charge).await, "the answer of run 2");
 }

@@ -263,7 +263,7 @@ async fn a_new_field_of_the_response_refuses_retries_unless_it_has_a_default() {
             state: "paid".to_owned(),
         })
     });
-    let receipt = retry.await.unwrap().into_answer();
+    let receipt = retry.await.unwrap().into_response();
     assert_eq!((receipt.id, receipt.state.as_str()), (1, ""));
     assert_eq!(bench.runs(), 1);
 }
@@ -300,9 +300,9 @@ async fn a_version_that_holds_keeps_what_timed_out_and_one_that_reruns_takes_it_
 /// The old identity outside, the new one inside.
 async fn both(bench: &Bench, [outer, inner]: [&Operation; 2]) -> usize {
     let outcome = bench.call_with(outer, order(10), async |_| {
-        Ok(bench.call(inner, order(10)).await?.into_answer())
+        Ok(bench.call(inner, order(10)).await?.into_response())
     });
-    outcome.await.unwrap().into_answer()
+    outcome.await.unwrap().into_response()
 }
 
 #[tokio::test]
@@ -316,14 +316,14 @@ async fn old_and_new_identity_together_let_no_retry_run_again() {
 
     // From the old version to both, and back.
     let bench = Bench::default();
-    let first = bench.call(&old, order(10)).await.unwrap().into_answer();
+    let first = bench.call(&old, order(10)).await.unwrap().into_response();
     assert_eq!(both(&bench, [&old, &new]).await, first);
 
     // From both to the new version alone, and back to the old one.
     let bench = Bench::default();
     let first = both(&bench, [&old, &new]).await;
     let retry = bench.call(&new, order(10)).await.unwrap();
-    assert_eq!(retry.into_answer(), first);
+    assert_eq!(retry.into_response(), first);
     let retry = bench.call(&old, order(10)).await.unwrap();
-    assert_eq!(retry.into_answer(), first);
+    assert_eq!(retry.into_response(), first);
 }

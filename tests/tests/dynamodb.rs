@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotency_lambda::core::time::Clock;
+use idempotency_lambda::core::clock::Clock;
 use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_environment};
 use idempotency_testkit::dynamodb::Fault;
 use idempotency_tests::{Table, operation, ours};
@@ -63,7 +63,7 @@ async fn falsy_answers_come_back_from_the_table_as_themselves() -> Result<(), Bo
                 .call(&charge(), &order, async || Ok(answer.clone()))
                 .await?;
             assert_eq!(
-                (outcome.is_replayed(), outcome.into_answer()),
+                (outcome.is_replayed(), outcome.into_response()),
                 (is_duplicate, answer.clone())
             );
         }
@@ -77,7 +77,7 @@ async fn a_claim_whose_reply_is_lost_on_the_wire_is_not_told_in_progress_by_its_
     let table = Table::start().await?;
     table.database.inject(Fault::on("PutItem").drop_reply());
     let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
-    assert_eq!(outcome.into_answer(), 1);
+    assert_eq!(outcome.into_response(), 1);
     Ok(())
 }
 
@@ -87,7 +87,7 @@ async fn a_completion_whose_reply_is_lost_on_the_wire_is_confirmed_by_the_record
     let table = Table::start().await?;
     table.database.inject(Fault::on("UpdateItem").drop_reply());
     let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
-    assert_eq!(outcome.into_answer(), 1);
+    assert_eq!(outcome.into_response(), 1);
     assert_eq!(table.only_item().await?["status"], "COMPLETED");
     Ok(())
 }
@@ -98,7 +98,7 @@ async fn throttling_that_passes_is_not_noticed_by_anybody() -> Result<(), BoxErr
     table.database.inject(Fault::on("PutItem").throttle());
     table.database.inject(Fault::on("UpdateItem").throttle());
     let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
-    assert_eq!(outcome.into_answer(), 1);
+    assert_eq!(outcome.into_response(), 1);
     Ok(())
 }
 
@@ -113,7 +113,7 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_harm_the_one_tha
             Ok(1)
         })
         .await?;
-    assert_eq!(outcome.into_answer(), 1);
+    assert_eq!(outcome.into_response(), 1);
     assert!(
         table
             .call(&charge(), &order(), async || Ok(2))
@@ -140,7 +140,7 @@ async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another
     let (a, b, c, d, e, f) = tokio::join!(call(1), call(2), call(3), call(4), call(5), call(6));
     for result in [a, b, c, d, e, f] {
         match result {
-            Ok(outcome) => assert_eq!(outcome.into_answer(), 1),
+            Ok(outcome) => assert_eq!(outcome.into_response(), 1),
             Err(error) => assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress),
         }
     }
@@ -160,7 +160,7 @@ async fn an_answer_over_400_kb_is_told_to_its_caller_and_never_run_again() -> Re
     let outcome = table
         .call(&charge(), &order(), async || Ok(large.clone()))
         .await?;
-    assert_eq!(outcome.into_answer().len(), large.len());
+    assert_eq!(outcome.into_response().len(), large.len());
     table.clock.advance(Duration::from_secs(60));
     let error = table
         .call(&charge(), &order(), async || Ok(String::new()))
@@ -180,7 +180,7 @@ async fn an_evicted_claim_is_completed_all_the_same() -> Result<(), BoxError> {
             Ok(1)
         })
         .await?;
-    assert_eq!(outcome.into_answer(), 1);
+    assert_eq!(outcome.into_response(), 1);
     assert!(
         table
             .call(&charge(), &order(), async || Ok(2))

@@ -43,12 +43,12 @@ async fn hazard_01_a_slow_owner_neither_overwrites_nor_deletes_the_record_of_the
                 .call_with(&charge, order(), async |_| Ok("winner".to_owned()))
                 .await
                 .unwrap();
-            assert_eq!(winner.answer(), "winner");
+            assert_eq!(winner.response(), "winner");
             go_on.send(()).unwrap();
         };
         let (slow, ()) = tokio::join!(slow, others);
         match slow {
-            Ok(outcome) => assert_eq!(outcome.into_answer(), "winner"),
+            Ok(outcome) => assert_eq!(outcome.into_response(), "winner"),
             Err(error) => assert_eq!(error.to_string(), "declined"),
         }
         let record = bench.record(&charge, &json!(7));
@@ -93,7 +93,7 @@ async fn hazard_01_a_slow_owner_leaves_the_claim_of_the_one_that_took_over_and_s
             declined if slow_one_fails => assert_eq!(declined.to_string(), "declined"),
             error => assert_eq!(ours(&error).kind(), ErrorKind::LostOwnership),
         }
-        assert_eq!(next.unwrap().into_answer(), "next");
+        assert_eq!(next.unwrap().into_response(), "next");
     }
 }
 
@@ -118,7 +118,7 @@ async fn hazard_01_what_another_language_completed_is_neither_overwritten_nor_de
             })
             .await;
         match outcome {
-            Ok(outcome) => assert_eq!(outcome.into_answer(), "theirs"),
+            Ok(outcome) => assert_eq!(outcome.into_response(), "theirs"),
             Err(error) => assert_eq!(error.to_string(), "declined"),
         }
         let record = bench.record(&charge, &json!(7));
@@ -136,7 +136,7 @@ async fn hazard_02_a_claim_whose_reply_was_lost_is_not_told_that_it_is_in_progre
         let bench = Bench::default();
         bench.store.inject(StoreOperation::Put, 1, fault);
         let outcome = bench.call(&charge(), order()).await.unwrap();
-        assert_eq!((outcome.into_answer(), bench.runs()), (1, 1), "{fault:?}");
+        assert_eq!((outcome.into_response(), bench.runs()), (1, 1), "{fault:?}");
     }
 }
 
@@ -170,11 +170,11 @@ async fn hazard_03_nested_and_parallel_operations_keep_their_own_configuration()
     let outcome = bench
         .call_with(&outer, payload.clone(), async |_| {
             let inner = bench.call(&inner, payload.clone());
-            Ok(inner.await?.into_answer())
+            Ok(inner.await?.into_response())
         })
         .await
         .unwrap();
-    assert_eq!(outcome.into_answer(), 2);
+    assert_eq!(outcome.into_response(), 2);
     assert_eq!(bench.record(&outer, &json!(1)).validation, Field::Absent);
     assert!(bench.record(&inner, &json!(2)).validation.exists());
 }
@@ -219,7 +219,7 @@ async fn hazard_05_falsy_answers_replay_as_themselves() {
                 .await
                 .unwrap();
             assert_eq!(
-                (outcome.is_replayed(), outcome.into_answer()),
+                (outcome.is_replayed(), outcome.into_response()),
                 (replayed, answer.clone())
             );
         }
@@ -244,7 +244,7 @@ async fn hazard_06_an_answer_too_large_or_not_serialisable_never_runs_again() {
         .store
         .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
     let own = bench.call(&charge, order()).await.unwrap();
-    assert_eq!(own.into_answer(), 1);
+    assert_eq!(own.into_response(), 1);
     // Long after the deadline, but within the window.
     bench.clock.advance(Duration::from_secs(60));
     let error = bench.call(&charge, order()).await.unwrap_err();
@@ -359,7 +359,7 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
     let outcome = with_environment(bench.environment.clone(), call)
         .await
         .unwrap();
-    assert!(outcome.into_answer());
+    assert!(outcome.into_response());
     let record = bench.record(&charge, &json!(7));
     assert_eq!(
         record.in_progress_expiration,

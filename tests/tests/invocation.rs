@@ -308,7 +308,7 @@ async fn an_identified_call_lets_the_handler_take_the_payload_and_runs_on_any_th
     let run = call.run(move || async move { Ok::<_, Error>(event.payload) });
     let task = tokio::spawn(with_environment(bench.environment.clone(), run));
     let outcome = task.await.unwrap().unwrap();
-    assert_eq!(outcome.into_answer()["order_id"], 1);
+    assert_eq!(outcome.into_response()["order_id"], 1);
     assert!(bench.store.inner().record(&key).is_some());
     assert_eq!(claimed(&bench), blue(20));
 }

@@ -43,7 +43,7 @@ async fn replayed(attributes: &[(&str, AttributeValue)]) -> Result<Value, BoxErr
         .call(&charge(), &order, async || Ok(json!("a second run")))
         .await?;
     assert!(outcome.is_replayed());
-    Ok(outcome.into_answer())
+    Ok(outcome.into_response())
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_claim_of_another_library_is_live_until_its_lease_or_else_its_window_e
         table
             .clock
             .advance(std::time::Duration::from_millis(ends_in));
-        assert_eq!(call().await?.into_answer(), json!("ran"));
+        assert_eq!(call().await?.into_response(), json!("ran"));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Once};
 use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::store::MemoryStore;
 use idempotency_lambda::{
-    BoxError, Deadline, Environment, ErrorKind, KeyRequired, LambdaEvent, Operation, idempotent,
+    Backend, BoxError, Deadline, ErrorKind, KeyRequired, LambdaEvent, Operation, idempotent,
     with_environment,
 };
 use idempotency_tests::{Bench, ours};
@@ -176,7 +176,7 @@ async fn the_builder_and_the_variable_require_every_part_too() {
 }
 
 /// Runs a call with a subscriber of its own, and returns what was logged.
-async fn logged<T>(environment: &Environment, call: impl Future<Output = T>) -> (T, String) {
+async fn logged<T>(environment: &Backend, call: impl Future<Output = T>) -> (T, String) {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -45,7 +45,7 @@ async fn call_with_left(
     let call = charge.run(&payload, deadline, || async { Ok::<_, BoxError>(42) });
     let outcome = with_environment(bench.environment.clone(), call).await;
     let took = bench.now().get() - START;
-    (outcome.map(|outcome| outcome.into_answer()), took)
+    (outcome.map(|outcome| outcome.into_response()), took)
 }
 
 fn charge() -> Operation {

@@ -97,7 +97,7 @@ async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
         with_environment(bench.environment.clone(), call)
             .await
             .unwrap()
-            .into_answer()
+            .into_response()
     };
     assert_eq!(call("blue", 1).await, 1);
     assert_eq!(call("green", 2).await, 2);

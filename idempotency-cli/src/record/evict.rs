@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
-use idempotency_core::store::{Store, Write as Written};
+use idempotency_core::store::{Store, WriteOutcome};
 
 use super::shown::{Shown, State};
 use super::{missing, read};
@@ -79,18 +79,21 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
     let refused = |message: String| Err(Failure::new(Exit::Refused, message));
     match store.delete(id, &unchanged(record)).await {
         // With a lost send, the record is most likely gone by our own hand.
-        Written::Applied
-        | Written::Refused {
+        WriteOutcome::Applied
+        | WriteOutcome::ConditionFailed {
             existing: None,
-            lost: true,
+            maybe_applied: true,
         } => Ok(()),
-        Written::Refused { existing: None, .. } => Err(missing(id, connection)),
-        Written::Refused { .. } => refused(format!(
+        WriteOutcome::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
+        WriteOutcome::ConditionFailed { .. } => refused(format!(
             "`{id}` changed after it was shown, and was left alone: look at it again with `idempotency get`"
         )),
-        Written::Failed { lost, error } => {
+        WriteOutcome::Failed {
+            maybe_applied,
+            error,
+        } => {
             let doubt = "; it may have been evicted: look with `idempotency get`";
-            let doubt = if lost { doubt } else { "" };
+            let doubt = if maybe_applied { doubt } else { "" };
             Err(Failure::new(Exit::Failed, format_args!("{error}{doubt}")))
         }
         other => refused(format!("unknown result {other:?}")),

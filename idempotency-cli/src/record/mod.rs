@@ -9,7 +9,7 @@ use std::io::Write;
 
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Read, Store};
+use idempotency_core::store::{ReadOutcome, Store};
 
 use crate::arguments::GetArguments;
 use crate::connection::Connection;
@@ -51,9 +51,9 @@ pub(crate) async fn get(
 
 async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Record>, Failure> {
     match connection.records()?.read(id).await {
-        Read::Found(record) => Ok(Some(record)),
-        Read::Nothing => Ok(None),
-        Read::Failed(error) => Err(Failure::new(Exit::Failed, error)),
+        ReadOutcome::Found(record) => Ok(Some(record)),
+        ReadOutcome::NotFound => Ok(None),
+        ReadOutcome::Failed(error) => Err(Failure::new(Exit::Failed, error)),
         other => Err(Failure::new(
             Exit::Failed,
             format_args!("unknown result {other:?}"),

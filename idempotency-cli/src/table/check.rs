@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Change, Store, StoreError, StoreErrorKind, Write as Written};
+use idempotency_core::store::{Change, Store, StoreError, StoreErrorKind, WriteOutcome};
 
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -228,8 +228,8 @@ async fn permissions(connection: &Connection) -> Vec<Finding> {
         Condition::Exists(Attribute::Owner),
         Condition::Missing(Attribute::Owner),
     ]);
-    let written = |written: Written| match written {
-        Written::Failed { error, .. } => Err(error),
+    let written = |written: WriteOutcome| match written {
+        WriteOutcome::Failed { error, .. } => Err(error),
         _ => Ok(()),
     };
     vec![

@@ -17,14 +17,14 @@ fn response(length: usize) -> Record {
     }
 }
 
-fn bounds(records: usize, bytes: usize) -> Bounds {
+fn limits(records: usize, bytes: usize) -> CacheLimits {
     let records = NonZeroUsize::new(records).unwrap();
-    Bounds { records, bytes }
+    CacheLimits { records, bytes }
 }
 
 /// Two records, at most.
-fn two() -> Bounds {
-    bounds(2, usize::MAX)
+fn two() -> CacheLimits {
+    limits(2, usize::MAX)
 }
 
 /// A cache of two, with the answers 1 and 2.
@@ -74,7 +74,7 @@ fn a_cleared_cache_remembers_nothing() {
 #[test]
 fn a_cleared_cache_has_all_its_bytes_again() {
     let cache = LocalCache::new();
-    let one = bounds(9, weight(&id(1), &response(100)));
+    let one = limits(9, weight(&id(1), &response(100)));
     cache.insert(OPERATION, one, id(1), response(100));
     cache.clear();
     cache.insert(OPERATION, one, id(2), response(100));
@@ -87,13 +87,13 @@ fn a_cleared_cache_has_all_its_bytes_again() {
 fn records_that_fill_the_bound_to_the_byte_are_kept_and_one_byte_more_drops_the_oldest() {
     let exactly = 2 * weight(&id(1), &response(1_000));
     let cache = LocalCache::new();
-    cache.insert(OPERATION, bounds(9, exactly), id(1), response(1_000));
-    cache.insert(OPERATION, bounds(9, exactly), id(2), response(1_000));
+    cache.insert(OPERATION, limits(9, exactly), id(1), response(1_000));
+    cache.insert(OPERATION, limits(9, exactly), id(2), response(1_000));
     assert_eq!(kept(&cache), [1, 2]);
 
     let cache = LocalCache::new();
-    cache.insert(OPERATION, bounds(9, exactly), id(1), response(1_000));
-    cache.insert(OPERATION, bounds(9, exactly), id(2), response(1_001));
+    cache.insert(OPERATION, limits(9, exactly), id(1), response(1_000));
+    cache.insert(OPERATION, limits(9, exactly), id(2), response(1_001));
     assert_eq!(kept(&cache), [2]);
 }
 
@@ -101,10 +101,10 @@ fn records_that_fill_the_bound_to_the_byte_are_kept_and_one_byte_more_drops_the_
 fn a_record_that_is_larger_than_the_bound_by_one_byte_is_not_kept_and_drops_no_other() {
     let exactly = weight(&id(2), &response(1_000));
     let cache = LocalCache::new();
-    cache.insert(OPERATION, bounds(9, exactly), id(1), response(10));
-    cache.insert(OPERATION, bounds(9, exactly - 1), id(2), response(1_000));
+    cache.insert(OPERATION, limits(9, exactly), id(1), response(10));
+    cache.insert(OPERATION, limits(9, exactly - 1), id(2), response(1_000));
     assert_eq!(kept(&cache), [1]);
-    cache.insert(OPERATION, bounds(9, exactly), id(2), response(1_000));
+    cache.insert(OPERATION, limits(9, exactly), id(2), response(1_000));
     assert_eq!(kept(&cache), [2]);
 }
 
@@ -113,9 +113,9 @@ fn one_large_record_drops_as_many_small_ones_as_it_needs() {
     let small = weight(&id(1), &response(0));
     let cache = LocalCache::new();
     for number in 1..=4 {
-        cache.insert(OPERATION, bounds(9, 4 * small), id(number), response(0));
+        cache.insert(OPERATION, limits(9, 4 * small), id(number), response(0));
     }
-    cache.insert(OPERATION, bounds(9, 4 * small), id(5), response(small + 1));
+    cache.insert(OPERATION, limits(9, 4 * small), id(5), response(small + 1));
     assert_eq!(kept(&cache), [4, 5]);
 }
 
@@ -123,10 +123,10 @@ fn one_large_record_drops_as_many_small_ones_as_it_needs() {
 fn a_record_that_replaces_another_of_its_key_takes_its_bytes() {
     let room = weight(&id(1), &response(1_000)) + weight(&id(2), &response(10));
     let cache = LocalCache::new();
-    cache.insert(OPERATION, bounds(9, room), id(1), response(1_000));
-    cache.insert(OPERATION, bounds(9, room), id(2), response(10));
+    cache.insert(OPERATION, limits(9, room), id(1), response(1_000));
+    cache.insert(OPERATION, limits(9, room), id(2), response(10));
     for length in [900, 1_000, 0, 1_000] {
-        cache.insert(OPERATION, bounds(9, room), id(1), response(length));
+        cache.insert(OPERATION, limits(9, room), id(1), response(length));
         assert_eq!(kept(&cache), [1, 2]);
         let (counted, weighed) = weights(&cache);
         assert_eq!(counted, weighed);
@@ -136,15 +136,15 @@ fn a_record_that_replaces_another_of_its_key_takes_its_bytes() {
 #[test]
 fn a_record_that_is_too_large_leaves_no_older_one_of_its_key_behind() {
     let cache = LocalCache::new();
-    cache.insert(OPERATION, bounds(9, 1_000), id(1), response(1));
-    cache.insert(OPERATION, bounds(9, 1_000), id(1), response(1_000));
+    cache.insert(OPERATION, limits(9, 1_000), id(1), response(1));
+    cache.insert(OPERATION, limits(9, 1_000), id(1), response(1_000));
     assert!(kept(&cache).is_empty());
     assert_eq!(weights(&cache), (0, 0));
 }
 
 #[test]
 fn the_bound_is_of_each_operation() {
-    let one = bounds(9, weight(&id(1), &response(100)));
+    let one = limits(9, weight(&id(1), &response(100)));
     let cache = LocalCache::new();
     cache.insert(OPERATION, one, id(1), response(100));
     cache.insert("refund", one, id(1), response(100));

@@ -8,5 +8,4 @@ mod variables;
 pub use error::ConfigurationError;
 pub use key_required::{KeyRequired, UnknownKeyRequired};
 pub use settings::Settings;
-pub(crate) use settings::TENANT_MARK;
 pub use variables::{UnknownVariable, Variables};

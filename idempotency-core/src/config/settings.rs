@@ -5,9 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{ConfigurationError, KeyRequired, Variables};
-use crate::cache::Bounds;
+use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
 use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
+use crate::record::TENANT_MARK;
 
 /// What an attribute or a builder says of an operation; what it leaves out comes from the environment, then from the
 /// defaults.
@@ -55,9 +56,6 @@ pub struct Settings {
 /// The longest prefix: with tenant and digest, an id must fit DynamoDB's 1024 bytes of a sort key.
 const LONGEST_PREFIX: usize = 512;
 
-/// What marks a tenant in an id.
-pub(crate) const TENANT_MARK: &str = "#tenant=";
-
 impl Settings {
     /// Returns what a payload must have of its key.
     ///
@@ -95,17 +93,20 @@ impl Settings {
     /// How many answers are kept in memory, and how many bytes they may take; `None` where the cache is off.
     ///
     /// ```
-    /// # use idempotency_core::{cache::Bounds, config::{Settings, Variables}};
+    /// # use idempotency_core::{cache::CacheLimits, config::{Settings, Variables}};
     /// let settings = Settings { local_cache: Some(256), ..Settings::default() };
     /// let bounds = settings.local_cache(&Variables::default())?.unwrap();
-    /// assert_eq!((bounds.records.get(), bounds.bytes), (256, Bounds::DEFAULT_BYTES));
+    /// assert_eq!((bounds.records.get(), bounds.bytes), (256, CacheLimits::DEFAULT_BYTES));
     /// assert_eq!(Settings::default().local_cache(&Variables::default())?, None);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     ///
     /// # Errors
     /// If one of the two variables is not a number.
-    pub fn local_cache(&self, variables: &Variables) -> Result<Option<Bounds>, ConfigurationError> {
+    pub fn local_cache(
+        &self,
+        variables: &Variables,
+    ) -> Result<Option<CacheLimits>, ConfigurationError> {
         let records = number(
             self.local_cache,
             variables,
@@ -118,9 +119,9 @@ impl Settings {
             "IDEMPOTENCY_LOCAL_CACHE_BYTES",
             "write a number of bytes, such as `8388608`, without a unit",
         )?
-        .unwrap_or(Bounds::DEFAULT_BYTES);
+        .unwrap_or(CacheLimits::DEFAULT_BYTES);
         let records = records.and_then(NonZeroUsize::new);
-        Ok(records.map(|records| Bounds { records, bytes }))
+        Ok(records.map(|records| CacheLimits { records, bytes }))
     }
 
     /// Returns how many bytes of memory one event's values, and what `key` and `validate` make of them, may take.

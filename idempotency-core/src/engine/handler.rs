@@ -10,7 +10,7 @@ use super::{Codec, Ending};
 use crate::event::Report;
 use crate::key::{Budget, Expression, Json};
 use crate::outcome::{Bypass, Outcome};
-use crate::protocol::Ran;
+use crate::protocol::HandlerResult;
 use crate::record::Data;
 
 /// A panic's payload.
@@ -36,7 +36,7 @@ pub(super) async fn run<R, E, F, Fut>(
     codec: Codec<R>,
     store_when: &StoreWhen<'_>,
     report: &mut Report<'_>,
-) -> (Ran, Finished<R, E>)
+) -> (HandlerResult, Finished<R, E>)
 where
     F: FnOnce() -> Fut,
     Fut: Future<Output = Result<R, E>>,
@@ -49,9 +49,9 @@ where
         Ok(Err(error)) => {
             // The type's name alone: an error's text may quote the payload.
             let name = std::any::type_name::<E>().to_owned();
-            (Ran::Failed(name), Finished::Failed(error))
+            (HandlerResult::Failed(name), Finished::Failed(error))
         }
-        Err(panic) => (Ran::Panicked, Finished::Panicked(panic)),
+        Err(panic) => (HandlerResult::Panicked, Finished::Panicked(panic)),
     }
 }
 
@@ -90,20 +90,20 @@ fn represent<R>(
     codec: Codec<R>,
     store_when: &StoreWhen<'_>,
     report: &mut Report<'_>,
-) -> Ran {
+) -> HandlerResult {
     let written = catch_unwind(AssertUnwindSafe(|| (codec.write)(answer)));
     match written {
-        Ok(Ok(text)) if !store_when.allows(&text, report) => Ran::Unstored,
+        Ok(Ok(text)) if !store_when.allows(&text, report) => HandlerResult::NotStored,
         // What duplicates could not be given must not be stored as if they could: a NaN becomes null, say.
         Ok(Ok(text)) if !can_be_read(&text, codec) => {
             report.note(format!(
                 "a response of type `{}` cannot be read back from its own JSON: duplicates are not given it",
                 std::any::type_name::<R>()
             ));
-            Ran::Unreadable
+            HandlerResult::NotDeserializable
         }
-        Ok(Ok(text)) => Ran::Answered(Data::new(text)),
-        Ok(Err(_)) | Err(_) => Ran::Unrepresentable,
+        Ok(Ok(text)) => HandlerResult::Returned(Data::new(text)),
+        Ok(Err(_)) | Err(_) => HandlerResult::NotSerializable,
     }
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::summary::{Claim, Ended, Handler, Summary};
+use crate::clock::Clock;
 use crate::engine::Ending;
-use crate::outcome::{How, Outcome};
-use crate::protocol::Stored;
+use crate::outcome::{Outcome, OutcomeKind};
+use crate::protocol::Completion;
 use crate::record::RecordId;
-use crate::time::{Clock, EpochMillis};
+use crate::time::EpochMillis;
 
 /// Collects what the outcome event tells of a call. Dropped before its [`end`](Self::end), it tells that the call was
 /// abandoned.
@@ -78,13 +79,13 @@ impl<'a> Report<'a> {
     }
 
     /// Notes what became of the call's own claim.
-    pub(crate) fn claim_became(&mut self, stored: &Stored) {
+    pub(crate) fn claim_became(&mut self, stored: &Completion) {
         self.claim = Some(match stored {
-            Stored::Answer(_) => Claim::Completed,
-            Stored::Nothing => Claim::CompletedWithoutResponse,
-            Stored::Released => Claim::Released,
-            Stored::NotReleased => Claim::NotReleased,
-            Stored::Kept => Claim::Kept,
+            Completion::Stored(_) => Claim::Completed,
+            Completion::WithoutResponse => Claim::CompletedWithoutResponse,
+            Completion::Released => Claim::Released,
+            Completion::NotReleased => Claim::NotReleased,
+            Completion::Kept => Claim::Kept,
         });
     }
 
@@ -100,10 +101,10 @@ impl<'a> Report<'a> {
     /// Emits the outcome event of a call that came to its end.
     pub(crate) fn end<R, E>(mut self, result: &mut Result<Outcome<R>, Ending<E>>) {
         let ended = match result {
-            Ok(outcome) => match outcome.how() {
-                How::Executed { .. } => Ended::Own,
-                How::Replayed(replay) => Ended::Replayed(replay.source()),
-                How::Bypassed(why) => Ended::Bypassed(*why),
+            Ok(outcome) => match outcome.kind() {
+                OutcomeKind::Executed { .. } => Ended::Own,
+                OutcomeKind::Replayed(replay) => Ended::Replayed(replay.source()),
+                OutcomeKind::Bypassed(why) => Ended::Bypassed(*why),
             },
             Err(Ending::Refused(error)) => {
                 error.mark_told();

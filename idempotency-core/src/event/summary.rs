@@ -147,7 +147,7 @@ impl Summary<'_> {
         match self.ended {
             Ended::Replayed(Source::Store) => Some("store"),
             Ended::Replayed(Source::Cache) => Some("cache"),
-            Ended::Replayed(Source::Flight) => Some("flight"),
+            Ended::Replayed(Source::ConcurrentCall) => Some("flight"),
             Ended::Replayed(Source::Completion) => Some("completion"),
             _ => None,
         }

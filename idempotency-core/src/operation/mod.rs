@@ -10,14 +10,15 @@ use std::panic::resume_unwind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cache::Bounds;
+use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
-use crate::engine::{Codec, Driver, Ending, Environment, StoreWhen, run_unprotected};
+use crate::engine::{Backend, Codec, Driver, Ending, StoreWhen, run_unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, HashAlgorithm};
 use crate::outcome::Outcome;
-use crate::protocol::policy::{Call, Policy};
+use crate::protocol::Call;
+use crate::protocol::policy::Policy;
 use crate::time::EpochMillis;
 
 /// A protected function's whole configuration, compiled once. It owns what it has: two operations share nothing.
@@ -40,7 +41,7 @@ pub struct Operation {
     key_required: KeyRequired,
     hash: HashAlgorithm,
     policy: Policy,
-    local_cache: Option<Bounds>,
+    local_cache: Option<CacheLimits>,
     store_when: Option<Expression>,
     /// How many bytes one identification may take.
     memory_limit: usize,
@@ -131,24 +132,18 @@ impl Operation {
     /// built and polled at most once, and only under a claim; with [`Identity::bypass`] it runs unprotected.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, engine::Environment, error::Error, operation::Operation};
+    /// # use idempotency_core::{config::*, engine::Backend, error::Error, operation::Operation};
     /// # use idempotency_core::{owner::*, store::MemoryStore, time::*};
     /// # use std::{pin::pin, sync::Arc, task::{Context, Poll, Waker}};
-    /// # struct Fixed;
-    /// # impl Clock for Fixed {
-    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(0) }
-    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
-    /// # }
-    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
-    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// # let backend = idempotency_core::example::backend();
     /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     /// # let calls = async {
     /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
     /// for replayed in [false, true] {
     ///     let handler = || async { Ok::<_, Error>("placed".to_owned()) };
-    ///     let outcome = operation.run(&environment, &order, None, handler).await?;
+    ///     let outcome = operation.run(&backend, &order, None, handler).await?;
     ///     assert_eq!(outcome.is_replayed(), replayed);
-    ///     assert_eq!(outcome.answer(), "placed");
+    ///     assert_eq!(outcome.response(), "placed");
     /// }
     /// # Ok::<(), Error>(())
     /// # };
@@ -162,7 +157,7 @@ impl Operation {
     /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     pub fn run<R, E, F, Fut>(
         &self,
-        environment: &Environment,
+        backend: &Backend,
         identity: &Identity,
         deadline: Option<EpochMillis>,
         handler: F,
@@ -173,14 +168,7 @@ impl Operation {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
     {
-        self.run_with(
-            environment,
-            identity,
-            deadline,
-            Codec::json(),
-            E::from,
-            handler,
-        )
+        self.run_with(backend, identity, deadline, Codec::json(), E::from, handler)
     }
 
     /// As [`run`](Self::run), with the answer's codec and the error's conversion handed in instead of required of the
@@ -190,21 +178,15 @@ impl Operation {
     /// # use idempotency_core::{config::*, engine::*, error::Error, operation::Operation};
     /// # use idempotency_core::{owner::*, store::MemoryStore, time::*};
     /// # use std::{pin::pin, sync::Arc, task::{Context, Poll, Waker}};
-    /// # struct Fixed;
-    /// # impl Clock for Fixed {
-    /// #     fn now(&self) -> EpochMillis { EpochMillis::new(0) }
-    /// #     fn sleep(&self, _: std::time::Duration) -> BoxFuture<'static, ()> { Box::pin(std::future::ready(())) }
-    /// # }
-    /// # impl Random for Fixed { fn bytes(&self) -> Result<[u8; 16], RandomError> { Ok([7; 16]) } }
-    /// # let environment = Environment::new(Arc::new(MemoryStore::new()), Arc::new(Fixed), Arc::new(Fixed));
+    /// # let backend = idempotency_core::example::backend();
     /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     /// # let call = async {
     /// # let order = operation.identify(r#"{"order_id": 7}"#, None).map_err(|error| error.to_string())?;
     /// // `String` is no `From<Error>`; the conversion is handed in.
     /// let convert = |error: Error| error.to_string();
     /// let handler = || async { Ok::<_, String>(42) };
-    /// let outcome = operation.run_with(&environment, &order, None, Codec::json(), convert, handler).await?;
-    /// assert_eq!(outcome.answer(), &42);
+    /// let outcome = operation.run_with(&backend, &order, None, Codec::json(), convert, handler).await?;
+    /// assert_eq!(outcome.response(), &42);
     /// # Ok::<(), String>(())
     /// # };
     /// # assert!(matches!(pin!(call).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
@@ -217,7 +199,7 @@ impl Operation {
     /// As [`run`](Self::run).
     pub fn run_with<R, E, F, Fut>(
         &self,
-        environment: &Environment,
+        backend: &Backend,
         identity: &Identity,
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
@@ -232,9 +214,9 @@ impl Operation {
         let handler = Box::new(handler);
         let handler = move || Box::pin(handler());
         async move {
-            let mut report = Report::new(&self.key_prefix, identity.key(), environment.clock());
+            let mut report = Report::new(&self.key_prefix, identity.key(), backend.clock());
             let mut result = self
-                .protect(environment, identity, deadline, codec, &mut report, handler)
+                .protect(backend, identity, deadline, codec, &mut report, handler)
                 .await;
             report.end(&mut result);
             result.map_err(|ending| match ending {
@@ -247,7 +229,7 @@ impl Operation {
 
     async fn protect<R, E, F, Fut>(
         &self,
-        environment: &Environment,
+        backend: &Backend,
         identity: &Identity,
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
@@ -265,7 +247,7 @@ impl Operation {
             Ok(identity) => identity,
             Err(why) => return run_unprotected(handler, why, report).await,
         };
-        let now = environment.clock().now();
+        let now = backend.clock().now();
         let untrusted = |detail: String| {
             Ending::Refused(self.error(ErrorKind::Environment).with_detail(detail))
         };
@@ -274,11 +256,11 @@ impl Operation {
                 "the clock is before 1970: set it right".to_owned(),
             ));
         }
-        let owner = environment
+        let owner = backend
             .owner_token()
             .map_err(|error| untrusted(error.to_string()))?;
         let driver = Driver {
-            environment,
+            backend,
             operation: &self.key_prefix,
             shares_prefix: self.shares_prefix,
             cache: self.local_cache,

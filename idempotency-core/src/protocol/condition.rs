@@ -1,4 +1,4 @@
-//! Conditions of writes, as data: judged here, by the memory store and by `judge`, and rendered by every other store.
+//! Conditions of writes, as data: judged here, by the memory store and by `classify`, and rendered by every other store.
 //!
 //! One definition serves all three, so a store and the judge cannot disagree about what can be claimed.
 

@@ -1,6 +1,7 @@
 //! What the protocol's tests begin with.
 
-use super::policy::{Call, Policy};
+use super::Call;
+use super::policy::Policy;
 use crate::owner::OwnerToken;
 use crate::record::{Data, Field, Record, RecordId, Status};
 use crate::time::{EpochMillis, EpochSeconds};

@@ -1,26 +1,31 @@
 //! Every decision of the protocol, without I/O: time, tokens and results of I/O are handed in.
 //!
 //! - [`condition`]: when a write may be applied; among them *claimable*, the one predicate of claims and judgements.
-//! - [`judge()`]: what a record that stands in the way means.
+//! - [`classify()`]: what a record that stands in the way means.
 //! - [`Attempt::step`]: one call as a state machine; the [`engine`](crate::engine) performs its effects.
-//! - [`Flight`]: what calls that meet in one process know of each other.
+//! - [`InFlight`]: what calls that meet in one process know of each other.
 //! - [`policy`]: what the user decides; [`Attempt::time_limit`]: how long one request may take.
 //!
 //! The rules themselves, and why each is there, are in `docs/reference/protocol.md`.
 
+mod call;
+mod classify;
 pub mod condition;
 mod effect;
 #[cfg(test)]
 mod fixtures;
-mod flight;
-mod judge;
+mod in_flight;
 pub mod policy;
 mod step;
 mod writes;
 
-pub use effect::{Effect, Input, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
-pub use flight::{Flight, FlightKey, Stage};
-pub use judge::{Judgement, judge};
+pub use call::Call;
+pub use classify::{RecordState, classify};
+pub use effect::{
+    Completion, Effect, HandlerResult, Input, Refusal, Resolution, Source, WriteErrorKind,
+    WriteResult,
+};
+pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use step::Attempt;
 pub(crate) use writes::recorded_path;
 
@@ -29,7 +34,7 @@ use std::time::Duration;
 use crate::time::EpochMillis;
 
 /// How long a request may take when the deadline has passed and yet nobody has killed the process.
-const OVERTIME: Duration = Duration::from_secs(2);
+const POST_DEADLINE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much of the deadline is kept for telling the caller.
 const REPLY_RESERVE: Duration = Duration::from_millis(200);
 
@@ -48,7 +53,7 @@ const REPLY_RESERVE: Duration = Duration::from_millis(200);
 pub fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
     let left = now.until(deadline);
     if left.is_zero() {
-        return OVERTIME;
+        return POST_DEADLINE_TIMEOUT;
     }
     all_but_a_reserve(left)
 }

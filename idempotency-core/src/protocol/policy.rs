@@ -1,11 +1,7 @@
-//! What a user decides about an operation, and what one call of it is.
+//! The policies of an operation, which its user chooses.
 
 use std::str::FromStr;
 use std::time::Duration;
-
-use crate::owner::OwnerToken;
-use crate::record::RecordId;
-use crate::time::EpochMillis;
 
 /// What a duplicate does while the first call still runs.
 ///
@@ -130,36 +126,4 @@ impl Default for Policy {
             store_timeout: Duration::from_secs(3),
         }
     }
-}
-
-/// One call of an operation: its identity, and until when it may work.
-///
-/// ```
-/// use idempotency_core::owner::OwnerToken;
-/// use idempotency_core::protocol::policy::{Call, Policy};
-/// use idempotency_core::record::RecordId;
-/// let call = Call {
-///     id: RecordId::new("payments.charge#42"),
-///     owner: OwnerToken::from_bytes([1; 16]),
-///     validation: None,
-///     deadline: None,
-///     operation: None,
-///     policy: Policy::default(),
-/// };
-/// assert!(call.deadline.is_none());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
-    /// The record's id.
-    pub id: RecordId,
-    /// This call's own token: the same in all its tries, never used for another call.
-    pub owner: OwnerToken,
-    /// The hash of the validated part of the payload, where the operation validates.
-    pub validation: Option<String>,
-    /// When the invocation ends, where that is known. A deadline that has come is still a deadline.
-    pub deadline: Option<EpochMillis>,
-    /// The path of the operation, of which the record of its claim names the first 128 bytes. No rule asks for it.
-    pub operation: Option<String>,
-    /// The operation's policy.
-    pub policy: Policy,
 }

@@ -2,13 +2,13 @@
 
 mod claim;
 mod completion;
-mod flight;
+mod in_flight;
 
 use std::time::Duration;
 
-use super::effect::{Effect, Input, Refusal, Source, Verdict};
-use super::flight::{Flight, Stage};
-use super::policy::Call;
+use super::Call;
+use super::effect::{Effect, Input, Refusal, Resolution, Source};
+use super::in_flight::{InFlight, Stage};
 use super::time_limit;
 use crate::record::Record;
 use crate::time::EpochMillis;
@@ -21,8 +21,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// One call on its way through the protocol.
 ///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Effect, Input, Verdict, Ran, Written, Stored};
-/// use idempotency_core::protocol::policy::{Call, Policy};
+/// use idempotency_core::protocol::{Attempt, Effect, Input, Resolution, HandlerResult, WriteResult, Completion};
+/// use idempotency_core::protocol::Call;
+/// use idempotency_core::protocol::policy::Policy;
 /// use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// let call = Call {
 ///     id: RecordId::new("a#1"),
@@ -34,15 +35,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// };
 /// let now = EpochMillis::new(1_000);
 /// let (attempt, effect) = Attempt::begin(call);
-/// assert_eq!(effect, Effect::Look);
-/// let (attempt, effect) = attempt.step(now, Input::Looked(None));
+/// assert_eq!(effect, Effect::CheckLocal);
+/// let (attempt, effect) = attempt.step(now, Input::Local(None));
 /// assert!(matches!(effect, Effect::Put(..)));
-/// let (attempt, effect) = attempt.step(now, Input::Written(Written::Applied));
+/// let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
 /// assert_eq!(effect, Effect::Run);
-/// let (attempt, effect) = attempt.step(now, Input::Ran(Ran::Answered(Data::new("42"))));
+/// let (attempt, effect) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
 /// assert!(matches!(effect, Effect::Update(..)));
-/// let (_, effect) = attempt.step(now, Input::Written(Written::Applied));
-/// assert!(matches!(effect, Effect::Finish(Verdict::Own(Stored::Answer(_)))));
+/// let (_, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
+/// assert!(matches!(effect, Effect::Finish(Resolution::Own(Completion::Stored(_)))));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
@@ -89,9 +90,9 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Following {
     /// Until when this call may wait.
-    patience: EpochMillis,
+    wait_until: EpochMillis,
     /// How far the other had come when it was last heard of.
-    flight: Flight,
+    flight: InFlight,
 }
 
 /// What a call remembers while it has no claim yet.
@@ -104,11 +105,11 @@ struct Claiming {
     /// When the lease of the call that is waited for ends, where it has one.
     other: Option<EpochMillis>,
     /// Whether any claim of this call may have been applied, or may yet arrive.
-    lost: bool,
+    maybe_applied: bool,
     /// The time of the last claim.
     claimed_at: EpochMillis,
     /// Until when this call may wait.
-    patience: EpochMillis,
+    wait_until: EpochMillis,
     /// Until when the requests since the beginning, or since the last pause, may take.
     requests_end: EpochMillis,
 }
@@ -118,7 +119,7 @@ struct Claiming {
 struct GivingUp {
     refusal: Refusal,
     /// Until when this call may wait.
-    patience: EpochMillis,
+    wait_until: EpochMillis,
     /// Until when the requests since the beginning, or since the last pause, may take.
     requests_end: EpochMillis,
 }
@@ -136,7 +137,7 @@ struct Completing {
     held: Held,
     tries: u8,
     /// Whether any send of the completion may have been applied.
-    lost: bool,
+    maybe_applied: bool,
     /// What is to be stored.
     record: Record,
     /// What the caller is told once the completion is confirmed, if the answer itself is not what is stored.
@@ -155,30 +156,28 @@ enum Unstorable {
 type Next = (State, Effect);
 
 impl Attempt {
-    /// Begins a call. The first effect is always [`Effect::Look`].
+    /// Begins a call. The first effect is always [`Effect::CheckLocal`].
     ///
     /// ```
-    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::protocol::{*, Call};
     /// # use idempotency_core::{owner::OwnerToken, record::*};
-    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, operation: None, policy: Policy::default() };
-    /// assert_eq!(Attempt::begin(call).1, Effect::Look);
+    /// # let call = idempotency_core::example::call();
+    /// assert_eq!(Attempt::begin(call).1, Effect::CheckLocal);
     /// ```
     pub fn begin(call: Call) -> (Self, Effect) {
         let attempt = Self {
             call,
             state: State::Looking(None),
         };
-        (attempt, Effect::Look)
+        (attempt, Effect::CheckLocal)
     }
 
     /// The call this attempt is for.
     ///
     /// ```
-    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::protocol::{*, Call};
     /// # use idempotency_core::{owner::OwnerToken, record::*};
-    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, operation: None, policy: Policy::default() };
+    /// # let call = idempotency_core::example::call();
     /// assert_eq!(Attempt::begin(call).0.call().id.as_str(), "a#1");
     /// ```
     pub fn call(&self) -> &Call {
@@ -188,18 +187,17 @@ impl Attempt {
     /// What the duplicates of this call in its process are to know of it; nothing where nothing has changed for them.
     ///
     /// ```
-    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::protocol::{*, Call};
     /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
-    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: Some(EpochMillis::new(30_000)), operation: None, policy: Policy::default() };
+    /// # let call = Call { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
     /// # let now = EpochMillis::new(0);
-    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Looked(None));
-    /// assert_eq!(attempt.flight().map(|flight| flight.stage), Some(Stage::Claiming));
-    /// let (attempt, _run) = attempt.step(now, Input::Written(Written::Applied));
-    /// let running = Flight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-    /// assert_eq!(attempt.flight(), Some(running));
+    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
+    /// assert_eq!(attempt.in_flight().map(|in_flight| in_flight.stage), Some(Stage::Claiming));
+    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::Applied));
+    /// let running = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
+    /// assert_eq!(attempt.in_flight(), Some(running));
     /// ```
-    pub fn flight(&self) -> Option<Flight> {
+    pub fn in_flight(&self) -> Option<InFlight> {
         let (stage, until) = match &self.state {
             State::Claiming(claiming) | State::Reading(claiming) | State::Waiting(claiming) => {
                 let stage = match claiming.pauses {
@@ -209,7 +207,7 @@ impl Attempt {
                         round,
                     },
                 };
-                (stage, claiming.patience)
+                (stage, claiming.wait_until)
             }
             State::Running(held) => (Stage::Running, held.lease_end),
             State::Completing(completing)
@@ -221,7 +219,7 @@ impl Attempt {
                 return None;
             }
         };
-        Some(Flight { stage, until })
+        Some(InFlight { stage, until })
     }
 
     /// Returns how long the request that was asked for last may take, if it is sent at the time `now`.
@@ -232,17 +230,16 @@ impl Attempt {
     /// too: the caller waits for its own error meanwhile, and the end of the lease, or an operator, frees the key.
     ///
     /// ```
-    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::protocol::{*, Call};
     /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
     /// # use std::time::Duration;
-    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: Some(EpochMillis::new(30_000)), operation: None, policy: Policy::default() };
+    /// # let call = Call { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
     /// let now = EpochMillis::new(0);
-    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Looked(None));
+    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
     /// // Of the 3 s of `store_timeout`, 200 ms are kept for giving the claim up.
     /// assert_eq!(attempt.time_limit(now), Duration::from_millis(2_800));
-    /// let (attempt, _run) = attempt.step(now, Input::Written(Written::Applied));
-    /// let (attempt, _update) = attempt.step(now, Input::Ran(Ran::Answered(Data::new("42"))));
+    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::Applied));
+    /// let (attempt, _update) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
     /// assert_eq!(attempt.time_limit(now), Duration::from_millis(29_800));
     /// ```
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
@@ -274,14 +271,13 @@ impl Attempt {
     /// Takes what became of the last effect, at the time `now`, and says what is to be done next.
     ///
     /// ```
-    /// # use idempotency_core::protocol::{*, policy::*};
+    /// # use idempotency_core::protocol::{*, Call};
     /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
-    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, operation: None, policy: Policy::default() };
+    /// # let call = idempotency_core::example::call();
     /// let now = EpochMillis::new(1_000);
     /// let (attempt, _look) = Attempt::begin(call);
-    /// let (attempt, _put) = attempt.step(now, Input::Looked(None));
-    /// let (_, effect) = attempt.step(now, Input::Written(Written::Applied));
+    /// let (attempt, _put) = attempt.step(now, Input::Local(None));
+    /// let (_, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
     /// assert_eq!(effect, Effect::Run);
     /// ```
     ///
@@ -291,18 +287,20 @@ impl Attempt {
     pub fn step(self, now: EpochMillis, input: Input) -> (Self, Effect) {
         let Self { call, state } = self;
         let (state, effect) = match (state, input) {
-            (State::Looking(patience), Input::Looked(None)) => claim::unknown(&call, now, patience),
-            (State::Looking(patience), Input::Looked(Some(cached))) => {
-                claim::remembered(&call, now, patience, cached, Source::Cache)
+            (State::Looking(wait_until), Input::Local(None)) => {
+                claim::unknown(&call, now, wait_until)
             }
-            (State::Looking(patience), Input::InFlight(other)) => {
-                flight::met(&call, now, patience, other)
+            (State::Looking(wait_until), Input::Local(Some(cached))) => {
+                claim::remembered(&call, now, wait_until, cached, Source::Cache)
             }
-            (State::Following(following), Input::InFlight(other)) => {
-                flight::met_again(&call, now, following, other)
+            (State::Looking(wait_until), Input::LeaderProgress(other)) => {
+                in_flight::met(&call, now, wait_until, other)
             }
-            (State::Following(following), Input::Landed(answer)) => {
-                flight::landed(&call, now, following, answer)
+            (State::Following(following), Input::LeaderProgress(other)) => {
+                in_flight::met_again(&call, now, following, other)
+            }
+            (State::Following(following), Input::LeaderDone(answer)) => {
+                in_flight::landed(&call, now, following, answer)
             }
             (State::Claiming(claiming), Input::Written(written)) => {
                 claim::claimed(&call, now, claiming, written)
@@ -310,9 +308,9 @@ impl Attempt {
             (State::Reading(claiming), Input::Read(existing)) => {
                 claim::read(&call, now, claiming, existing)
             }
-            (State::Reading(claiming), Input::Unread) => claim::unread(&call, now, claiming),
+            (State::Reading(claiming), Input::ReadFailed) => claim::unread(&call, now, claiming),
             (State::Waiting(claiming), Input::Paused) => claim::look_again(&call, now, claiming),
-            (State::Running(held), Input::Ran(ran)) => {
+            (State::Running(held), Input::HandlerDone(ran)) => {
                 completion::ran_handler(&call, now, held, ran)
             }
             (State::Completing(completing), Input::Written(written)) => {
@@ -324,7 +322,9 @@ impl Attempt {
             (State::ReadingAfterCompletion(completing), Input::Read(existing)) => {
                 completion::completion_refused(&call, now, completing, existing)
             }
-            (State::ReadingAfterCompletion(_), Input::Unread) => refuse(Refusal::CompletionUnknown),
+            (State::ReadingAfterCompletion(_), Input::ReadFailed) => {
+                refuse(Refusal::CompletionUnknown)
+            }
             (State::Restoring(completing), Input::Written(written)) => {
                 completion::restored(&call, now, completing, written)
             }
@@ -338,16 +338,16 @@ impl Attempt {
     }
 }
 
-fn finish(verdict: Verdict) -> Next {
+fn finish(verdict: Resolution) -> Next {
     (State::Finished, Effect::Finish(verdict))
 }
 
 fn refuse(refusal: Refusal) -> Next {
-    finish(Verdict::Refuse(refusal))
+    finish(Resolution::Refuse(refusal))
 }
 
 fn replay(record: Record, source: Source) -> Next {
-    finish(Verdict::Replay { record, source })
+    finish(Resolution::Replay { record, source })
 }
 
 /// The longest `n`th pause, counted from one.

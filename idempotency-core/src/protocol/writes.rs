@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::Call;
 use super::Effect;
 use super::condition::{Condition, claimable, held_by};
-use super::policy::{Call, OnTimeout};
+use super::policy::OnTimeout;
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::store::Change;
 use crate::time::EpochMillis;

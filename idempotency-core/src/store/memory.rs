@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Change, Read, Store, Write};
+use super::{Change, ReadOutcome, Store, WriteOutcome};
+use crate::future::BoxFuture;
 use crate::protocol::condition::Condition;
 use crate::record::{Attribute, Field, Record, RecordId};
-use crate::time::BoxFuture;
 
 /// Records in a map behind a lock. It protects within one process alone, and forgets when the process ends.
 ///
@@ -97,20 +97,20 @@ impl MemoryStore {
         id: &RecordId,
         condition: &Condition,
         write: impl FnOnce(Option<Record>) -> Option<Record>,
-    ) -> Write {
+    ) -> WriteOutcome {
         let mut records = self.records();
         let existing = records.get(id);
         if !condition.holds(existing) {
-            return Write::Refused {
+            return WriteOutcome::ConditionFailed {
                 existing: existing.cloned(),
-                lost: false,
+                maybe_applied: false,
             };
         }
         let existing = records.remove(id);
         if let Some(record) = write(existing) {
             records.insert(id.clone(), record);
         }
-        Write::Applied
+        WriteOutcome::Applied
     }
 }
 
@@ -120,7 +120,7 @@ impl Store for MemoryStore {
         id: &'a RecordId,
         record: &'a Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move { self.conditionally(id, condition, |_| Some(record.clone())) })
     }
 
@@ -129,7 +129,7 @@ impl Store for MemoryStore {
         id: &'a RecordId,
         change: &'a Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
             self.conditionally(id, condition, |existing| {
                 let mut record = existing.unwrap_or_default();
@@ -139,12 +139,19 @@ impl Store for MemoryStore {
         })
     }
 
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move { self.conditionally(id, condition, |_| None) })
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
-        Box::pin(async move { self.record(id).map_or(Read::Nothing, Read::Found) })
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
+        Box::pin(async move {
+            self.record(id)
+                .map_or(ReadOutcome::NotFound, ReadOutcome::Found)
+        })
     }
 
     fn name(&self) -> String {

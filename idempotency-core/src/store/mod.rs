@@ -12,9 +12,9 @@ pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
 pub use memory::MemoryStore;
 
+use crate::future::BoxFuture;
 use crate::protocol::condition::Condition;
 use crate::record::{Attribute, Record, RecordId};
-use crate::time::BoxFuture;
 
 /// Where records live.
 ///
@@ -25,14 +25,14 @@ use crate::time::BoxFuture;
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, Store, Write};
+/// use idempotency_core::store::{MemoryStore, Store, WriteOutcome};
 /// # futures_lite_block_on(async {
 /// let store = MemoryStore::new();
 /// let id = RecordId::new("doc#1");
 /// let put = store.put(&id, &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(put, Write::Applied));
+/// assert!(matches!(put, WriteOutcome::Applied));
 /// let again = store.put(&id, &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(again, Write::Refused { existing: Some(_), .. }));
+/// assert!(matches!(again, WriteOutcome::ConditionFailed { existing: Some(_), .. }));
 /// # });
 /// # fn futures_lite_block_on(f: impl Future<Output = ()>) {
 /// #     let mut f = std::pin::pin!(f);
@@ -47,7 +47,7 @@ pub trait Store: Send + Sync {
         id: &'a RecordId,
         record: &'a Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write>;
+    ) -> BoxFuture<'a, WriteOutcome>;
 
     /// Changes some attributes of the record if `condition` holds of it.
     fn update<'a>(
@@ -55,13 +55,17 @@ pub trait Store: Send + Sync {
         id: &'a RecordId,
         change: &'a Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write>;
+    ) -> BoxFuture<'a, WriteOutcome>;
 
     /// Deletes the record if `condition` holds of it.
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write>;
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome>;
 
     /// Reads the record, consistently with every write that was applied before.
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read>;
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome>;
 
     /// Performs a write and notes in `log` what becomes of each send, so that the engine knows it when it stops waiting.
     ///
@@ -72,22 +76,22 @@ pub trait Store: Send + Sync {
     fn send<'a>(
         &'a self,
         id: &'a RecordId,
-        request: Request<'a>,
+        request: Write<'a>,
         condition: &'a Condition,
         log: &'a SendLog,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         let _ = log;
         match request {
-            Request::Put(record) => self.put(id, record, condition),
-            Request::Update(change) => self.update(id, change, condition),
-            Request::Delete => self.delete(id, condition),
+            Write::Put(record) => self.put(id, record, condition),
+            Write::Update(change) => self.update(id, change, condition),
+            Write::Delete => self.delete(id, condition),
         }
     }
 
     /// Reads the record as [`read`](Self::read) does, and notes in `log` what becomes of each send.
     ///
     /// The engine asks for every read in this way. The default notes nothing.
-    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, Read> {
+    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         let _ = log;
         self.read(id)
     }
@@ -109,18 +113,18 @@ pub trait Store: Send + Sync {
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, Request, SendLog, Store, Write};
+/// use idempotency_core::store::{MemoryStore, Write, SendLog, Store, WriteOutcome};
 /// # use std::{pin::pin, task::{Context, Poll, Waker}};
 /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// #     let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 /// #     if let Poll::Ready(output) = polled { output } else { panic!("the store in memory is ready at once") }
 /// # }
 /// let (store, id, log) = (MemoryStore::new(), RecordId::new("a#1"), SendLog::new());
-/// let put = Request::Put(&Record::default());
-/// assert!(matches!(block_on(store.send(&id, put, &Condition::NoRecord, &log)), Write::Applied));
+/// let put = Write::Put(&Record::default());
+/// assert!(matches!(block_on(store.send(&id, put, &Condition::NoRecord, &log)), WriteOutcome::Applied));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub enum Request<'a> {
+pub enum Write<'a> {
     /// Replace the whole record by this one.
     Put(&'a Record),
     /// Change some attributes.
@@ -159,27 +163,27 @@ pub struct Change {
 /// # }
 /// let (store, id, record) = (MemoryStore::new(), RecordId::new("a#1"), Record::default());
 /// match block_on(store.put(&id, &record, &Condition::Exists(Attribute::Owner))) {
-///     Write::Refused { existing, lost } => assert!(existing.is_none() && !lost),
+///     WriteOutcome::ConditionFailed { existing, maybe_applied } => assert!(existing.is_none() && !maybe_applied),
 ///     other => panic!("there is no record, so it has no owner: {other:?}"),
 /// }
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Write {
+pub enum WriteOutcome {
     /// It was applied.
     Applied,
     /// Its condition did not hold.
-    Refused {
+    ConditionFailed {
         /// The record that is there. `None` if the store brought none back: then there is none, or it could not be
         /// read, and a [`Store::read`] tells.
         existing: Option<Record>,
         /// Whether an earlier send within this very call was lost, and so may have been applied.
-        lost: bool,
+        maybe_applied: bool,
     },
     /// It failed.
     Failed {
         /// Whether any send within this very call was lost, and so may have been applied or may yet arrive.
-        lost: bool,
+        maybe_applied: bool,
         /// Why.
         error: StoreError,
     },
@@ -195,17 +199,17 @@ pub enum Write {
 /// #     if let Poll::Ready(output) = polled { output } else { panic!("the store in memory is ready at once") }
 /// # }
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
-/// assert!(matches!(block_on(store.read(&id)), Read::Nothing));
+/// assert!(matches!(block_on(store.read(&id)), ReadOutcome::NotFound));
 /// block_on(store.put(&id, &Record::default(), &Condition::NoRecord));
-/// assert!(matches!(block_on(store.read(&id)), Read::Found(_)));
+/// assert!(matches!(block_on(store.read(&id)), ReadOutcome::Found(_)));
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Read {
+pub enum ReadOutcome {
     /// The record.
     Found(Record),
     /// There is none.
-    Nothing,
+    NotFound,
     /// It failed.
     Failed(StoreError),
 }

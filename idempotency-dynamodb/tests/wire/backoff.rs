@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Store, StoreErrorKind, Write};
+use idempotency_core::store::{Store, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 
 use crate::script::{Reply, Wire};
@@ -18,7 +18,10 @@ fn store(wire: &Wire, region: &'static str) -> DynamoDbStore {
 }
 
 /// The sends and the pauses of one claim on a wire that gives these replies.
-async fn claimed(region: &'static str, replies: Vec<Reply>) -> (Write, usize, Vec<Duration>) {
+async fn claimed(
+    region: &'static str,
+    replies: Vec<Reply>,
+) -> (WriteOutcome, usize, Vec<Duration>) {
     let wire = Wire::new(replies);
     let store = store(&wire, region);
     // A task that never waits is made to wait by tokio at some point, and its sends seem to time out.
@@ -50,7 +53,7 @@ async fn four_failed_sends_cost_375_ms_of_pauses_at_most_and_the_pauses_are_rand
             let mut replies = vec![failure.clone(); 4];
             replies.push(Reply::ok());
             let (write, sends, pauses) = claimed(region, replies).await;
-            assert!(matches!(write, Write::Applied), "{write:?}");
+            assert!(matches!(write, WriteOutcome::Applied), "{write:?}");
 
             assert_eq!((sends, pauses.len()), (5, 4));
             for (pause, ceiling) in pauses.iter().zip(ceilings) {
@@ -73,7 +76,7 @@ async fn after_five_sends_the_store_gives_up() {
     for (region, failure) in failures() {
         let (write, sends, _) = claimed(region, vec![failure.clone(); 5]).await;
         assert!(
-            matches!(write, Write::Failed { .. }),
+            matches!(write, WriteOutcome::Failed { .. }),
             "{failure:?}: {write:?}"
         );
         assert_eq!(sends, 5);
@@ -90,7 +93,11 @@ async fn under_lasting_overload_the_retry_quota_ends_the_repetitions() {
     for _ in 0..150 {
         tokio::task::yield_now().await;
         let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
-        let Write::Failed { lost: false, error } = write else {
+        let WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        } = write
+        else {
             panic!("{write:?}")
         };
         assert_eq!(error.kind(), StoreErrorKind::Throttled);

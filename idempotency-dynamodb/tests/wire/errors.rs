@@ -4,7 +4,7 @@ use std::error::Error;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
-use idempotency_core::store::{Change, Read, Store, StoreErrorKind, Write};
+use idempotency_core::store::{Change, ReadOutcome, Store, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 
 use crate::script::{Reply, Wire};
@@ -12,12 +12,12 @@ use crate::{claim, failed, id, store};
 
 #[tokio::test]
 async fn a_missing_table_is_named_with_its_region() {
-    let (lost, error) = failed([Reply::error(
+    let (maybe_applied, error) = failed([Reply::error(
         "ResourceNotFoundException",
         "Requested resource not found",
     )])
     .await;
-    assert!(!lost);
+    assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::TableMissing);
     assert_eq!(
         error.to_string(),
@@ -27,12 +27,12 @@ async fn a_missing_table_is_named_with_its_region() {
 
 #[tokio::test]
 async fn a_denied_action_is_named_with_what_the_role_needs() {
-    let (lost, error) = failed([Reply::error(
+    let (maybe_applied, error) = failed([Reply::error(
         "AccessDeniedException",
         "User: arn is not authorized",
     )])
     .await;
-    assert!(!lost);
+    assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::AccessDenied);
     let text = error.to_string();
     assert!(
@@ -56,11 +56,14 @@ async fn missing_credentials_are_told_before_anything_is_sent() {
         .client(client)
         .build()
         .unwrap();
-    let Write::Failed { lost, error } = store.put(&id(), &claim(), &Condition::NoRecord).await
+    let WriteOutcome::Failed {
+        maybe_applied,
+        error,
+    } = store.put(&id(), &claim(), &Condition::NoRecord).await
     else {
         panic!("it did not fail")
     };
-    assert!(!lost);
+    assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Credentials, "{error}");
     assert!(wire.requests().is_empty());
 }
@@ -81,7 +84,11 @@ async fn an_answer_beyond_400_kb_is_refused_before_it_is_sent() {
         store.put(&id(), &large, &Condition::NoRecord).await,
         store.update(&id(), &change, &Condition::NoRecord).await,
     ] {
-        let Write::Failed { lost: false, error } = write else {
+        let WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        } = write
+        else {
             panic!("{write:?}")
         };
         assert_eq!(error.kind(), StoreErrorKind::TooLarge);
@@ -109,7 +116,7 @@ async fn no_error_shows_an_answer_however_it_is_printed() {
     let store = store(&wire);
     let mut told = Vec::new();
     for _ in 0..3 {
-        let Read::Failed(error) = store.read(&id()).await else {
+        let ReadOutcome::Failed(error) = store.read(&id()).await else {
             panic!("it did not fail")
         };
         told.push(format!("{error} {error:?}"));

@@ -1,7 +1,7 @@
 //! What is known of a request whose caller stopped waiting: before the first send, between two sends, and during one.
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Request, SendLog, Store, StoreError, StoreErrorKind};
+use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind, Write};
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_dynamodb::builder::Builder;
 
@@ -28,7 +28,7 @@ async fn of_table(table: Builder, replies: impl IntoIterator<Item = Reply>) -> (
         .build()
         .unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::new());
-    let put = store.send(&id, Request::Put(&claim), &Condition::NoRecord, &log);
+    let put = store.send(&id, Write::Put(&claim), &Condition::NoRecord, &log);
     let patience = async {
         for _ in 0..20 {
             tokio::task::yield_now().await;

@@ -1,7 +1,7 @@
 //! On a table with a sort key nothing is written before a read has shown that the table has one.
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Store, StoreErrorKind, Write};
+use idempotency_core::store::{Store, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn composite(wire: &Wire) -> DynamoDbStore {
         .unwrap()
 }
 
-async fn put(store: &DynamoDbStore) -> Write {
+async fn put(store: &DynamoDbStore) -> WriteOutcome {
     store.put(&id(), &claim(), &Condition::NoRecord).await
 }
 
@@ -33,7 +33,7 @@ async fn the_first_write_reads_the_keys_and_the_next_one_does_not() {
     let wire = Wire::new([Reply::ok(), Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
     for _ in 0..2 {
-        assert!(matches!(put(&store).await, Write::Applied));
+        assert!(matches!(put(&store).await, WriteOutcome::Applied));
     }
     assert_eq!(actions(&wire), ["GetItem", "PutItem", "PutItem"]);
 }
@@ -43,7 +43,7 @@ async fn a_warm_up_is_the_read_of_the_first_write() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
     store.warm_up().await.unwrap();
-    assert!(matches!(put(&store).await, Write::Applied));
+    assert!(matches!(put(&store).await, WriteOutcome::Applied));
     assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
 }
 
@@ -56,7 +56,11 @@ async fn a_table_with_other_keys_is_never_written_to() {
     let wire = Wire::new([other(), other()]);
     let store = composite(&wire);
     for _ in 0..2 {
-        let Write::Failed { lost: false, error } = put(&store).await else {
+        let WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        } = put(&store).await
+        else {
             panic!("it was not refused")
         };
         assert_eq!(error.kind(), StoreErrorKind::WrongSchema);
@@ -74,12 +78,16 @@ async fn a_read_that_fails_for_another_reason_is_made_again_and_nothing_is_writt
     let store = composite(&wire);
     for kind in [StoreErrorKind::AccessDenied, StoreErrorKind::Unreachable] {
         // A read that was lost changes nothing: the write was not sent.
-        let Write::Failed { lost: false, error } = put(&store).await else {
+        let WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        } = put(&store).await
+        else {
             panic!("it was written")
         };
         assert_eq!(error.kind(), kind);
     }
-    assert!(matches!(put(&store).await, Write::Applied));
+    assert!(matches!(put(&store).await, WriteOutcome::Applied));
     let gets = vec!["GetItem"; 5];
     assert_eq!(actions(&wire), [gets, vec!["PutItem"]].concat());
 }
@@ -87,7 +95,11 @@ async fn a_read_that_fails_for_another_reason_is_made_again_and_nothing_is_writt
 #[tokio::test]
 async fn the_read_of_the_keys_does_not_make_the_first_write_one_that_may_have_been_applied() {
     let wire = Wire::new([Reply::ok(), Reply::conflict(&json!({}))]);
-    let Write::Refused { lost: false, .. } = put(&composite(&wire)).await else {
+    let WriteOutcome::ConditionFailed {
+        maybe_applied: false,
+        ..
+    } = put(&composite(&wire)).await
+    else {
         panic!("the only send of the write was refused")
     };
     assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
@@ -96,6 +108,9 @@ async fn the_read_of_the_keys_does_not_make_the_first_write_one_that_may_have_be
 #[tokio::test]
 async fn a_table_without_a_sort_key_is_written_to_at_once() {
     let wire = Wire::new([Reply::ok()]);
-    assert!(matches!(put(&crate::store(&wire)).await, Write::Applied));
+    assert!(matches!(
+        put(&crate::store(&wire)).await,
+        WriteOutcome::Applied
+    ));
     assert_eq!(actions(&wire), ["PutItem"]);
 }

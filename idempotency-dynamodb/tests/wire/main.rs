@@ -13,7 +13,7 @@ mod sends;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Field, Record, RecordId, Status};
-use idempotency_core::store::{Store, StoreError, Write};
+use idempotency_core::store::{Store, StoreError, WriteOutcome};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::DynamoDbStore;
 use script::{Reply, Wire};
@@ -39,16 +39,20 @@ fn claim() -> Record {
 }
 
 /// What a claim comes to on a wire that answers like this.
-async fn claimed(wire: &Wire) -> Write {
+async fn claimed(wire: &Wire) -> WriteOutcome {
     store(wire).put(&id(), &claim(), &Condition::NoRecord).await
 }
 
 /// How a claim fails on a wire that answers like this: whether a send was lost, and why.
 async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
     let wire = Wire::new(replies);
-    let Write::Failed { lost, error } = claimed(&wire).await else {
+    let WriteOutcome::Failed {
+        maybe_applied,
+        error,
+    } = claimed(&wire).await
+    else {
         panic!("it did not fail")
     };
     wire.requests();
-    (lost, error)
+    (maybe_applied, error)
 }

@@ -3,7 +3,7 @@
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field};
-use idempotency_core::store::{Change, Store, StoreErrorKind, Write};
+use idempotency_core::store::{Change, Store, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
@@ -14,11 +14,15 @@ use crate::{claim, claimed, failed, id, store};
 async fn a_refusal_brings_the_record_back() {
     let item = json!({ "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "S": "[1]" } });
     let wire = Wire::new([Reply::conflict(&item)]);
-    let Write::Refused { existing, lost } = claimed(&wire).await else {
+    let WriteOutcome::ConditionFailed {
+        existing,
+        maybe_applied,
+    } = claimed(&wire).await
+    else {
         panic!("it was not refused")
     };
     assert_eq!(existing.unwrap().data, Field::Value(Data::new("[1]")));
-    assert!(!lost);
+    assert!(!maybe_applied);
     assert_eq!(wire.requests().len(), 1);
 }
 
@@ -41,9 +45,9 @@ async fn every_write_tells_a_refusal_where_there_is_no_record() {
         assert!(
             matches!(
                 write,
-                Write::Refused {
+                WriteOutcome::ConditionFailed {
                     existing: None,
-                    lost: false
+                    maybe_applied: false
                 }
             ),
             "{write:?}"
@@ -57,7 +61,7 @@ async fn a_refusal_with_an_empty_item_brings_no_record_back() {
     let wire = Wire::new([Reply::conflict(&json!({}))]);
     assert!(matches!(
         claimed(&wire).await,
-        Write::Refused { existing: None, .. }
+        WriteOutcome::ConditionFailed { existing: None, .. }
     ));
     wire.requests();
 }
@@ -72,7 +76,13 @@ async fn a_send_that_the_timeout_of_the_whole_call_cuts_off_may_have_been_applie
         .unwrap();
     let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
     assert!(
-        matches!(write, Write::Failed { lost: true, .. }),
+        matches!(
+            write,
+            WriteOutcome::Failed {
+                maybe_applied: true,
+                ..
+            }
+        ),
         "{write:?}"
     );
     wire.requests();
@@ -90,10 +100,16 @@ async fn a_lost_reply_makes_the_refusal_of_the_next_send_uncertain() {
     ] {
         let wire = Wire::new([first.clone(), Reply::conflict(&item)]);
         match claimed(&wire).await {
-            Write::Refused { existing, lost } => assert!(existing.is_some() && lost, "{first:?}"),
+            WriteOutcome::ConditionFailed {
+                existing,
+                maybe_applied,
+            } => assert!(existing.is_some() && maybe_applied, "{first:?}"),
             // An unreadable success is not sent again.
-            Write::Failed { lost, .. } => {
-                assert!(lost && matches!(first, Reply::Text(200, _)), "{first:?}")
+            WriteOutcome::Failed { maybe_applied, .. } => {
+                assert!(
+                    maybe_applied && matches!(first, Reply::Text(200, _)),
+                    "{first:?}"
+                )
             }
             other => panic!("{first:?}: {other:?}"),
         }
@@ -112,7 +128,10 @@ async fn a_throttled_send_does_not_make_the_refusal_of_the_next_uncertain() {
         ]);
         assert!(matches!(
             claimed(&wire).await,
-            Write::Refused { lost: false, .. }
+            WriteOutcome::ConditionFailed {
+                maybe_applied: false,
+                ..
+            }
         ));
         assert_eq!(wire.requests().len(), 2);
     }
@@ -121,7 +140,7 @@ async fn a_throttled_send_does_not_make_the_refusal_of_the_next_uncertain() {
 #[tokio::test]
 async fn an_internal_error_followed_by_success_is_applied() {
     let wire = Wire::new([Reply::error("InternalServerError", "internal"), Reply::ok()]);
-    assert!(matches!(claimed(&wire).await, Write::Applied));
+    assert!(matches!(claimed(&wire).await, WriteOutcome::Applied));
     assert_eq!(wire.requests().len(), 2);
 }
 
@@ -132,8 +151,9 @@ async fn throttled_to_the_end_is_not_applied() {
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
     ] {
-        let (lost, error) = failed(std::iter::repeat_n(Reply::error(code, "slow down"), 3)).await;
-        assert!(!lost, "{code}");
+        let (maybe_applied, error) =
+            failed(std::iter::repeat_n(Reply::error(code, "slow down"), 3)).await;
+        assert!(!maybe_applied, "{code}");
         assert_eq!(error.kind(), StoreErrorKind::Throttled);
     }
 }
@@ -141,15 +161,15 @@ async fn throttled_to_the_end_is_not_applied() {
 #[tokio::test]
 async fn one_lost_send_among_throttled_ones_is_enough() {
     let throttled = || Reply::error("ThrottlingException", "slow down");
-    let (lost, error) = failed([Reply::Reset, throttled(), throttled()]).await;
-    assert!(lost);
+    let (maybe_applied, error) = failed([Reply::Reset, throttled(), throttled()]).await;
+    assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Throttled);
 }
 
 #[tokio::test]
 async fn silence_is_a_timeout_that_may_have_been_applied() {
-    let (lost, error) = failed([Reply::Silence, Reply::Silence, Reply::Silence]).await;
-    assert!(lost);
+    let (maybe_applied, error) = failed([Reply::Silence, Reply::Silence, Reply::Silence]).await;
+    assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(
         error
@@ -160,8 +180,8 @@ async fn silence_is_a_timeout_that_may_have_been_applied() {
 
 #[tokio::test]
 async fn a_refused_connection_is_not_applied() {
-    let (lost, error) = failed([Reply::Refused, Reply::Refused, Reply::Refused]).await;
-    assert!(!lost);
+    let (maybe_applied, error) = failed([Reply::Refused, Reply::Refused, Reply::Refused]).await;
+    assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(
         error
@@ -172,8 +192,8 @@ async fn a_refused_connection_is_not_applied() {
 
 #[tokio::test]
 async fn a_broken_connection_may_have_been_applied() {
-    let (lost, error) = failed([Reply::Reset, Reply::Reset, Reply::Reset]).await;
-    assert!(lost);
+    let (maybe_applied, error) = failed([Reply::Reset, Reply::Reset, Reply::Reset]).await;
+    assert!(maybe_applied);
     assert!(
         error
             .to_string()
@@ -183,11 +203,11 @@ async fn a_broken_connection_may_have_been_applied() {
 
 #[tokio::test]
 async fn internal_errors_to_the_end_may_have_been_applied() {
-    let (lost, error) = failed(std::iter::repeat_n(
+    let (maybe_applied, error) = failed(std::iter::repeat_n(
         Reply::error("InternalServerError", "internal"),
         3,
     ))
     .await;
-    assert!(lost);
+    assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Internal);
 }

@@ -3,7 +3,7 @@
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
-use idempotency_core::store::{Change, Read, Store, Write};
+use idempotency_core::store::{Change, ReadOutcome, Store, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_dynamodb::names::Names;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::{claimed, id, store};
 #[tokio::test]
 async fn a_put_is_one_request_that_replaces_the_whole_item() {
     let wire = Wire::new([Reply::ok()]);
-    assert!(matches!(claimed(&wire).await, Write::Applied));
+    assert!(matches!(claimed(&wire).await, WriteOutcome::Applied));
     let expected = json!({
         "TableName": "payments",
         "Item": {
@@ -42,7 +42,7 @@ async fn an_update_is_one_request_that_leaves_other_attributes_alone() {
     let condition = held_by(&OwnerToken::from_bytes([7; 16]));
     assert!(matches!(
         store(&wire).update(&id(), &change, &condition).await,
-        Write::Applied
+        WriteOutcome::Applied
     ));
     let expected = json!({
         "TableName": "payments",
@@ -76,9 +76,9 @@ async fn composite_keys_hold_the_id_in_the_sort_key() {
         .unwrap();
     assert!(matches!(
         store.delete(&id(), &Condition::NoRecord).await,
-        Write::Applied
+        WriteOutcome::Applied
     ));
-    assert!(matches!(store.read(&id()).await, Read::Nothing));
+    assert!(matches!(store.read(&id()).await, ReadOutcome::NotFound));
     let key = json!({ "pk": { "S": "idempotency#charge" }, "sk": { "S": "charge#42" } });
     let delete = json!({
         "TableName": "payments",
@@ -101,7 +101,7 @@ async fn composite_keys_hold_the_id_in_the_sort_key() {
 async fn a_read_brings_the_record() {
     let item = json!({ "Item": { "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "N": "7" } } });
     let wire = Wire::new([Reply::Answer(200, item)]);
-    let Read::Found(record) = store(&wire).read(&id()).await else {
+    let ReadOutcome::Found(record) = store(&wire).read(&id()).await else {
         panic!("nothing was found")
     };
     assert_eq!(record.status, Field::Value(Status::Completed));

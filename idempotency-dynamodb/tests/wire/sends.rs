@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Request, SendLog, Store, Write};
+use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 
 use crate::script::{Reply, Wire};
@@ -18,11 +18,11 @@ async fn times(limit: Duration) -> Vec<Duration> {
         .build()
         .unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::within(limit));
-    let put = Request::Put(&claim);
+    let put = Write::Put(&claim);
     // A task that never waits is made to wait by tokio at some point, and its sends seem to time out.
     tokio::task::yield_now().await;
     let write = store.send(&id, put, &Condition::NoRecord, &log).await;
-    assert!(matches!(write, Write::Applied), "{write:?}");
+    assert!(matches!(write, WriteOutcome::Applied), "{write:?}");
     assert_eq!(wire.requests().len(), 2);
     let mut times = wire.sleeps();
     // The rest are the pause between the sends and the SDK's bound on fetching credentials.

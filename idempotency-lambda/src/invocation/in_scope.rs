@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use idempotency_core::engine::Environment;
+use idempotency_core::engine::Backend;
 use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 use pin_project_lite::pin_project;
@@ -16,7 +16,7 @@ use super::{Invocation, Scope};
 /// in whatever order their futures were made.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
-    environment: Option<Environment>,
+    environment: Option<Backend>,
     invocation: Option<Invocation>,
     deadline: Option<EpochMillis>,
     tenant: Option<String>,
@@ -39,7 +39,7 @@ impl Change {
         }
     }
 
-    pub(super) fn of_environment(environment: Environment) -> Self {
+    pub(super) fn of_environment(environment: Backend) -> Self {
         Self {
             environment: Some(environment),
             ..Self::default()

@@ -7,9 +7,10 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::sync::Arc;
 
-use idempotency_core::engine::Environment;
+use idempotency_core::clock::Clock;
+use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
-use idempotency_core::time::{Clock, EpochMillis};
+use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 
 use super::in_scope::{Change, InScope};
@@ -23,7 +24,7 @@ thread_local! {
 /// What surrounds a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    pub(crate) environment: Option<Environment>,
+    pub(crate) environment: Option<Backend>,
     pub(crate) invocation: Invocation,
 }
 
@@ -89,7 +90,7 @@ fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output
 /// the process or a `store = ..` says.
 ///
 /// ```
-/// use idempotency_lambda::{Environment, LambdaEvent, environment_with, idempotent, with_environment};
+/// use idempotency_lambda::{Backend, LambdaEvent, environment_with, idempotent, with_environment};
 /// use idempotency_lambda::core::store::MemoryStore;
 /// use serde_json::{Value, json};
 /// use std::sync::Arc;
@@ -112,7 +113,7 @@ fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output
 /// # }
 /// ```
 pub fn with_environment<F: Future>(
-    environment: Environment,
+    environment: Backend,
     future: F,
 ) -> impl Future<Output = F::Output> {
     boxed(Change::of_environment(environment), future)

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use idempotency_core::engine::{Codec, Environment};
+use idempotency_core::engine::{Backend, Codec};
 use idempotency_core::error::Error;
 use idempotency_core::operation::{Identity, Operation};
 use idempotency_core::outcome::Outcome;
@@ -44,7 +44,7 @@ impl Identified {
 /// Calls the engine, with the invocation's deadline and tenant around the handler for nested calls to find.
 pub(crate) async fn call<R, E, F, Fut>(
     operation: &Operation,
-    environment: &Environment,
+    environment: &Backend,
     identified: Identified,
     codec: Codec<R>,
     convert: fn(Error) -> E,

@@ -55,7 +55,7 @@ use super::{Identified, Operation, call};
 ///         let mut inner = std::mem::replace(&mut self.inner, next);
 ///         Box::pin(async move {
 ///             let outcome = call?.run(move || inner.call(event)).await?;
-///             Ok(outcome.into_answer())
+///             Ok(outcome.into_response())
 ///         })
 ///     }
 /// }
@@ -126,7 +126,7 @@ impl IdentifiedCall {
     /// # let event = LambdaEvent::new("an order".to_owned(), Context::default());
     /// let call = charge.identify(&event.payload, &event.context)?;
     /// let outcome = call.run(move || async move { Ok::<_, BoxError>(event.payload) }).await?;
-    /// assert_eq!(outcome.into_answer(), "an order");
+    /// assert_eq!(outcome.into_response(), "an order");
     /// # Ok(())
     /// # }
     /// ```

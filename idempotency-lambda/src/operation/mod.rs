@@ -12,7 +12,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use idempotency_core::engine::Environment;
+use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
@@ -43,7 +43,7 @@ use crate::process;
 ///         .run(&order, Deadline::Surrounding, || async { Ok::<_, BoxError>("paid".to_owned()) })
 ///         .await?;
 ///     assert_eq!(outcome.is_replayed(), replayed);
-///     assert_eq!(outcome.answer(), "paid");
+///     assert_eq!(outcome.response(), "paid");
 /// }
 /// # Ok(())
 /// # }).await
@@ -55,7 +55,7 @@ pub struct Operation(Arc<Inner>);
 struct Inner {
     core: idempotency_core::operation::Operation,
     /// The environment around a store of the operation's own.
-    environment: Option<Environment>,
+    environment: Option<Backend>,
 }
 
 impl Operation {
@@ -96,7 +96,7 @@ impl Operation {
     /// # let event = LambdaEvent::new(7, Context::default());
     /// let call = charge.identify(&event.payload, &event.context)?;
     /// let outcome = call.run(move || handler(event)).await?;
-    /// assert_eq!(outcome.into_answer(), 7);
+    /// assert_eq!(outcome.into_response(), 7);
     /// # Ok(())
     /// # }
     /// ```
@@ -137,7 +137,7 @@ impl Operation {
     /// let outcome = charge
     ///     .run(&order, &context, || async { Ok::<_, BoxError>(format!("charged {}", order.1)) })
     ///     .await?;
-    /// assert_eq!(outcome.into_answer(), "charged 4200");
+    /// assert_eq!(outcome.into_response(), "charged 4200");
     /// # Ok(())
     /// # }
     /// ```
@@ -167,7 +167,7 @@ impl Operation {
     }
 
     /// Returns the environment of a call that is polled now: a test wraps a call that it has already made.
-    async fn environment(&self) -> Result<Environment, Error> {
+    async fn environment(&self) -> Result<Backend, Error> {
         match (&Scope::current().environment, &self.0.environment) {
             (Some(environment), _) | (None, Some(environment)) => Ok(environment.clone()),
             (None, None) => process::environment().await.cloned(),

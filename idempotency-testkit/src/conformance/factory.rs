@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::Store;
-use idempotency_core::time::BoxFuture;
 
 use super::foreign::ForeignRecord;
 use crate::store::StoreOperation;
@@ -20,7 +20,7 @@ use crate::store::StoreOperation;
 ///
 /// use idempotency_core::record::RecordId;
 /// use idempotency_core::store::{MemoryStore, Store};
-/// use idempotency_core::time::BoxFuture;
+/// use idempotency_core::future::BoxFuture;
 /// use idempotency_testkit::conformance::{ForeignRecord, StoreFactory};
 ///
 /// type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -34,7 +34,7 @@ use std::any::Any;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use idempotency_core::time::Clock;
+use idempotency_core::clock::Clock;
 
 use trial::{Flaw, Trial};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, Read, Store, Write};
+use idempotency_core::store::{Change, ReadOutcome, Store, WriteOutcome};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::factory::StoreFactory;
@@ -173,28 +173,40 @@ impl Trial {
         &self,
         operation: &str,
         id: &RecordId,
-        write: Write,
+        write: WriteOutcome,
         expected: Expected<'_>,
     ) -> Checked {
         match (write, expected) {
-            (Write::Applied, Expected::Applied) => Ok(()),
-            (Write::Applied, Expected::Refused(record)) => broken(format!(
+            (WriteOutcome::Applied, Expected::Applied) => Ok(()),
+            (WriteOutcome::Applied, Expected::Refused(record)) => broken(format!(
                 "a {operation} was applied whose condition does not hold of {}",
                 shown(record)
             )),
-            (Write::Refused { lost: true, .. }, _) => broken(format!(
+            (
+                WriteOutcome::ConditionFailed {
+                    maybe_applied: true,
+                    ..
+                },
+                _,
+            ) => broken(format!(
                 "a {operation} was refused after a send of it was lost, which proves nothing: run again"
             )),
-            (Write::Refused { existing, .. }, Expected::Applied) => broken(format!(
+            (WriteOutcome::ConditionFailed { existing, .. }, Expected::Applied) => broken(format!(
                 "a {operation} was refused whose condition holds; it brought back {}",
                 shown(existing.as_ref())
             )),
-            (Write::Refused { existing, .. }, Expected::Refused(record)) => {
+            (WriteOutcome::ConditionFailed { existing, .. }, Expected::Refused(record)) => {
                 self.brings_back(operation, id, existing, record).await
             }
-            (Write::Failed { error, lost }, _) => {
-                broken(format!("a {operation} failed (lost: {lost}): {error}"))
-            }
+            (
+                WriteOutcome::Failed {
+                    error,
+                    maybe_applied,
+                },
+                _,
+            ) => broken(format!(
+                "a {operation} failed (maybe applied: {maybe_applied}): {error}"
+            )),
             (other, _) => broken(format!(
                 "a {operation} came to what the suite does not know: {other:?}"
             )),
@@ -237,9 +249,9 @@ pub(super) fn never() -> Condition {
 
 pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Checked<Option<Record>> {
     match store.read(id).await {
-        Read::Found(record) => Ok(Some(record)),
-        Read::Nothing => Ok(None),
-        Read::Failed(error) => broken(format!("a read failed: {error}")),
+        ReadOutcome::Found(record) => Ok(Some(record)),
+        ReadOutcome::NotFound => Ok(None),
+        ReadOutcome::Failed(error) => broken(format!("a read failed: {error}")),
         other => broken(format!(
             "a read came to what the suite does not know: {other:?}"
         )),

@@ -5,12 +5,12 @@ use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Change, Read, Request, SendLog, Store, StoreError, StoreErrorKind, Write,
+    Change, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
 };
-use idempotency_core::time::BoxFuture;
 
 use super::{StoreCall, StoreOperation};
 
@@ -18,12 +18,12 @@ use super::{StoreCall, StoreOperation};
 ///
 /// ```
 /// use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
-/// use idempotency_core::{record::RecordId, store::{MemoryStore, Read, Store}};
+/// use idempotency_core::{record::RecordId, store::{MemoryStore, ReadOutcome, Store}};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
-/// let Read::Failed(error) = store.read(&RecordId::new("a#1")).await else { panic!("it is throttled") };
+/// let ReadOutcome::Failed(error) = store.read(&RecordId::new("a#1")).await else { panic!("it is throttled") };
 /// assert!(error.kind().is_transient());
 /// # }
 /// ```
@@ -63,14 +63,14 @@ pub enum StoreFault {
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, Store, Write};
+/// use idempotency_core::store::{MemoryStore, Store, WriteOutcome};
 /// use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
 /// let put = store.put(&RecordId::new("a#1"), &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(put, Write::Failed { lost: true, .. }));
+/// assert!(matches!(put, WriteOutcome::Failed { maybe_applied: true, .. }));
 /// assert_eq!(store.inner().len(), 1);
 /// assert_eq!(store.count(StoreOperation::Put), 1);
 /// # }
@@ -222,14 +222,14 @@ impl<S: Store> FaultyStore<S> {
         Some(state.faults.swap_remove(at).2)
     }
 
-    async fn forward(&self, call: &StoreCall, log: &SendLog) -> Write {
+    async fn forward(&self, call: &StoreCall, log: &SendLog) -> WriteOutcome {
         match call {
             StoreCall::Put {
                 id,
                 record,
                 condition,
             } => {
-                let put = Request::Put(record);
+                let put = Write::Put(record);
                 self.inner.send(id, put, condition, log).await
             }
             StoreCall::Update {
@@ -237,11 +237,11 @@ impl<S: Store> FaultyStore<S> {
                 change,
                 condition,
             } => {
-                let update = Request::Update(change);
+                let update = Write::Update(change);
                 self.inner.send(id, update, condition, log).await
             }
             StoreCall::Delete { id, condition } => {
-                self.inner.send(id, Request::Delete, condition, log).await
+                self.inner.send(id, Write::Delete, condition, log).await
             }
             StoreCall::Read { .. } => failed(false, StoreErrorKind::Rejected),
         }
@@ -255,7 +255,7 @@ impl<S: Store> FaultyStore<S> {
         self.hang().await
     }
 
-    fn write(&self, call: StoreCall, log: SendLog) -> BoxFuture<'_, Write> {
+    fn write(&self, call: StoreCall, log: SendLog) -> BoxFuture<'_, WriteOutcome> {
         Box::pin(async move {
             let Some(fault) = self.note(call.clone()) else {
                 return self.forward(&call, &log).await;
@@ -273,11 +273,16 @@ impl<S: Store> FaultyStore<S> {
                 StoreFault::Resend => {
                     self.forward(&call, &log).await;
                     match self.forward(&call, &log).await {
-                        Write::Refused { existing, .. } => Write::Refused {
-                            existing,
-                            lost: true,
+                        WriteOutcome::ConditionFailed { existing, .. } => {
+                            WriteOutcome::ConditionFailed {
+                                existing,
+                                maybe_applied: true,
+                            }
+                        }
+                        WriteOutcome::Failed { error, .. } => WriteOutcome::Failed {
+                            maybe_applied: true,
+                            error,
                         },
-                        Write::Failed { error, .. } => Write::Failed { lost: true, error },
                         other => other,
                     }
                 }
@@ -290,10 +295,12 @@ impl<S: Store> FaultyStore<S> {
                     self.hang().await
                 }
                 StoreFault::ForgetItem => match self.forward(&call, &log).await {
-                    Write::Refused { lost, .. } => Write::Refused {
-                        existing: None,
-                        lost,
-                    },
+                    WriteOutcome::ConditionFailed { maybe_applied, .. } => {
+                        WriteOutcome::ConditionFailed {
+                            existing: None,
+                            maybe_applied,
+                        }
+                    }
                     other => other,
                 },
             }
@@ -308,9 +315,9 @@ fn count(calls: &[StoreCall], operation: StoreOperation) -> usize {
         .count()
 }
 
-fn failed(lost: bool, kind: StoreErrorKind) -> Write {
-    Write::Failed {
-        lost,
+fn failed(maybe_applied: bool, kind: StoreErrorKind) -> WriteOutcome {
+    WriteOutcome::Failed {
+        maybe_applied,
         error: injected(kind),
     }
 }
@@ -325,7 +332,7 @@ impl<S: Store> Store for FaultyStore<S> {
         id: &'a RecordId,
         record: &'a Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         self.write(StoreCall::put(id, record, condition), SendLog::new())
     }
 
@@ -334,34 +341,38 @@ impl<S: Store> Store for FaultyStore<S> {
         id: &'a RecordId,
         change: &'a Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         self.write(StoreCall::update(id, change, condition), SendLog::new())
     }
 
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
         self.write(StoreCall::delete(id, condition), SendLog::new())
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move { self.fetch(id, &SendLog::new()).await })
     }
 
     fn send<'a>(
         &'a self,
         id: &'a RecordId,
-        request: Request<'a>,
+        request: Write<'a>,
         condition: &'a Condition,
         log: &'a SendLog,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         let call = match request {
-            Request::Put(record) => StoreCall::put(id, record, condition),
-            Request::Update(change) => StoreCall::update(id, change, condition),
-            Request::Delete => StoreCall::delete(id, condition),
+            Write::Put(record) => StoreCall::put(id, record, condition),
+            Write::Update(change) => StoreCall::update(id, change, condition),
+            Write::Delete => StoreCall::delete(id, condition),
         };
         self.write(call, log.clone())
     }
 
-    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, Read> {
+    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             match self.note(StoreCall::Read { id: id.clone() }) {
                 None | Some(StoreFault::ForgetItem | StoreFault::Resend) => {
@@ -373,8 +384,10 @@ impl<S: Store> Store for FaultyStore<S> {
                     self.inner.read(id).await;
                     self.hang().await
                 }
-                Some(StoreFault::Throttle) => Read::Failed(injected(StoreErrorKind::Throttled)),
-                Some(_) => Read::Failed(injected(StoreErrorKind::Unreachable)),
+                Some(StoreFault::Throttle) => {
+                    ReadOutcome::Failed(injected(StoreErrorKind::Throttled))
+                }
+                Some(_) => ReadOutcome::Failed(injected(StoreErrorKind::Unreachable)),
             }
         })
     }

@@ -3,29 +3,31 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Change, Read, Store, StoreError, StoreErrorKind, Write};
-use idempotency_core::time::BoxFuture;
+use idempotency_core::store::{
+    Change, ReadOutcome, Store, StoreError, StoreErrorKind, WriteOutcome,
+};
 
 use super::StoreCall;
 
 /// What a [`ScriptedStore`] answers to one request.
 ///
 /// ```
-/// use idempotency_core::store::{Read, StoreError, StoreErrorKind, Write};
+/// use idempotency_core::store::{ReadOutcome, StoreError, StoreErrorKind, WriteOutcome};
 /// use idempotency_testkit::store::{ScriptedAnswer, ScriptedStore};
 /// let down = StoreError::new(StoreErrorKind::Unreachable, "no answer");
-/// let script = [ScriptedAnswer::Write(Write::Applied), ScriptedAnswer::Read(Read::Failed(down))];
+/// let script = [ScriptedAnswer::Write(WriteOutcome::Applied), ScriptedAnswer::Read(ReadOutcome::Failed(down))];
 /// let store = ScriptedStore::new(script);
 /// # let _ = store;
 /// ```
 #[derive(Debug)]
 pub enum ScriptedAnswer {
     /// To a write.
-    Write(Write),
+    Write(WriteOutcome),
     /// To a read.
-    Read(Read),
+    Read(ReadOutcome),
     /// Never.
     Silence,
 }
@@ -36,12 +38,12 @@ pub enum ScriptedAnswer {
 ///
 /// ```
 /// use idempotency_core::record::RecordId;
-/// use idempotency_core::store::{Read, Store};
+/// use idempotency_core::store::{ReadOutcome, Store};
 /// use idempotency_testkit::store::{ScriptedAnswer, ScriptedStore};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let store = ScriptedStore::new([ScriptedAnswer::Read(Read::Nothing)]);
-/// assert!(matches!(store.read(&RecordId::new("a#1")).await, Read::Nothing));
+/// let store = ScriptedStore::new([ScriptedAnswer::Read(ReadOutcome::NotFound)]);
+/// assert!(matches!(store.read(&RecordId::new("a#1")).await, ReadOutcome::NotFound));
 /// assert_eq!(store.calls().len(), 1);
 /// # }
 /// ```
@@ -88,13 +90,13 @@ impl ScriptedStore {
         inner.script.pop_front()
     }
 
-    fn write(&self, call: StoreCall) -> BoxFuture<'_, Write> {
+    fn write(&self, call: StoreCall) -> BoxFuture<'_, WriteOutcome> {
         Box::pin(async move {
             match self.answer(call) {
                 Some(ScriptedAnswer::Write(write)) => write,
                 Some(ScriptedAnswer::Silence) => std::future::pending().await,
-                Some(ScriptedAnswer::Read(_)) | None => Write::Failed {
-                    lost: false,
+                Some(ScriptedAnswer::Read(_)) | None => WriteOutcome::Failed {
+                    maybe_applied: false,
                     error: unforeseen(),
                 },
             }
@@ -115,7 +117,7 @@ impl Store for ScriptedStore {
         id: &'a RecordId,
         record: &'a Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         self.write(StoreCall::put(id, record, condition))
     }
 
@@ -124,20 +126,24 @@ impl Store for ScriptedStore {
         id: &'a RecordId,
         change: &'a Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         self.write(StoreCall::update(id, change, condition))
     }
 
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
         self.write(StoreCall::delete(id, condition))
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             match self.answer(StoreCall::Read { id: id.clone() }) {
                 Some(ScriptedAnswer::Read(read)) => read,
                 Some(ScriptedAnswer::Silence) => std::future::pending().await,
-                Some(ScriptedAnswer::Write(_)) | None => Read::Failed(unforeseen()),
+                Some(ScriptedAnswer::Write(_)) | None => ReadOutcome::Failed(unforeseen()),
             }
         })
     }

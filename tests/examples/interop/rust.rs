@@ -7,7 +7,7 @@ use idempotency_dynamodb::names::Names;
 use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Deadline, DynamoDbStore, Environment, ErrorKind, Operation, OperationBuilder,
+    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OperationBuilder,
     SystemRandom, environment_with, with_environment,
 };
 use idempotency_testkit::ManualClock;
@@ -17,7 +17,7 @@ use serde_json::Value;
 /// A process, and the operation in it.
 pub(crate) struct Rust {
     store: Arc<DynamoDbStore>,
-    pub(crate) environment: Environment,
+    pub(crate) environment: Backend,
     operation: Operation,
     now: Now,
 }
@@ -119,7 +119,7 @@ impl Rust {
         let now = milliseconds()? + seconds * 1_000;
         let clock = ManualClock::at(now);
         self.environment =
-            Environment::new(self.store.clone(), Arc::new(clock), Arc::new(SystemRandom));
+            Backend::new(self.store.clone(), Arc::new(clock), Arc::new(SystemRandom));
         self.now = Now::Still(EpochMillis::new(now));
         Ok(self)
     }
@@ -137,8 +137,8 @@ impl Rust {
         let call = self.operation.run(event, deadline, || handler());
         let outcome: Result<_, BoxError> = with_environment(self.environment.clone(), call).await;
         Ok(match outcome {
-            Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_answer()),
-            Ok(outcome) => Ended::Ran(outcome.into_answer()),
+            Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_response()),
+            Ok(outcome) => Ended::Ran(outcome.into_response()),
             Err(error) => match error.downcast::<idempotency_lambda::Error>() {
                 Ok(error) => Ended::Refused(error.kind()),
                 Err(_) => Ended::Failed,

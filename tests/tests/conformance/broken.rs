@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use idempotency_core::future::BoxFuture;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
 use idempotency_core::store::{
-    Change, MemoryStore, Read, Store, StoreError, StoreErrorKind, Write,
+    Change, MemoryStore, ReadOutcome, Store, StoreError, StoreErrorKind, WriteOutcome,
 };
-use idempotency_core::time::{BoxFuture, EpochMillis, EpochSeconds};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::conformance::{ForeignRecord, StoreFactory};
 use idempotency_testkit::store::StoreOperation;
@@ -169,40 +170,44 @@ impl BrokenStore {
     }
 
     /// Judges here and writes there: another may come in between.
-    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<Write> {
+    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<WriteOutcome> {
         let existing = self.inner.record(id);
         tokio::task::yield_now().await;
-        (!condition.holds(existing.as_ref())).then_some(Write::Refused {
+        (!condition.holds(existing.as_ref())).then_some(WriteOutcome::ConditionFailed {
             existing,
-            lost: false,
+            maybe_applied: false,
         })
     }
 
     /// What the caller is told of a write.
-    fn told(&self, operation: StoreOperation, write: Write) -> Write {
+    fn told(&self, operation: StoreOperation, write: WriteOutcome) -> WriteOutcome {
         let mut loses = self.loses.lock().unwrap();
         if *loses == Some(operation) {
             *loses = None;
             let error = StoreError::new(StoreErrorKind::Unreachable, "lost: try again");
-            return Write::Failed {
-                lost: self.broken != Broken::HidesLostSends,
+            return WriteOutcome::Failed {
+                maybe_applied: self.broken != Broken::HidesLostSends,
                 error,
             };
         }
         match write {
-            Write::Refused { lost, .. } if self.broken == Broken::LostOldRecord => Write::Refused {
-                existing: None,
-                lost,
-            },
+            WriteOutcome::ConditionFailed { maybe_applied, .. }
+                if self.broken == Broken::LostOldRecord =>
+            {
+                WriteOutcome::ConditionFailed {
+                    existing: None,
+                    maybe_applied,
+                }
+            }
             other => other,
         }
     }
 
-    fn too_large(&self, record: &Record) -> Option<Write> {
+    fn too_large(&self, record: &Record) -> Option<WriteOutcome> {
         let bytes = record.data.value().map_or(0, |data| data.as_str().len());
         let refused = self.broken == Broken::TooLargeIsRejected && bytes >= LARGEST;
-        refused.then(|| Write::Failed {
-            lost: false,
+        refused.then(|| WriteOutcome::Failed {
+            maybe_applied: false,
             error: StoreError::new(StoreErrorKind::Rejected, "no: send less"),
         })
     }
@@ -241,7 +246,7 @@ impl Store for BrokenStore {
         id: &'a RecordId,
         record: &'a Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
             if let Some(refusal) = self.too_large(record) {
                 return refusal;
@@ -271,7 +276,7 @@ impl Store for BrokenStore {
         id: &'a RecordId,
         change: &'a Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
             let id = self.id(id);
             let mut change = Change {
@@ -301,7 +306,11 @@ impl Store for BrokenStore {
         })
     }
 
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
             let condition = self.judged(StoreOperation::Delete, condition);
             let write = self.inner.delete(&self.id(id), &condition).await;
@@ -309,12 +318,12 @@ impl Store for BrokenStore {
         })
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             let id = self.id(id);
             let earlier = self.earlier.lock().unwrap().remove(&id);
             match earlier.filter(|_| self.broken == Broken::StaleReads) {
-                Some(record) => Read::Found(record),
+                Some(record) => ReadOutcome::Found(record),
                 None => self.inner.read(&id).await,
             }
         })

@@ -1,8 +1,10 @@
 //! A call: drives the production protocol as the engine does, and notes what the properties ask for.
 
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::policy::Call;
-use idempotency_core::protocol::{Attempt, Effect, Input, Ran, Refusal, Source, Stored, Verdict};
+use idempotency_core::protocol::Call;
+use idempotency_core::protocol::{
+    Attempt, Completion, Effect, HandlerResult, Input, Refusal, Resolution, Source,
+};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
@@ -37,16 +39,16 @@ impl World {
     pub(crate) fn end(&self, state: &mut State, number: u8, active: Active, ending: Ending) {
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let ran = match ending {
-            Ending::Answers => Ran::Answered(answer_of(number)),
-            Ending::AnswersTooMuch => Ran::Answered(too_large_answer_of(number)),
-            Ending::AnswersNoJson => Ran::Unrepresentable,
-            Ending::AnswersUnreadably => Ran::Unreadable,
-            Ending::AnswersInPassing => Ran::Unstored,
-            Ending::Fails => Ran::Failed("E".to_owned()),
-            Ending::Panics => Ran::Panicked,
+            Ending::Answers => HandlerResult::Returned(answer_of(number)),
+            Ending::AnswersTooMuch => HandlerResult::Returned(too_large_answer_of(number)),
+            Ending::AnswersNoJson => HandlerResult::NotSerializable,
+            Ending::AnswersUnreadably => HandlerResult::NotDeserializable,
+            Ending::AnswersInPassing => HandlerResult::NotStored,
+            Ending::Fails => HandlerResult::Failed("E".to_owned()),
+            Ending::Panics => HandlerResult::Panicked,
         };
         let reply = Reply {
-            input: Input::Ran(ran),
+            input: Input::HandlerDone(ran),
             seen: Seen::default(),
         };
         self.hear(state, number, active, reply);
@@ -59,7 +61,7 @@ impl World {
         let begun = active.attempt.clone();
         let call = begun.call();
         let mut attempt = (*begun).clone();
-        active.lost = false;
+        active.maybe_applied = false;
         active.looked = None;
         loop {
             let knows = Knows {
@@ -67,12 +69,12 @@ impl World {
                 ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
                 claims: active.claims,
             };
-            let failed_to_read = input == Input::Unread;
+            let failed_to_read = input == Input::ReadFailed;
             let (heard_at, heard) = self.rules.hears(call, knows, now, input);
             let (next, effect) = attempt.step(heard_at, heard);
             attempt = next;
             if self.bounds.deliveries[usize::from(number)].together {
-                active.flight = attempt.flight().or(active.flight);
+                active.flight = attempt.in_flight().or(active.flight);
             }
             let effect = self.rules.asks(call, knows, effect);
             active.claims += u8::from(self.rules.counts_claims() && is_claim(&effect));
@@ -91,8 +93,8 @@ impl World {
                         continue;
                     }
                 }
-                Effect::Meet if !self.bounds.deliveries[usize::from(number)].together => {
-                    input = Input::Looked(None);
+                Effect::CheckInFlight if !self.bounds.deliveries[usize::from(number)].together => {
+                    input = Input::Local(None);
                     continue;
                 }
                 Effect::Finish(verdict) => {
@@ -100,7 +102,7 @@ impl World {
                     self.finish(state, number, now, &seen, verdict);
                     return;
                 }
-                Effect::Follow(at_most) => self.follow(state, number, now, &active, at_most),
+                Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
                 Effect::Run => self.run(state, number, now, &seen),
                 Effect::Delete(_) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
@@ -114,10 +116,10 @@ impl World {
             }
             // What a claim does to others, and how long a call follows, depends on when it was asked for.
             let at = match effect {
-                Effect::Put(..) | Effect::Follow(_) => now,
+                Effect::Put(..) | Effect::AwaitLeader(_) => now,
                 _ => EpochMillis::new(0),
             };
-            if !matches!(effect, Effect::Follow(_)) {
+            if !matches!(effect, Effect::AwaitLeader(_)) {
                 active.follows = None;
             }
             active.asked = Sent {
@@ -159,16 +161,19 @@ impl World {
         number: u8,
         now: EpochMillis,
         seen: &Seen,
-        verdict: Verdict,
+        verdict: Resolution,
     ) {
         let own_write = matches!(
             verdict,
-            Verdict::Refuse(Refusal::AlreadyInProgress { .. } | Refusal::Unresolved)
+            Resolution::Refuse(Refusal::AlreadyInProgress { .. } | Refusal::Unresolved)
         ) && seen.own_lease.is_some();
         if own_write {
             self.break_promise(state, Promise::OwnWriteInProgress);
         }
-        if matches!(verdict, Verdict::Refuse(Refusal::AlreadyInProgress { .. })) {
+        if matches!(
+            verdict,
+            Resolution::Refuse(Refusal::AlreadyInProgress { .. })
+        ) {
             if seen.late_flight {
                 self.break_promise(state, Promise::Stuck);
             }
@@ -176,7 +181,7 @@ impl World {
                 self.break_promise(state, Promise::AnothersProgress);
             }
         }
-        if let Verdict::Replay { record, .. } = &verdict
+        if let Resolution::Replay { record, .. } = &verdict
             && record.expiration.value() < Some(&now.floor_to_seconds())
         {
             self.break_promise(state, Promise::WindowOver);
@@ -187,24 +192,24 @@ impl World {
         self.remember(state, number, &verdict);
         let whose = |record: &Record| record.data.value().map(number_of);
         let (end, answer) = match verdict {
-            Verdict::Own(Stored::Answer(record)) => (End::Executed, whose(&record)),
-            Verdict::Own(Stored::Nothing) => (End::OwnCallerAlone, Some(number)),
+            Resolution::Own(Completion::Stored(record)) => (End::Executed, whose(&record)),
+            Resolution::Own(Completion::WithoutResponse) => (End::OwnCallerAlone, Some(number)),
             // An answer that is not stored binds nobody.
-            Verdict::Own(Stored::Released) => (End::Released, None),
-            Verdict::Own(Stored::NotReleased) => (End::NotReleased, None),
-            Verdict::Own(Stored::Kept) => (End::Kept, None),
-            Verdict::Replay { record, source } => {
+            Resolution::Own(Completion::Released) => (End::Released, None),
+            Resolution::Own(Completion::NotReleased) => (End::NotReleased, None),
+            Resolution::Own(Completion::Kept) => (End::Kept, None),
+            Resolution::Replay { record, source } => {
                 let whose = whose(&record);
                 let end = match source {
                     Source::Store => End::FromStore,
                     Source::Cache => End::FromCache,
-                    Source::Flight => End::FromFlight,
+                    Source::ConcurrentCall => End::FromFlight,
                     _ if whose == Some(number) => End::OwnCompletionFound,
                     _ => End::WinnersAnswer,
                 };
                 (end, whose)
             }
-            Verdict::Refuse(refusal) => (End::Refused(without_time(refusal)), None),
+            Resolution::Refuse(refusal) => (End::Refused(without_time(refusal)), None),
         };
         if answer.is_some_and(|answer| !self.same_payload(number, answer)) {
             self.break_promise(state, Promise::AnotherPayload);
@@ -252,10 +257,10 @@ impl World {
     }
 
     /// As the engine does: confirmed answers go to the cache, unless they came from there.
-    fn remember(&self, state: &mut State, number: u8, verdict: &Verdict) {
+    fn remember(&self, state: &mut State, number: u8, verdict: &Resolution) {
         let from_cache = matches!(
             verdict,
-            Verdict::Replay {
+            Resolution::Replay {
                 source: Source::Cache,
                 ..
             }

@@ -1,6 +1,6 @@
 //! What may happen next in a world.
 
-use idempotency_core::protocol::{Effect, Trouble};
+use idempotency_core::protocol::{Effect, WriteErrorKind};
 use idempotency_core::record::Status;
 
 use super::shared::Shared;
@@ -75,14 +75,14 @@ impl World {
                 actions.push(Action::GoOn(number));
                 return;
             }
-            Effect::Look | Effect::Meet => {
+            Effect::CheckLocal | Effect::CheckInFlight => {
                 actions.push(Action::Look(number, None));
                 let met = (0..state.calls.len() as u8)
                     .filter(|other| self.flight_met(state, number, *other).is_some());
                 actions.extend(met.map(|other| Action::Look(number, Some(other))));
                 return;
             }
-            Effect::Follow(at_most) => {
+            Effect::AwaitLeader(at_most) => {
                 let over = active.asked.at.plus(at_most) <= self.time(state, active.skew);
                 let known = active.follows.map(|(_, known)| known);
                 if over || flight_followed(state, active) != known {
@@ -108,11 +108,11 @@ impl World {
             actions.push(Action::Lose(number));
         }
         // A call that lost a send may give up at any time.
-        if active.lost || (state.left.failures > 0 && !too_large) {
-            actions.push(Action::Fail(number, Trouble::Transient));
+        if active.maybe_applied || (state.left.failures > 0 && !too_large) {
+            actions.push(Action::Fail(number, WriteErrorKind::Transient));
         }
         if state.left.failures > 0 && completes(&active.asked.effect) && !too_large {
-            actions.push(Action::Fail(number, Trouble::Permanent));
+            actions.push(Action::Fail(number, WriteErrorKind::Permanent));
         }
     }
 

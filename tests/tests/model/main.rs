@@ -1,4 +1,4 @@
-//! The protocol under a model checker: `Attempt::step` and `judge` as production runs them, in worlds in which clocks are
+//! The protocol under a model checker: `Attempt::step` and `classify` as production runs them, in worlds in which clocks are
 //! off, replies get lost, writes arrive late, processes stop anywhere, and records are evicted.
 //!
 //! Figures and the command for a longer run are in `docs/evidence/reliability.md`.

@@ -1,10 +1,10 @@
 //! The rules that calls follow: production's, and the same with one deliberate fault.
 
 use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::Call;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::protocol::policy::Call;
 use idempotency_core::protocol::{
-    Effect, Flight, FlightKey, Input, Ran, Refusal, Stage, Verdict, Written,
+    Effect, HandlerResult, InFlight, InFlightKey, Input, Refusal, Resolution, Stage, WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
@@ -37,12 +37,12 @@ pub(crate) trait Rules: Sync {
     }
 
     /// Which calls of a process meet.
-    fn flight_key(&self, call: &Call) -> FlightKey {
-        FlightKey::of(call)
+    fn flight_key(&self, call: &Call) -> InFlightKey {
+        InFlightKey::of(call)
     }
 
     /// What a call gives to those who follow it, when it has asked for this last.
-    fn shares(&self, verdict: &Verdict, _: &Effect) -> Option<Record> {
+    fn shares(&self, verdict: &Resolution, _: &Effect) -> Option<Record> {
         verdict.confirmed_record().cloned()
     }
 }
@@ -130,8 +130,8 @@ impl Rules for ToldBeforeConfirmed {
         input: Input,
     ) -> (EpochMillis, Input) {
         match input {
-            Input::Written(Written::Failed { .. }) if knows.ran => {
-                (now, Input::Written(Written::Applied))
+            Input::Written(WriteResult::Failed { .. }) if knows.ran => {
+                (now, Input::Written(WriteResult::Applied))
             }
             other => (now, other),
         }
@@ -149,10 +149,10 @@ impl Rules for LastErrorAlone {
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
-        if let Input::Written(Written::Failed { lost, .. }) = &mut input
+        if let Input::Written(WriteResult::Failed { maybe_applied, .. }) = &mut input
             && !knows.ran
         {
-            *lost = false;
+            *maybe_applied = false;
         }
         (now, input)
     }
@@ -169,11 +169,13 @@ impl Rules for RestoresThoughLost {
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
-        if let Input::Written(Written::Refused { lost, .. } | Written::Failed { lost, .. }) =
-            &mut input
+        if let Input::Written(
+            WriteResult::ConditionFailed { maybe_applied, .. }
+            | WriteResult::Failed { maybe_applied, .. },
+        ) = &mut input
             && knows.ran
         {
-            *lost = false;
+            *maybe_applied = false;
         }
         (now, input)
     }
@@ -185,7 +187,7 @@ pub(crate) struct CacheForgetsTheWindow;
 impl Rules for CacheForgetsTheWindow {
     fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
         match input {
-            Input::Looked(Some(_)) => (EpochMillis::new(0), input),
+            Input::Local(Some(_)) => (EpochMillis::new(0), input),
             other => (now, other),
         }
     }
@@ -256,7 +258,9 @@ impl Rules for StartsOnEndedLease {
         input: Input,
     ) -> (EpochMillis, Input) {
         let now = match (&input, call.deadline) {
-            (Input::Written(Written::Applied), Some(deadline)) if !knows.ran => now.min(deadline),
+            (Input::Written(WriteResult::Applied), Some(deadline)) if !knows.ran => {
+                now.min(deadline)
+            }
             _ => now,
         };
         (now, input)
@@ -290,8 +294,8 @@ pub(crate) struct RunsOnAFailedClaim;
 impl Rules for RunsOnAFailedClaim {
     fn hears(&self, _: &Call, knows: Knows, _: EpochMillis, input: Input) -> (EpochMillis, Input) {
         match input {
-            Input::Written(Written::Failed { .. }) if !knows.ran => {
-                (knows.now, Input::Written(Written::Applied))
+            Input::Written(WriteResult::Failed { .. }) if !knows.ran => {
+                (knows.now, Input::Written(WriteResult::Applied))
             }
             other => (knows.now, other),
         }
@@ -304,7 +308,7 @@ pub(crate) struct RunsAgainWhenLost;
 impl Rules for RunsAgainWhenLost {
     fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
         match effect {
-            Effect::Finish(Verdict::Refuse(Refusal::LostOwnership)) => Effect::Run,
+            Effect::Finish(Resolution::Refuse(Refusal::LostOwnership)) => Effect::Run,
             other => other,
         }
     }
@@ -332,7 +336,10 @@ pub(crate) struct APanicFreesAHeldClaim;
 impl Rules for APanicFreesAHeldClaim {
     fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
         match input {
-            Input::Ran(Ran::Panicked) => (now, Input::Ran(Ran::Failed("panic".to_owned()))),
+            Input::HandlerDone(HandlerResult::Panicked) => (
+                now,
+                Input::HandlerDone(HandlerResult::Failed("panic".to_owned())),
+            ),
             other => (now, other),
         }
     }
@@ -357,7 +364,7 @@ impl Rules for ClaimWithoutLease {
 pub(crate) struct FlightForgetsThePayload;
 
 impl Rules for FlightForgetsThePayload {
-    fn flight_key(&self, call: &Call) -> FlightKey {
+    fn flight_key(&self, call: &Call) -> InFlightKey {
         key_without_payload(call)
     }
 }
@@ -366,7 +373,7 @@ impl Rules for FlightForgetsThePayload {
 pub(crate) struct FlightSharesWithAnotherPayload;
 
 impl Rules for FlightSharesWithAnotherPayload {
-    fn flight_key(&self, call: &Call) -> FlightKey {
+    fn flight_key(&self, call: &Call) -> InFlightKey {
         key_without_payload(call)
     }
 
@@ -377,15 +384,15 @@ impl Rules for FlightSharesWithAnotherPayload {
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
-        if let Input::Landed(Some(record)) = &mut input {
+        if let Input::LeaderDone(Some(record)) = &mut input {
             record.validation = call.validation.clone().into();
         }
         (now, input)
     }
 }
 
-fn key_without_payload(call: &Call) -> FlightKey {
-    FlightKey::of(&Call {
+fn key_without_payload(call: &Call) -> InFlightKey {
+    InFlightKey::of(&Call {
         validation: None,
         ..call.clone()
     })
@@ -397,9 +404,9 @@ pub(crate) struct FlightOutlivesItsLease;
 impl Rules for FlightOutlivesItsLease {
     fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
         match input {
-            Input::InFlight(flight) => {
+            Input::LeaderProgress(flight) => {
                 let until = flight.until.max(now);
-                (now, Input::InFlight(Flight { until, ..flight }))
+                (now, Input::LeaderProgress(InFlight { until, ..flight }))
             }
             other => (now, other),
         }
@@ -412,7 +419,7 @@ pub(crate) struct FlightForgetsTheWindow;
 impl Rules for FlightForgetsTheWindow {
     fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
         match input {
-            Input::Landed(Some(_)) => (EpochMillis::new(0), input),
+            Input::LeaderDone(Some(_)) => (EpochMillis::new(0), input),
             other => (now, other),
         }
     }
@@ -424,7 +431,7 @@ pub(crate) struct FlightForgetsItsOwnTime;
 impl Rules for FlightForgetsItsOwnTime {
     fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
         match effect {
-            Effect::Follow(at_most) => Effect::Follow(at_most * 2),
+            Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
             other => other,
         }
     }
@@ -436,12 +443,12 @@ pub(crate) struct AWaitOutlivesTheLease;
 impl Rules for AWaitOutlivesTheLease {
     fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
         match input {
-            Input::InFlight(Flight {
+            Input::LeaderProgress(InFlight {
                 stage: Stage::Waiting { round, .. },
                 until,
             }) => {
                 let stage = Stage::Waiting { until: None, round };
-                (now, Input::InFlight(Flight { stage, until }))
+                (now, Input::LeaderProgress(InFlight { stage, until }))
             }
             other => (now, other),
         }
@@ -452,7 +459,7 @@ impl Rules for AWaitOutlivesTheLease {
 pub(crate) struct FlightSharesTheUnconfirmed;
 
 impl Rules for FlightSharesTheUnconfirmed {
-    fn shares(&self, verdict: &Verdict, asked: &Effect) -> Option<Record> {
+    fn shares(&self, verdict: &Resolution, asked: &Effect) -> Option<Record> {
         match asked {
             Effect::Update(change, _) if change.set.data.exists() => Some(change.set.clone()),
             _ => verdict.confirmed_record().cloned(),
@@ -464,7 +471,7 @@ impl Rules for FlightSharesTheUnconfirmed {
 fn record_in(input: &mut Input) -> Option<&mut Record> {
     match input {
         Input::Read(record) => record.as_mut(),
-        Input::Written(Written::Refused { existing, .. }) => existing.as_mut(),
+        Input::Written(WriteResult::ConditionFailed { existing, .. }) => existing.as_mut(),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! The state of a world, and what may happen in it.
 
-use idempotency_core::protocol::{Attempt, Effect, Flight, Input, Refusal, Trouble};
+use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, WriteErrorKind};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
@@ -61,15 +61,15 @@ pub(crate) struct Active {
     /// What it asked for.
     pub(crate) asked: Sent,
     /// Whether a send of the present request was lost.
-    pub(crate) lost: bool,
+    pub(crate) maybe_applied: bool,
     /// A reply that was given but has not arrived yet.
     pub(crate) reply: Option<Shared<Reply>>,
     /// When and at what it looked last, while it waits: looking again at the same teaches nothing.
     pub(crate) looked: Option<(u8, u64)>,
     /// What others of its process know of it.
-    pub(crate) flight: Option<Flight>,
+    pub(crate) flight: Option<InFlight>,
     /// Whom it follows, and what it knows of that call.
-    pub(crate) follows: Option<(u8, Flight)>,
+    pub(crate) follows: Option<(u8, InFlight)>,
     /// For the rules that put a fault in: how many claims it sent.
     pub(crate) claims: u8,
 }
@@ -177,7 +177,7 @@ pub(crate) enum Action {
     /// A send is lost, and the SDK is about to send again or to give up.
     Lose(u8),
     /// A request fails; whether an earlier send of it was lost stays known.
-    Fail(u8, Trouble),
+    Fail(u8, WriteErrorKind),
     /// A lost send is applied after all.
     Arrive(u8),
     /// The handler of a call ends.

@@ -4,11 +4,14 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::Call;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
-use idempotency_core::protocol::{Attempt, Effect, Input, Refusal, Trouble, Verdict, Written};
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
+use idempotency_core::protocol::{
+    Attempt, Effect, Input, Refusal, Resolution, WriteErrorKind, WriteResult,
+};
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, MemoryStore, Store, Write};
+use idempotency_core::store::{Change, MemoryStore, Store, WriteOutcome};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
@@ -53,7 +56,7 @@ pub(crate) fn in_progress(record: &Record) -> bool {
 }
 
 /// What a write comes to on a table that holds `record`, and what the table holds then.
-fn write(record: Option<&Record>, effect: &Effect) -> (Written, Option<Record>) {
+fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Record>) {
     let (id, store) = (key(), MemoryStore::new());
     if let Some(record) = record {
         store.insert(id.clone(), record.clone());
@@ -65,10 +68,17 @@ fn write(record: Option<&Record>, effect: &Effect) -> (Written, Option<Record>) 
         other => panic!("{other:?} is no write"),
     };
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Write::Applied) => (Written::Applied, store.evict(&id)),
-        Poll::Ready(Write::Refused { existing, lost }) => {
-            (Written::Refused { existing, lost }, store.evict(&id))
-        }
+        Poll::Ready(WriteOutcome::Applied) => (WriteResult::Applied, store.evict(&id)),
+        Poll::Ready(WriteOutcome::ConditionFailed {
+            existing,
+            maybe_applied,
+        }) => (
+            WriteResult::ConditionFailed {
+                existing,
+                maybe_applied,
+            },
+            store.evict(&id),
+        ),
         other => panic!("the memory store always answers: {other:?}"),
     }
 }
@@ -95,15 +105,15 @@ impl World {
             return Reply { input, seen };
         }
         if is_too_large(&sent.effect) {
-            let input = Input::Written(Written::Failed {
-                lost: false,
-                trouble: Trouble::TooLarge,
+            let input = Input::Written(WriteResult::Failed {
+                maybe_applied: false,
+                kind: WriteErrorKind::TooLarge,
             });
             let seen = Seen::default();
             return Reply { input, seen };
         }
         let (written, after) = write(before.as_deref(), &sent.effect);
-        let applied = written == Written::Applied;
+        let applied = written == WriteResult::Applied;
         if applied {
             state.record = after.map(Shared::new);
             self.applied(state, sent, before.as_deref());
@@ -215,7 +225,7 @@ impl World {
             policy: Policy::default(),
         };
         let (attempt, _) = Attempt::begin(fresh);
-        let (attempt, claim_again) = attempt.step(now, Input::Looked(None));
+        let (attempt, claim_again) = attempt.step(now, Input::Local(None));
         let (written, _) = write(Some(claim), &claim_again);
         let (_, effect) = attempt.step(now, Input::Written(written));
         effect == Effect::Run
@@ -248,7 +258,7 @@ impl World {
         let before = state.record.clone();
         let (written, after) = write(before.as_deref(), &Effect::Put(claim, condition));
         match written {
-            Written::Applied => {
+            WriteResult::Applied => {
                 self.claimed_over(state, now, false, before.as_deref());
                 state.record = after.map(Shared::new);
                 state.holder = self.python();
@@ -297,10 +307,10 @@ impl World {
     }
 
     /// A call that failed at the store must not leave a claim behind that it did not try to release.
-    pub(crate) fn leaves_a_claim(&self, state: &State, number: u8, verdict: &Verdict) -> bool {
+    pub(crate) fn leaves_a_claim(&self, state: &State, number: u8, verdict: &Resolution) -> bool {
         let failed = matches!(
             verdict,
-            Verdict::Refuse(Refusal::StoreFailed | Refusal::Contended | Refusal::NoTimeLeft)
+            Resolution::Refuse(Refusal::StoreFailed | Refusal::Contended | Refusal::NoTimeLeft)
         );
         let claim = |sent: &Sent| sent.by == number && matches!(*sent.effect, Effect::Put(..));
         let left = (state.holder == number && state.record.as_deref().is_some_and(in_progress))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotency_core::protocol::{Effect, Flight, Input, Stage, Verdict};
+use idempotency_core::protocol::{Effect, InFlight, Input, Resolution, Stage};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
@@ -12,13 +12,13 @@ use super::world::{World, active};
 
 impl World {
     /// What a call may learn of another one when it looks about in its process.
-    pub(crate) fn flight_met(&self, state: &State, number: u8, other: u8) -> Option<Flight> {
+    pub(crate) fn flight_met(&self, state: &State, number: u8, other: u8) -> Option<InFlight> {
         if number == other {
             return None;
         }
         let (mine, theirs) = (active(state, number)?, active(state, other)?);
         let cached = state.cache.is_some() && self.bounds.deliveries[usize::from(number)].cached;
-        if cached && *mine.asked.effect == Effect::Look {
+        if cached && *mine.asked.effect == Effect::CheckLocal {
             return None;
         }
         let key = |active: &Active| self.rules.flight_key(active.attempt.call());
@@ -67,13 +67,13 @@ impl World {
         state: &mut State,
         number: u8,
         active: Active,
-        flight: Option<Flight>,
+        flight: Option<InFlight>,
         other: u8,
     ) {
         let now = self.time(state, active.skew);
         let landed = state.landed[usize::from(other)].as_deref().cloned();
         let reply = Reply {
-            input: flight.map_or(Input::Landed(landed), Input::InFlight),
+            input: flight.map_or(Input::LeaderDone(landed), Input::LeaderProgress),
             seen: Seen {
                 late_flight: flight.is_some_and(|flight| match flight.stage {
                     Stage::Waiting {
@@ -108,7 +108,13 @@ impl World {
     }
 
     /// A call is over: what those who follow it are given.
-    pub(crate) fn land(&self, state: &mut State, number: u8, active: &Active, verdict: &Verdict) {
+    pub(crate) fn land(
+        &self,
+        state: &mut State,
+        number: u8,
+        active: &Active,
+        verdict: &Resolution,
+    ) {
         if self.bounds.deliveries[usize::from(number)].together {
             let shared = self.rules.shares(verdict, &active.asked.effect);
             state.landed[usize::from(number)] = shared.map(Shared::new);
@@ -126,7 +132,7 @@ impl World {
 }
 
 /// How far the one has come whom a call follows, unless it is over.
-pub(crate) fn flight_followed(state: &State, follower: &Active) -> Option<Flight> {
+pub(crate) fn flight_followed(state: &State, follower: &Active) -> Option<InFlight> {
     let (other, _) = follower.follows?;
     active(state, other)?.flight
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use idempotency_core::protocol::{Effect, Input, Trouble, Written};
+use idempotency_core::protocol::{Effect, Input, WriteErrorKind, WriteResult};
 use idempotency_core::record::Status;
 use idempotency_core::time::EpochMillis;
 use stateright::{Model, Property};
@@ -77,7 +77,7 @@ impl World {
             attempt: Shared::new(attempt),
             skew,
             asked,
-            lost: false,
+            maybe_applied: false,
             reply: None,
             looked: None,
             flight: None,
@@ -93,13 +93,13 @@ impl World {
 
     /// A call looks into the cache, unless it did, and meets nobody.
     pub(crate) fn look(&self, state: &mut State, number: u8, active: Active) {
-        let looks = *active.asked.effect == Effect::Look;
+        let looks = *active.asked.effect == Effect::CheckLocal;
         let cached = state
             .cache
             .as_ref()
             .filter(|_| looks && self.bounds.deliveries[usize::from(number)].cached);
         let reply = Reply {
-            input: Input::Looked(cached.map(|record| (**record).clone())),
+            input: Input::Local(cached.map(|record| (**record).clone())),
             seen: Default::default(),
         };
         self.hear(state, number, active, reply);
@@ -109,14 +109,14 @@ impl World {
     fn serve(&self, state: &mut State, active: &Active) -> Reply {
         let mut reply = self.apply(state, &active.asked);
         if let Input::Written(
-            Written::Refused { lost, .. }
-            | Written::Failed {
-                lost,
-                trouble: Trouble::TooLarge,
+            WriteResult::ConditionFailed { maybe_applied, .. }
+            | WriteResult::Failed {
+                maybe_applied,
+                kind: WriteErrorKind::TooLarge,
             },
         ) = &mut reply.input
         {
-            *lost = active.lost;
+            *maybe_applied = active.maybe_applied;
         }
         reply
     }
@@ -216,7 +216,7 @@ impl Model for World {
             Action::Lose(number) => {
                 state.left.losses -= 1;
                 let active = active_mut(state, number)?;
-                active.lost = true;
+                active.maybe_applied = true;
                 let sent = active.asked.clone();
                 let key = |sent: &Sent| (sent.by, sent.effect.digest());
                 let at = state
@@ -224,18 +224,18 @@ impl Model for World {
                     .partition_point(|other| key(other) < key(&sent));
                 state.in_flight.insert(at, sent);
             }
-            Action::Fail(number, trouble) => {
+            Action::Fail(number, kind) => {
                 let active = active(last, number)?;
                 let read = *active.asked.effect == Effect::Read;
-                if !(active.lost && trouble == Trouble::Transient) {
+                if !(active.maybe_applied && kind == WriteErrorKind::Transient) {
                     state.left.failures -= 1;
                 }
                 let input = if read {
-                    Input::Unread
+                    Input::ReadFailed
                 } else {
-                    Input::Written(Written::Failed {
-                        lost: active.lost,
-                        trouble,
+                    Input::Written(WriteResult::Failed {
+                        maybe_applied: active.maybe_applied,
+                        kind,
                     })
                 };
                 let seen = Default::default();

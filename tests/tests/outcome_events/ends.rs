@@ -441,7 +441,7 @@ async fn a_nested_calls_error_is_not_told_again_by_the_call_around_it() {
             bench
                 .call(&inner, json!({}))
                 .await
-                .map(|outcome| outcome.into_answer())
+                .map(|outcome| outcome.into_response())
         });
         assert!(call.await.unwrap_err().downcast_ref::<Error>().is_some());
     })

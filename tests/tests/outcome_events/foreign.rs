@@ -5,7 +5,7 @@ use idempotency_lambda::core::operation::Operation;
 use idempotency_lambda::core::protocol::Source;
 use idempotency_lambda::core::record::{Field, Record};
 use idempotency_lambda::core::store::MemoryStore;
-use idempotency_lambda::{BoxError, Environment, How, Replay, environment_with};
+use idempotency_lambda::{Backend, BoxError, OutcomeKind, Replay, environment_with};
 use std::sync::Arc;
 
 use super::recorder::recorded;
@@ -20,13 +20,13 @@ fn operation(path: &str, shared_key_prefix: bool) -> Operation {
 }
 
 /// The replay that a call is given, if it is, and its one line in the log.
-async fn call(environment: &Environment, operation: &Operation) -> (Option<Replay>, String) {
+async fn call(environment: &Backend, operation: &Operation) -> (Option<Replay>, String) {
     let identity = operation.identify("7", None).unwrap();
     let mut replay = None;
     let lines = recorded(async {
         let handler = || async { Ok::<_, BoxError>(1) };
         let outcome = operation.run(environment, &identity, None, handler).await;
-        if let How::Replayed(given) = outcome.unwrap().how() {
+        if let OutcomeKind::Replayed(given) = outcome.unwrap().kind() {
             replay = Some(given.clone());
         }
     })

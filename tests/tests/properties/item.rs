@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::Call;
+use idempotency_core::protocol::classify;
 use idempotency_core::protocol::condition::claimable;
-use idempotency_core::protocol::judge;
-use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
-use idempotency_core::store::{Read, Store, Write};
+use idempotency_core::store::{ReadOutcome, Store, WriteOutcome};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
@@ -164,7 +165,7 @@ fn any_item_is_read_and_the_table_and_the_judge_agree_on_whether_it_can_be_claim
                 .put(TABLE, whole)
                 .await
                 .map_err(|error| TestCaseError::fail(error.to_string()))?;
-            let Read::Found(record) = store.read(&id).await else {
+            let ReadOutcome::Found(record) = store.read(&id).await else {
                 return Err(TestCaseError::fail("the item was not read"));
             };
             check(&record, &item)?;
@@ -181,11 +182,13 @@ fn any_item_is_read_and_the_table_and_the_judge_agree_on_whether_it_can_be_claim
                 operation: None,
                 policy,
             };
-            let _no_panic = judge(&record, now, &call);
+            let _no_panic = classify(&record, now, &call);
             let condition = claimable(now, on_timeout);
             match store.put(&id, &Record::default(), &condition).await {
-                Write::Applied => prop_assert!(condition.holds(Some(&record)), "{:?}", record),
-                Write::Refused { existing, .. } => {
+                WriteOutcome::Applied => {
+                    prop_assert!(condition.holds(Some(&record)), "{:?}", record)
+                }
+                WriteOutcome::ConditionFailed { existing, .. } => {
                     prop_assert!(!condition.holds(Some(&record)), "{:?}", record);
                     prop_assert_eq!(existing, Some(record));
                 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::Call;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
-use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
-use idempotency_core::protocol::{Judgement, judge};
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
+use idempotency_core::protocol::{RecordState, classify};
 use idempotency_core::record::{Attribute, Field, Record, RecordId, Status};
 use idempotency_core::time::EpochMillis;
 use proptest::prelude::*;
@@ -72,19 +73,19 @@ proptest! {
         on_timeout in on_timeout(),
     ) {
         let now = EpochMillis::new(NOW);
-        let judgement = judge(&record, now, &call(mine.clone(), validation.clone(), on_timeout));
+        let judgement = classify(&record, now, &call(mine.clone(), validation.clone(), on_timeout));
         let own = held_by(&mine).holds(Some(&record));
         let claimable = claimable(now, on_timeout).holds(Some(&record));
         match judgement {
-            Judgement::Mine | Judgement::MineButOver => prop_assert!(own),
-            Judgement::Claimable => prop_assert!(claimable),
+            RecordState::OwnClaim | RecordState::OwnClaimExpired => prop_assert!(own),
+            RecordState::Claimable => prop_assert!(claimable),
             _ => prop_assert!(!claimable, "{:?}", judgement),
         }
-        if judgement == Judgement::Mine {
+        if judgement == RecordState::OwnClaim {
             let over = record.in_progress_expiration.value().is_some_and(|end| *end < now);
             prop_assert!(!over, "a lease that is over protects nobody");
         }
-        if judgement == Judgement::Replay {
+        if judgement == RecordState::Replay {
             prop_assert_eq!(record.status, Field::Value(Status::Completed));
             prop_assert!(validation.is_none() || record.validation == validation.into());
         }
@@ -93,10 +94,10 @@ proptest! {
     #[test]
     fn a_stranger_is_never_told_that_a_claim_is_its_own(record in record(), on_timeout in on_timeout()) {
         let stranger = OwnerToken::from_bytes([9; 16]);
-        let judgement = judge(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
+        let judgement = classify(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
         let claimable = claimable(EpochMillis::new(NOW), on_timeout).holds(Some(&record));
-        prop_assert_eq!(judgement == Judgement::Claimable, claimable);
-        prop_assert!(!matches!(judgement, Judgement::Mine | Judgement::MineButOver));
+        prop_assert_eq!(judgement == RecordState::Claimable, claimable);
+        prop_assert!(!matches!(judgement, RecordState::OwnClaim | RecordState::OwnClaimExpired));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
-use idempotency_core::store::{Change, MemoryStore, Read, Store, Write};
+use idempotency_core::store::{Change, MemoryStore, ReadOutcome, Store, WriteOutcome};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -70,7 +70,12 @@ fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
     }
 }
 
-fn written(store: &MemoryStore, id: &RecordId, request: &Request, condition: &Condition) -> Write {
+fn written(
+    store: &MemoryStore,
+    id: &RecordId,
+    request: &Request,
+    condition: &Condition,
+) -> WriteOutcome {
     match request {
         Request::Put(record) => ready(store.put(id, record, condition)),
         Request::Update(set, remove) => {
@@ -97,7 +102,7 @@ proptest! {
             let id = RecordId::new(format!("shop#{key}"));
             let before = expected.get(&id).cloned();
             match written(&store, &id, &request, &condition) {
-                Write::Applied => {
+                WriteOutcome::Applied => {
                     prop_assert!(condition.holds(before.as_ref()));
                     match &request {
                         Request::Put(record) => drop(expected.insert(id.clone(), record.clone())),
@@ -108,15 +113,15 @@ proptest! {
                         Request::Delete => drop(expected.remove(&id)),
                     }
                 }
-                Write::Refused { existing, lost } => {
+                WriteOutcome::ConditionFailed { existing, maybe_applied } => {
                     prop_assert!(!condition.holds(before.as_ref()));
                     prop_assert_eq!(existing, before);
-                    prop_assert!(!lost);
+                    prop_assert!(!maybe_applied);
                 }
                 other => prop_assert!(false, "{:?}", other),
             }
             let found = match ready(store.read(&id)) {
-                Read::Found(record) => Some(record),
+                ReadOutcome::Found(record) => Some(record),
                 _ => None,
             };
             prop_assert_eq!(found.as_ref(), expected.get(&id));

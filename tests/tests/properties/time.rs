@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::Call;
 use idempotency_core::protocol::condition::claimable;
-use idempotency_core::protocol::policy::{Call, OnTimeout, Policy};
-use idempotency_core::protocol::{Attempt, Effect, Input, Judgement, Ran, Verdict, Written, judge};
+use idempotency_core::protocol::policy::{OnTimeout, Policy};
+use idempotency_core::protocol::{
+    Attempt, Effect, HandlerResult, Input, RecordState, Resolution, WriteResult, classify,
+};
 use idempotency_core::record::{Data, Record, RecordId};
-use idempotency_core::store::{MemoryStore, Store, Write};
+use idempotency_core::store::{MemoryStore, Store, WriteOutcome};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use proptest::prelude::*;
 
@@ -62,16 +65,16 @@ fn claim(store: &MemoryStore, call: Call, now: i64) -> Attempt {
     let now = EpochMillis::new(now);
     let id = call.id.clone();
     let (attempt, effect) = Attempt::begin(call);
-    assert_eq!(effect, Effect::Look);
-    let (attempt, effect) = attempt.step(now, Input::Looked(None));
+    assert_eq!(effect, Effect::CheckLocal);
+    let (attempt, effect) = attempt.step(now, Input::Local(None));
     let Effect::Put(record, condition) = effect else {
         panic!("expected a claim, not {effect:?}");
     };
     assert!(matches!(
         ready(store.put(&id, &record, &condition)),
-        Write::Applied
+        WriteOutcome::Applied
     ));
-    let (attempt, effect) = attempt.step(now, Input::Written(Written::Applied));
+    let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
     assert_eq!(effect, Effect::Run);
     attempt
 }
@@ -81,18 +84,18 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     let id = attempt.call().id.clone();
     let (attempt, effect) = attempt.step(
         EpochMillis::new(now),
-        Input::Ran(Ran::Answered(Data::new("42"))),
+        Input::HandlerDone(HandlerResult::Returned(Data::new("42"))),
     );
     let Effect::Update(change, condition) = effect else {
         panic!("expected a completion, not {effect:?}");
     };
     assert!(matches!(
         ready(store.update(&id, &change, &condition)),
-        Write::Applied
+        WriteOutcome::Applied
     ));
-    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(Written::Applied));
+    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::Applied));
     assert!(
-        matches!(effect, Effect::Finish(Verdict::Own(_))),
+        matches!(effect, Effect::Finish(Resolution::Own(_))),
         "{effect:?}"
     );
 }
@@ -101,20 +104,20 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
 fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
     let at = EpochMillis::new(now);
     let (attempt, _look) = Attempt::begin(call(2, now, None, policy));
-    let (attempt, effect) = attempt.step(at, Input::Looked(None));
+    let (attempt, effect) = attempt.step(at, Input::Local(None));
     let Effect::Put(_, condition) = effect else {
         panic!("expected a claim, not {effect:?}");
     };
     if condition.holds(Some(existing)) {
-        return attempt.step(at, Input::Written(Written::Applied)).1;
+        return attempt.step(at, Input::Written(WriteResult::Applied)).1;
     }
     let existing = Some(existing.clone());
     attempt
         .step(
             at,
-            Input::Written(Written::Refused {
+            Input::Written(WriteResult::ConditionFailed {
                 existing,
-                lost: false,
+                maybe_applied: false,
             }),
         )
         .1
@@ -145,10 +148,10 @@ proptest! {
             prop_assert!(!claimable(at, policy.on_timeout).holds(Some(&record)), "at {}", at);
         }
         if let Some(after) = lease_end.get().checked_add(1) {
-            let judged = judge(&record, EpochMillis::new(after), &call(2, after, None, policy.clone()));
+            let judged = classify(&record, EpochMillis::new(after), &call(2, after, None, policy.clone()));
             let expected = match policy.on_timeout {
-                OnTimeout::Hold => Judgement::Unresolved,
-                _ => Judgement::Claimable,
+                OnTimeout::Hold => RecordState::Unresolved,
+                _ => RecordState::Claimable,
             };
             prop_assert_eq!(judged, expected);
         }
@@ -172,7 +175,7 @@ proptest! {
         let last = end.saturating_mul(1_000).saturating_add(999);
         for at in [done, done + (last - done) / 2, last] {
             let told = duplicate(&record, at, policy.clone());
-            prop_assert!(matches!(told, Effect::Finish(Verdict::Replay { .. })), "{:?} at {}", told, at);
+            prop_assert!(matches!(told, Effect::Finish(Resolution::Replay { .. })), "{:?} at {}", told, at);
         }
         if let Some(after) = last.checked_add(1) {
             prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
@@ -198,7 +201,7 @@ proptest! {
         let record = only_record(&store);
         let last = (now.div_euclid(1_000) + window) * 1_000 + 999;
         let told = duplicate(&record, last, policy.clone());
-        prop_assert!(matches!(told, Effect::Finish(Verdict::Replay { .. })), "{:?}", told);
+        prop_assert!(matches!(told, Effect::Finish(Resolution::Replay { .. })), "{:?}", told);
         prop_assert_eq!(duplicate(&record, last + 1, policy), Effect::Run);
     }
 

@@ -7,11 +7,13 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, retry::RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_lambda::core::clock::Clock;
 use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::future::BoxFuture;
 use idempotency_lambda::core::store::Store;
-use idempotency_lambda::core::time::{BoxFuture, Clock, EpochMillis};
+use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Deadline, DynamoDbStore, Environment, ErrorKind, How, Operation, Replay,
+    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OutcomeKind, Replay,
     with_environment,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
@@ -25,7 +27,7 @@ pub(crate) struct Play<'a> {
     scenario: &'a Scenario,
     database: EmbeddedDynamoDb,
     clock: Pauses,
-    environment: Environment,
+    environment: Backend,
     operation: Result<Operation, ErrorKind>,
 }
 
@@ -90,7 +92,7 @@ impl<'a> Play<'a> {
         // As at the start of a function: the keys of the table are known before the first claim.
         store.warm_up().await?;
         let clock = Pauses(ManualClock::at(0));
-        let environment = Environment::new(
+        let environment = Backend::new(
             Arc::new(store),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
@@ -125,11 +127,11 @@ impl<'a> Play<'a> {
                 let outcome = with_environment(self.environment.clone(), call).await;
                 outcome
                     .map(|outcome| {
-                        bypassed = matches!(outcome.how(), How::Bypassed(_));
+                        bypassed = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
                         match self.scenario.response_hook {
-                            None => outcome.into_answer(),
+                            None => outcome.into_response(),
                             Some(hook) => {
-                                outcome.on_replay(|a, r| hooked(hook, a, r)).into_answer()
+                                outcome.on_replay(|a, r| hooked(hook, a, r)).into_response()
                             }
                         }
                     })

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use idempotency_lambda::core::future::BoxFuture;
 use idempotency_lambda::core::protocol::condition::Condition;
 use idempotency_lambda::core::record::{Record, RecordId};
 use idempotency_lambda::core::store::{
-    Change, MemoryStore, Read, Request, SendLog, Store, StoreError, StoreErrorKind, Write,
+    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
 };
-use idempotency_lambda::core::time::BoxFuture;
 
 use super::schedule::{Dice, Time, yield_now};
 use super::world::Faults;
@@ -52,7 +53,7 @@ impl Network {
         }
     }
 
-    fn apply(&self, sent: &Sent) -> Write {
+    fn apply(&self, sent: &Sent) -> WriteOutcome {
         let always = Condition::All(Vec::new());
         let fence = |condition| {
             if self.faults.fences {
@@ -83,7 +84,7 @@ impl Network {
         }
     }
 
-    async fn carry(&self, sent: Sent, log: SendLog) -> Write {
+    async fn carry(&self, sent: Sent, log: SendLog) -> WriteOutcome {
         log.preparing();
         let mut lost = false;
         // As the SDK does: a lost send is repeated within the same call.
@@ -110,12 +111,15 @@ impl Network {
             let write = self.apply(&sent);
             self.travel().await;
             return match write {
-                Write::Refused { existing, .. } => Write::Refused { existing, lost },
+                WriteOutcome::ConditionFailed { existing, .. } => WriteOutcome::ConditionFailed {
+                    existing,
+                    maybe_applied: lost,
+                },
                 other => other,
             };
         }
-        Write::Failed {
-            lost,
+        WriteOutcome::Failed {
+            maybe_applied: lost,
             error: StoreError::new(StoreErrorKind::Unreachable, "three sends failed"),
         }
     }
@@ -136,7 +140,7 @@ impl Store for Network {
         id: &'a RecordId,
         record: &'a Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         let put = Sent::Put(id.clone(), record.clone(), condition.clone());
         Box::pin(self.carry(put, SendLog::new()))
     }
@@ -146,12 +150,16 @@ impl Store for Network {
         id: &'a RecordId,
         change: &'a Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         let update = Sent::Update(id.clone(), change.clone(), condition.clone());
         Box::pin(self.carry(update, SendLog::new()))
     }
 
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Write> {
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
         let delete = Sent::Delete(id.clone(), condition.clone());
         Box::pin(self.carry(delete, SendLog::new()))
     }
@@ -159,24 +167,24 @@ impl Store for Network {
     fn send<'a>(
         &'a self,
         id: &'a RecordId,
-        request: Request<'a>,
+        request: Write<'a>,
         condition: &'a Condition,
         log: &'a SendLog,
-    ) -> BoxFuture<'a, Write> {
+    ) -> BoxFuture<'a, WriteOutcome> {
         let (id, condition) = (id.clone(), condition.clone());
         let sent = match request {
-            Request::Put(record) => Sent::Put(id, record.clone(), condition),
-            Request::Update(change) => Sent::Update(id, change.clone(), condition),
-            Request::Delete => Sent::Delete(id, condition),
+            Write::Put(record) => Sent::Put(id, record.clone(), condition),
+            Write::Update(change) => Sent::Update(id, change.clone(), condition),
+            Write::Delete => Sent::Delete(id, condition),
         };
         Box::pin(self.carry(sent, log.clone()))
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Read> {
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             self.travel().await;
             if self.dice.percent(self.faults.lost) {
-                return Read::Failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
+                return ReadOutcome::Failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
             }
             let read = ready(self.table.read(id));
             self.travel().await;

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotency_lambda::core::clock::Clock;
 use idempotency_lambda::core::protocol::Source;
-use idempotency_lambda::core::time::{Clock, EpochMillis};
+use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Deadline, Environment, ErrorKind, How, OnInProgress, OnTimeout, Operation,
+    Backend, BoxError, Deadline, ErrorKind, OnInProgress, OnTimeout, Operation, OutcomeKind,
     with_environment,
 };
 use idempotency_testkit::SeededRandom;
@@ -229,7 +230,7 @@ fn process(
     time: &Time,
     network: &Arc<Network>,
     faults: &Faults,
-) -> (Environment, SkewedClock) {
+) -> (Backend, SkewedClock) {
     let skew = i64::try_from(dice.below(2 * faults.skew + 1)).unwrap()
         - i64::try_from(faults.skew).unwrap();
     let clock = SkewedClock {
@@ -238,7 +239,7 @@ fn process(
     };
     let random = SeededRandom::new(seed.wrapping_mul(31).wrapping_add(number + 1));
     (
-        Environment::new(network.clone(), Arc::new(clock.clone()), Arc::new(random)),
+        Backend::new(network.clone(), Arc::new(clock.clone()), Arc::new(random)),
         clock,
     )
 }
@@ -266,7 +267,7 @@ impl Call {
 struct OnPurpose;
 
 /// One delivery, from the caller's and from the handler's side. The answer names the run that gave it.
-fn deliver(call: Call, operation: Rc<Operation>, environment: Environment, faults: Faults) -> Task {
+fn deliver(call: Call, operation: Rc<Operation>, environment: Backend, faults: Faults) -> Task {
     Box::pin(async move {
         let call = &call;
         if call.dice.percent(50) {
@@ -312,12 +313,12 @@ fn deliver(call: Call, operation: Rc<Operation>, environment: Environment, fault
         };
         call.note(match outcome {
             Ok(outcome) => {
-                let replayed = matches!(outcome.how(), How::Replayed(_));
+                let replayed = matches!(outcome.kind(), OutcomeKind::Replayed(_));
                 let shared = matches!(
-                    outcome.how(),
-                    How::Replayed(replay) if replay.source() == Source::Flight
+                    outcome.kind(),
+                    OutcomeKind::Replayed(replay) if replay.source() == Source::ConcurrentCall
                 );
-                let (run, amount) = outcome.into_answer();
+                let (run, amount) = outcome.into_response();
                 What::Answered {
                     run,
                     amount,

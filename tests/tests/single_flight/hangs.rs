@@ -26,7 +26,7 @@ async fn beside_a_hanging_request(
             let begun = bench.now().get();
             let call = bench.call_with(charge, order(), async |_| Ok("again".to_owned()));
             let came_to = match call.await {
-                Ok(outcome) => Ok(outcome.into_answer()),
+                Ok(outcome) => Ok(outcome.into_response()),
                 Err(error) => Err(ours(&error).kind()),
             };
             told.push((bench.now().get() - begun, came_to));
@@ -159,7 +159,7 @@ async fn a_read_that_hangs_holds_up_whoever_waits_for_some_seconds_at_most() {
             outcome = second => outcome.unwrap(),
             () = time => unreachable!("it never ends"),
         };
-        assert_eq!(outcome.into_answer(), "elsewhere");
+        assert_eq!(outcome.into_response(), "elsewhere");
         bench.now().get() - begun
     });
     assert!((1..=3_000).contains(&took.await));

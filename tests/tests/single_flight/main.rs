@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use idempotency_lambda::core::protocol::Source;
-use idempotency_lambda::{BoxError, ErrorKind, How, OnInProgress, Operation, Outcome};
+use idempotency_lambda::{BoxError, ErrorKind, OnInProgress, Operation, Outcome, OutcomeKind};
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Bench, Table, operation, ours};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn charge_that_waits() -> Operation {
 }
 
 fn is_shared<R>(outcome: &Outcome<R>) -> bool {
-    matches!(outcome.how(), How::Replayed(replay) if replay.source() == Source::Flight)
+    matches!(outcome.kind(), OutcomeKind::Replayed(replay) if replay.source() == Source::ConcurrentCall)
 }
 
 /// Sixteen calls at once on a real table: what each came to, how often the handler ran, what the table was asked.
@@ -72,7 +72,7 @@ async fn of_duplicates_at_once_one_asks_the_store_and_those_who_wait_share_its_a
         outcomes.iter().filter(|outcome| is_shared(outcome)).count(),
         15
     );
-    assert!(outcomes.iter().all(|outcome| *outcome.answer() == 1));
+    assert!(outcomes.iter().all(|outcome| *outcome.response() == 1));
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn on_several_threads_everybody_is_woken_and_given_the_one_answer() {
                     tokio::task::yield_now().await;
                     Ok(run)
                 });
-                call.await.map(Outcome::into_answer)
+                call.await.map(Outcome::into_response)
             });
         }
         let answers = calls.join_all().await;
@@ -177,7 +177,7 @@ async fn whoever_waited_for_a_run_that_fails_runs_itself() {
     .unwrap();
     assert!(!outcome.is_replayed());
     assert_eq!(
-        (bench.runs(), outcome.into_answer()),
+        (bench.runs(), outcome.into_response()),
         (2, "paid".to_owned())
     );
     assert_eq!(bench.requests(), [2, 1, 1, 0], "nobody polled the store");
@@ -226,7 +226,7 @@ async fn a_run_that_outlives_its_lease_holds_nobody_up() {
             go_on.send(()).unwrap();
             outcome
         });
-        assert_eq!(outcome.await.unwrap().into_answer(), "next");
+        assert_eq!(outcome.await.unwrap().into_response(), "next");
     }
 }
 
@@ -246,7 +246,7 @@ async fn whoever_waits_goes_to_the_store_when_the_first_ones_lease_ends() {
         };
         tokio::join!(second, others).0
     });
-    assert_eq!(outcome.await.unwrap().into_answer(), "next");
+    assert_eq!(outcome.await.unwrap().into_response(), "next");
 }
 
 #[tokio::test]

@@ -119,11 +119,11 @@ fn the_local_cache_is_off_unless_it_is_given_a_size() {
     assert_eq!(Settings::default().local_cache(&nothing()), Ok(None));
     let bounds = |records, bytes| {
         let records = NonZeroUsize::new(records).unwrap();
-        Ok(Some(Bounds { records, bytes }))
+        Ok(Some(CacheLimits { records, bytes }))
     };
     assert_eq!(
         Settings::default().local_cache(&with("IDEMPOTENCY_LOCAL_CACHE", "256")),
-        bounds(256, Bounds::DEFAULT_BYTES)
+        bounds(256, CacheLimits::DEFAULT_BYTES)
     );
     let settings = Settings {
         local_cache: Some(3),

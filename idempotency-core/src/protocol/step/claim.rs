@@ -1,8 +1,9 @@
 //! Before the handler: the claim, and what stands in its way.
 
-use super::super::effect::{Effect, Refusal, Source, Written};
-use super::super::judge::{Judgement, is_over, judge};
-use super::super::policy::{Call, OnInProgress};
+use super::super::Call;
+use super::super::classify::{RecordState, classify, is_expired};
+use super::super::effect::{Effect, Refusal, Source, WriteResult};
+use super::super::policy::OnInProgress;
 use super::super::{REPLY_RESERVE, all_but_a_reserve, time_limit, writes};
 use super::{Claiming, GivingUp, Held, Next, State, backoff, refuse, replay};
 use crate::record::Record;
@@ -18,26 +19,26 @@ const WAIT_RESERVE: Duration = Duration::from_millis(250);
 pub(super) fn remembered(
     call: &Call,
     now: EpochMillis,
-    patience: Option<EpochMillis>,
+    wait_until: Option<EpochMillis>,
     record: Record,
     source: Source,
 ) -> Next {
-    match judge(&record, now, call) {
-        Judgement::Replay => replay(record, source),
-        Judgement::PayloadMismatch => refuse(Refusal::PayloadMismatch),
+    match classify(&record, now, call) {
+        RecordState::Replay => replay(record, source),
+        RecordState::PayloadMismatch => refuse(Refusal::PayloadMismatch),
         // Its window is over.
-        _ => (State::Looking(patience), Effect::Meet),
+        _ => (State::Looking(wait_until), Effect::CheckInFlight),
     }
 }
 
 /// This process knows nothing of the key.
-pub(super) fn unknown(call: &Call, now: EpochMillis, patience: Option<EpochMillis>) -> Next {
-    let patience = patience.unwrap_or_else(|| writes::lease_end(call, now));
-    start(call, now, patience)
+pub(super) fn unknown(call: &Call, now: EpochMillis, wait_until: Option<EpochMillis>) -> Next {
+    let wait_until = wait_until.unwrap_or_else(|| writes::lease_end(call, now));
+    start(call, now, wait_until)
 }
 
 /// Goes to the store.
-pub(super) fn start(call: &Call, now: EpochMillis, patience: EpochMillis) -> Next {
+pub(super) fn start(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> Next {
     if is_too_late(call, now) {
         return refuse(Refusal::NoTimeLeft);
     }
@@ -48,10 +49,10 @@ pub(super) fn start(call: &Call, now: EpochMillis, patience: EpochMillis) -> Nex
             tries: 0,
             pauses: 0,
             other: None,
-            lost: false,
+            maybe_applied: false,
             claimed_at: now,
-            patience,
-            requests_end: requests_end(call, now, patience),
+            wait_until,
+            requests_end: requests_end(call, now, wait_until),
         },
         Refusal::Contended,
     )
@@ -59,22 +60,22 @@ pub(super) fn start(call: &Call, now: EpochMillis, patience: EpochMillis) -> Nex
 
 /// Until when the requests that begin now may take: `store_timeout`, and never more than half of what is left, so that
 /// time for the handler is left too.
-fn requests_end(call: &Call, now: EpochMillis, patience: EpochMillis) -> EpochMillis {
-    now.plus(call.policy.store_timeout.min(now.until(patience) / 2))
+fn requests_end(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> EpochMillis {
+    now.plus(call.policy.store_timeout.min(now.until(wait_until) / 2))
 }
 
 /// How long a claim or a read may take: the time for requests less what giving up the claim needs.
 ///
 /// A request that begins when this time is nearly used up is given some all the same, as far as the deadline leaves it.
 pub(super) fn limit(now: EpochMillis, claiming: &Claiming) -> Duration {
-    let some = REPLY_RESERVE.min(time_limit(now, claiming.patience));
+    let some = REPLY_RESERVE.min(time_limit(now, claiming.wait_until));
     all_but_a_reserve(now.until(claiming.requests_end)).max(some)
 }
 
 /// How long the release may take that ends a call before its handler: the rest of the time for requests, or some time.
 pub(super) fn limit_of_giving_up(now: EpochMillis, giving_up: &GivingUp) -> Duration {
-    let by_deadline = time_limit(now, giving_up.patience);
-    if now.until(giving_up.patience).is_zero() {
+    let by_deadline = time_limit(now, giving_up.wait_until);
+    if now.until(giving_up.wait_until).is_zero() {
         // No time for the handler need be left any more, and a claim that stays is worse.
         return by_deadline;
     }
@@ -85,7 +86,7 @@ pub(super) fn limit_of_giving_up(now: EpochMillis, giving_up: &GivingUp) -> Dura
 /// Reads again after a pause. A wait is deliberate, so the time for requests begins anew.
 pub(super) fn look_again(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
     let claiming = Claiming {
-        requests_end: requests_end(call, now, claiming.patience),
+        requests_end: requests_end(call, now, claiming.wait_until),
         ..claiming
     };
     (State::Reading(claiming), Effect::Read)
@@ -93,12 +94,13 @@ pub(super) fn look_again(call: &Call, now: EpochMillis, claiming: Claiming) -> N
 
 /// A deadline that has passed is a deadline: nothing is claimed, and nobody is waited for.
 pub(super) fn is_too_late(call: &Call, now: EpochMillis) -> bool {
-    call.deadline.is_some_and(|deadline| is_over(deadline, now))
+    call.deadline
+        .is_some_and(|deadline| is_expired(deadline, now))
 }
 
 /// For how long a duplicate may still wait, if at all.
-pub(super) fn patience_left(now: EpochMillis, patience: EpochMillis) -> Option<Duration> {
-    now.until(patience)
+pub(super) fn wait_left(now: EpochMillis, wait_until: EpochMillis) -> Option<Duration> {
+    now.until(wait_until)
         .checked_sub(WAIT_RESERVE)
         .filter(|left| !left.is_zero())
 }
@@ -125,24 +127,27 @@ pub(super) fn claimed(
     call: &Call,
     now: EpochMillis,
     mut claiming: Claiming,
-    written: Written,
+    written: WriteResult,
 ) -> Next {
     match written {
-        Written::Applied => {
+        WriteResult::Applied => {
             let lease_end = writes::lease_end(call, claiming.claimed_at);
             hold(call, now, claiming, lease_end)
         }
-        Written::Refused { existing, lost } => {
-            claiming.lost |= lost;
+        WriteResult::ConditionFailed {
+            existing,
+            maybe_applied,
+        } => {
+            claiming.maybe_applied |= maybe_applied;
             match existing {
                 Some(existing) => judged(call, now, claiming, existing),
                 None => (State::Reading(claiming), Effect::Read),
             }
         }
-        Written::Failed { lost, .. } => {
-            claiming.lost |= lost;
+        WriteResult::Failed { maybe_applied, .. } => {
+            claiming.maybe_applied |= maybe_applied;
             // The last error alone proves nothing: it is the whole call that must have lost no send.
-            if claiming.lost && has_time(now, claiming) {
+            if claiming.maybe_applied && has_time(now, claiming) {
                 (State::Reading(claiming), Effect::Read)
             } else {
                 give_up(call, claiming, Refusal::StoreFailed)
@@ -160,7 +165,7 @@ pub(super) fn read(
     match existing {
         Some(existing) => judged(call, now, claiming, existing),
         // Nothing there proves nothing: a lost claim may still arrive.
-        None if !claiming.lost || has_time(now, claiming) => {
+        None if !claiming.maybe_applied || has_time(now, claiming) => {
             // Nobody stands in the way: if this goes on, it is the store that fails.
             send_claim(call, now, claiming, Refusal::StoreFailed)
         }
@@ -172,15 +177,15 @@ pub(super) fn read(
 pub(super) fn unread(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
     // A wait sends no claim, so a read that belongs to a claim has a try before it.
     let waits = claiming.tries == 0;
-    match patience_left(now, claiming.patience).filter(|_| waits) {
+    match wait_left(now, claiming.wait_until).filter(|_| waits) {
         Some(left) => pause(claiming, left),
         None => give_up(call, claiming, Refusal::StoreFailed),
     }
 }
 
 fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -> Next {
-    match judge(&existing, now, call) {
-        Judgement::Mine => {
+    match classify(&existing, now, call) {
+        RecordState::OwnClaim => {
             let lease_end = existing
                 .in_progress_expiration
                 .value()
@@ -188,21 +193,21 @@ fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -
                 .unwrap_or_else(|| writes::lease_end(call, claiming.claimed_at));
             hold(call, now, claiming, lease_end)
         }
-        Judgement::MineButOver => abandon(call, claiming, Refusal::NoTimeLeft),
-        Judgement::Claimable => send_claim(call, now, claiming, Refusal::Contended),
-        Judgement::PayloadMismatch => refuse(Refusal::PayloadMismatch),
-        Judgement::Replay => replay(existing, Source::Store),
-        Judgement::ResponseUnavailable => refuse(Refusal::ResponseUnavailable),
-        Judgement::Unresolved => refuse(Refusal::Unresolved),
-        Judgement::InProgress => in_progress(call, now, claiming, &existing),
-        Judgement::Corrupt(what) => refuse(Refusal::CorruptRecord(what)),
+        RecordState::OwnClaimExpired => abandon(call, claiming, Refusal::NoTimeLeft),
+        RecordState::Claimable => send_claim(call, now, claiming, Refusal::Contended),
+        RecordState::PayloadMismatch => refuse(Refusal::PayloadMismatch),
+        RecordState::Replay => replay(existing, Source::Store),
+        RecordState::ResponseUnavailable => refuse(Refusal::ResponseUnavailable),
+        RecordState::Unresolved => refuse(Refusal::Unresolved),
+        RecordState::InProgress => in_progress(call, now, claiming, &existing),
+        RecordState::Corrupt(what) => refuse(Refusal::CorruptRecord(what)),
     }
 }
 
 fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
     match (
         call.policy.on_in_progress,
-        patience_left(now, claiming.patience),
+        wait_left(now, claiming.wait_until),
     ) {
         (OnInProgress::Wait, Some(left)) => {
             let other = existing.in_progress_expiration.value().copied();
@@ -228,7 +233,7 @@ fn pause(claiming: Claiming, left: Duration) -> Next {
 
 /// The claim is this call's. No handler starts on a lease that is over.
 fn hold(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
-    if is_over(lease_end, now) {
+    if is_expired(lease_end, now) {
         return abandon(call, claiming, Refusal::NoTimeLeft);
     }
     let held = Held {
@@ -240,7 +245,7 @@ fn hold(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMilli
 
 /// Ends a call that has no claim it knows of; one that may have been applied is given up, as well as it can be.
 pub(super) fn give_up(call: &Call, claiming: Claiming, refusal: Refusal) -> Next {
-    if claiming.lost {
+    if claiming.maybe_applied {
         abandon(call, claiming, refusal)
     } else {
         refuse(refusal)
@@ -250,7 +255,7 @@ pub(super) fn give_up(call: &Call, claiming: Claiming, refusal: Refusal) -> Next
 fn abandon(call: &Call, claiming: Claiming, refusal: Refusal) -> Next {
     let giving_up = GivingUp {
         refusal,
-        patience: claiming.patience,
+        wait_until: claiming.wait_until,
         requests_end: claiming.requests_end,
     };
     (State::GivingUp(giving_up), writes::release(call))

@@ -1,8 +1,13 @@
 //! After the handler: the completion, or the release.
 
-use super::super::effect::{Effect, Ran, Refusal, Source, Stored, Trouble, Verdict, Written};
-use super::super::judge::{Judgement, answer_of, is_claim_of, is_over, judge, same_payload};
-use super::super::policy::{Call, OnError, OnTimeout};
+use super::super::Call;
+use super::super::classify::{
+    RecordState, answer_of, classify, is_claim_of, is_expired, same_payload,
+};
+use super::super::effect::{
+    Completion, Effect, HandlerResult, Refusal, Resolution, Source, WriteErrorKind, WriteResult,
+};
+use super::super::policy::{OnError, OnTimeout};
 use super::super::{REPLY_RESERVE, writes};
 use super::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
 use crate::record::{Field, Record, Status};
@@ -13,29 +18,29 @@ const MAX_COMPLETIONS: u8 = 4;
 /// What is recorded as the failure of a handler that panicked.
 const PANIC: &str = "panic";
 
-pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: Ran) -> Next {
+pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: HandlerResult) -> Next {
     let releasing = |answered| State::Releasing {
         answered,
         lease_end: held.lease_end,
     };
     let (data, instead) = match ran {
-        Ran::Answered(data) => (Some(data), None),
-        Ran::Unrepresentable => (None, Some(Unstorable::Unrepresentable)),
-        Ran::Unreadable => (None, Some(Unstorable::OwnCallerAlone)),
-        Ran::Unstored => {
+        HandlerResult::Returned(data) => (Some(data), None),
+        HandlerResult::NotSerializable => (None, Some(Unstorable::Unrepresentable)),
+        HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerAlone)),
+        HandlerResult::NotStored => {
             return (releasing(true), writes::release(call));
         }
         // A panic reports nothing: as after a kill, the effect may have happened.
-        Ran::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
-            return finish(Verdict::Own(Stored::Kept));
+        HandlerResult::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
+            return finish(Resolution::Own(Completion::Kept));
         }
-        Ran::Panicked => return (releasing(false), failed(call, PANIC, held)),
-        Ran::Failed(failure) => return (releasing(false), failed(call, &failure, held)),
+        HandlerResult::Panicked => return (releasing(false), failed(call, PANIC, held)),
+        HandlerResult::Failed(failure) => return (releasing(false), failed(call, &failure, held)),
     };
     let completing = Completing {
         held,
         tries: 0,
-        lost: false,
+        maybe_applied: false,
         record: writes::completed(call, now, data.as_ref()),
         instead,
     };
@@ -60,29 +65,35 @@ pub(super) fn completion_written(
     call: &Call,
     now: EpochMillis,
     mut completing: Completing,
-    written: Written,
+    written: WriteResult,
 ) -> Next {
     match written {
-        Written::Applied => confirmed(completing),
-        Written::Refused { existing, lost } => {
-            completing.lost |= lost;
+        WriteResult::Applied => confirmed(completing),
+        WriteResult::ConditionFailed {
+            existing,
+            maybe_applied,
+        } => {
+            completing.maybe_applied |= maybe_applied;
             match existing {
                 Some(existing) => completion_refused(call, now, completing, Some(existing)),
                 None => (State::ReadingAfterCompletion(completing), Effect::Read),
             }
         }
-        Written::Failed { lost, trouble } => {
-            completing.lost |= lost;
-            match trouble {
+        WriteResult::Failed {
+            maybe_applied,
+            kind,
+        } => {
+            completing.maybe_applied |= maybe_applied;
+            match kind {
                 // The effect has happened: the key is completed without its answer rather than freed to run again.
-                Trouble::TooLarge if completing.record.data.exists() => {
+                WriteErrorKind::TooLarge if completing.record.data.exists() => {
                     completing.record.data = Field::Absent;
                     completing.instead = Some(Unstorable::OwnCallerAlone);
                     completing.tries = 0;
                     send_completion(call, completing)
                 }
                 // The caller must hear of it before the process is killed, and not after one more try.
-                Trouble::Transient
+                WriteErrorKind::Transient
                     if completing.tries < MAX_COMPLETIONS
                         && now.until(completing.held.lease_end)
                             > backoff(completing.tries) + REPLY_RESERVE =>
@@ -105,7 +116,7 @@ pub(super) fn completion_refused(
 ) -> Next {
     match existing {
         Some(existing) => after_completion(call, now, completing, existing),
-        None if completing.lost || is_over(completing.held.lease_end, now) => {
+        None if completing.maybe_applied || is_expired(completing.held.lease_end, now) => {
             refuse(Refusal::LostOwnership)
         }
         None => {
@@ -119,15 +130,15 @@ pub(super) fn restored(
     call: &Call,
     now: EpochMillis,
     completing: Completing,
-    written: Written,
+    written: WriteResult,
 ) -> Next {
     match written {
-        Written::Applied => confirmed(completing),
-        Written::Refused {
+        WriteResult::Applied => confirmed(completing),
+        WriteResult::ConditionFailed {
             existing: Some(existing),
             ..
         } => after_completion(call, now, completing, existing),
-        Written::Refused { existing: None, .. } | Written::Failed { .. } => {
+        WriteResult::ConditionFailed { existing: None, .. } | WriteResult::Failed { .. } => {
             refuse(Refusal::CompletionUnknown)
         }
     }
@@ -145,9 +156,9 @@ fn after_completion(
         return refuse(Refusal::CompletionUnknown);
     }
     match stored_answer(call, now, &existing) {
-        Some(Judgement::Replay) => replay(existing, Source::Completion),
+        Some(RecordState::Replay) => replay(existing, Source::Completion),
         // An earlier send of a completion that carries no answer.
-        Some(Judgement::ResponseUnavailable)
+        Some(RecordState::ResponseUnavailable)
             if completing.instead.is_some() && existing.owner.value() == Some(&call.owner) =>
         {
             confirmed(completing)
@@ -157,31 +168,36 @@ fn after_completion(
 }
 
 /// What a completed record of this payload, whose window still runs, answers.
-fn stored_answer(call: &Call, now: EpochMillis, existing: &Record) -> Option<Judgement> {
+fn stored_answer(call: &Call, now: EpochMillis, existing: &Record) -> Option<RecordState> {
     let completed = existing.status.value() == Some(&Status::Completed);
-    let running = judge(existing, now, call) != Judgement::Claimable;
+    let running = classify(existing, now, call) != RecordState::Claimable;
     (completed && running && same_payload(existing, call)).then(|| answer_of(existing))
 }
 
 fn confirmed(completing: Completing) -> Next {
     match completing.instead {
-        None => finish(Verdict::Own(Stored::Answer(completing.record))),
-        Some(Unstorable::OwnCallerAlone) => finish(Verdict::Own(Stored::Nothing)),
+        None => finish(Resolution::Own(Completion::Stored(completing.record))),
+        Some(Unstorable::OwnCallerAlone) => finish(Resolution::Own(Completion::WithoutResponse)),
         Some(Unstorable::Unrepresentable) => refuse(Refusal::Unrepresentable),
     }
 }
 
-pub(super) fn released(call: &Call, now: EpochMillis, answered: bool, written: Written) -> Next {
+pub(super) fn released(
+    call: &Call,
+    now: EpochMillis,
+    answered: bool,
+    written: WriteResult,
+) -> Next {
     match written {
-        Written::Applied => finish(Verdict::Own(Stored::Released)),
-        Written::Refused {
+        WriteResult::Applied => finish(Resolution::Own(Completion::Released)),
+        WriteResult::ConditionFailed {
             existing: Some(existing),
             ..
-        } if answered && stored_answer(call, now, &existing) == Some(Judgement::Replay) => {
+        } if answered && stored_answer(call, now, &existing) == Some(RecordState::Replay) => {
             replay(existing, Source::Completion)
         }
         // Somebody else holds the key, or nobody does: there is nothing of ours to give up.
-        Written::Refused { .. } => finish(Verdict::Own(Stored::Released)),
-        Written::Failed { .. } => finish(Verdict::Own(Stored::NotReleased)),
+        WriteResult::ConditionFailed { .. } => finish(Resolution::Own(Completion::Released)),
+        WriteResult::Failed { .. } => finish(Resolution::Own(Completion::NotReleased)),
     }
 }

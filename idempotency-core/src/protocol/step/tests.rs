@@ -2,7 +2,7 @@
 
 mod claim;
 mod completion;
-mod flight;
+mod in_flight;
 mod limits;
 mod operation;
 mod wait;
@@ -10,7 +10,7 @@ mod wait;
 use super::super::condition::{Condition, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::super::policy::{OnError, OnInProgress, OnTimeout};
-use super::super::{Ran, Stored, Trouble, Written};
+use super::super::{Completion, HandlerResult, WriteErrorKind, WriteResult};
 use super::*;
 use crate::record::{Data, Field, Status};
 use crate::time::EpochMillis;
@@ -29,29 +29,32 @@ fn play_at(call: Call, inputs: impl IntoIterator<Item = (EpochMillis, Input)>) -
 }
 
 fn refused(existing: Record) -> Input {
-    Input::Written(Written::Refused {
+    Input::Written(WriteResult::ConditionFailed {
         existing: Some(existing),
-        lost: false,
+        maybe_applied: false,
     })
 }
 
-fn failed(lost: bool, trouble: Trouble) -> Input {
-    Input::Written(Written::Failed { lost, trouble })
+fn failed(maybe_applied: bool, kind: WriteErrorKind) -> Input {
+    Input::Written(WriteResult::Failed {
+        maybe_applied,
+        kind,
+    })
 }
 
-fn lost() -> Input {
-    failed(true, Trouble::Transient)
+fn maybe_applied() -> Input {
+    failed(true, WriteErrorKind::Transient)
 }
 
-const MISS: Input = Input::Looked(None);
-const APPLIED: Input = Input::Written(Written::Applied);
-const REFUSED_WITHOUT_RECORD: Input = Input::Written(Written::Refused {
+const MISS: Input = Input::Local(None);
+const APPLIED: Input = Input::Written(WriteResult::Applied);
+const REFUSED_WITHOUT_RECORD: Input = Input::Written(WriteResult::ConditionFailed {
     existing: None,
-    lost: false,
+    maybe_applied: false,
 });
 
 fn answered() -> Input {
-    Input::Ran(Ran::Answered(Data::new("42")))
+    Input::HandlerDone(HandlerResult::Returned(Data::new("42")))
 }
 
 fn mine_completed(data: &str) -> Record {
@@ -62,5 +65,5 @@ fn mine_completed(data: &str) -> Record {
 }
 
 fn finished(refusal: Refusal) -> Effect {
-    Effect::Finish(Verdict::Refuse(refusal))
+    Effect::Finish(Resolution::Refuse(refusal))
 }

@@ -3,7 +3,7 @@
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout::{Hold, Rerun};
 use idempotency_core::record::{Field, Record, RecordId};
-use idempotency_core::store::Write;
+use idempotency_core::store::WriteOutcome;
 use idempotency_core::time::EpochSeconds;
 
 use crate::store::StoreOperation;
@@ -173,12 +173,13 @@ async fn a_write_whose_reply_is_lost_is_never_told_as_not_applied(trial: &Trial)
             }
             _ => trial.store.delete(&id, &fence).await,
         };
-        let lost = match write {
-            Write::Applied => true,
-            Write::Refused { lost, .. } | Write::Failed { lost, .. } => lost,
+        let maybe_applied = match write {
+            WriteOutcome::Applied => true,
+            WriteOutcome::ConditionFailed { maybe_applied, .. }
+            | WriteOutcome::Failed { maybe_applied, .. } => maybe_applied,
             _ => false,
         };
-        if !lost {
+        if !maybe_applied {
             return broken(format!(
                 "a {name} was applied, and told as one that was not"
             ));

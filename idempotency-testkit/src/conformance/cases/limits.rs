@@ -2,7 +2,7 @@
 
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record};
-use idempotency_core::store::{Change, StoreErrorKind, Write};
+use idempotency_core::store::{Change, StoreErrorKind, WriteOutcome};
 
 use super::super::trial::{
     Checked, Expected, Flaw, Trial, always, answer, broken, claim, completed, owner,
@@ -23,14 +23,22 @@ fn limit(trial: &Trial) -> Checked<usize> {
     trial.factory.largest_record().ok_or(none)
 }
 
-fn too_large(write: &Write) -> Checked {
+fn too_large(write: &WriteOutcome) -> Checked {
     match write {
-        Write::Failed { lost: false, error } if error.kind() == StoreErrorKind::TooLarge => Ok(()),
-        Write::Failed { lost: true, error } if error.kind() == StoreErrorKind::TooLarge => broken(
+        WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        } if error.kind() == StoreErrorKind::TooLarge => Ok(()),
+        WriteOutcome::Failed {
+            maybe_applied: true,
+            error,
+        } if error.kind() == StoreErrorKind::TooLarge => broken(
             "a write that was refused for its size was told as one that may have been applied",
         ),
-        Write::Failed { error, .. } => broken(format!("it failed as {:?}: {error}", error.kind())),
-        Write::Applied => broken("it was applied: the factory's limit is not the store's"),
+        WriteOutcome::Failed { error, .. } => {
+            broken(format!("it failed as {:?}: {error}", error.kind()))
+        }
+        WriteOutcome::Applied => broken("it was applied: the factory's limit is not the store's"),
         other => broken(format!("it came to {other:?}")),
     }
 }

@@ -14,7 +14,7 @@ mod refusals;
 
 use std::sync::Arc;
 
-use idempotency_core::time::BoxFuture;
+use idempotency_core::future::BoxFuture;
 
 use super::trial::{Checked, Trial};
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Data, Field, Record, RecordId};
-use idempotency_core::store::{Store, Write};
-use idempotency_core::time::BoxFuture;
+use idempotency_core::store::{Store, WriteOutcome};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -31,8 +31,8 @@ const ROUNDS: u8 = 16;
 
 /// Lets all writes loose at once, and gives their results in their order.
 async fn at_once(
-    writes: impl IntoIterator<Item = BoxFuture<'static, Write>>,
-) -> Checked<Vec<Write>> {
+    writes: impl IntoIterator<Item = BoxFuture<'static, WriteOutcome>>,
+) -> Checked<Vec<WriteOutcome>> {
     let writes: Vec<_> = writes.into_iter().collect();
     let barrier = Arc::new(Barrier::new(writes.len()));
     let mut tasks = JoinSet::new();
@@ -59,7 +59,7 @@ fn put(
     id: &RecordId,
     record: Record,
     condition: Condition,
-) -> BoxFuture<'static, Write> {
+) -> BoxFuture<'static, WriteOutcome> {
     let (store, id) = (Arc::clone(store), id.clone());
     Box::pin(async move { store.put(&id, &record, &condition).await })
 }
@@ -69,24 +69,30 @@ fn complete(
     trial: &Trial,
     id: &RecordId,
     by: u8,
-) -> BoxFuture<'static, Write> {
+) -> BoxFuture<'static, WriteOutcome> {
     let (store, id) = (Arc::clone(store), id.clone());
     let (change, fence) = (answer("[1]", trial.second()), held_by(&owner(by)));
     Box::pin(async move { store.update(&id, &change, &fence).await })
 }
 
-fn release(store: &Arc<dyn Store>, id: &RecordId, by: u8) -> BoxFuture<'static, Write> {
+fn release(store: &Arc<dyn Store>, id: &RecordId, by: u8) -> BoxFuture<'static, WriteOutcome> {
     let (store, id, fence) = (Arc::clone(store), id.clone(), held_by(&owner(by)));
     Box::pin(async move { store.delete(&id, &fence).await })
 }
 
 /// Whether this write was applied. After a lost send that is not known, and counts as `unknown`.
-fn was_applied(write: &Write, unknown: bool) -> Checked<bool> {
+fn was_applied(write: &WriteOutcome, unknown: bool) -> Checked<bool> {
     match write {
-        Write::Applied => Ok(true),
-        Write::Refused { lost: false, .. } => Ok(false),
-        Write::Refused { lost: true, .. } => Ok(unknown),
-        Write::Failed { error, .. } => broken(format!("a write failed: {error}")),
+        WriteOutcome::Applied => Ok(true),
+        WriteOutcome::ConditionFailed {
+            maybe_applied: false,
+            ..
+        } => Ok(false),
+        WriteOutcome::ConditionFailed {
+            maybe_applied: true,
+            ..
+        } => Ok(unknown),
+        WriteOutcome::Failed { error, .. } => broken(format!("a write failed: {error}")),
         other => broken(format!(
             "a write came to what the suite does not know: {other:?}"
         )),
@@ -123,9 +129,9 @@ async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
                 shown(Some(&winner))
             ));
         }
-        if let Write::Refused {
+        if let WriteOutcome::ConditionFailed {
             existing,
-            lost: false,
+            maybe_applied: false,
         } = write
         {
             trial

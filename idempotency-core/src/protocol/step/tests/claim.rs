@@ -108,7 +108,7 @@ fn a_claim_that_is_found_after_a_lost_reply_has_the_lease_that_is_written_in_it(
     let (attempt, _claim) = attempt.step(NOW, MISS);
     let (attempt, effect) = attempt.step(now_plus(9_000), refused(own));
     assert_eq!(effect, Effect::Run);
-    let until = attempt.flight().map(|flight| flight.until);
+    let until = attempt.in_flight().map(|in_flight| in_flight.until);
     assert_eq!(until, Some(now_plus(10_000)));
 }
 
@@ -117,7 +117,7 @@ fn a_claim_whose_reply_was_lost_is_recognised_by_its_token() {
     let own = claim_of(me(), now_plus(30_000));
     assert_eq!(play(call(), [MISS, refused(own.clone())]), Effect::Run);
     assert_eq!(
-        play(call(), [MISS, lost(), Input::Read(Some(own))]),
+        play(call(), [MISS, maybe_applied(), Input::Read(Some(own))]),
         Effect::Run
     );
 }
@@ -137,7 +137,7 @@ fn under_hold_a_claim_that_is_found_when_its_lease_is_over_is_given_up_because_i
 
 #[test]
 fn nothing_there_after_a_lost_claim_proves_nothing_so_the_same_token_claims_again() {
-    let effect = play(call(), [MISS, lost(), Input::Read(None)]);
+    let effect = play(call(), [MISS, maybe_applied(), Input::Read(None)]);
     let Effect::Put(record, _) = effect else {
         panic!("claims again");
     };
@@ -146,27 +146,30 @@ fn nothing_there_after_a_lost_claim_proves_nothing_so_the_same_token_claims_agai
 
 #[test]
 fn a_claim_is_not_applied_only_if_no_send_was_lost() {
-    let throttled = || failed(false, Trouble::Transient);
+    let throttled = || failed(false, WriteErrorKind::Transient);
     assert_eq!(
         play(call(), [MISS, throttled()]),
         finished(Refusal::StoreFailed)
     );
     // The last error alone proves nothing.
-    let effect = play(call(), [MISS, lost(), Input::Read(None), throttled()]);
+    let effect = play(
+        call(),
+        [MISS, maybe_applied(), Input::Read(None), throttled()],
+    );
     assert_eq!(effect, Effect::Read);
 }
 
 /// Refused by a claim that is over, after a send within the same request was lost.
 fn refused_after_a_loss() -> Input {
-    Input::Written(Written::Refused {
+    Input::Written(WriteResult::ConditionFailed {
         existing: Some(claim_of(another(), now_plus(-1))),
-        lost: true,
+        maybe_applied: true,
     })
 }
 
 #[test]
 fn a_send_lost_before_a_refusal_may_still_arrive_whatever_becomes_of_the_next_claim() {
-    let throttled = failed(false, Trouble::Transient);
+    let throttled = failed(false, WriteErrorKind::Transient);
     let effect = play(call(), [MISS, refused_after_a_loss(), throttled]);
     assert_eq!(effect, Effect::Read);
 }
@@ -183,9 +186,12 @@ fn a_call_that_lost_a_send_and_then_every_race_gives_up_its_token_before_it_says
 
 #[test]
 fn a_claim_that_stays_unknown_is_given_up_and_the_error_told() {
-    let effect = play(call(), [MISS, lost(), Input::Unread]);
+    let effect = play(call(), [MISS, maybe_applied(), Input::ReadFailed]);
     assert_eq!(effect, Effect::Delete(held_by(&me())));
-    let effect = play(call(), [MISS, lost(), Input::Unread, lost()]);
+    let effect = play(
+        call(),
+        [MISS, maybe_applied(), Input::ReadFailed, maybe_applied()],
+    );
     assert_eq!(effect, finished(Refusal::StoreFailed));
 }
 
@@ -193,22 +199,22 @@ fn a_claim_that_stays_unknown_is_given_up_and_the_error_told() {
 fn a_store_that_loses_every_claim_is_not_mistaken_for_rivals() {
     let mut inputs = vec![MISS];
     for _ in 0..4 {
-        inputs.extend([lost(), Input::Read(None)]);
+        inputs.extend([maybe_applied(), Input::Read(None)]);
     }
-    inputs.push(lost());
+    inputs.push(maybe_applied());
     assert_eq!(play(call(), inputs), finished(Refusal::StoreFailed));
 }
 
 #[test]
 fn a_claim_lost_near_the_deadline_is_given_up_at_once_so_that_the_caller_hears_of_it() {
     let near = now_plus(29_850);
-    let effect = play_at(call(), [(NOW, MISS), (near, lost())]);
+    let effect = play_at(call(), [(NOW, MISS), (near, maybe_applied())]);
     assert_eq!(effect, Effect::Delete(held_by(&me())));
 }
 
 #[test]
 fn a_lost_claim_of_which_nothing_is_found_too_late_is_given_up_and_not_sent_again() {
-    let found_nothing = |at| [(NOW, MISS), (NOW, lost()), (at, Input::Read(None))];
+    let found_nothing = |at| [(NOW, MISS), (NOW, maybe_applied()), (at, Input::Read(None))];
     let in_time = play_at(call(), found_nothing(now_plus(2_799)));
     assert!(matches!(in_time, Effect::Put(..)));
     let too_late = now_plus(2_800);
@@ -277,8 +283,8 @@ fn under_hold_a_run_that_never_completed_is_left_to_an_operator_untouched() {
 
 #[test]
 fn a_cached_answer_is_judged_as_a_stored_one() {
-    let hit = |record: Record| Input::Looked(Some(record));
-    let replay = Verdict::Replay {
+    let hit = |record: Record| Input::Local(Some(record));
+    let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Cache,
     };
@@ -291,7 +297,7 @@ fn a_cached_answer_is_judged_as_a_stored_one() {
     );
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
-    assert_eq!(play(call(), [hit(expired.clone())]), Effect::Meet);
+    assert_eq!(play(call(), [hit(expired.clone())]), Effect::CheckInFlight);
     let effect = play(call(), [hit(expired), MISS]);
     assert!(matches!(effect, Effect::Put(..)));
 }

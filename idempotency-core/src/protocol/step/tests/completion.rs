@@ -22,7 +22,7 @@ fn a_completion_is_fenced_and_told_only_once_it_is_confirmed() {
         panic!("the confirmed completion ends the call");
     };
     assert_eq!(verdict.confirmed_record(), Some(&change.set));
-    assert_eq!(verdict, Verdict::Own(Stored::Answer(change.set)));
+    assert_eq!(verdict, Resolution::Own(Completion::Stored(change.set)));
 }
 
 fn after_completion(inputs: impl IntoIterator<Item = Input>) -> Effect {
@@ -31,13 +31,20 @@ fn after_completion(inputs: impl IntoIterator<Item = Input>) -> Effect {
 
 #[test]
 fn a_lost_completion_is_sent_again_and_the_record_tells() {
-    assert!(matches!(after_completion([lost()]), Effect::Pause(_)));
     assert!(matches!(
-        after_completion([lost(), Input::Paused]),
+        after_completion([maybe_applied()]),
+        Effect::Pause(_)
+    ));
+    assert!(matches!(
+        after_completion([maybe_applied(), Input::Paused]),
         Effect::Update(..)
     ));
-    let effect = after_completion([lost(), Input::Paused, refused(mine_completed("42"))]);
-    let replay = Verdict::Replay {
+    let effect = after_completion([
+        maybe_applied(),
+        Input::Paused,
+        refused(mine_completed("42")),
+    ]);
+    let replay = Resolution::Replay {
         record: mine_completed("42"),
         source: Source::Completion,
     };
@@ -48,22 +55,22 @@ fn a_lost_completion_is_sent_again_and_the_record_tells() {
 fn a_completion_that_nobody_confirms_is_unknown_and_never_released() {
     let mut inputs = Vec::new();
     for _ in 0..3 {
-        inputs.extend([lost(), Input::Paused]);
+        inputs.extend([maybe_applied(), Input::Paused]);
     }
-    inputs.push(lost());
+    inputs.push(maybe_applied());
     assert_eq!(
         after_completion(inputs),
         finished(Refusal::CompletionUnknown)
     );
     assert_eq!(
-        after_completion([failed(false, Trouble::Permanent)]),
+        after_completion([failed(false, WriteErrorKind::Permanent)]),
         finished(Refusal::CompletionUnknown)
     );
 }
 
 #[test]
 fn a_late_owner_is_given_the_winners_answer() {
-    let replay = Verdict::Replay {
+    let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Completion,
     };
@@ -132,18 +139,18 @@ fn a_completion_anew_that_is_refused_is_judged_and_one_that_fails_is_told_to_nob
     let anew = |input| after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None), input]);
     let running = claim_of(another(), now_plus(9_000));
     assert_eq!(anew(refused(running)), finished(Refusal::LostOwnership));
-    let replay = Verdict::Replay {
+    let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Completion,
     };
     assert_eq!(anew(refused(completed("7"))), Effect::Finish(replay));
-    assert_eq!(anew(lost()), finished(Refusal::CompletionUnknown));
+    assert_eq!(anew(maybe_applied()), finished(Refusal::CompletionUnknown));
 }
 
 #[test]
 fn a_refused_completion_of_which_nothing_can_be_read_stays_unknown() {
     assert_eq!(
-        after_completion([REFUSED_WITHOUT_RECORD, Input::Unread]),
+        after_completion([REFUSED_WITHOUT_RECORD, Input::ReadFailed]),
         finished(Refusal::CompletionUnknown)
     );
 }
@@ -151,15 +158,15 @@ fn a_refused_completion_of_which_nothing_can_be_read_stays_unknown() {
 #[test]
 fn an_evicted_claim_is_not_completed_anew_after_a_loss_or_after_its_lease() {
     let effect = after_completion([
-        lost(),
+        maybe_applied(),
         Input::Paused,
         REFUSED_WITHOUT_RECORD,
         Input::Read(None),
     ]);
     assert_eq!(effect, finished(Refusal::LostOwnership));
-    let lost_before_it_was_refused = Input::Written(Written::Refused {
+    let lost_before_it_was_refused = Input::Written(WriteResult::ConditionFailed {
         existing: None,
-        lost: true,
+        maybe_applied: true,
     });
     let effect = after_completion([lost_before_it_was_refused, Input::Read(None)]);
     assert_eq!(effect, finished(Refusal::LostOwnership));
@@ -173,13 +180,16 @@ fn an_evicted_claim_is_not_completed_anew_after_a_loss_or_after_its_lease() {
 
 #[test]
 fn an_answer_too_large_completes_the_key_without_it_and_its_own_caller_is_told_it() {
-    let too_large = || failed(false, Trouble::TooLarge);
+    let too_large = || failed(false, WriteErrorKind::TooLarge);
     let Effect::Update(change, _) = after_completion([too_large()]) else {
         panic!("completes without data");
     };
     assert_eq!(change.set.data, Field::Absent);
     let effect = after_completion([too_large(), APPLIED]);
-    assert_eq!(effect, Effect::Finish(Verdict::Own(Stored::Nothing)));
+    assert_eq!(
+        effect,
+        Effect::Finish(Resolution::Own(Completion::WithoutResponse))
+    );
 }
 
 #[test]
@@ -192,13 +202,13 @@ fn a_lost_completion_without_the_answer_is_confirmed_by_its_own_token_alone() {
     };
     let found = |owner| {
         after_completion([
-            failed(false, Trouble::TooLarge),
-            lost(),
+            failed(false, WriteErrorKind::TooLarge),
+            maybe_applied(),
             Input::Paused,
             refused(without_answer(owner)),
         ])
     };
-    let own = Effect::Finish(Verdict::Own(Stored::Nothing));
+    let own = Effect::Finish(Resolution::Own(Completion::WithoutResponse));
     assert_eq!(found(me()), own);
     assert_eq!(found(another()), finished(Refusal::LostOwnership));
     // Whoever sent the answer itself did not complete the key without it.
@@ -210,7 +220,7 @@ fn a_lost_completion_without_the_answer_is_confirmed_by_its_own_token_alone() {
 
 #[test]
 fn a_completion_that_is_too_large_even_without_its_answer_is_not_sent_a_third_time() {
-    let too_large = || failed(false, Trouble::TooLarge);
+    let too_large = || failed(false, WriteErrorKind::TooLarge);
     assert_eq!(
         after_completion([too_large(), too_large()]),
         finished(Refusal::CompletionUnknown)
@@ -221,17 +231,17 @@ fn a_completion_that_is_too_large_even_without_its_answer_is_not_sent_a_third_ti
 fn the_completion_without_the_answer_is_tried_as_often_as_the_one_with_it() {
     let mut inputs = Vec::new();
     for _ in 0..3 {
-        inputs.extend([lost(), Input::Paused]);
+        inputs.extend([maybe_applied(), Input::Paused]);
     }
-    inputs.push(failed(false, Trouble::TooLarge));
+    inputs.push(failed(false, WriteErrorKind::TooLarge));
     for _ in 0..3 {
-        inputs.extend([lost(), Input::Paused]);
+        inputs.extend([maybe_applied(), Input::Paused]);
     }
     assert!(matches!(
         after_completion(inputs.clone()),
         Effect::Update(..)
     ));
-    inputs.push(lost());
+    inputs.push(maybe_applied());
     assert_eq!(
         after_completion(inputs),
         finished(Refusal::CompletionUnknown)
@@ -240,7 +250,11 @@ fn the_completion_without_the_answer_is_tried_as_often_as_the_one_with_it() {
 
 #[test]
 fn an_answer_that_is_not_json_completes_the_key_without_it() {
-    let inputs = [MISS, APPLIED, Input::Ran(Ran::Unrepresentable)];
+    let inputs = [
+        MISS,
+        APPLIED,
+        Input::HandlerDone(HandlerResult::NotSerializable),
+    ];
     let Effect::Update(change, _) = play(call(), inputs.clone()) else {
         panic!("completes without data");
     };
@@ -252,15 +266,24 @@ fn an_answer_that_is_not_json_completes_the_key_without_it() {
 // ---- the release ----
 
 fn failure() -> [Input; 3] {
-    [MISS, APPLIED, Input::Ran(Ran::Failed("Timeout".to_owned()))]
+    [
+        MISS,
+        APPLIED,
+        Input::HandlerDone(HandlerResult::Failed("Timeout".to_owned())),
+    ]
 }
 
 #[test]
 fn a_completion_is_sent_again_only_if_the_pause_leaves_more_than_the_time_to_tell_the_caller() {
     // The lease ends after 30 s; the first pause takes 25 ms at most, and telling the caller 200 ms.
     let lost_at = |milliseconds| {
-        let lost = (now_plus(milliseconds), lost());
-        let inputs = [(NOW, MISS), (NOW, APPLIED), (NOW, answered()), lost];
+        let maybe_applied = (now_plus(milliseconds), maybe_applied());
+        let inputs = [
+            (NOW, MISS),
+            (NOW, APPLIED),
+            (NOW, answered()),
+            maybe_applied,
+        ];
         play_at(call(), inputs)
     };
     assert!(matches!(lost_at(29_774), Effect::Pause(_)));
@@ -275,16 +298,23 @@ fn a_failure_releases_the_claim_with_its_token() {
 #[test]
 fn a_refused_or_failed_release_leaves_the_handlers_own_result() {
     let with = |input| play(call(), failure().into_iter().chain([input]));
-    let own = |stored| Effect::Finish(Verdict::Own(stored));
-    assert_eq!(with(APPLIED), own(Stored::Released));
-    assert_eq!(with(refused(completed("7"))), own(Stored::Released));
-    assert_eq!(with(lost()), own(Stored::NotReleased));
+    let own = |stored| Effect::Finish(Resolution::Own(stored));
+    assert_eq!(with(APPLIED), own(Completion::Released));
+    assert_eq!(with(refused(completed("7"))), own(Completion::Released));
+    assert_eq!(with(maybe_applied()), own(Completion::NotReleased));
 }
 
 #[test]
 fn an_unstored_answer_yields_to_a_winners_stored_one() {
-    let inputs = |input| [MISS, APPLIED, Input::Ran(Ran::Unstored), input];
-    let replay = Verdict::Replay {
+    let inputs = |input| {
+        [
+            MISS,
+            APPLIED,
+            Input::HandlerDone(HandlerResult::NotStored),
+            input,
+        ]
+    };
+    let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Completion,
     };
@@ -294,7 +324,7 @@ fn an_unstored_answer_yields_to_a_winners_stored_one() {
     );
     assert_eq!(
         play(call(), inputs(APPLIED)),
-        Effect::Finish(Verdict::Own(Stored::Released))
+        Effect::Finish(Resolution::Own(Completion::Released))
     );
 }
 
@@ -332,7 +362,10 @@ fn a_recorded_failure_ends_the_lease_of_the_claim_that_was_applied_and_not_of_an
 fn panicked(on_timeout: OnTimeout, on_error: OnError) -> Effect {
     let mut call = call();
     (call.policy.on_timeout, call.policy.on_error) = (on_timeout, on_error);
-    play(call, [MISS, APPLIED, Input::Ran(Ran::Panicked)])
+    play(
+        call,
+        [MISS, APPLIED, Input::HandlerDone(HandlerResult::Panicked)],
+    )
 }
 
 #[test]
@@ -348,7 +381,7 @@ fn under_rerun_a_panic_frees_the_key_as_a_failure_does() {
 #[test]
 fn under_hold_a_panic_is_no_reported_end_so_the_claim_stays_untouched() {
     for on_error in [OnError::Release, OnError::Record] {
-        let kept = Effect::Finish(Verdict::Own(Stored::Kept));
+        let kept = Effect::Finish(Resolution::Own(Completion::Kept));
         assert_eq!(panicked(OnTimeout::Hold, on_error), kept);
     }
 }

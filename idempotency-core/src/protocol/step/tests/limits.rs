@@ -67,7 +67,7 @@ fn without_a_deadline_the_setting_counts_alone() {
 #[test]
 fn the_requests_before_the_handler_share_one_time() {
     let at = |milliseconds, input| (now_plus(milliseconds), input);
-    let lost_early = [(NOW, MISS), at(1_000, lost())];
+    let lost_early = [(NOW, MISS), at(1_000, maybe_applied())];
     assert_eq!(
         limit_at(now_plus(1_000), call(), lost_early.clone()),
         millis(1_800)
@@ -81,7 +81,7 @@ fn the_requests_before_the_handler_share_one_time() {
 
 #[test]
 fn a_claim_that_was_given_up_on_leaves_the_rest_to_its_release() {
-    let given_up_on = [(NOW, MISS), (now_plus(2_800), lost())];
+    let given_up_on = [(NOW, MISS), (now_plus(2_800), maybe_applied())];
     let effect = play_at(call(), given_up_on.clone());
     assert_eq!(effect, Effect::Delete(held_by(&me())));
     assert_eq!(limit_at(now_plus(2_800), call(), given_up_on), millis(200));
@@ -89,13 +89,22 @@ fn a_claim_that_was_given_up_on_leaves_the_rest_to_its_release() {
 
 #[test]
 fn a_claim_lost_early_leaves_its_release_all_that_is_left_of_the_time() {
-    let given_up = [(NOW, MISS), (NOW, lost()), (now_plus(500), Input::Unread)];
+    let given_up = [
+        (NOW, MISS),
+        (NOW, maybe_applied()),
+        (now_plus(500), Input::ReadFailed),
+    ];
     assert_eq!(limit_at(now_plus(500), call(), given_up), millis(2_500));
 }
 
 #[test]
 fn one_millisecond_more_than_the_release_needs_is_time_for_a_read() {
-    let lost_at = |milliseconds| play_at(call(), [(NOW, MISS), (now_plus(milliseconds), lost())]);
+    let lost_at = |milliseconds| {
+        play_at(
+            call(),
+            [(NOW, MISS), (now_plus(milliseconds), maybe_applied())],
+        )
+    };
     assert_eq!(lost_at(2_799), Effect::Read);
     assert_eq!(lost_at(2_800), Effect::Delete(held_by(&me())));
 }
@@ -112,14 +121,14 @@ fn a_request_that_begins_when_the_time_is_used_up_is_given_some_all_the_same() {
 
 #[test]
 fn a_release_near_the_deadline_leaves_time_for_telling_the_caller() {
-    let late = [(NOW, MISS), (now_plus(29_700), lost())];
+    let late = [(NOW, MISS), (now_plus(29_700), maybe_applied())];
     assert_eq!(limit_at(now_plus(29_700), call(), late), millis(150));
 }
 
 #[test]
 fn a_claim_whose_reply_came_after_the_deadline_has_time_to_be_released() {
     for late in [30_000, 30_001] {
-        let lost_late = [(NOW, MISS), (now_plus(late), lost())];
+        let lost_late = [(NOW, MISS), (now_plus(late), maybe_applied())];
         let limit = limit_at(now_plus(late), call(), lost_late);
         assert_eq!(limit, Duration::from_secs(2));
     }
@@ -142,7 +151,7 @@ fn each_read_of_a_wait_has_a_time_of_its_own() {
     );
     let near_the_end = inputs
         .into_iter()
-        .chain([at(20_000, Input::Unread), at(28_000, Input::Paused)]);
+        .chain([at(20_000, Input::ReadFailed), at(28_000, Input::Paused)]);
     assert_eq!(limit_at(now_plus(28_000), call, near_the_end), millis(800));
 }
 
@@ -156,7 +165,10 @@ fn after_the_handler_the_lease_alone_bounds_each_request_that_decides_what_the_c
     let releases = [
         (NOW, MISS),
         (NOW, APPLIED),
-        (now_plus(10_000), Input::Ran(Ran::Unstored)),
+        (
+            now_plus(10_000),
+            Input::HandlerDone(HandlerResult::NotStored),
+        ),
     ];
     assert_eq!(limit_at(now_plus(10_000), call(), releases), millis(19_800));
     let late = stores
@@ -171,16 +183,20 @@ fn after_the_handler_the_lease_alone_bounds_each_request_that_decides_what_the_c
 #[test]
 fn the_release_after_a_failed_run_takes_no_more_than_the_setting_because_the_caller_waits_for_its_error()
  {
-    let of = |call: Call, at: i64, ran: Ran| {
-        let inputs = [(NOW, MISS), (NOW, APPLIED), (now_plus(at), Input::Ran(ran))];
+    let of = |call: Call, at: i64, ran: HandlerResult| {
+        let inputs = [
+            (NOW, MISS),
+            (NOW, APPLIED),
+            (now_plus(at), Input::HandlerDone(ran)),
+        ];
         limit_at(now_plus(at), call, inputs)
     };
-    let failed = || Ran::Failed("E".to_owned());
+    let failed = || HandlerResult::Failed("E".to_owned());
     let mut recorded = call();
     recorded.policy.on_error = OnError::Record;
     for call in [call(), recorded] {
         assert_eq!(of(call.clone(), 10_000, failed()), millis(3_000));
-        assert_eq!(of(call, 10_000, Ran::Panicked), millis(3_000));
+        assert_eq!(of(call, 10_000, HandlerResult::Panicked), millis(3_000));
     }
     let mut soon = call();
     soon.policy.store_timeout = millis(700);

@@ -56,7 +56,7 @@ fn a_completion_leaves_the_name_that_its_claim_wrote_and_the_response_it_confirm
     };
     assert_eq!(
         play(named(), [MISS, APPLIED, answered(), APPLIED]),
-        Effect::Finish(Verdict::Own(Stored::Answer(confirmed)))
+        Effect::Finish(Resolution::Own(Completion::Stored(confirmed)))
     );
 }
 
@@ -83,7 +83,7 @@ fn a_response_is_given_whatever_its_record_names() {
             operation,
             ..completed("42")
         };
-        let replay = Verdict::Replay {
+        let replay = Resolution::Replay {
             record: record.clone(),
             source: Source::Store,
         };

@@ -35,7 +35,7 @@ fn a_waiting_duplicate_pauses_reads_and_is_given_the_answer() {
             Input::Read(Some(answer.clone())),
         ],
     );
-    let replay = Verdict::Replay {
+    let replay = Resolution::Replay {
         record: answer,
         source: Source::Store,
     };
@@ -81,14 +81,14 @@ fn until_the_first_read_of_a_wait() -> Vec<(EpochMillis, Input)> {
 #[test]
 fn a_read_that_fails_during_a_wait_is_no_news_and_the_wait_goes_on() {
     let mut inputs = until_the_first_read_of_a_wait();
-    inputs.push((NOW, Input::Unread));
+    inputs.push((NOW, Input::ReadFailed));
     let effect = play_at(waiting(), inputs.clone());
     assert_eq!(effect, Effect::Pause(Duration::from_millis(50)));
     inputs.extend([
         (NOW, Input::Paused),
         (NOW, Input::Read(Some(completed("7")))),
     ]);
-    let replay = Verdict::Replay {
+    let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Store,
     };
@@ -99,16 +99,16 @@ fn a_read_that_fails_during_a_wait_is_no_news_and_the_wait_goes_on() {
 fn a_wait_whose_last_read_failed_ends_with_what_the_store_said() {
     let mut inputs = until_the_first_read_of_a_wait();
     for _ in 0..50 {
-        inputs.extend([(NOW, Input::Unread), (NOW, Input::Paused)]);
+        inputs.extend([(NOW, Input::ReadFailed), (NOW, Input::Paused)]);
     }
-    inputs.push((now_plus(29_750), Input::Unread));
+    inputs.push((now_plus(29_750), Input::ReadFailed));
     assert_eq!(play_at(waiting(), inputs), finished(Refusal::StoreFailed));
 }
 
 #[test]
 fn a_wait_whose_last_read_was_answered_ends_with_what_it_read() {
     let mut inputs = until_the_first_read_of_a_wait();
-    inputs.extend([(NOW, Input::Unread), (NOW, Input::Paused)]);
+    inputs.extend([(NOW, Input::ReadFailed), (NOW, Input::Paused)]);
     let other = claim_of(another(), now_plus(60_000));
     inputs.push((now_plus(29_750), Input::Read(Some(other))));
     let refusal = Refusal::AlreadyInProgress {
@@ -119,15 +119,15 @@ fn a_wait_whose_last_read_was_answered_ends_with_what_it_read() {
 
 #[test]
 fn a_claim_that_may_have_been_applied_before_a_wait_is_given_up_when_the_wait_ends_without_news() {
-    let lost_then_refused = Input::Written(Written::Refused {
+    let lost_then_refused = Input::Written(WriteResult::ConditionFailed {
         existing: Some(claim_of(another(), now_plus(60_000))),
-        lost: true,
+        maybe_applied: true,
     });
     let inputs = [
         (NOW, MISS),
         (NOW, lost_then_refused),
         (NOW, Input::Paused),
-        (now_plus(29_750), Input::Unread),
+        (now_plus(29_750), Input::ReadFailed),
     ];
     let effect = play_at(waiting(), inputs);
     assert_eq!(effect, Effect::Delete(held_by(&me())));
@@ -138,8 +138,8 @@ fn a_read_that_fails_after_a_claim_of_a_wait_is_no_part_of_the_wait() {
     let mut inputs = until_the_first_read_of_a_wait();
     inputs.extend([
         (NOW, Input::Read(None)),
-        (NOW, lost()),
-        (NOW, Input::Unread),
+        (NOW, maybe_applied()),
+        (NOW, Input::ReadFailed),
     ]);
     let effect = play_at(waiting(), inputs);
     assert_eq!(effect, Effect::Delete(held_by(&me())));
@@ -157,11 +157,11 @@ fn whoever_waits_loses_any_number_of_races_for_the_next_claim() {
 
 #[test]
 fn a_send_lost_before_a_wait_may_still_arrive_after_it() {
-    let lost_then_refused = Input::Written(Written::Refused {
+    let lost_then_refused = Input::Written(WriteResult::ConditionFailed {
         existing: Some(claim_of(another(), now_plus(9_000))),
-        lost: true,
+        maybe_applied: true,
     });
-    let throttled = failed(false, Trouble::Transient);
+    let throttled = failed(false, WriteErrorKind::Transient);
     let inputs = [
         MISS,
         lost_then_refused,

@@ -2,45 +2,46 @@
 
 use std::time::Duration;
 
+use super::super::Call;
+use super::super::classify::is_expired;
 use super::super::effect::{Effect, Refusal, Source};
-use super::super::flight::{Flight, Stage};
-use super::super::judge::is_over;
-use super::super::policy::{Call, OnInProgress};
+use super::super::in_flight::{InFlight, Stage};
+use super::super::policy::OnInProgress;
 use super::super::writes;
-use super::claim::{is_too_late, patience_left, remembered, start};
+use super::claim::{is_too_late, remembered, start, wait_left};
 use super::{Following, LONGEST_PAUSE, Next, State, refuse};
 use crate::record::Record;
 use crate::time::EpochMillis;
 
 /// How long a duplicate waits for the store's reply to another, before it asks the store itself: the request may hang, or
 /// nobody may be polling the other call.
-const A_REPLY: Duration = Duration::from_secs(1);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// A lease is over one millisecond after its end.
-const JUST_AFTER: Duration = Duration::from_millis(1);
+const LEASE_GRACE: Duration = Duration::from_millis(1);
 
 /// Another call with the same key and payload is under way in this process.
 pub(super) fn met(
     call: &Call,
     now: EpochMillis,
-    patience: Option<EpochMillis>,
-    flight: Flight,
+    wait_until: Option<EpochMillis>,
+    flight: InFlight,
 ) -> Next {
     if is_too_late(call, now) {
         return refuse(Refusal::NoTimeLeft);
     }
-    let patience = patience.unwrap_or_else(|| writes::lease_end(call, now));
-    if flight.is_over(now) {
-        return start(call, now, patience);
+    let wait_until = wait_until.unwrap_or_else(|| writes::lease_end(call, now));
+    if flight.is_expired(now) {
+        return start(call, now, wait_until);
     }
-    let left = patience_left(now, patience);
+    let left = wait_left(now, wait_until);
     let waits = call.policy.on_in_progress == OnInProgress::Wait;
     let at_most = match (flight.stage, left) {
-        (Stage::Claiming | Stage::Storing, Some(left)) => left.min(A_REPLY),
+        (Stage::Claiming | Stage::Storing, Some(left)) => left.min(REPLY_TIMEOUT),
         // The store can say more than this process.
-        (Stage::Claiming | Stage::Storing, None) => return start(call, now, patience),
+        (Stage::Claiming | Stage::Storing, None) => return start(call, now, wait_until),
         (Stage::Running, Some(left)) if waits => left,
         // It is heard of again when the store has replied after its pause.
-        (Stage::Waiting { .. }, Some(left)) if waits => left.min(LONGEST_PAUSE + A_REPLY),
+        (Stage::Waiting { .. }, Some(left)) if waits => left.min(LONGEST_PAUSE + REPLY_TIMEOUT),
         (Stage::Running, _) => return in_progress(Some(flight.until)),
         // The other process's lease is over, and whoever waits for it will see.
         (
@@ -48,15 +49,15 @@ pub(super) fn met(
                 until: Some(end), ..
             },
             _,
-        ) if is_over(end, now) => {
-            return start(call, now, patience);
+        ) if is_expired(end, now) => {
+            return start(call, now, wait_until);
         }
         (Stage::Waiting { until, .. }, _) => return in_progress(until),
     };
-    let at_most = at_most.min(now.until(flight.until) + JUST_AFTER);
+    let at_most = at_most.min(now.until(flight.until) + LEASE_GRACE);
     (
-        State::Following(Following { patience, flight }),
-        Effect::Follow(at_most),
+        State::Following(Following { wait_until, flight }),
+        Effect::AwaitLeader(at_most),
     )
 }
 
@@ -65,12 +66,12 @@ pub(super) fn met_again(
     call: &Call,
     now: EpochMillis,
     following: Following,
-    flight: Flight,
+    flight: InFlight,
 ) -> Next {
     if flight == following.flight && flight.stage != Stage::Running {
-        return start(call, now, following.patience);
+        return start(call, now, following.wait_until);
     }
-    met(call, now, Some(following.patience), flight)
+    met(call, now, Some(following.wait_until), flight)
 }
 
 /// It is over. Only a confirmed, stored answer is shared; like any other record it is judged.
@@ -80,13 +81,13 @@ pub(super) fn landed(
     following: Following,
     answer: Option<Record>,
 ) -> Next {
-    let patience = Some(following.patience);
+    let wait_until = Some(following.wait_until);
     match (answer, following.flight.stage) {
-        (Some(answer), _) => remembered(call, now, patience, answer, Source::Flight),
-        (None, Stage::Claiming) => start(call, now, following.patience),
+        (Some(answer), _) => remembered(call, now, wait_until, answer, Source::ConcurrentCall),
+        (None, Stage::Claiming) => start(call, now, following.wait_until),
         // One of those who waited claims next, and the others meet it.
         (None, Stage::Running | Stage::Storing | Stage::Waiting { .. }) => {
-            (State::Looking(patience), Effect::Look)
+            (State::Looking(wait_until), Effect::CheckLocal)
         }
     }
 }

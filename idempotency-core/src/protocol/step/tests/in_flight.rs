@@ -1,10 +1,10 @@
 //! Beside another call of the process.
 
-use super::super::super::{Flight, Stage};
+use super::super::super::{InFlight, Stage};
 use super::*;
 
 fn at(stage: Stage, until: i64) -> Input {
-    Input::InFlight(Flight {
+    Input::LeaderProgress(InFlight {
         stage,
         until: now_plus(until),
     })
@@ -50,9 +50,9 @@ fn in_progress_until(offset: i64) -> Effect {
 }
 
 fn shared(record: Record) -> Effect {
-    Effect::Finish(Verdict::Replay {
+    Effect::Finish(Resolution::Replay {
         record,
-        source: Source::Flight,
+        source: Source::ConcurrentCall,
     })
 }
 
@@ -66,12 +66,12 @@ fn a_waiting_duplicate_follows_until_its_own_time_or_the_others_lease_is_over() 
     // 30 s less what is kept for the reply.
     assert_eq!(
         play(waiting(), [runs_until(60_000)]),
-        Effect::Follow(Duration::from_millis(29_750))
+        Effect::AwaitLeader(Duration::from_millis(29_750))
     );
     // A lease is over one millisecond after its end.
     assert_eq!(
         play(waiting(), [runs()]),
-        Effect::Follow(Duration::from_millis(20_001))
+        Effect::AwaitLeader(Duration::from_millis(20_001))
     );
 }
 
@@ -79,7 +79,7 @@ fn a_waiting_duplicate_follows_until_its_own_time_or_the_others_lease_is_over() 
 fn a_duplicate_waits_for_the_stores_reply_to_the_other_but_not_for_long() {
     for other in [claims, stores] {
         for call in [call(), waiting()] {
-            let a_second = Effect::Follow(Duration::from_secs(1));
+            let a_second = Effect::AwaitLeader(Duration::from_secs(1));
             assert_eq!(play(call.clone(), [other()]), a_second);
             let later = [(NOW, other()), (now_plus(1_000), other())];
             assert!(matches!(play_at(call, later), Effect::Put(..)));
@@ -101,7 +101,7 @@ fn a_lease_that_is_over_by_now_refuses_nobody_though_another_still_waits_for_it(
 
 #[test]
 fn beside_a_call_that_waits_a_duplicate_waits_as_long_as_it_hears_of_it() {
-    let follow = Effect::Follow(Duration::from_secs(2));
+    let follow = Effect::AwaitLeader(Duration::from_secs(2));
     assert_eq!(play(waiting(), [waits()]), follow);
     assert_eq!(play(waiting(), [waits(), waits_on(2), waits_on(3)]), follow);
     let silence = [(NOW, waits()), (now_plus(2_000), waits())];
@@ -113,14 +113,14 @@ fn when_the_others_claim_is_applied_a_duplicate_is_refused_or_waits_on() {
     assert_eq!(play(call(), [claims(), runs()]), in_progress_until(20_000));
     assert!(matches!(
         play(waiting(), [claims(), runs()]),
-        Effect::Follow(_)
+        Effect::AwaitLeader(_)
     ));
 }
 
 #[test]
 fn the_others_confirmed_answer_is_given_to_its_duplicates() {
     let answer = completed("7");
-    let landed = || Input::Landed(Some(completed("7")));
+    let landed = || Input::LeaderDone(Some(completed("7")));
     assert_eq!(play(call(), [claims(), landed()]), shared(answer.clone()));
     assert_eq!(play(waiting(), [runs(), landed()]), shared(answer));
 }
@@ -129,18 +129,21 @@ fn the_others_confirmed_answer_is_given_to_its_duplicates() {
 fn a_shared_answer_is_judged_like_a_stored_one() {
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
-    let effect = play(call(), [claims(), Input::Landed(Some(expired))]);
-    assert_eq!(effect, Effect::Meet);
+    let effect = play(call(), [claims(), Input::LeaderDone(Some(expired))]);
+    assert_eq!(effect, Effect::CheckInFlight);
     let mut validated = call();
     validated.validation = Some("mine".to_owned());
-    let effect = play(validated, [claims(), Input::Landed(Some(completed("7")))]);
+    let effect = play(
+        validated,
+        [claims(), Input::LeaderDone(Some(completed("7")))],
+    );
     assert_eq!(effect, finished(Refusal::PayloadMismatch));
 }
 
 #[test]
 fn after_a_claim_that_came_to_nothing_each_duplicate_asks_the_store_itself() {
     for call in [call(), waiting()] {
-        let effect = play(call, [claims(), Input::Landed(None)]);
+        let effect = play(call, [claims(), Input::LeaderDone(None)]);
         assert!(matches!(effect, Effect::Put(..)));
     }
 }
@@ -148,13 +151,13 @@ fn after_a_claim_that_came_to_nothing_each_duplicate_asks_the_store_itself() {
 #[test]
 fn after_a_run_without_an_answer_those_who_waited_look_who_is_next() {
     for other in [runs, stores, waits] {
-        let effect = play(waiting(), [other(), Input::Landed(None)]);
-        assert_eq!(effect, Effect::Look);
+        let effect = play(waiting(), [other(), Input::LeaderDone(None)]);
+        assert_eq!(effect, Effect::CheckLocal);
     }
-    let effect = play(waiting(), [runs(), Input::Landed(None), MISS]);
+    let effect = play(waiting(), [runs(), Input::LeaderDone(None), MISS]);
     assert!(matches!(effect, Effect::Put(..)));
-    let effect = play(waiting(), [runs(), Input::Landed(None), claims()]);
-    assert!(matches!(effect, Effect::Follow(_)));
+    let effect = play(waiting(), [runs(), Input::LeaderDone(None), claims()]);
+    assert!(matches!(effect, Effect::AwaitLeader(_)));
 }
 
 #[test]
@@ -193,12 +196,12 @@ fn without_a_deadline_the_time_to_wait_counts_from_the_beginning() {
     call.policy.lease = Duration::from_secs(60);
     let inputs = [
         (NOW, runs()),
-        (now_plus(20_000), Input::Landed(None)),
+        (now_plus(20_000), Input::LeaderDone(None)),
         (now_plus(20_000), runs_until(300_000)),
     ];
     assert_eq!(
         play_at(call, inputs),
-        Effect::Follow(Duration::from_millis(39_750))
+        Effect::AwaitLeader(Duration::from_millis(39_750))
     );
 }
 
@@ -209,7 +212,7 @@ fn a_call_tells_whether_it_asks_the_store_waits_or_runs() {
         for input in inputs {
             (attempt, _) = attempt.step(NOW, input.clone());
         }
-        attempt.flight().map(|flight| flight.stage)
+        attempt.in_flight().map(|in_flight| in_flight.stage)
     };
     assert_eq!(stage(&[]), None);
     assert_eq!(stage(&[MISS]), Some(Stage::Claiming));
@@ -221,10 +224,14 @@ fn a_call_tells_whether_it_asks_the_store_waits_or_runs() {
     let found = Input::Read(Some(claim_of(another(), now_plus(9_000))));
     assert_eq!(stage(&[MISS, other(), Input::Paused, found]), round(2));
     assert_eq!(stage(&[MISS, APPLIED]), Some(Stage::Running));
-    let failed = Input::Ran(Ran::Failed("E".to_owned()));
-    for ran in [answered(), Input::Ran(Ran::Unstored), failed] {
+    let failed = Input::HandlerDone(HandlerResult::Failed("E".to_owned()));
+    for ran in [
+        answered(),
+        Input::HandlerDone(HandlerResult::NotStored),
+        failed,
+    ] {
         assert_eq!(stage(&[MISS, APPLIED, ran]), Some(Stage::Storing));
     }
-    let retries = stage(&[MISS, APPLIED, answered(), lost()]);
+    let retries = stage(&[MISS, APPLIED, answered(), maybe_applied()]);
     assert_eq!(retries, Some(Stage::Storing));
 }

@@ -9,39 +9,45 @@ fn hold(mut call: Call) -> Call {
 #[test]
 fn my_own_running_claim_is_mine() {
     assert_eq!(
-        judge(&claim_of(me(), now_plus(1)), NOW, &call()),
-        Judgement::Mine
+        classify(&claim_of(me(), now_plus(1)), NOW, &call()),
+        RecordState::OwnClaim
     );
 }
 
 #[test]
 fn a_lease_still_runs_at_its_last_millisecond_and_is_over_one_later() {
     let claim = claim_of(another(), NOW);
-    assert_eq!(judge(&claim, NOW, &call()), Judgement::InProgress);
-    assert_eq!(judge(&claim, now_plus(1), &call()), Judgement::Claimable);
+    assert_eq!(classify(&claim, NOW, &call()), RecordState::InProgress);
+    assert_eq!(
+        classify(&claim, now_plus(1), &call()),
+        RecordState::Claimable
+    );
 }
 
 #[test]
 fn my_own_claim_whose_lease_is_over_is_claimed_again_but_given_up_under_hold() {
     let claim = claim_of(me(), now_plus(-1));
-    assert_eq!(judge(&claim, NOW, &call()), Judgement::Claimable);
-    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::MineButOver);
+    assert_eq!(classify(&claim, NOW, &call()), RecordState::Claimable);
+    assert_eq!(
+        classify(&claim, NOW, &hold(call())),
+        RecordState::OwnClaimExpired
+    );
 }
 
 #[test]
 fn an_answer_is_replayed_through_the_last_second_of_its_window() {
     let mut record = completed("1");
     record.expiration = Field::Value(seconds(0));
-    assert_eq!(judge(&record, NOW, &call()), Judgement::Replay);
+    assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);
     record.expiration = Field::Value(seconds(-1));
-    assert_eq!(judge(&record, NOW, &call()), Judgement::Claimable);
+    assert_eq!(classify(&record, NOW, &call()), RecordState::Claimable);
 }
 
 #[test]
 fn a_live_claim_is_not_freed_by_the_end_of_a_short_window() {
     let mut claim = claim_of(another(), now_plus(5_000));
     claim.expiration = Field::Value(seconds(-1));
-    assert_eq!(judge(&claim, NOW, &call()), Judgement::InProgress);
+    assert_eq!(classify(&claim, NOW, &call()), RecordState::InProgress);
 }
 
 #[test]
@@ -50,26 +56,26 @@ fn another_payload_is_noticed_while_the_first_call_still_runs() {
     call.validation = Some("mine".to_owned());
     let mut claim = claim_of(another(), now_plus(5_000));
     claim.validation = Field::Value("theirs".to_owned());
-    assert_eq!(judge(&claim, NOW, &call), Judgement::PayloadMismatch);
+    assert_eq!(classify(&claim, NOW, &call), RecordState::PayloadMismatch);
     claim.validation = Field::Absent;
-    assert_eq!(judge(&claim, NOW, &call), Judgement::PayloadMismatch);
+    assert_eq!(classify(&claim, NOW, &call), RecordState::PayloadMismatch);
     claim.validation = Field::Value("mine".to_owned());
-    assert_eq!(judge(&claim, NOW, &call), Judgement::InProgress);
+    assert_eq!(classify(&claim, NOW, &call), RecordState::InProgress);
 }
 
 #[test]
 fn a_record_with_a_validation_hash_replays_where_nothing_is_validated() {
     let mut record = completed("1");
     record.validation = Field::Value("theirs".to_owned());
-    assert_eq!(judge(&record, NOW, &call()), Judgement::Replay);
+    assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);
 }
 
 #[test]
 fn every_json_value_replays_falsy_ones_too() {
     for data in ["0", "false", "\"\"", "[]", "{}", "null"] {
         assert_eq!(
-            judge(&completed(data), NOW, &call()),
-            Judgement::Replay,
+            classify(&completed(data), NOW, &call()),
+            RecordState::Replay,
             "{data}"
         );
     }
@@ -78,8 +84,12 @@ fn every_json_value_replays_falsy_ones_too() {
 #[test]
 fn data_that_is_not_json_is_a_corrupt_record() {
     for data in ["", "{", "NaN", "1 2"] {
-        let judged = judge(&completed(data), NOW, &call());
-        assert_eq!(judged, Judgement::Corrupt("its data is not JSON"), "{data}");
+        let judged = classify(&completed(data), NOW, &call());
+        assert_eq!(
+            judged,
+            RecordState::Corrupt("its data is not JSON"),
+            "{data}"
+        );
     }
 }
 
@@ -87,7 +97,10 @@ fn data_that_is_not_json_is_a_corrupt_record() {
 fn a_completed_record_without_data_has_no_answer_to_give() {
     let mut record = completed("1");
     record.data = Field::Absent;
-    assert_eq!(judge(&record, NOW, &call()), Judgement::ResponseUnavailable);
+    assert_eq!(
+        classify(&record, NOW, &call()),
+        RecordState::ResponseUnavailable
+    );
 }
 
 #[test]
@@ -95,26 +108,35 @@ fn an_unknown_status_is_corrupt_until_its_window_ends() {
     let mut record = completed("1");
     record.status = Field::Value(Status::Other("EXPIRED".to_owned()));
     assert_eq!(
-        judge(&record, NOW, &call()),
-        Judgement::Corrupt("its status is unknown")
+        classify(&record, NOW, &call()),
+        RecordState::Corrupt("its status is unknown")
     );
     record.expiration = Field::Value(seconds(-1));
-    assert_eq!(judge(&record, NOW, &call()), Judgement::Claimable);
+    assert_eq!(classify(&record, NOW, &call()), RecordState::Claimable);
 }
 
 #[test]
 fn under_hold_a_run_that_never_completed_waits_for_an_operator() {
     let claim = claim_of(another(), now_plus(-1));
-    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::Unresolved);
+    assert_eq!(
+        classify(&claim, NOW, &hold(call())),
+        RecordState::Unresolved
+    );
 }
 
 #[test]
 fn under_hold_neither_the_window_nor_a_missing_lease_frees_a_claim() {
     let mut claim = claim_of(another(), now_plus(-10_000));
     claim.expiration = Field::Value(seconds(-5));
-    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::Unresolved);
+    assert_eq!(
+        classify(&claim, NOW, &hold(call())),
+        RecordState::Unresolved
+    );
     claim.in_progress_expiration = Field::Absent;
-    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::Unresolved);
+    assert_eq!(
+        classify(&claim, NOW, &hold(call())),
+        RecordState::Unresolved
+    );
 }
 
 #[test]
@@ -122,9 +144,15 @@ fn under_hold_a_claim_without_a_lease_runs_through_the_last_second_of_its_window
     let mut claim = claim_of(another(), NOW);
     claim.in_progress_expiration = Field::Absent;
     claim.expiration = Field::Value(seconds(0));
-    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::InProgress);
+    assert_eq!(
+        classify(&claim, NOW, &hold(call())),
+        RecordState::InProgress
+    );
     claim.expiration = Field::Value(seconds(-1));
-    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::Unresolved);
+    assert_eq!(
+        classify(&claim, NOW, &hold(call())),
+        RecordState::Unresolved
+    );
 }
 
 #[test]
@@ -132,8 +160,8 @@ fn a_recorded_failure_frees_its_claim_under_either_policy() {
     let mut claim = claim_of(another(), now_plus(-1));
     claim.owner = Field::Absent;
     claim.failure = Field::Value("Timeout".to_owned());
-    assert_eq!(judge(&claim, NOW, &call()), Judgement::Claimable);
-    assert_eq!(judge(&claim, NOW, &hold(call())), Judgement::Claimable);
+    assert_eq!(classify(&claim, NOW, &call()), RecordState::Claimable);
+    assert_eq!(classify(&claim, NOW, &hold(call())), RecordState::Claimable);
 }
 
 #[test]
@@ -142,9 +170,9 @@ fn a_claim_of_another_language_without_a_lease_lives_until_its_window_ends() {
     claim.owner = Field::Absent;
     claim.in_progress_expiration = Field::Absent;
     claim.expiration = Field::Value(seconds(0));
-    assert_eq!(judge(&claim, NOW, &call()), Judgement::InProgress);
+    assert_eq!(classify(&claim, NOW, &call()), RecordState::InProgress);
     claim.expiration = Field::Value(seconds(-1));
-    assert_eq!(judge(&claim, NOW, &call()), Judgement::Claimable);
+    assert_eq!(classify(&claim, NOW, &call()), RecordState::Claimable);
 }
 
 #[test]
@@ -152,8 +180,8 @@ fn a_lease_that_cannot_be_read_is_corrupt_and_not_a_claim_forever() {
     let mut claim = claim_of(another(), NOW);
     claim.in_progress_expiration = Field::Unreadable;
     assert_eq!(
-        judge(&claim, NOW, &call()),
-        Judgement::Corrupt("it is in progress, but its lease cannot be read")
+        classify(&claim, NOW, &call()),
+        RecordState::Corrupt("it is in progress, but its lease cannot be read")
     );
 }
 
@@ -161,5 +189,5 @@ fn a_lease_that_cannot_be_read_is_corrupt_and_not_a_claim_forever() {
 fn my_token_on_a_record_that_python_completed_does_not_make_it_my_claim() {
     let mut record = completed("1");
     record.owner = Field::Value(me());
-    assert_eq!(judge(&record, NOW, &call()), Judgement::Replay);
+    assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);
 }

@@ -3,10 +3,10 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use crate::time::BoxFuture;
+use crate::future::BoxFuture;
 
 /// The output of `request`, unless `timer` is over first. The timer is made only if the request is not ready at once.
-pub(super) async fn within<T>(
+pub(super) async fn timeout<T>(
     mut request: BoxFuture<'_, T>,
     timer: impl FnOnce() -> BoxFuture<'static, ()>,
 ) -> Option<T> {
@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn a_ready_request_wins_and_makes_no_timer() {
-        let bounded = within(Box::pin(ready(1)), || unreachable!("no timer is needed"));
+        let bounded = timeout(Box::pin(ready(1)), || unreachable!("no timer is needed"));
         assert_eq!(poll_once(bounded), Poll::Ready(Some(1)));
     }
 
     #[test]
     fn a_hanging_request_ends_with_its_timer() {
-        let bounded = within(Box::pin(pending::<i32>()), || Box::pin(ready(())));
+        let bounded = timeout(Box::pin(pending::<i32>()), || Box::pin(ready(())));
         assert_eq!(poll_once(bounded), Poll::Ready(None));
     }
 }

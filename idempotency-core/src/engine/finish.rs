@@ -1,48 +1,48 @@
-//! From the protocol's verdict to what the caller is given.
+//! Turns the protocol's resolution into the result that the caller is given.
 
+use super::driver::{Driver, Ending};
 use super::handler::Finished;
-use super::{Driver, Ending};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::outcome::{Outcome, Replay};
-use crate::protocol::{Refusal, Source, Stored, Verdict, recorded_path};
+use crate::protocol::{Completion, Refusal, Resolution, Source, recorded_path};
 use crate::record::Record;
 use crate::store::StoreError;
 
 impl<R> Driver<'_, R> {
     pub(super) fn conclude<E>(
         &self,
-        verdict: Verdict,
+        verdict: Resolution,
         finished: Option<Finished<R, E>>,
         trouble: Option<StoreError>,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
         let ran = finished.is_some();
         match (verdict, finished) {
-            (Verdict::Own(stored), Some(finished)) => self.own(&stored, finished, report),
-            (Verdict::Replay { record, source }, _) => self
+            (Resolution::Own(stored), Some(finished)) => self.own(&stored, finished, report),
+            (Resolution::Replay { record, source }, _) => self
                 .replay(&record, source, ran, report)
                 .map_err(Ending::Refused),
-            (Verdict::Refuse(refusal), _) => {
+            (Resolution::Refuse(refusal), _) => {
                 Err(Ending::Refused(self.refusal(&refusal, ran, trouble)))
             }
             // The protocol tells of an own result only after a run.
-            (Verdict::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),
+            (Resolution::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),
         }
     }
 
     /// Keeps what is confirmed.
-    pub(super) fn remember(&self, verdict: &Verdict) {
+    pub(super) fn remember(&self, verdict: &Resolution) {
         if let (Some(bounds), Some(record)) = (self.cache, verdict.confirmed_record())
             && !matches!(
                 verdict,
-                Verdict::Replay {
+                Resolution::Replay {
                     source: Source::Cache,
                     ..
                 }
             )
         {
-            self.environment.cache().insert(
+            self.backend.cache().insert(
                 self.operation,
                 bounds,
                 self.call.id.clone(),
@@ -53,14 +53,14 @@ impl<R> Driver<'_, R> {
 
     fn own<E>(
         &self,
-        stored: &Stored,
+        stored: &Completion,
         finished: Finished<R, E>,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
         report.claim_became(stored);
         match finished {
             Finished::Answered(answer) => {
-                let is_stored = matches!(stored, Stored::Answer(_));
+                let is_stored = matches!(stored, Completion::Stored(_));
                 Ok(Outcome::executed(answer, self.call.id.clone(), is_stored))
             }
             Finished::Failed(error) => Err(Ending::Failed(error, None)),
@@ -84,14 +84,9 @@ impl<R> Driver<'_, R> {
                 error.line(),
                 error.column()
             );
-            let error = self
-                .error(ErrorKind::ResponseTypeChanged)
-                .with_detail(detail);
-            if ran {
-                error.after_the_handler()
-            } else {
-                error
-            }
+            self.error(ErrorKind::ResponseTypeChanged)
+                .with_detail(detail)
+                .with_handler_ran(ran)
         })?;
         let replay = Replay::new(
             self.call.id.clone(),
@@ -136,11 +131,7 @@ impl<R> Driver<'_, R> {
             Refusal::Unrepresentable => self.error(ErrorKind::ResponseNotSerializable),
             Refusal::StoreFailed => self.error(ErrorKind::StoreFailed),
         };
-        let error = if ran {
-            error.after_the_handler()
-        } else {
-            error
-        };
+        let error = error.with_handler_ran(ran);
         match (trouble, refusal) {
             (Some(trouble), Refusal::StoreFailed | Refusal::CompletionUnknown) => {
                 error.with_detail(trouble.to_string()).with_source(trouble)
@@ -151,17 +142,11 @@ impl<R> Driver<'_, R> {
 
     /// Returns the error of a branch that the protocol never takes; `ran` says whether the handler was started.
     pub(super) fn contradiction(&self, ran: bool) -> Error {
-        let error = self.error(ErrorKind::Internal);
-        if ran {
-            error.after_the_handler()
-        } else {
-            error
-        }
+        self.error(ErrorKind::Internal).with_handler_ran(ran)
     }
 
     /// An error of this call, with its key.
     pub(super) fn error(&self, kind: ErrorKind) -> Error {
-        Error::new(kind, self.operation)
-            .with_key(self.call.id.clone(), self.environment.store().name())
+        Error::new(kind, self.operation).with_key(self.call.id.clone(), self.backend.store().name())
     }
 }

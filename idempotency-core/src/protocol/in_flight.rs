@@ -1,7 +1,7 @@
 //! Single flight: what a call tells the others of its process, and which of them it concerns.
 
-use super::judge::is_over;
-use super::policy::Call;
+use super::Call;
+use super::classify::is_expired;
 use super::writes;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
@@ -9,18 +9,17 @@ use crate::time::EpochMillis;
 /// How far a call of this process has come, as far as its duplicates are concerned.
 ///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Effect, Flight, Input, Refusal, Stage, Verdict, policy::*};
+/// use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, Stage, Resolution, Call};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
-/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, operation: None, policy: Policy::default() };
+/// # let call = idempotency_core::example::call();
 /// // The other call runs its handler: this one is refused by it, and the store is not asked.
-/// let flight = Flight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::InFlight(flight));
+/// let flight = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
+/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::LeaderProgress(flight));
 /// let refusal = Refusal::AlreadyInProgress { until: Some(EpochMillis::new(30_000)) };
-/// assert_eq!(effect, Effect::Finish(Verdict::Refuse(refusal)));
+/// assert_eq!(effect, Effect::Finish(Resolution::Refuse(refusal)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Flight {
+pub struct InFlight {
     /// What it is at.
     pub stage: Stage,
     /// When its lease ends, or as long as it has no claim, its time. After that it concerns nobody any more.
@@ -30,13 +29,13 @@ pub struct Flight {
 /// What a call is at, as far as its duplicates are concerned.
 ///
 /// ```
-/// use idempotency_core::protocol::{Flight, Stage};
+/// use idempotency_core::protocol::{InFlight, Stage};
 /// # use idempotency_core::time::EpochMillis;
 /// # let until = EpochMillis::new(30_000);
 /// # let now = EpochMillis::new(0);
 /// // Duplicates rather meet a call that runs than one whose claim has not been answered.
-/// let (claims, runs) = (Flight { stage: Stage::Claiming, until }, Flight { stage: Stage::Running, until });
-/// assert!(claims.gives_way_to(&runs, now) && !runs.gives_way_to(&claims, now));
+/// let (claims, runs) = (InFlight { stage: Stage::Claiming, until }, InFlight { stage: Stage::Running, until });
+/// assert!(claims.is_superseded_by(&runs, now) && !runs.is_superseded_by(&claims, now));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -58,33 +57,31 @@ pub enum Stage {
 /// Which calls of a process share a flight: those with one record and one payload.
 ///
 /// ```
-/// use idempotency_core::protocol::{FlightKey, policy::*};
+/// use idempotency_core::protocol::{InFlightKey, Call};
 /// # use idempotency_core::{owner::OwnerToken, record::RecordId};
-/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, operation: None, policy: Policy::default() };
+/// # let call = idempotency_core::example::call();
 /// let duplicate = Call { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
-/// assert_eq!(FlightKey::of(&call), FlightKey::of(&duplicate));
+/// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&duplicate));
 /// // Whoever sends another payload under the key is to hear of that, and not of the flight.
 /// let other_payload = Call { validation: Some("9f2c".to_owned()), ..call.clone() };
-/// assert_ne!(FlightKey::of(&call), FlightKey::of(&other_payload));
+/// assert_ne!(InFlightKey::of(&call), InFlightKey::of(&other_payload));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FlightKey {
+pub struct InFlightKey {
     id: RecordId,
     validation: Option<String>,
 }
 
-impl Flight {
+impl InFlight {
     /// The flight of a call that is about to claim.
     ///
     /// ```
-    /// # use idempotency_core::protocol::{Flight, Stage, policy::*};
+    /// # use idempotency_core::protocol::{InFlight, Stage, Call};
     /// # use idempotency_core::{owner::OwnerToken, record::RecordId, time::EpochMillis};
-    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, operation: None, policy: Policy::default() };
+    /// # let call = idempotency_core::example::call();
     /// let call = Call { deadline: Some(EpochMillis::new(30_000)), ..call };
-    /// let flight = Flight::of(&call, EpochMillis::new(0));
-    /// assert_eq!(flight, Flight { stage: Stage::Claiming, until: EpochMillis::new(30_000) });
+    /// let flight = InFlight::of(&call, EpochMillis::new(0));
+    /// assert_eq!(flight, InFlight { stage: Stage::Claiming, until: EpochMillis::new(30_000) });
     /// ```
     pub fn of(call: &Call, now: EpochMillis) -> Self {
         Self {
@@ -96,26 +93,26 @@ impl Flight {
     /// Whether its lease is over, so that it holds nobody up.
     ///
     /// ```
-    /// # use idempotency_core::{protocol::{Flight, Stage}, time::EpochMillis};
-    /// let flight = Flight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-    /// assert!(!flight.is_over(EpochMillis::new(30_000)));
-    /// assert!(flight.is_over(EpochMillis::new(30_001)));
+    /// # use idempotency_core::{protocol::{InFlight, Stage}, time::EpochMillis};
+    /// let flight = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
+    /// assert!(!flight.is_expired(EpochMillis::new(30_000)));
+    /// assert!(flight.is_expired(EpochMillis::new(30_001)));
     /// ```
-    pub fn is_over(&self, now: EpochMillis) -> bool {
-        is_over(self.until, now)
+    pub fn is_expired(&self, now: EpochMillis) -> bool {
+        is_expired(self.until, now)
     }
 
     /// Whether duplicates are to meet `other` instead: this one's lease is over, or it has not come as far.
     ///
     /// ```
-    /// # use idempotency_core::{protocol::{Flight, Stage}, time::EpochMillis};
+    /// # use idempotency_core::{protocol::{InFlight, Stage}, time::EpochMillis};
     /// let until = EpochMillis::new(30_000);
-    /// let (first, second) = (Flight { stage: Stage::Claiming, until }, Flight { stage: Stage::Claiming, until });
-    /// assert!(!first.gives_way_to(&second, EpochMillis::new(30_000)));
-    /// assert!(first.gives_way_to(&second, EpochMillis::new(30_001)));
+    /// let (first, second) = (InFlight { stage: Stage::Claiming, until }, InFlight { stage: Stage::Claiming, until });
+    /// assert!(!first.is_superseded_by(&second, EpochMillis::new(30_000)));
+    /// assert!(first.is_superseded_by(&second, EpochMillis::new(30_001)));
     /// ```
-    pub fn gives_way_to(&self, other: &Self, now: EpochMillis) -> bool {
-        self.is_over(now) || self.stage.rank() < other.stage.rank()
+    pub fn is_superseded_by(&self, other: &Self, now: EpochMillis) -> bool {
+        self.is_expired(now) || self.stage.rank() < other.stage.rank()
     }
 }
 
@@ -131,15 +128,14 @@ impl Stage {
     }
 }
 
-impl FlightKey {
+impl InFlightKey {
     /// The key of a call's flight.
     ///
     /// ```
-    /// # use idempotency_core::protocol::{FlightKey, policy::*};
+    /// # use idempotency_core::protocol::{InFlightKey, Call};
     /// # use idempotency_core::{owner::OwnerToken, record::RecordId};
-    /// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-    /// #     deadline: None, operation: None, policy: Policy::default() };
-    /// assert_eq!(FlightKey::of(&call), FlightKey::of(&call.clone()));
+    /// # let call = idempotency_core::example::call();
+    /// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&call.clone()));
     /// ```
     pub fn of(call: &Call) -> Self {
         Self {

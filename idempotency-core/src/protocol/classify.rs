@@ -1,15 +1,17 @@
 //! What a record that stands in the way of a claim means.
 
+use super::Call;
 use super::condition::claimable;
-use super::policy::{Call, OnTimeout};
+use super::policy::OnTimeout;
 use crate::record::{Data, Field, Record, Status};
 use crate::time::EpochMillis;
 
 /// What a record means to a call that met it.
 ///
 /// ```
-/// use idempotency_core::protocol::{Judgement, judge};
-/// use idempotency_core::protocol::policy::{Call, Policy};
+/// use idempotency_core::protocol::{RecordState, classify};
+/// use idempotency_core::protocol::Call;
+/// use idempotency_core::protocol::policy::Policy;
 /// use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// let call = Call {
 ///     id: RecordId::new("a#1"),
@@ -25,14 +27,14 @@ use crate::time::EpochMillis;
 ///     data: Field::Value(Data::new("0")),
 ///     ..Record::default()
 /// };
-/// assert_eq!(judge(&completed, EpochMillis::new(1_000_000), &call), Judgement::Replay);
+/// assert_eq!(classify(&completed, EpochMillis::new(1_000_000), &call), RecordState::Replay);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Judgement {
+pub enum RecordState {
     /// It is this call's own claim, and its lease runs.
-    Mine,
+    OwnClaim,
     /// It is this call's own claim, but its lease is over and the policy lets nobody claim it again.
-    MineButOver,
+    OwnClaimExpired,
     /// It can be claimed by now.
     Claimable,
     /// It belongs to another payload.
@@ -54,43 +56,44 @@ pub enum Judgement {
 /// Records of the local cache are judged by the same rules.
 ///
 /// ```
-/// use idempotency_core::protocol::{Judgement, judge, policy::*};
+/// use idempotency_core::protocol::{RecordState, classify, Call};
 /// # use idempotency_core::{owner::OwnerToken, record::*, time::*};
-/// # let call = Call { id: RecordId::new("a#1"), owner: OwnerToken::from_bytes([1; 16]), validation: None,
-/// #     deadline: None, operation: None, policy: Policy::default() };
+/// # let call = idempotency_core::example::call();
 /// # let until = EpochMillis::new(30_000);
 /// # let claim = Record { status: Field::Value(Status::InProgress), in_progress_expiration: Field::Value(until),
 /// #     expiration: Field::Value(EpochSeconds::new(3_600)), ..Record::default() };
 /// // Another call's claim, whose lease ends at 30 s.
-/// assert_eq!(judge(&claim, EpochMillis::new(30_000), &call), Judgement::InProgress);
-/// assert_eq!(judge(&claim, EpochMillis::new(30_001), &call), Judgement::Claimable);
+/// assert_eq!(classify(&claim, EpochMillis::new(30_000), &call), RecordState::InProgress);
+/// assert_eq!(classify(&claim, EpochMillis::new(30_001), &call), RecordState::Claimable);
 /// ```
-pub fn judge(existing: &Record, now: EpochMillis, call: &Call) -> Judgement {
+pub fn classify(existing: &Record, now: EpochMillis, call: &Call) -> RecordState {
     let hold = call.policy.on_timeout == OnTimeout::Hold;
     if is_claim_of(existing, call) {
         match lease(existing, now) {
-            Lease::Running => return Judgement::Mine,
+            Lease::Running => return RecordState::OwnClaim,
             // `hold` frees nothing by itself, so this call must give up its own claim: it knows that it did not run.
-            Lease::Over if hold => return Judgement::MineButOver,
+            Lease::Over if hold => return RecordState::OwnClaimExpired,
             Lease::Over | Lease::Unknown => {}
         }
     }
     if claimable(now, call.policy.on_timeout).holds(Some(existing)) {
-        return Judgement::Claimable;
+        return RecordState::Claimable;
     }
     if !same_payload(existing, call) {
-        return Judgement::PayloadMismatch;
+        return RecordState::PayloadMismatch;
     }
     match existing.status.value() {
         Some(Status::Completed) => answer_of(existing),
         Some(Status::InProgress) => match lease(existing, now) {
             // Under `rerun` it was claimable, so this is `hold`.
-            Lease::Over => Judgement::Unresolved,
-            Lease::Running => Judgement::InProgress,
-            Lease::Unknown => Judgement::Corrupt("it is in progress, but its lease cannot be read"),
+            Lease::Over => RecordState::Unresolved,
+            Lease::Running => RecordState::InProgress,
+            Lease::Unknown => {
+                RecordState::Corrupt("it is in progress, but its lease cannot be read")
+            }
         },
-        Some(Status::Other(_)) => Judgement::Corrupt("its status is unknown"),
-        None => Judgement::Corrupt("it has no status"),
+        Some(Status::Other(_)) => RecordState::Corrupt("its status is unknown"),
+        None => RecordState::Corrupt("it has no status"),
     }
 }
 
@@ -108,12 +111,12 @@ pub(super) fn same_payload(existing: &Record, call: &Call) -> bool {
 }
 
 /// What a completed record answers.
-pub(super) fn answer_of(existing: &Record) -> Judgement {
+pub(super) fn answer_of(existing: &Record) -> RecordState {
     match &existing.data {
-        Field::Value(data) if is_json(data) => Judgement::Replay,
-        Field::Value(_) => Judgement::Corrupt("its data is not JSON"),
-        Field::Unreadable => Judgement::Corrupt("its data is of an unknown type"),
-        Field::Absent => Judgement::ResponseUnavailable,
+        Field::Value(data) if is_json(data) => RecordState::Replay,
+        Field::Value(_) => RecordState::Corrupt("its data is not JSON"),
+        Field::Unreadable => RecordState::Corrupt("its data is of an unknown type"),
+        Field::Absent => RecordState::ResponseUnavailable,
     }
 }
 
@@ -122,7 +125,7 @@ fn is_json(data: &Data) -> bool {
 }
 
 /// Whether a lease is over. Strict, like every comparison here: at its last millisecond it still runs.
-pub(super) fn is_over(lease_end: EpochMillis, now: EpochMillis) -> bool {
+pub(super) fn is_expired(lease_end: EpochMillis, now: EpochMillis) -> bool {
     lease_end < now
 }
 
@@ -135,7 +138,7 @@ enum Lease {
 /// Another language may claim without a lease: then the record's own end is the lease's.
 fn lease(existing: &Record, now: EpochMillis) -> Lease {
     let over = match (&existing.in_progress_expiration, &existing.expiration) {
-        (Field::Value(end), _) => is_over(*end, now),
+        (Field::Value(end), _) => is_expired(*end, now),
         (Field::Absent, Field::Value(end)) => *end < now.floor_to_seconds(),
         _ => return Lease::Unknown,
     };

@@ -1,0 +1,147 @@
+//! The backend: what the operations of one process share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::single_flight::SingleFlight;
+use crate::cache::LocalCache;
+use crate::clock::Clock;
+use crate::owner::OwnerToken;
+use crate::random::{Random, RandomError};
+use crate::store::Store;
+
+/// The store, clock, random source and local cache that operations work with, and the leaders of their calls in progress.
+///
+/// Operations hold configuration only. Two backends in one process share nothing, so parallel tests with a backend each are
+/// isolated. A clone is a handle to the same backend.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::engine::Backend;
+/// use idempotency_core::store::MemoryStore;
+/// use std::sync::Arc;
+/// # let (clock, random) = (Arc::new(idempotency_core::example::Fixed), Arc::new(idempotency_core::example::Fixed));
+/// let backend = Backend::new(Arc::new(MemoryStore::new()), clock, random);
+/// assert_eq!(format!("{backend:?}"), r#"Backend { store: "memory", .. }"#);
+/// ```
+#[derive(Clone)]
+pub struct Backend {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    cache: Arc<LocalCache>,
+    single_flight: Arc<SingleFlight>,
+}
+
+impl Backend {
+    /// Returns a backend with an empty cache of its own.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self {
+            store,
+            clock,
+            random,
+            cache: Arc::new(LocalCache::new()),
+            single_flight: Arc::default(),
+        }
+    }
+
+    /// Returns a backend over another store, with the same clock and random source and an empty cache of its own: the
+    /// responses of one store must not be replayed for another.
+    #[must_use]
+    pub fn with_store(&self, store: Arc<dyn Store>) -> Self {
+        Self::new(store, Arc::clone(&self.clock), Arc::clone(&self.random))
+    }
+
+    /// Returns the store that holds the records.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Returns the clock that leases and windows are compared with.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// Returns the local cache of confirmed responses.
+    pub fn cache(&self) -> &LocalCache {
+        &self.cache
+    }
+
+    /// Returns a shared handle to the local cache, for clearing it later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let backend = idempotency_core::example::backend();
+    /// use std::sync::Arc;
+    /// let cache = Arc::downgrade(backend.shared_cache());
+    /// // Later, after a snapshot was restored: the entries may be stale.
+    /// if let Some(cache) = cache.upgrade() {
+    ///     cache.clear();
+    /// }
+    /// ```
+    pub fn shared_cache(&self) -> &Arc<LocalCache> {
+        &self.cache
+    }
+
+    /// Returns the leaders of the calls in progress.
+    pub(super) fn single_flight(&self) -> &SingleFlight {
+        &self.single_flight
+    }
+
+    /// Returns a token for a new call.
+    pub(crate) fn owner_token(&self) -> Result<OwnerToken, RandomError> {
+        self.random.bytes().map(OwnerToken::from_bytes)
+    }
+
+    /// Returns a random time between zero and `at_most` ("full jitter"), or `at_most` if the random source fails.
+    pub(crate) fn jitter(&self, at_most: Duration) -> Duration {
+        match self.random.bytes() {
+            Ok([a, b, ..]) => {
+                at_most.mul_f64(f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX))
+            }
+            Err(_) => at_most,
+        }
+    }
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backend")
+            .field("store", &self.store.name())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::Fixed;
+    use crate::store::MemoryStore;
+
+    /// A random source whose bytes are all the same, or that fails.
+    struct Repeats(Option<u8>);
+
+    impl Random for Repeats {
+        fn bytes(&self) -> Result<[u8; 16], RandomError> {
+            let byte = self.0.ok_or_else(|| RandomError::new("no entropy"))?;
+            Ok([byte; 16])
+        }
+    }
+
+    fn jitter(byte: Option<u8>) -> Duration {
+        let store = Arc::new(MemoryStore::new());
+        Backend::new(store, Arc::new(Fixed), Arc::new(Repeats(byte))).jitter(Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_pause_is_anywhere_between_zero_and_its_maximum() {
+        assert_eq!(jitter(Some(0)), Duration::ZERO);
+        assert_eq!(jitter(Some(u8::MAX)), Duration::from_secs(1));
+        let some = jitter(Some(64));
+        assert!(some > Duration::from_millis(200) && some < Duration::from_millis(300));
+        assert_eq!(jitter(None), Duration::from_secs(1));
+    }
+}
