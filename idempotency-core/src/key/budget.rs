@@ -1,22 +1,22 @@
-//! What one identification may take: memory, by its real size, and work.
+//! Limits the memory and the work that one event may cost.
 //!
-//! An event is hostile input. A value of one byte in the text takes 24 bytes in memory, and a function of an expression
-//! can make much of little. So each allocation whose size depends on the event is charged before it is made.
+//! An event can be hostile. A value of one byte in the text takes 24 bytes in memory, and a function of an expression can
+//! make a large value from a small one. So each allocation whose size depends on the event is charged before it is made.
 
-/// The largest share of a function's memory that one identification may take. The rest is for the process, the event's
-/// own text, its typed value and the handler.
+/// One event may use one part in this many of the function's memory. The rest is for the process, the text of the event,
+/// its typed value and the handler.
 const SHARE: usize = 4;
 const MIB: usize = 1024 * 1024;
-/// What the smallest function (128 MB) can spare.
+/// The smallest limit: what a function of 128 MB, the smallest, can spare.
 const LEAST: usize = 32 * MIB;
-/// More than any event of 6 MB needs, but for some that are made to need more.
+/// The largest limit: more than an event of 6 MB needs, unless it was built to need more.
 const MOST: usize = 256 * MIB;
-/// The limit where the function's memory is not known.
+/// The limit if the function's memory is not known.
 const UNKNOWN: usize = 64 * MIB;
-/// How much one expression may do, about in nodes visited and bytes handled.
+/// The steps that one expression may take. A step is about one node visited or one byte handled.
 const WORK: usize = 256 * MIB;
 
-/// What ran out.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exhausted {
     Memory,
@@ -25,26 +25,26 @@ pub(crate) enum Exhausted {
 
 type Result<T> = std::result::Result<T, Exhausted>;
 
-/// The bytes and the work that are left.
+/// The bytes and the steps that are left.
 pub(crate) struct Budget {
     limit: usize,
     left: usize,
     work: usize,
 }
 
-/// What was left at one moment: see [`Budget::restore`].
+/// The bytes that were left at one moment: see [`Budget::restore`].
 pub(crate) struct Mark {
     left: usize,
 }
 
-/// Returns how many bytes one identification may take in a function with this memory, in MiB.
+/// Returns the limit in bytes for one event, in a function with this memory in MiB.
 pub(crate) fn limit_for(function_memory: Option<usize>) -> usize {
     function_memory.map_or(UNKNOWN, |memory| {
         (memory.saturating_mul(MIB) / SHARE).clamp(LEAST, MOST)
     })
 }
 
-/// Returns what an allocation of so many bytes takes, with what the allocator adds to it.
+/// Returns how many bytes an allocation of this size takes, with what the allocator adds to it.
 pub(crate) fn heap(bytes: usize) -> usize {
     const HEADER: usize = 8;
     const LEAST_BLOCK: usize = 32;
@@ -67,12 +67,12 @@ impl Budget {
         }
     }
 
-    /// The bound of a single evaluation outside an identification.
+    /// Returns the budget of one evaluation that belongs to no call.
     pub(crate) fn of_one_evaluation() -> Self {
         Self::new(MOST)
     }
 
-    /// No bound of memory: for text that the program itself holds.
+    /// Returns a budget without a limit of memory, for text that comes from the program itself.
     pub(crate) fn unbounded() -> Self {
         Self::new(usize::MAX)
     }
@@ -81,60 +81,62 @@ impl Budget {
         self.limit
     }
 
-    /// How much work was done.
+    /// Returns the steps that were taken.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn worked(&self) -> usize {
         WORK - self.work
     }
 
-    /// Each expression has all the work for itself.
+    /// Gives the next expression all its steps.
     pub(crate) fn renew_work(&mut self) {
         self.work = WORK;
     }
 
+    /// Counts these steps.
     pub(crate) fn work(&mut self, steps: usize) -> Result<()> {
         self.work = self.work.checked_sub(steps).ok_or(Exhausted::Work)?;
         Ok(())
     }
 
-    /// Charges an allocation of so many bytes.
+    /// Charges one allocation of this size.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Result<()> {
         self.charge(heap(bytes))
     }
 
-    /// Charges what [`heap`] said of several allocations.
+    /// Charges a sum of [`heap`] sizes.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         self.left = self.left.checked_sub(bytes).ok_or(Exhausted::Memory)?;
         Ok(())
     }
 
-    /// Gives back an allocation of so many bytes that was charged.
+    /// Gives back one charged allocation of this size.
     pub(crate) fn free(&mut self, bytes: usize) {
         self.left = self.left.saturating_add(heap(bytes)).min(self.limit);
     }
 
-    /// Returns true if an allocation of so many bytes is left.
+    /// Returns true if there is room for an allocation of this size.
     pub(crate) fn holds(&self, bytes: usize) -> bool {
         heap(bytes) <= self.left
     }
 
+    /// Returns the point to which [`restore`](Self::restore) goes back.
     pub(crate) fn mark(&self) -> Mark {
         Mark { left: self.left }
     }
 
-    /// Gives back all that was charged since the mark: what was made since must be gone.
+    /// Gives back all that was charged since the mark. The caller must have dropped those allocations.
     pub(crate) fn restore(&mut self, mark: &Mark) {
         self.left = mark.left;
     }
 
-    /// Appends an item. While a list moves, the old and the new block exist together; both are charged.
+    /// Appends an item. While the list moves to a larger block, both blocks are charged.
     pub(crate) fn push<T>(&mut self, list: &mut Vec<T>, item: T) -> Result<()> {
         self.reserve(list, 1)?;
         list.push(item);
         Ok(())
     }
 
-    /// Makes room for more items, for twice as many as the list holds at least.
+    /// Makes room for `additional` items. If the list must grow, its capacity is at least doubled.
     pub(crate) fn reserve<T>(&mut self, list: &mut Vec<T>, additional: usize) -> Result<()> {
         let (length, capacity) = (list.len(), list.capacity());
         if capacity - length >= additional {
@@ -149,7 +151,7 @@ impl Budget {
         Ok(())
     }
 
-    /// A list with room for so many items.
+    /// Returns an empty list with room for `capacity` items.
     pub(crate) fn list<T>(&mut self, capacity: usize) -> Result<Vec<T>> {
         self.allocate(bytes_of::<T>(capacity))?;
         Ok(Vec::with_capacity(capacity))
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_a_quarter_of_the_memory_between_two_bounds() {
+    fn the_limit_is_a_quarter_of_the_memory_within_a_least_and_a_most() {
         for (memory, limit) in [
             (None, 64),
             (Some(0), 32),
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_grows_is_charged_for_both_blocks_and_then_for_one() {
+    fn a_growing_list_is_charged_for_two_blocks_and_then_for_one() {
         let mut budget = Budget::new(heap(64) + heap(32));
         let mut list = Vec::new();
         budget.reserve(&mut list, 4).unwrap();

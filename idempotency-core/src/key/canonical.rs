@@ -1,10 +1,10 @@
-//! The one text of a value: members sorted, characters escaped, floats in their shortest form.
+//! Writes the canonical text of a value: members sorted, characters escaped, floats in their shortest form.
 
 use std::fmt::{self, Write};
 
 use super::{Json, Text};
 
-/// How a text is laid out: canonical, or as `to_string` in an expression writes it.
+/// The layout of a text: canonical, or that of `to_string` in an expression.
 pub(crate) struct Layout {
     pub(crate) between: &'static str,
     pub(crate) after_name: &'static str,
@@ -16,7 +16,7 @@ const CANONICAL: Layout = Layout {
     after_name: ": ",
     sorted: true,
 };
-/// Without spaces, and members in their own order.
+/// No spaces, and members in the order of the event.
 pub(crate) const COMPACT: Layout = Layout {
     between: ",",
     after_name: ":",
@@ -24,7 +24,10 @@ pub(crate) const COMPACT: Layout = Layout {
 };
 
 impl Json {
-    /// The canonical text that keys are made of: ASCII, members sorted by code point, `", "` and `": "` between.
+    /// Returns the canonical text, from which keys are computed: ASCII, members sorted by code point, `", "` and `": "` as
+    /// separators.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_core::key::Json;
@@ -38,31 +41,24 @@ impl Json {
         self.to_text(&CANONICAL)
     }
 
-    /// Writes the canonical text, piece by piece.
+    /// Writes the canonical text to `out` in pieces, so that the whole text is never in memory.
     ///
     /// # Errors
     ///
-    /// Those of `out` alone.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// let mut text = String::new();
-    /// Json::parse("[1,2]")?.write_canonical(&mut text)?;
-    /// assert_eq!(text, "[1, 2]");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns only errors of `out`.
     pub fn write_canonical(&self, out: &mut impl Write) -> fmt::Result {
         write(out, self, &CANONICAL)
     }
 
+    /// Returns the text in this layout.
     pub(crate) fn to_text(&self, layout: &Layout) -> String {
         let mut out = String::with_capacity(self.text_length(layout));
-        // A string takes all that is written.
+        // Writing to a string cannot fail.
         let _written = write(&mut out, self, layout);
         out
     }
 
-    /// Returns the length of the text, without making it.
+    /// Returns the length of the text in bytes, without building the text.
     pub(crate) fn text_length(&self, layout: &Layout) -> usize {
         let mut length = Length(0);
         let _written = write(&mut length, self, layout);
@@ -70,7 +66,7 @@ impl Json {
     }
 }
 
-/// Counts what is written.
+/// Counts the bytes that are written to it.
 struct Length(usize);
 
 impl Write for Length {
@@ -153,7 +149,7 @@ fn write_escape(out: &mut impl Write, unit: u32) -> fmt::Result {
     Ok(())
 }
 
-/// The shortest digits that read back as the same float, with an exponent below 1e-4 and from 1e16 on.
+/// Returns the shortest text that parses to the same float. It has an exponent below 1e-4 and from 1e16 on, as in Python.
 fn float_text(float: f64) -> String {
     if float.is_nan() {
         return "NaN".to_owned();
@@ -172,7 +168,7 @@ fn float_text(float: f64) -> String {
             exponent.unsigned_abs()
         );
     }
-    // At most four zeros after the point, or fifteen before it.
+    // At most three zeros after the point, or fifteen before it.
     let zeros = |count: usize| "0".repeat(count);
     let Ok(before_point) = usize::try_from(exponent + 1) else {
         return format!(
@@ -190,12 +186,12 @@ fn float_text(float: f64) -> String {
     }
 }
 
-/// The digits and the decimal exponent of the first.
+/// Returns the digits of a float, and the decimal exponent of the first digit.
 ///
-/// Of two shortest texts that are equally near, Rust takes the greater and Python the one with the even last digit; so
-/// the number of digits is taken from the shortest text, and the digits from rounding to that many, which is to even.
-/// Below a power of two floats lie closer together than above it: what is nearest by its digits may there be another
-/// float, and then the shortest text is the only one of its length.
+/// If two shortest texts are equally near, Rust takes the greater one, and Python the one with an even last digit. So the
+/// number of digits is taken from Rust's shortest text, and the digits from rounding to that many, which rounds to even.
+/// Just below a power of two, floats are denser; the rounded digits may then belong to a neighbouring float. In that case
+/// the shortest text is the only one of its length.
 fn shortest(float: f64) -> (String, i32) {
     let count = |text: &str| {
         text.bytes()
@@ -218,10 +214,10 @@ fn shortest(float: f64) -> (String, i32) {
 mod tests {
     use super::*;
 
-    // The exact halves are the point.
+    // Literals exactly halfway between two texts are intended.
     #[allow(clippy::excessive_precision)]
     #[test]
-    fn floats_are_written_as_python_writes_them() {
+    fn floats_are_written_as_in_python() {
         for (float, text) in [
             (1.0, "1.0"),
             (-0.0, "-0.0"),
@@ -245,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_of_two_is_written_with_digits_that_read_back_as_itself() {
+    fn a_power_of_two_is_written_with_digits_that_parse_to_itself() {
         for (exponent, text) in [
             (-1017, "7.120236347223045e-307"),
             (-662, "5.225680706521042e-200"),

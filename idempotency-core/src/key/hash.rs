@@ -1,4 +1,4 @@
-//! Digests of canonical text.
+//! Digests of canonical text: the hash algorithms and their names.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -8,7 +8,9 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use super::Json;
 
-/// The digest that stands for a key or for a validated part.
+/// A digest algorithm, for keys and for the part that `validate` selects.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::HashAlgorithm;
@@ -21,7 +23,7 @@ use super::Json;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum HashAlgorithm {
-    /// MD5, 32 hex digits: the default, shared with other languages. It names a call; it guards no secret.
+    /// MD5, 32 hex digits: the default, as in other languages. It identifies a call; it protects no secret.
     #[default]
     Md5,
     /// SHA-224, 56 hex digits.
@@ -43,12 +45,7 @@ impl HashAlgorithm {
         Self::Sha512,
     ];
 
-    /// The digest of a text in lower-case hex.
-    ///
-    /// ```
-    /// # use idempotency_core::key::HashAlgorithm;
-    /// assert_eq!(HashAlgorithm::Md5.hex("{\"a\": 1}"), "42b7b4f2921788ea14dac5566e6f06d0");
-    /// ```
+    /// Returns the digest of a text in lower-case hex.
     #[must_use]
     pub fn hex(&self, text: &str) -> String {
         match self {
@@ -60,8 +57,11 @@ impl HashAlgorithm {
         }
     }
 
-    /// Returns the digest of a value's canonical text in lower-case hex. The text is hashed as it is written, and never
-    /// held as a whole.
+    /// Returns the digest of a value's canonical text in lower-case hex.
+    ///
+    /// The text is hashed in blocks while it is written, so the whole text is never in memory.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::key::{HashAlgorithm, Json};
@@ -80,12 +80,7 @@ impl HashAlgorithm {
         }
     }
 
-    /// The name, as it is written in an attribute or the environment.
-    ///
-    /// ```
-    /// # use idempotency_core::key::HashAlgorithm;
-    /// assert_eq!(HashAlgorithm::default().name(), "md5");
-    /// ```
+    /// Returns the name, as it is written in an attribute or an environment variable.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -103,16 +98,16 @@ fn streamed<D: Digest>(json: &Json) -> String {
         digest: D::new(),
         pending: String::with_capacity(BLOCK),
     };
-    // A digest takes all that is written.
+    // Writing to a digest cannot fail.
     let _written = json.write_canonical(&mut sink);
     sink.flush();
     hex(&sink.digest.finalize())
 }
 
-/// So much text is collected before it is hashed: a call for each comma would take longer than the hash itself.
+/// The text is hashed in blocks of this many bytes: one call for each comma would take longer than the hash itself.
 const BLOCK: usize = 4096;
 
-/// Hashes what is written to it.
+/// Hashes the text that is written to it.
 struct Sink<D> {
     digest: D,
     pending: String,
@@ -155,13 +150,7 @@ impl fmt::Display for HashAlgorithm {
     }
 }
 
-/// A name that is no [`HashAlgorithm`].
-///
-/// ```
-/// use idempotency_core::key::HashAlgorithm;
-/// let error = "crc32".parse::<HashAlgorithm>().unwrap_err();
-/// assert!(error.to_string().ends_with("accepted are md5, sha224, sha256, sha384, sha512"));
-/// ```
+/// The error for a name that is not a [`HashAlgorithm`]. Its text lists the accepted names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownHashAlgorithm {
     name: String,
@@ -182,11 +171,11 @@ impl std::error::Error for UnknownHashAlgorithm {}
 impl FromStr for HashAlgorithm {
     type Err = UnknownHashAlgorithm;
 
-    /// Reads a name in upper or lower case.
+    /// Parses a name in upper or lower case.
     ///
     /// # Errors
     ///
-    /// [`UnknownHashAlgorithm`], which lists the accepted names.
+    /// Returns [`UnknownHashAlgorithm`] for any other text.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::ALL
             .into_iter()
@@ -202,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_in_any_case_and_printed_in_lower() {
+    fn names_are_parsed_in_any_case_and_printed_in_lower_case() {
         for algorithm in HashAlgorithm::ALL {
             assert_eq!(algorithm.name().to_uppercase().parse(), Ok(algorithm));
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
@@ -219,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_hashed_in_pieces_has_the_digest_of_the_whole() {
+    fn a_text_hashed_in_blocks_has_the_digest_of_the_whole_text() {
         for length in [0, 1, BLOCK - 3, BLOCK - 2, BLOCK - 1, BLOCK, 3 * BLOCK + 1] {
             let long = Json::Str("x".repeat(length).into());
             let json = Json::Array(vec![Json::Null, long, Json::Str("é".repeat(length).into())]);
@@ -234,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_have_their_lengths() {
+    fn each_digest_has_its_length() {
         let lengths = HashAlgorithm::ALL.map(|algorithm| algorithm.hex("").len());
         assert_eq!(lengths, [32, 56, 64, 96, 128]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Integers of any length: as many digits as were sent.
+//! Integers of any length: every digit of the event is kept.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,7 +8,9 @@ use super::magnitude::Magnitude;
 
 /// An integer of any length.
 ///
-/// Digits are never lost: two payloads with different numbers must not share a key.
+/// It keeps every digit, so that two payloads with different numbers never share a key.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::Integer;
@@ -20,24 +22,26 @@ use super::magnitude::Magnitude;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Integer(Repr);
 
-/// `Big` is only ever used beyond 64 bits, so that equal numbers have equal forms. It holds the digits, after a `-` where
-/// the number is negative: the whole takes 16 bytes.
+/// `Big` is used only beyond 64 bits, so that equal numbers have equal forms. It holds the digits, after a `-` if the
+/// number is negative, so that the type takes 16 bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
     Small(i64),
     Big(Box<str>),
 }
 
-/// A finite float has no more digits before its point than these.
+/// The most digits that a finite float has before its point.
 const DIGITS_OF_FLOATS: usize = 309;
-/// The digits of a quotient behind its point. No point halfway between two floats of this size needs more; one more digit
-/// tells whether anything is left over.
+/// The digits of a quotient after its point. The middle between two floats of this size needs no more; one further digit
+/// stands for any remainder.
 const FRACTION: usize = 160;
 
 impl Integer {
-    /// The integer with these ASCII digits; leading zeros are allowed.
+    /// Returns the integer with these ASCII digits; leading zeros are allowed.
     ///
-    /// Anything but digits is taken as the end of the number.
+    /// Parsing stops at the first character that is not a digit.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::key::Integer;
@@ -65,7 +69,9 @@ impl Integer {
         Self(Repr::Big(signed.into()))
     }
 
-    /// The number where it fits into 64 bits.
+    /// Returns the number if it fits into an `i64`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::key::Integer;
@@ -80,7 +86,7 @@ impl Integer {
         }
     }
 
-    /// The nearest float, or `None` where it is beyond the range of floats.
+    /// Returns the nearest float, or `None` if the number is beyond the range of floats.
     #[must_use]
     pub(crate) fn to_f64(&self) -> Option<f64> {
         match &self.0 {
@@ -90,22 +96,23 @@ impl Integer {
         }
     }
 
-    /// The integer a float without a fraction stands for; `None` for infinities and not-a-number.
+    /// Returns the integer that equals a float without a fraction; `None` for infinities and not-a-number.
     #[must_use]
     pub(crate) fn from_whole_f64(float: f64) -> Option<Self> {
-        // `{:.0}` would do, but takes a hundred microseconds for 1e308, which is five bytes in a payload.
+        // `{:.0}` gives the same digits, but takes 100 microseconds for 1e308, which is five bytes in a payload.
         let digits = || Magnitude::of_whole(float.abs()).digits();
         float
             .is_finite()
             .then(|| Self::from_digits(float < 0.0, &digits()))
     }
 
+    /// Returns the integer that equals a length.
     pub(crate) fn from_count(count: usize) -> Self {
         i64::try_from(count)
             .map_or_else(|_| Self::from_digits(false, &count.to_string()), Self::from)
     }
 
-    /// How many bytes a number needs beside those of its type.
+    /// Returns how many bytes the number takes besides those of its type: its digits, if it is beyond 64 bits.
     pub(crate) fn digits_beyond_64_bits(&self) -> usize {
         match &self.0 {
             Repr::Small(_) => 0,
@@ -113,6 +120,7 @@ impl Integer {
         }
     }
 
+    /// Returns true if the number is below zero.
     pub(crate) fn is_negative(&self) -> bool {
         match &self.0 {
             Repr::Small(small) => *small < 0,
@@ -120,11 +128,12 @@ impl Integer {
         }
     }
 
+    /// Returns the number without its sign.
     pub(crate) fn abs(&self) -> Self {
         Self::from_digits(false, &self.magnitude())
     }
 
-    /// The digits without the sign.
+    /// Returns the digits without the sign.
     pub(crate) fn magnitude(&self) -> Cow<'_, str> {
         match &self.0 {
             Repr::Small(small) => small.unsigned_abs().to_string().into(),
@@ -132,7 +141,7 @@ impl Integer {
         }
     }
 
-    /// `self / divisor` as the nearest float, where both are floats without a loss. `None` where they are not.
+    /// Returns `self / divisor` as the nearest float if both numbers are floats without a loss, otherwise `None`.
     pub(crate) fn divide_small(&self, divisor: u64) -> Option<f64> {
         const EXACT: u64 = 1 << 53;
         let small = self.as_i64()?;
@@ -141,12 +150,12 @@ impl Integer {
             .then(|| small as f64 / divisor as f64)
     }
 
-    /// The steps that [`divide`](Self::divide) takes.
+    /// Returns the steps that [`divide`](Self::divide) takes.
     pub(crate) fn steps_of_division(&self) -> usize {
         FRACTION + self.digits_beyond_64_bits()
     }
 
-    /// `self / divisor` as the nearest float, or `None` beyond the range of floats.
+    /// Returns `self / divisor` as the nearest float, or `None` beyond the range of floats.
     pub(crate) fn divide(&self, divisor: u64) -> Option<f64> {
         let mut quotient = String::new();
         let mut rest: u128 = 0;
@@ -171,7 +180,7 @@ impl Integer {
         Some(if self.is_negative() { -float } else { float })
     }
 
-    /// The steps that [`compare_f64`](Self::compare_f64) takes at most, beside the first.
+    /// Returns the steps that [`compare_f64`](Self::compare_f64) takes at most, after the first.
     pub(crate) fn steps_of_comparison(&self) -> usize {
         match &self.0 {
             Repr::Big(_) if self.magnitude().len() <= DIGITS_OF_FLOATS => self.magnitude().len(),
@@ -186,7 +195,7 @@ impl Integer {
         }
         #[allow(clippy::cast_precision_loss)]
         let decided = match &self.0 {
-            // Rounding keeps the order, so only equal floats need more.
+            // Rounding keeps the order, so only equal floats need an exact comparison.
             Repr::Small(small) => (*small as f64).partial_cmp(&float),
             Repr::Big(_) => Some(self.compare_sizes(float)),
         };
@@ -206,10 +215,10 @@ impl Integer {
         }))
     }
 
-    /// Compares a number beyond 64 bits by its sign and the count of its digits. `Equal` where these do not decide: the
-    /// float is finite then, and has about as many digits.
+    /// Compares a number beyond 64 bits with a float by their signs and numbers of digits. Returns `Equal` if these do not
+    /// decide: then the float is finite and has about as many digits.
     fn compare_sizes(&self, float: f64) -> Ordering {
-        // A logarithm is not exact, but far closer than this.
+        // The error of a logarithm is far smaller than this.
         const CLOSE: f64 = 0.5;
         let above = if self.is_negative() {
             Ordering::Less
@@ -265,7 +274,7 @@ impl Ord for Integer {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
             (Repr::Small(a), Repr::Small(b)) => a.cmp(b),
-            // A big one lies beyond all small ones.
+            // A `Big` number is beyond every `Small` one.
             (Repr::Small(_), Repr::Big(_)) if other.is_negative() => Ordering::Greater,
             (Repr::Small(_), Repr::Big(_)) => Ordering::Less,
             (Repr::Big(_), Repr::Small(_)) if self.is_negative() => Ordering::Less,
@@ -295,7 +304,7 @@ impl fmt::Display for Integer {
     }
 }
 
-/// The kind alone: numbers come from payloads.
+/// Shows only the kind, because numbers come from payloads.
 impl fmt::Debug for Integer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Integer")
@@ -314,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn every_digit_is_kept() {
+    fn each_digit_is_kept() {
         for text in [
             "0",
             "-1",
@@ -329,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_of_all_lengths_are_in_order() {
+    fn integers_of_all_lengths_have_one_order() {
         let ordered = [
             "-99999999999999999999",
             "-9999999999999999999",
@@ -354,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_division_in_floats_gives_what_the_long_one_gives() {
+    fn a_division_of_floats_equals_the_long_division() {
         for number in [0, 1, -1, 7, -1_000_003, 1 << 53, -(1 << 53), (1 << 53) - 1] {
             for divisor in [1, 2, 3, 7, 1_000_003, 1 << 53] {
                 let number = Integer::from(number);

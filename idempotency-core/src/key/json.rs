@@ -1,14 +1,16 @@
-//! A JSON value that keeps what was sent: every digit, every character, the order of members.
+//! A JSON value that keeps every digit, every character and the order of members of the event.
 
 use std::fmt;
 
 use super::budget::heap;
 use super::{Integer, Object, Text};
 
-/// A JSON value as it was sent.
+/// A JSON value, with every digit, every character and the order of members as in its text.
 ///
-/// Beside what the standard allows, floats may be infinite or not a number, as in the JSON that Python reads and
-/// writes. `Debug` shows the shape alone, never the payload.
+/// Floats may also be infinite or not-a-number, as in the JSON that Python reads and writes. `Debug` shows only the type,
+/// never the payload.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::Json;
@@ -18,15 +20,15 @@ use super::{Integer, Object, Text};
 /// assert_eq!(format!("{json:?}"), "Json(object)");
 /// # Ok::<(), idempotency_core::key::JsonError>(())
 /// ```
-// Its kinds are fixed by the format; a match over them may be complete. Each takes at most 16 bytes beside the capacity of
-// an array, so that a value takes 24: an event can hold millions.
+// The format fixes the variants, so this enum is exhaustive. Each takes at most 16 bytes besides the capacity of an array,
+// so that a value takes 24 bytes: an event can hold millions of values.
 #[derive(Clone, PartialEq)]
 pub enum Json {
     /// `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number without fraction and exponent.
+    /// A number without a fraction or an exponent.
     Int(Integer),
     /// A number with a fraction or an exponent.
     Float(f64),
@@ -39,13 +41,7 @@ pub enum Json {
 }
 
 impl Json {
-    /// The name of the value's type, as JMESPath calls it.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// assert_eq!(Json::Null.type_name(), "null");
-    /// assert_eq!(Json::Float(0.5).type_name(), "number");
-    /// ```
+    /// Returns the name of the value's type in JMESPath, such as `number`.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -58,15 +54,7 @@ impl Json {
         }
     }
 
-    /// The member of an object, or `None` where there is none or the value is no object.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// let json = Json::parse(r#"{"a": null}"#)?;
-    /// assert_eq!(json.member("a"), Some(&Json::Null));
-    /// assert_eq!(json.member("b"), None);
-    /// # Ok::<(), idempotency_core::key::JsonError>(())
-    /// ```
+    /// Returns the member of an object; `None` if the object lacks it or the value is not an object.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Json> {
         match self {
@@ -75,7 +63,7 @@ impl Json {
         }
     }
 
-    /// Returns what a copy takes beside the value itself, in bytes.
+    /// Returns how many bytes a copy takes on the heap.
     pub(crate) fn heap(&self) -> usize {
         match self {
             Self::Null | Self::Bool(_) | Self::Float(_) => 0,
@@ -89,13 +77,7 @@ impl Json {
         }
     }
 
-    /// The text of a string without lone surrogates.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// assert_eq!(Json::Str("a".into()).as_str(), Some("a"));
-    /// assert_eq!(Json::Null.as_str(), None);
-    /// ```
+    /// Returns the text of a string; `None` for other values and for a string with lone surrogates.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -105,7 +87,9 @@ impl Json {
     }
 }
 
-/// Whether an extracted value is no key at all: null, `""`, or a list or object that is empty or holds nulls alone.
+/// Returns true if a selected value cannot be a key: null, `""`, or an array or object that is empty or holds only nulls.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::{Json, is_absent_key};
@@ -137,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn falsy_values_are_keys_and_empty_ones_are_not() {
+    fn zero_and_false_are_keys_and_empty_values_are_not() {
         for (text, absent) in [
             ("null", true),
             ("\"\"", true),

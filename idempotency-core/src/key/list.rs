@@ -1,15 +1,15 @@
-//! Lists that grow while an event is read, without waste where they stay short.
+//! A list that grows while an event is read and wastes no memory while it is short.
 
 use super::budget::{Budget, Exhausted};
 
-/// So many items wait outside of the heap.
+/// This many items are kept outside the heap.
 const FEW: usize = 8;
 
-/// A list whose length is not known before its end.
+/// A list whose length is not known in advance.
 ///
-/// An event can hold a million short lists. If each took a block with room for more and gave it back in the end, what
-/// it gave back would be too small for the next one, and the allocator would keep it: a process takes up to four times
-/// what its values do. So the first items wait here, until a block of their number can be made.
+/// An event can hold a million short lists. If each list first took a block with spare room and then shrank it, the freed
+/// rest would be too small for the next list. The allocator would keep these rests, and the process would take up to four
+/// times the memory of its values. So the first items are kept inline, until a block of the right size can be allocated.
 pub(crate) struct List<T> {
     few: [Option<T>; FEW],
     count: usize,
@@ -17,6 +17,7 @@ pub(crate) struct List<T> {
 }
 
 impl<T> List<T> {
+    /// Returns an empty list.
     pub(crate) fn new() -> Self {
         Self {
             few: [const { None }; FEW],
@@ -25,7 +26,7 @@ impl<T> List<T> {
         }
     }
 
-    /// Appends an item. While a long list moves, the old and the new block exist together; both are charged.
+    /// Appends an item. While a long list moves to a larger block, both blocks are charged.
     pub(crate) fn push(&mut self, item: T, budget: &mut Budget) -> Result<(), Exhausted> {
         if let Some(place) = self.few.get_mut(self.count) {
             *place = Some(item);
@@ -40,6 +41,7 @@ impl<T> List<T> {
         budget.push(&mut self.many, item)
     }
 
+    /// Returns the items in a block. For a short list, the block has exactly their size.
     pub(crate) fn finish(self, budget: &mut Budget) -> Result<Vec<T>, Exhausted> {
         if !self.many.is_empty() {
             return Ok(self.many);
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_list_takes_what_it_holds_and_a_long_one_up_to_twice_as_much() {
+    fn a_short_list_has_no_spare_room_and_a_long_one_at_most_as_much_as_its_items() {
         for (items, room) in [
             (0, 0),
             (1, 1),
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_beyond_the_budget_is_an_error_and_not_made() {
+    fn a_list_beyond_the_budget_is_refused_before_it_is_allocated() {
         let mut budget = Budget::new(100);
         let mut list = List::new();
         let pushed = (0..100_u64).try_for_each(|item| list.push(item, &mut budget));

@@ -1,7 +1,7 @@
-//! Numbers of 0 or more without an upper bound.
+//! Non-negative integers of any size.
 
-/// A number of 0 or more: limbs to the base 10^18, the least one first, so that its digits are found without a division of
-/// the whole.
+/// A non-negative integer of any size: limbs to the base 10^18, the least significant first. With this base, its digits are
+/// found without a division of the whole number.
 #[derive(Default)]
 pub(super) struct Magnitude(Vec<u64>);
 
@@ -9,7 +9,7 @@ const DIGITS: usize = 18;
 const BASE: u64 = 1_000_000_000_000_000_000;
 
 impl Magnitude {
-    /// Takes a float without a fraction, of 0 or more, that is finite.
+    /// Returns the integer that equals a float. The float must be finite, not negative and without a fraction.
     pub(super) fn of_whole(float: f64) -> Self {
         const FRACTION: u32 = 52;
         const BIAS: u32 = 1023;
@@ -28,9 +28,9 @@ impl Magnitude {
         whole
     }
 
-    /// Doubles so many times.
+    /// Doubles the number this many times.
     fn double(&mut self, mut times: u32) {
-        // A limb below the base, so often doubled, and a carry fit into 128 bits.
+        // A limb below the base, doubled this often, and a carry fit into 128 bits.
         const AT_ONCE: u32 = 60;
         while times > 0 {
             let now = times.min(AT_ONCE);
@@ -48,7 +48,7 @@ impl Magnitude {
         }
     }
 
-    /// Adds a number of ASCII digits, and returns how many limbs were touched.
+    /// Adds a number of ASCII digits. Returns how many limbs it touched.
     pub(super) fn add(&mut self, digits: &str) -> usize {
         let (mut at, mut carry) = (0, 0);
         let mut limbs = digits.as_bytes().rchunks(DIGITS);
@@ -69,12 +69,12 @@ impl Magnitude {
         }
     }
 
-    /// Adds what is carried to one limb, and carries on what goes beyond.
+    /// Adds the carry to one limb, and leaves the new carry in `carry`.
     fn add_limb(&mut self, at: usize, carry: &mut u64) {
         if self.0.len() == at {
             self.0.push(0);
         }
-        // Each is at most the base, and twice that fits into 64 bits.
+        // Each is at most about the base, and twice the base fits into 64 bits.
         let sum = self.0[at] + *carry;
         self.0[at] = sum % BASE;
         *carry = sum / BASE;
@@ -84,6 +84,7 @@ impl Magnitude {
         self.0.get(at).copied().unwrap_or(0)
     }
 
+    /// Returns true if this number is greater than `other`.
     pub(super) fn exceeds(&self, other: &Self) -> bool {
         let places = self.0.len().max(other.0.len());
         let different = (0..places)
@@ -92,7 +93,7 @@ impl Magnitude {
         different.is_some_and(|at| self.limb(at) > other.limb(at))
     }
 
-    /// Takes away what is no greater.
+    /// Subtracts `other`, which must not be greater.
     pub(super) fn subtract(&mut self, other: &Self) {
         let mut borrowed = 0;
         for (at, limb) in self.0.iter_mut().enumerate() {
@@ -102,6 +103,7 @@ impl Magnitude {
         }
     }
 
+    /// Returns the decimal digits, with leading zeros.
     pub(super) fn digits(&self) -> String {
         self.0
             .iter()
@@ -111,7 +113,7 @@ impl Magnitude {
     }
 }
 
-/// What is carried, and the limb that stays.
+/// Splits a number into the carry and the limb that stays.
 fn split(number: u128) -> (u128, u64) {
     let limb = u64::try_from(number % u128::from(BASE)).unwrap_or(0);
     (number / u128::from(BASE), limb)
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_are_written_out_as_they_are() {
+    fn a_float_gives_its_exact_digits() {
         let mut floats = vec![
             0.0,
             1.0,

@@ -1,4 +1,4 @@
-//! From an event to the identity of its call: read, extract, write canonically, hash.
+//! From an event to the key of its call: read the JSON, select a part, write it canonically, hash it.
 
 mod budget;
 mod canonical;

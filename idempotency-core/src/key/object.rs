@@ -1,13 +1,15 @@
-//! The members of an object: in the order of the text, found by name.
+//! The members of a JSON object: kept in the order of the text, found by name.
 
 use std::fmt;
 
 use super::budget::{Budget, Exhausted, heap};
 use super::{Json, Text};
 
-/// The members of an object, in the order of the text. Each name stands once.
+/// The members of a JSON object, in the order of the text. Each name occurs once.
 ///
-/// Of several members with one name the last value stands at the first place.
+/// If the text has several members with one name, the object has the last value, at the place of the first.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::{Json, Object};
@@ -17,22 +19,22 @@ use super::{Json, Text};
 /// assert_eq!(object.get(b"a"), Some(&Json::Bool(true)));
 /// assert_eq!(object.keys().next().and_then(|name| name.as_str()), Some("b"));
 /// ```
-// One pointer, so that an object is no larger than other values, and an empty one takes no memory.
+// One pointer: an object is no larger than other values, and an empty one takes no memory.
 #[derive(Clone, Default)]
 pub struct Object(Option<Box<Members>>);
 
 #[derive(Clone)]
 struct Members {
     entries: Vec<(Text, Json)>,
-    /// The places of the entries in the order of their names; empty while there are [`FEW`].
+    /// The indices of the entries in the order of their names; empty for up to [`FEW`] entries.
     sorted: Box<[u32]>,
 }
 
-/// So many members are found by looking at each.
+/// Up to this many members, a name is found by comparing it with each.
 const FEW: usize = 8;
 
 impl Object {
-    /// Takes members of which several may have one name.
+    /// Returns an object of these members, of which several may have one name.
     pub(crate) fn from_entries(mut entries: Vec<(Text, Json)>) -> Self {
         if entries.is_empty() {
             return Self(None);
@@ -51,7 +53,7 @@ impl Object {
         Self(Some(Box::new(Members { entries, sorted })))
     }
 
-    /// As [`from_entries`](Self::from_entries), for a list that was charged.
+    /// Like [`from_entries`](Self::from_entries), for a list that is already charged: charges the rest.
     pub(crate) fn charged(
         entries: Vec<(Text, Json)>,
         budget: &mut Budget,
@@ -60,7 +62,7 @@ impl Object {
         Ok(Self::from_entries(entries))
     }
 
-    /// Returns what a copy takes beside the value itself.
+    /// Returns how many bytes a copy takes on the heap.
     pub(super) fn heap(&self) -> usize {
         let each = |(name, value): &(Text, Json)| name.heap() + value.heap();
         let entries = self.entries();
@@ -73,35 +75,19 @@ impl Object {
         self.0.as_ref().map_or(&[], |members| &members.entries)
     }
 
-    /// Returns how many members there are.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Object;
-    /// assert_eq!(Object::default().len(), 0);
-    /// ```
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
     /// Returns true if there are no members.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Object;
-    /// assert!(Object::default().is_empty());
-    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }
 
-    /// Returns the value of the member with this name.
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, Object};
-    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
-    /// assert_eq!((object.get(b"a"), object.get(b"b")), (Some(&Json::Null), None));
-    /// ```
+    /// Returns the value of the member with this name. The name is given as the bytes of a [`Text`].
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&Json> {
         let place = self.place(name)?;
@@ -118,14 +104,7 @@ impl Object {
         found.ok().map(|at| sorted[at] as usize)
     }
 
-    /// Takes a member out; the others keep their order.
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, Object};
-    /// let mut object: Object = [("a".into(), Json::Null)].into_iter().collect();
-    /// assert_eq!(object.remove(b"a"), Some(Json::Null));
-    /// assert!(object.is_empty());
-    /// ```
+    /// Removes a member and returns its value. The other members keep their order.
     pub fn remove(&mut self, name: &[u8]) -> Option<Json> {
         let place = self.place(name)?;
         let mut entries = std::mem::take(self).into_entries();
@@ -134,44 +113,27 @@ impl Object {
         Some(value)
     }
 
-    /// Returns the members in their order.
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, Object};
-    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
-    /// assert_eq!(object.iter().count(), 1);
-    /// ```
+    /// Returns the members in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = (&Text, &Json)> {
         self.entries().iter().map(|(name, value)| (name, value))
     }
 
-    /// Returns the names in their order.
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, Object};
-    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
-    /// assert_eq!(object.keys().next(), Some(&"a".into()));
-    /// ```
+    /// Returns the names in the order of the text.
     pub fn keys(&self) -> impl Iterator<Item = &Text> {
         self.entries().iter().map(|(name, _)| name)
     }
 
-    /// Returns the values in their order.
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, Object};
-    /// let object: Object = [("a".into(), Json::Null)].into_iter().collect();
-    /// assert_eq!(object.values().next(), Some(&Json::Null));
-    /// ```
+    /// Returns the values in the order of the text.
     pub fn values(&self) -> impl Iterator<Item = &Json> {
         self.entries().iter().map(|(_, value)| value)
     }
 
+    /// Returns the members as a list, in the order of the text.
     pub(crate) fn into_entries(self) -> Vec<(Text, Json)> {
         self.0.map_or_else(Vec::new, |members| members.entries)
     }
 
-    /// Shows each member in the order of the names.
+    /// Calls `show` with each member, in the order of the names. Stops at the first error.
     pub(crate) fn each_by_name(
         &self,
         mut show: impl FnMut(&Text, &Json) -> fmt::Result,
@@ -193,7 +155,8 @@ impl Object {
     }
 }
 
-/// What an object takes beside its list of members: the index, and a mark for each while names are compared.
+/// Returns how many bytes an object takes besides its list of members: the index, and one mark for each member while names
+/// are compared.
 fn overhead(members: usize) -> usize {
     match members {
         0 => 0,
@@ -202,7 +165,7 @@ fn overhead(members: usize) -> usize {
     }
 }
 
-/// Places in the order of the names; of equal names the first place goes first.
+/// Returns the indices in the order of the names; of equal names, the first index comes first.
 fn by_name(entries: &[(Text, Json)]) -> Box<[u32]> {
     let mut places: Box<[u32]> = (0..).take(entries.len()).collect();
     places.sort_unstable_by(|&a, &b| {
@@ -212,6 +175,7 @@ fn by_name(entries: &[(Text, Json)]) -> Box<[u32]> {
     places
 }
 
+/// Joins members with equal names, for up to [`FEW`] members.
 fn join_few(entries: &mut Vec<(Text, Json)>) {
     let mut at = 1;
     while let Some((name, _)) = entries.get(at) {
@@ -225,7 +189,7 @@ fn join_few(entries: &mut Vec<(Text, Json)>) {
     }
 }
 
-/// Returns true if there was something to join.
+/// Joins members with equal names. Returns true if there were any.
 fn join_many(entries: &mut Vec<(Text, Json)>, places: &[u32]) -> bool {
     let same = |&a: &u32, &b: &u32| entries[a as usize].0 == entries[b as usize].0;
     if !places.windows(2).any(|pair| same(&pair[0], &pair[1])) {
@@ -250,7 +214,7 @@ fn join_many(entries: &mut Vec<(Text, Json)>, places: &[u32]) -> bool {
     true
 }
 
-/// Objects are equal if their members are, in whatever order.
+/// Compares the members; their order does not matter.
 impl PartialEq for Object {
     fn eq(&self, other: &Self) -> bool {
         let same = |(name, value): (&Text, &Json)| other.get(name.as_bytes()) == Some(value);
@@ -264,7 +228,7 @@ impl FromIterator<(Text, Json)> for Object {
     }
 }
 
-/// The number of members alone: names come from payloads.
+/// Shows only the number of members, because names come from payloads.
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Object({} members)", self.len())
@@ -279,7 +243,7 @@ mod tests {
         object.keys().filter_map(Text::as_str).collect()
     }
 
-    /// As many members as asked for, the name of each standing twice.
+    /// Returns an object of `count` members, made of a text in which each name occurs twice.
     fn doubled(count: usize) -> Object {
         let value = |number: usize| Json::Int(i64::try_from(number).unwrap().into());
         (0..2 * count)
@@ -288,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn few_and_many_members_are_joined_found_and_ordered_alike() {
+    fn few_and_many_members_are_joined_found_and_ordered_in_the_same_way() {
         for count in [1, 2, 4, 5, 8, 9, 100, 1000] {
             if count % 7 == 0 {
                 continue;
@@ -317,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_member_is_gone_and_the_others_keep_their_order() {
+    fn a_removed_member_is_not_found_and_the_other_members_keep_their_order() {
         let mut object = doubled(9);
         let before: Vec<_> = names(&object).into_iter().map(str::to_owned).collect();
         assert!(object.remove(b"3").is_some());

@@ -1,8 +1,11 @@
-//! A strict reader of JSON that keeps what other readers drop.
+//! A strict JSON reader that keeps every digit, lone surrogates and the order of members.
 //!
-//! `serde_json` turns an integer beyond 64 bits into a float, so that two payloads could share a key. Its feature
-//! `arbitrary_precision` would keep the digits, but changes `serde_json` for the user's whole program and must never be
-//! enabled. It also refuses lone surrogates, which are legal in JSON, and forgets the order of members. Hence this one.
+//! `serde_json` is not enough here:
+//!
+//! - It turns an integer beyond 64 bits into a float, so two payloads could share a key. Its feature
+//!   `arbitrary_precision` keeps the digits, but changes `serde_json` in the user's whole program. It must never be enabled.
+//! - It refuses lone surrogates, which JSON allows.
+//! - It drops the order of members.
 
 mod error;
 
@@ -11,24 +14,27 @@ use super::text::push_code_point;
 use super::{Integer, Json, List, Object, Text};
 pub use error::{JsonError, JsonErrorKind};
 
-/// Arrays and objects inside one another: more are refused, since values are walked recursively.
+/// The most levels of arrays and objects. Values are visited recursively, so deeper ones are refused.
 const MAX_DEPTH: usize = 128;
-/// As many digits as Python turns into an integer.
+/// The most digits that Python converts to an integer.
 const MAX_DIGITS: usize = 4300;
 
 impl Json {
-    /// Reads a JSON text whole.
+    /// Parses a JSON text.
     ///
-    /// Integers keep all their digits, lone surrogates are allowed in escapes, and of members with one name the last
-    /// value stands at the first place. `NaN`, `Infinity` and `-Infinity` are read as floats.
+    /// Integers keep all their digits, and escapes may be lone surrogates. If several members have one name, the object has
+    /// the last value at the place of the first. `NaN`, `Infinity` and `-Infinity` are parsed as floats.
+    ///
+    /// There is no limit of memory: `[0,0,0]` takes about twelve times its length. The event of a call is parsed within a
+    /// limit, by [`Operation::identify`](crate::operation::Operation::identify).
     ///
     /// # Errors
     ///
-    /// [`JsonError`] says where the text stops being JSON, never what stands there. A byte-order mark, text after the
-    /// value, more than 128 levels of arrays and objects, and integers of more than 4300 digits are refused.
+    /// Returns [`JsonError`] if the text is not JSON. The error has the place, never a part of the text. It also refuses a
+    /// byte-order mark, text after the value, more than 128 levels of arrays and objects, and integers of more than 4300
+    /// digits.
     ///
-    /// There is no bound of memory here: `[0,0,0]` takes about twelve times its length. The event of a call is read
-    /// within a bound, by [`Operation::identify`](crate::operation::Operation::identify).
+    /// # Examples
     ///
     /// ```
     /// use idempotency_core::key::{Json, JsonErrorKind};
@@ -42,22 +48,16 @@ impl Json {
         Self::parse_within(text.as_bytes(), &mut Budget::unbounded())
     }
 
-    /// Reads the JSON inside a string, which may hold lone surrogates.
+    /// Parses the JSON inside a string, which may hold lone surrogates.
     ///
     /// # Errors
     ///
-    /// As [`parse`](Self::parse).
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, Text};
-    /// assert_eq!(Json::parse_text(&Text::from("[1]"))?.to_canonical(), "[1]");
-    /// # Ok::<(), idempotency_core::key::JsonError>(())
-    /// ```
+    /// Returns the errors of [`parse`](Self::parse).
     pub fn parse_text(text: &Text) -> Result<Self, JsonError> {
         Self::parse_within(text.as_bytes(), &mut Budget::unbounded())
     }
 
-    /// Reads the bytes of a [`Text`] or a `str`, and charges what the values take.
+    /// Parses the bytes of a [`Text`] or a `str`, and charges the memory of the values.
     pub(crate) fn parse_within(bytes: &[u8], budget: &mut Budget) -> Result<Self, JsonError> {
         let mut reader = Reader {
             bytes,
@@ -102,6 +102,7 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// Skips `word` if the text continues with it. Returns true if it did.
     fn take(&mut self, word: &str) -> bool {
         let found = self.bytes[self.at..].starts_with(word.as_bytes());
         if found {
@@ -179,7 +180,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Passes a comma (there is another one) or the closing bracket (there is none).
+    /// Skips a comma and returns true, or skips the closing bracket and returns false.
     fn another(&mut self, closing: u8) -> Result<bool, JsonErrorKind> {
         self.whitespace();
         let found = self.peek();
@@ -194,6 +195,7 @@ impl Reader<'_, '_> {
         Ok(true)
     }
 
+    /// Skips digits. Returns how many.
     fn digits(&mut self) -> usize {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
@@ -207,7 +209,7 @@ impl Reader<'_, '_> {
         let negative = self.take("-");
         let first = self.at;
         if self.take("0") {
-            // A zero stands alone: what follows is no longer part of the number.
+            // No digit may follow a leading zero: it is then text after the value.
         } else if self.digits() == 0 {
             self.at = start;
             return Err(JsonErrorKind::ExpectedValue);
@@ -224,7 +226,7 @@ impl Reader<'_, '_> {
                 self.at = fraction_end;
             }
         }
-        // Every byte of a number is ASCII.
+        // All bytes of a number are ASCII.
         let ascii = |range: std::ops::Range<usize>| {
             std::str::from_utf8(&self.bytes[range]).unwrap_or_default()
         };
@@ -243,7 +245,7 @@ impl Reader<'_, '_> {
             .map_err(|_| JsonErrorKind::ExpectedValue)
     }
 
-    /// Reads a string twice: once for its length, so that nothing is moved while it grows, then for its characters.
+    /// Reads a string in two passes: the first finds its length, so that the second fills a block of the right size.
     fn string(&mut self) -> Result<Text, JsonErrorKind> {
         let quote = self.at;
         let mut length = 0;
@@ -259,7 +261,7 @@ impl Reader<'_, '_> {
         Ok(Text::from_trusted(text))
     }
 
-    /// Passes a string, and hands out its runs of plain bytes, each with the escape that follows it.
+    /// Skips a string. Calls `take` with each run of bytes without escapes, and with the escape that follows it.
     fn characters(
         &mut self,
         mut take: impl FnMut(&[u8], Option<u32>),
@@ -313,7 +315,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// Two escapes that form a surrogate pair are one character; any other surrogate stays alone.
+    /// Returns one character for two escapes that form a surrogate pair; any other surrogate stays alone.
     fn unicode_escape(&mut self) -> Result<u32, JsonErrorKind> {
         let high = self.hex()?;
         if (0xD800..0xDC00).contains(&high) && self.bytes[self.at..].starts_with(b"\\u") {
@@ -342,9 +344,9 @@ impl Reader<'_, '_> {
     }
 }
 
-/// How many bytes [`push_code_point`] appends.
+/// Returns how many bytes [`push_code_point`] appends.
 fn length_of(code: u32) -> usize {
-    // A surrogate takes as many as the characters around it.
+    // A surrogate takes three bytes, as the code points next to it do.
     char::from_u32(code).map_or(3, char::len_utf8)
 }
 

@@ -1,12 +1,12 @@
-//! Sums of integers of any length, in time that grows with their digits alone.
+//! Sums of integers of any length, in time that grows only with their number of digits.
 
 use super::Integer;
 use super::magnitude::Magnitude;
 
 /// A sum of integers.
 ///
-/// What is above zero and what is below are added up apart: so a carry goes far only after many additions, however the
-/// numbers are chosen, and each number takes as many steps as it has digits.
+/// Positive and negative numbers beyond 64 bits are added up separately. So a carry runs through many limbs only after
+/// many additions, and each number takes about as many steps as it has digits, whatever the numbers are.
 #[derive(Default)]
 pub(crate) struct Sum {
     small: i128,
@@ -15,7 +15,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Adds a number, and returns the steps that it took.
+    /// Adds a number. Returns the steps that it took.
     pub(crate) fn add(&mut self, number: &Integer) -> usize {
         let small = number.as_i64().map(i128::from);
         if let Some(sum) = small.and_then(|small| self.small.checked_add(small)) {
@@ -30,6 +30,7 @@ impl Sum {
         side.add(&number.magnitude())
     }
 
+    /// Returns the sum.
     pub(crate) fn total(mut self) -> Integer {
         let digits = self.small.unsigned_abs().to_string();
         let side = if self.small < 0 {
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_cross_the_border_of_64_bits_and_of_a_limb() {
+    fn sums_carry_beyond_64_bits_and_beyond_a_limb() {
         assert_eq!(sum(&[]), "0");
         assert_eq!(sum(&["9223372036854775807", "1"]), "9223372036854775808");
         assert_eq!(sum(&["9223372036854775808", "-1"]), "9223372036854775807");
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_takes_as_many_steps_as_it_has_digits_however_long_the_sum_is() {
+    fn the_steps_of_an_addition_do_not_grow_with_the_sum() {
         let mut sum = Sum::default();
         let longest = "9".repeat(4300);
         sum.add(&int(&longest));

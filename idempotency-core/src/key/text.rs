@@ -1,4 +1,4 @@
-//! Text that may hold lone surrogates, as strings of JSON can.
+//! Text that may hold lone surrogates, as JSON strings can.
 
 use std::fmt;
 
@@ -6,8 +6,10 @@ use super::budget::heap;
 
 /// A string of JSON: Unicode text that may also hold lone surrogates (`"\ud83d"`).
 ///
-/// Surrogates are kept in three bytes each, like any other character of their range, so that comparing bytes is
-/// comparing code points: the order Python sorts by.
+/// A surrogate is kept in three bytes, like the code points next to it. So the order of the bytes is the order of the code
+/// points, by which Python sorts.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::Text;
@@ -19,7 +21,9 @@ use super::budget::heap;
 pub struct Text(Box<[u8]>);
 
 impl Text {
-    /// The text as a `str`, or `None` where it holds a lone surrogate.
+    /// Returns the text as a `str`, or `None` if it holds a lone surrogate.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_core::key::{Json, Text};
@@ -33,49 +37,34 @@ impl Text {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The bytes: UTF-8, and lone surrogates in the three bytes of their range.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Text;
-    /// assert_eq!(Text::from("é").as_bytes(), [0xC3, 0xA9]);
-    /// ```
+    /// Returns the bytes: UTF-8, in which a lone surrogate takes three bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether the text has no characters.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Text;
-    /// assert!(Text::from("").is_empty());
-    /// ```
+    /// Returns true if the text is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many code points the text has; a lone surrogate is one.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Text;
-    /// assert_eq!(Text::from("aé😀").chars(), 3);
-    /// ```
+    /// Returns the number of code points; a lone surrogate is one.
     #[must_use]
     pub fn chars(&self) -> usize {
         self.code_points().count()
     }
 
-    /// The code points in order, surrogates included.
+    /// Returns the code points in order, surrogates included.
     pub(crate) fn code_points(&self) -> CodePoints<'_> {
         CodePoints { rest: &self.0 }
     }
 
-    /// The bytes of each code point, the last one first.
+    /// Returns the bytes of each code point, the last code point first.
     pub(crate) fn code_points_reversed(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
-            // Continuation bytes begin no character.
+            // Continuation bytes do not begin a character.
             let start = rest.iter().rposition(|byte| byte & 0xC0 != 0x80)?;
             let (before, last) = rest.split_at(start);
             rest = before;
@@ -83,12 +72,13 @@ impl Text {
         })
     }
 
-    /// Takes bytes that are UTF-8 or came from another [`Text`], cut between code points. They are moved to a block of
-    /// their length if they have room for more.
+    /// Returns a text of these bytes. They must be UTF-8, or parts of another [`Text`] cut between code points. A list with
+    /// spare room is moved to a block of its length.
     pub(crate) fn from_trusted(bytes: impl Into<Box<[u8]>>) -> Self {
         Self(bytes.into())
     }
 
+    /// Returns the text of these code points.
     pub(crate) fn of_code_points(codes: impl IntoIterator<Item = u32>) -> Self {
         let mut bytes = Vec::new();
         for code in codes {
@@ -97,13 +87,13 @@ impl Text {
         Self::from_trusted(bytes)
     }
 
-    /// Returns what a copy takes beside the value itself, in bytes.
+    /// Returns how many bytes a copy takes on the heap.
     pub(crate) fn heap(&self) -> usize {
         heap(self.0.len())
     }
 }
 
-/// Appends a code point as UTF-8 would, surrogates included.
+/// Appends a code point in UTF-8; a surrogate is encoded in the same way.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn push_code_point(bytes: &mut Vec<u8>, code: u32) {
     if let Some(character) = char::from_u32(code) {
@@ -123,7 +113,8 @@ pub(crate) struct CodePoints<'a> {
 }
 
 impl<'a> CodePoints<'a> {
-    /// Takes the characters that stand for themselves in a JSON string: printable ASCII without `"` and `\`.
+    /// Returns the characters up to the next one that a JSON string must escape, and skips them: printable ASCII without `"`
+    /// and `\`.
     pub(crate) fn plain_run(&mut self) -> &'a str {
         let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
         let end = self.rest.iter().position(|byte| !plain(byte));
@@ -166,7 +157,7 @@ impl From<String> for Text {
     }
 }
 
-/// The length alone: text comes from payloads.
+/// Shows only the length, because text comes from payloads.
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Text({} bytes)", self.0.len())
@@ -182,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn code_points_survive_the_round_trip() {
+    fn code_points_are_the_same_after_a_round_trip() {
         let codes = [0x41, 0xE9, 0xD83D, 0xFFFF, 0x1_F600, 0xDE00];
         assert_eq!(of(&codes).code_points().collect::<Vec<_>>(), codes);
     }
 
     #[test]
-    fn order_is_that_of_code_points() {
+    fn texts_are_ordered_by_code_points() {
         assert!(of(&[0xD83D]) < of(&[0xFFFD]));
         assert!(of(&[0xFFFD]) < of(&[0x1_F600]));
     }

@@ -1,4 +1,4 @@
-//! The functions over all elements of an array: sums, extremes, sorting.
+//! The functions over all elements of an array: sum, average, minimum, maximum, sorting.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,15 +14,15 @@ use crate::key::{Json, Sum};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
-/// `sum`, `avg`, `min`, `max` and `sort`.
+/// Evaluates `sum`, `avg`, `min`, `max` and `sort`.
 pub(super) fn all<'v>(
     walk: &mut Walk<'_>,
     function: Function,
     elements: &[Json],
 ) -> Result<Cow<'v, Json>> {
-    let numbers_alone = matches!(function, Function::Sum | Function::Avg);
-    check(function, elements.iter(), numbers_alone)?;
-    let answer = match function {
+    let only_numbers = matches!(function, Function::Sum | Function::Avg);
+    check(function, elements.iter(), only_numbers)?;
+    let value = match function {
         Function::Sum => {
             let total = sum(walk, function, elements)?;
             walk.made(total)?
@@ -45,10 +45,10 @@ pub(super) fn all<'v>(
             }
         }
     };
-    Ok(Cow::Owned(answer))
+    Ok(Cow::Owned(value))
 }
 
-/// `sort_by`, `min_by` and `max_by`.
+/// Evaluates `sort_by`, `min_by` and `max_by`.
 pub(super) fn by<'v>(
     walk: &mut Walk<'_>,
     function: Function,
@@ -60,7 +60,7 @@ pub(super) fn by<'v>(
     for element in elements {
         walk.push(&mut keys, expression, element)?;
     }
-    // What is sorted by does not become a part of the value.
+    // The sort keys do not become a part of the value.
     walk.missing.forget_since(mark);
     check(function, keys.iter(), false)?;
     if function == Function::SortBy {
@@ -78,16 +78,16 @@ pub(super) fn by<'v>(
     }
 }
 
-/// All are numbers, or all are strings where strings are taken.
+/// Checks that all values are numbers, or that all are strings if the function takes strings.
 fn check<'a>(
     function: Function,
     mut values: impl Iterator<Item = &'a Json>,
-    numbers_alone: bool,
+    only_numbers: bool,
 ) -> Result<()> {
-    let takes = if numbers_alone {
+    let takes = if only_numbers {
         "an array of numbers"
     } else {
-        "numbers alone or strings alone"
+        "only numbers or only strings"
     };
     let refuse = |other: &Json| Err(EvaluationError::argument(function, takes, given(other)));
     let Some(first) = values.next() else {
@@ -97,14 +97,14 @@ fn check<'a>(
     for value in std::iter::once(first).chain(values) {
         match value {
             Json::Int(_) | Json::Float(_) if !strings => {}
-            Json::Str(_) if strings && !numbers_alone => {}
+            Json::Str(_) if strings && !only_numbers => {}
             other => return refuse(other),
         }
     }
     Ok(())
 }
 
-/// Integers are summed exactly; from the first float on, floats are.
+/// Returns the sum. Integers are added exactly; from the first float on, all numbers are added as floats, as in Python.
 fn sum(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json> {
     let beyond = || EvaluationError::failed(function, "an integer is beyond the range of floats");
     let mut exact = Sum::default();
@@ -149,7 +149,7 @@ fn average(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<
     ))
 }
 
-/// The first of the least or greatest.
+/// Returns the index of the least or greatest key; of equal keys, the first.
 fn extreme(walk: &mut Walk<'_>, keys: &[Json], wanted: Ordering) -> Result<Option<usize>> {
     let mut best = None;
     for (at, key) in keys.iter().enumerate() {
@@ -166,7 +166,7 @@ fn extreme(walk: &mut Walk<'_>, keys: &[Json], wanted: Ordering) -> Result<Optio
     Ok(best)
 }
 
-/// The places in stable order. What Python makes of not-a-number depends on its sorting algorithm, so it is refused.
+/// Returns the indices in stable order. Python's result for not-a-number depends on its sorting algorithm, so it is refused.
 fn sorted(walk: &mut Walk<'_>, function: Function, keys: &[Json]) -> Result<Vec<usize>> {
     if keys.len() > 1
         && keys
@@ -175,12 +175,12 @@ fn sorted(walk: &mut Walk<'_>, function: Function, keys: &[Json]) -> Result<Vec<
     {
         return Err(EvaluationError::failed(
             function,
-            "not-a-number has no place in an order",
+            "not-a-number cannot be sorted",
         ));
     }
-    // Each key is compared about as often as the list can be halved.
+    // A sort compares each key about as often as the list can be halved.
     let halvings = usize::BITS - keys.len().leading_zeros();
-    // One integer can meet all floats.
+    // One integer can be compared with all floats.
     let beside_float = keys
         .iter()
         .map(|key| steps_of_mixed(key, &Json::Float(0.0)));
@@ -194,10 +194,10 @@ fn sorted(walk: &mut Walk<'_>, function: Function, keys: &[Json]) -> Result<Vec<
     }
     let mut places = walk.budget.list(keys.len())?;
     places.extend(0..keys.len());
-    // The sort takes as much again at most.
+    // The sort allocates at most as much again.
     let scratch = size_of_val(places.as_slice());
     walk.budget.allocate(scratch)?;
-    // All keys are of one kind, so that each two have an order.
+    // All keys have one type, so any two have an order.
     places.sort_by(|&a, &b| {
         order(&keys[a], &keys[b])
             .ok()

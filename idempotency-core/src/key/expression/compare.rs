@@ -1,13 +1,13 @@
-//! Equality and order as Python has them.
+//! Equality, order and truth of values, as in Python.
 
 use std::cmp::Ordering;
 
 use super::error::EvaluationError;
 use crate::key::{Integer, Json};
 
-/// `==` of an expression: numbers are equal by value, and 0 and 1 are not booleans at the top.
+/// Evaluates `==` of an expression. Numbers are compared by value. At the top level, 0 and 1 do not equal booleans.
 ///
-/// Adds the steps of comparisons of an integer with a float to `steps`.
+/// Adds to `steps` what comparisons of an integer with a float take.
 pub(super) fn equal(left: &Json, right: &Json, steps: &mut usize) -> bool {
     let mixed = matches!(
         (left, right),
@@ -17,7 +17,7 @@ pub(super) fn equal(left: &Json, right: &Json, steps: &mut usize) -> bool {
     !mixed && same(left, right, steps)
 }
 
-/// Python's `==`, in which `true` is 1 and `false` is 0: what holds inside arrays and objects.
+/// Evaluates `==` of Python, in which `true` is 1 and `false` is 0. It applies inside arrays and objects.
 pub(super) fn same(left: &Json, right: &Json, steps: &mut usize) -> bool {
     match (left, right) {
         (Json::Null, Json::Null) => true,
@@ -40,7 +40,7 @@ pub(super) fn same(left: &Json, right: &Json, steps: &mut usize) -> bool {
     }
 }
 
-/// Returns the steps that a comparison takes because an integer of many digits meets a float of about as many.
+/// Returns the steps of a comparison of an integer of many digits with a float.
 pub(super) fn steps_of_mixed(left: &Json, right: &Json) -> usize {
     match (left, right) {
         (Json::Int(integer), Json::Float(_)) | (Json::Float(_), Json::Int(integer)) => {
@@ -50,7 +50,7 @@ pub(super) fn steps_of_mixed(left: &Json, right: &Json) -> usize {
     }
 }
 
-/// `None` where one is no number, or not-a-number.
+/// Returns the order of two numbers or booleans; `None` for other values and for not-a-number.
 fn order_of_numbers(left: &Json, right: &Json) -> Option<Ordering> {
     let boolean = |json: &Json| match json {
         Json::Bool(value) => Some(Json::Int(Integer::from(i64::from(*value)))),
@@ -67,7 +67,7 @@ fn order_of_numbers(left: &Json, right: &Json) -> Option<Ordering> {
     }
 }
 
-/// The order of two numbers or two strings; `None` with not-a-number, which is neither less nor greater.
+/// Returns the order of two numbers or two strings; `None` for not-a-number, which is neither less nor greater.
 pub(super) fn order(left: &Json, right: &Json) -> Result<Option<Ordering>, EvaluationError> {
     match (left, right) {
         (Json::Str(a), Json::Str(b)) => Ok(Some(a.cmp(b))),
@@ -76,12 +76,12 @@ pub(super) fn order(left: &Json, right: &Json) -> Result<Option<Ordering>, Evalu
     }
 }
 
-/// Whether a value has an order: a number that is no boolean, or a string.
+/// Returns true if a value has an order: a number or a string.
 pub(super) fn is_ordered(json: &Json) -> bool {
     matches!(json, Json::Int(_) | Json::Float(_) | Json::Str(_))
 }
 
-/// What counts as false: null, `false`, and what is empty. 0 is true.
+/// Returns true if a value is false in JMESPath: null, `false` or empty. 0 is true.
 pub(super) fn is_false(json: &Json) -> bool {
     match json {
         Json::Null => true,

@@ -1,4 +1,4 @@
-//! From the checked tree to one that holds values.
+//! Compiles the checked syntax tree to nodes with values.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use idempotency_expression::{
 
 use crate::key::{Json, Text};
 
-/// An expression ready to be evaluated: the nodes of [`Ast`], with literals and names as values.
+/// A compiled expression: the nodes of [`Ast`], with literals and names as values.
 #[derive(Clone)]
 pub(super) enum Node {
     Current,
@@ -38,7 +38,7 @@ pub(super) enum Node {
         left: Box<Node>,
         right: Box<Node>,
     },
-    /// Arguments that the function evaluates itself stand as nodes beside the others.
+    /// Expression arguments (`&expression`) are nodes like the others; the function evaluates them itself.
     Call {
         function: Function,
         arguments: Vec<Node>,
@@ -48,16 +48,18 @@ pub(super) enum Node {
 /// A part of a multi-select.
 #[derive(Clone)]
 pub(super) struct Selected {
-    /// The part as it was written.
+    /// The part's text in the expression.
     pub(super) text: Arc<str>,
     pub(super) node: Node,
 }
 
+/// Compiles the text of an expression.
 pub(super) fn compile(text: &str) -> Result<Node, SyntaxError> {
     node(parse(text)?)
 }
 
-/// Arms that hold more than a call have functions of their own, or this one's frame would be as large as all of them.
+/// Compiles one node. Longer arms are separate functions, because this one is recursive and its frame holds the variables of
+/// all arms.
 fn node(ast: Ast) -> Result<Node, SyntaxError> {
     Ok(match ast {
         Ast::List(elements) => Node::List(parts(elements)?),
@@ -176,7 +178,8 @@ fn string(json: &str) -> Result<Text, SyntaxError> {
     }
 }
 
-/// What is not JSON between backticks is taken as a string, as the reference does: `` `foo` `` is `"foo"`.
+/// Returns the value of a literal. Text between backticks that is not JSON is a string, as in the reference: `` `foo` `` is
+/// `"foo"`.
 fn literal(literal: Literal) -> Result<Json, SyntaxError> {
     match literal {
         Literal::Raw(text) => Ok(Json::Str(text.into())),

@@ -1,4 +1,4 @@
-//! The functions that open what is wrapped in an event: base64 and gzip, as Python's standard library reads them.
+//! The functions that unwrap a part of an event: base64 and gzip, read as Python's standard library reads them.
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use idempotency_expression::Function;
@@ -6,7 +6,7 @@ use idempotency_expression::Function;
 use super::error::EvaluationError;
 use crate::key::{Budget, Exhausted, Text};
 
-/// Why an envelope is not opened.
+/// The reason why a text cannot be unwrapped.
 #[derive(Debug, PartialEq)]
 enum Refusal {
     Unreadable(&'static str),
@@ -26,6 +26,7 @@ impl From<Exhausted> for Refusal {
 }
 
 impl Refusal {
+    /// Returns the error of this function.
     fn of(self, function: Function) -> EvaluationError {
         match self {
             Self::Unreadable(reason) => EvaluationError::failed(function, reason),
@@ -34,13 +35,14 @@ impl Refusal {
     }
 }
 
-/// `powertools_base64`.
+/// Evaluates `powertools_base64`.
 pub(super) fn base64(text: &Text, budget: &mut Budget) -> Result<Text, EvaluationError> {
     let decoded = decode(text, budget).and_then(|bytes| utf8(bytes, budget));
     decoded.map_err(|refusal| refusal.of(Function::PowertoolsBase64))
 }
 
-/// Returns true if the text is base64 of what begins like a JSON object, array or string. It looks at the beginning alone.
+/// Returns true if the text is base64 of a text that begins like a JSON object, array or string. Only the beginning is
+/// decoded.
 pub(super) fn wraps_json(text: &Text) -> bool {
     const LOOKED_AT: usize = 64;
     let length = text.as_bytes().len().min(LOOKED_AT) / 4 * 4;
@@ -54,7 +56,7 @@ pub(super) fn wraps_json(text: &Text) -> bool {
     matches!(first, Some(b'{' | b'[' | b'"'))
 }
 
-/// `powertools_base64_gzip`.
+/// Evaluates `powertools_base64_gzip`.
 pub(super) fn base64_gzip(text: &Text, budget: &mut Budget) -> Result<Text, EvaluationError> {
     let unpacked = decode(text, budget).and_then(|packed| {
         let unpacked = gunzip(&packed, budget)?;
@@ -64,7 +66,7 @@ pub(super) fn base64_gzip(text: &Text, budget: &mut Budget) -> Result<Text, Eval
     unpacked.map_err(|refusal| refusal.of(Function::PowertoolsBase64Gzip))
 }
 
-/// A list with room for more than its text is moved to a block of its length.
+/// Returns the bytes as text. A list with spare room is moved to a block of its length.
 fn utf8(bytes: Vec<u8>, budget: &mut Budget) -> Result<Text, Refusal> {
     let (length, capacity) = (bytes.len(), bytes.capacity());
     let text = String::from_utf8(bytes).map_err(|_| "the decoded bytes are not UTF-8")?;
@@ -78,10 +80,10 @@ fn utf8(bytes: Vec<u8>, budget: &mut Budget) -> Result<Text, Refusal> {
     Ok(text)
 }
 
-/// Skips what is not of the alphabet and stops at complete padding, as Python does by default.
+/// Decodes base64. Skips characters outside the alphabet and stops after complete padding, as Python does by default.
 fn decode(text: &Text, budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
     if !text.as_bytes().is_ascii() {
-        return Err("the text is not base64: it holds characters outside ASCII".into());
+        return Err("the text is not base64: it has characters outside ASCII".into());
     }
     let mut bytes = budget.list(text.as_bytes().len().div_ceil(4) * 3)?;
     let (mut place, mut padding, mut left) = (0_u8, 0_u8, 0_u8);
@@ -127,11 +129,11 @@ fn decode(text: &Text, budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
 
 const CUT_SHORT: &str = "the gzip data ends too early";
 
-/// What unpacking takes beside its result: a chunk, and the window that the format looks back into.
+/// The bytes that unpacking takes besides its result: a chunk, and the window of the format.
 const CHUNK: usize = 32 * 1024;
 const STATE: usize = CHUNK + 64 * 1024;
 
-/// Unpacks twice: once for the length, so that nothing is moved while it grows, then for the bytes.
+/// Unpacks in two passes: the first finds the length, so that the second fills a block of the right size.
 fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
     budget.allocate(STATE)?;
     let mut length = 0;
@@ -153,12 +155,12 @@ fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
     Ok(unpacked)
 }
 
-/// Hands out what all members hold; zero bytes between them are skipped.
+/// Unpacks all members, and calls `take` with each chunk. Zero bytes between members are skipped.
 fn unpack(
     packed: &[u8],
     mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>,
 ) -> Result<(), Refusal> {
-    // Made once: a member can be as short as 20 bytes.
+    // Allocated once for all members: a member can be as short as 20 bytes.
     let mut inflater = Decompress::new(false);
     let mut chunk = vec![0; CHUNK];
     let mut rest = packed;
@@ -189,6 +191,7 @@ fn unpack(
     Ok(())
 }
 
+/// Returns the bytes after the header of a member.
 fn after_header(member: &[u8]) -> Result<&[u8], &'static str> {
     const EXTRA: u8 = 4;
     const NAME: u8 = 8;
@@ -222,7 +225,7 @@ fn after_header(member: &[u8]) -> Result<&[u8], &'static str> {
     Ok(rest)
 }
 
-/// Hands out what a deflate stream holds, and returns how many bytes it took.
+/// Unpacks a deflate stream, and calls `take` with each chunk. Returns the length of the stream.
 fn inflate(
     inflater: &mut Decompress,
     stream: &[u8],
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_read_as_leniently_as_python_reads_it() {
+    fn base64_is_read_as_leniently_as_in_python() {
         assert_eq!(decoded("aGVs\nbG8=").unwrap(), b"hello");
         assert_eq!(decoded("aGVsbG8=ignored").unwrap(), b"hello");
         assert_eq!(decoded("a=GVsbG8=").unwrap(), b"hello");
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_joined_and_damage_is_noticed() {
+    fn members_are_joined_and_damaged_data_is_refused() {
         let joined = [gzip(b"one"), vec![0; 3], gzip(b"two")].concat();
         assert_eq!(unpacked(&joined).unwrap(), b"onetwo");
         assert_eq!(unpacked(b"").unwrap(), b"");
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused() {
+    fn gzip_data_that_unpacks_beyond_the_budget_is_refused() {
         let fits = gzip(&vec![0; ENOUGH - STATE - 64]);
         assert!(unpacked(&fits).is_ok());
         let bomb = gzip(&vec![0; ENOUGH - STATE]);

@@ -1,4 +1,4 @@
-//! Why an expression cannot be compiled or evaluated.
+//! The errors of compiling and evaluating an expression.
 
 use std::fmt;
 
@@ -6,7 +6,9 @@ use idempotency_expression::{Function, SyntaxError};
 
 use crate::key::{Exhausted, JsonError};
 
-/// An expression that could never be evaluated.
+/// The error for a text that is not a valid expression.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::Expression;
@@ -28,31 +30,20 @@ impl ExpressionError {
         }
     }
 
-    /// The place, in bytes from the beginning of the expression.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Expression;
-    /// assert_eq!(Expression::compile("body.[id").unwrap_err().offset(), 8);
-    /// ```
+    /// Returns the place of the mistake, in bytes from the beginning of the expression.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.error.offset
     }
 
-    /// What is wrong there, in one line.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Expression;
-    /// let error = Expression::compile("lenght(body)").unwrap_err();
-    /// assert_eq!(error.message(), "unknown function `lenght`; did you mean `length`?");
-    /// ```
+    /// Returns what is wrong, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.error.message
     }
 }
 
-/// What is wrong, then the expression with a caret under the place.
+/// Shows what is wrong, then the expression with a caret under the place.
 impl fmt::Display for ExpressionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -66,9 +57,11 @@ impl fmt::Display for ExpressionError {
 
 impl std::error::Error for ExpressionError {}
 
-/// A payload on which an expression has no value.
+/// The error for a payload on which an expression has no value.
 ///
-/// It names functions and types, never the payload.
+/// It names functions and types, and never shows the payload.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::{EvaluationError, Expression, Json};
@@ -82,36 +75,36 @@ pub enum EvaluationError {
     Argument {
         /// The function's name.
         function: &'static str,
-        /// What it takes.
+        /// The types that the function takes.
         takes: &'static str,
-        /// The type it was given.
+        /// The type of the argument.
         given: &'static str,
     },
     /// A number was compared with a string.
     Incomparable,
-    /// A function could not make a value of its argument.
+    /// A function has no value for its argument.
     Failed {
         /// The function's name.
         function: &'static str,
-        /// What is wrong with the argument.
+        /// The reason.
         reason: &'static str,
     },
-    /// The text given to `powertools_json` is not JSON.
+    /// The argument of `powertools_json` is not JSON.
     Json {
-        /// Where and why; never what stands there.
+        /// Where and why the text is not JSON.
         error: JsonError,
-        /// Whether the text is JSON in base64, as of a body with `isBase64Encoded: true`.
+        /// True if the text is JSON in base64, like the body of an event with `isBase64Encoded: true`.
         is_base64: bool,
     },
-    /// The payload and what the expression makes of it would take more memory than one event may.
+    /// The values take more memory than one event may use.
     TooLarge,
-    /// The expression would take more steps than one over an event can need.
+    /// The expression takes more steps than it may.
     TooLong,
 }
 
 impl From<Exhausted> for EvaluationError {
-    fn from(what: Exhausted) -> Self {
-        match what {
+    fn from(limit: Exhausted) -> Self {
+        match limit {
             Exhausted::Memory => Self::TooLarge,
             Exhausted::Work => Self::TooLong,
         }
@@ -148,12 +141,12 @@ impl fmt::Display for EvaluationError {
             Self::Json { error, is_base64 } => {
                 write!(f, "`powertools_json` failed: {error}")?;
                 if *is_base64 {
-                    f.write_str("; the text is base64: open it first, `powertools_json(powertools_base64(..))`")?;
+                    f.write_str("; the text is base64: decode it first, `powertools_json(powertools_base64(..))`")?;
                 }
                 Ok(())
             }
             Self::TooLarge => {
-                f.write_str("the values take more memory than one event may: select less")
+                f.write_str("the values take more memory than one event may use: select less")
             }
             Self::TooLong => {
                 f.write_str("the expression takes too many steps on this payload: select less")

@@ -1,4 +1,4 @@
-//! The walk over a payload.
+//! Evaluates an expression: visits its nodes and charges each step and each new value.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::key::{Budget, Json, List, Object, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
-/// Evaluates an expression. The second value says which parts of its multi-selects are missing in the payload.
+/// Evaluates an expression. Also returns the parts of its multi-selects that the payload lacks.
 pub(super) fn evaluate(
     node: &Node,
     payload: &Json,
@@ -28,31 +28,32 @@ pub(super) fn evaluate(
     Ok((value, walk.missing))
 }
 
-/// Expressions can double their value at each step: so each value that is made is charged, and each step.
+/// The state of one evaluation. An expression can double its value at each step, so each new value and each step is charged.
 pub(super) struct Walk<'b> {
     pub(super) budget: &'b mut Budget,
     pub(super) missing: Missing,
 }
 
 impl Walk<'_> {
+    /// Counts these steps.
     pub(super) fn work(&mut self, steps: usize) -> Result<()> {
         Ok(self.budget.work(steps)?)
     }
 
-    /// Charges so many bytes of memory, which are written word by word.
+    /// Charges `size` bytes of memory, and a step for each word that is written.
     fn copied(&mut self, size: usize) -> Result<()> {
         self.work(size / size_of::<usize>())?;
         Ok(self.budget.charge(size)?)
     }
 
-    /// Charges what a new value takes beside the value itself.
+    /// Charges the heap memory of a new value.
     pub(super) fn made(&mut self, value: Json) -> Result<Json> {
         let size = value.heap();
         self.copied(size)?;
         Ok(value)
     }
 
-    /// Takes a value out of what it was borrowed from, at the price of its size.
+    /// Returns an owned value. A borrowed value is copied, and the copy is charged.
     pub(super) fn own(&mut self, value: Cow<'_, Json>) -> Result<Json> {
         match value {
             Cow::Owned(value) => Ok(value),
@@ -64,6 +65,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Evaluates one node on a value.
     pub(super) fn visit<'v>(&mut self, node: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
         self.work(1)?;
         match node {
@@ -97,8 +99,8 @@ impl Walk<'_> {
         }
     }
 
-    /// As [`visit`](Self::visit), where the expression takes some of the node's value alone. A part of a multi-select
-    /// that is not taken is not missing.
+    /// Like [`visit`](Self::visit), for a node of whose value the expression takes only a part. A part of a multi-select that
+    /// is not taken is not missing.
     fn visit_taking<'v>(
         &mut self,
         node: &'v Node,
@@ -122,7 +124,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `||` goes on to the right side where the left is false, `&&` where it is not.
+    /// Evaluates `||` and `&&`. `||` takes the right side if the left is false, `&&` if the left is true.
     fn either<'v>(
         &mut self,
         left: &'v Node,
@@ -133,7 +135,7 @@ impl Walk<'_> {
         let mark = self.missing.mark();
         let left = self.visit(left, value)?;
         if is_false(&left) == on_false {
-            // The left side does not become a part of the value.
+            // The left side is not a part of the value.
             self.missing.forget_since(mark);
             self.visit(right, value)
         } else {
@@ -186,7 +188,7 @@ impl Walk<'_> {
         Ok(Cow::Owned(Json::Array(list)))
     }
 
-    /// Evaluates a part of a multi-select, and notes it where it is missing.
+    /// Evaluates a part of a multi-select, and notes it if it is missing.
     fn part(&mut self, part: &Selected, value: &Json, used: Use<'_>) -> Result<Json> {
         let mark = self.missing.mark();
         let taking = match used {
@@ -209,7 +211,7 @@ impl Walk<'_> {
         Ok(selected)
     }
 
-    /// Evaluates an element of a new array, which has room for it.
+    /// Evaluates an element of a new array, and appends it.
     pub(super) fn push(&mut self, list: &mut Vec<Json>, node: &Node, value: &Json) -> Result<()> {
         let element = self.visit(node, value)?;
         let element = self.own(element)?;
@@ -235,7 +237,7 @@ impl Walk<'_> {
         Ok(Cow::Owned(Json::Object(members)))
     }
 
-    /// A copy of a member's name.
+    /// Returns a charged copy of a member's name.
     pub(super) fn name(&mut self, name: &Text) -> Result<Text> {
         self.work(name.as_bytes().len())?;
         self.budget.charge(name.heap())?;
@@ -249,7 +251,7 @@ impl Walk<'_> {
         each: &'v Node,
         value: &'v Json,
     ) -> Result<Cow<'v, Json>> {
-        // A filter says which parts it wants, as in `[a, b][?@]`.
+        // A filter decides which parts are taken, as in `[a, b][?@]`.
         let taking = condition.is_some().then(Taking::filter);
         let over = self.visit_taking(over, value, taking.as_ref())?;
         let Json::Array(elements) = &*over else {
@@ -295,7 +297,7 @@ impl Walk<'_> {
         }))
     }
 
-    /// A new array of these elements.
+    /// Returns a new array of these elements.
     pub(super) fn copy<'a, 'v>(
         &mut self,
         elements: impl Iterator<Item = &'a Json>,
@@ -320,7 +322,7 @@ impl Walk<'_> {
             return Ok(NULL);
         };
         let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-        // The last place before the first element is where a backward slice ends.
+        // A backward slice ends before the first element, at index -1.
         let (low, high) = if step < 0 {
             (-1, length - 1)
         } else {
@@ -355,7 +357,7 @@ impl Walk<'_> {
             Comparator::Equal | Comparator::NotEqual => 0,
             _ => steps_of_mixed(&left, &right),
         };
-        let answer = match comparator {
+        let holds = match comparator {
             Comparator::Equal => equal(&left, &right, &mut steps),
             Comparator::NotEqual => !equal(&left, &right, &mut steps),
             _ if !is_ordered(&left) || !is_ordered(&right) => return Ok(NULL),
@@ -366,9 +368,9 @@ impl Walk<'_> {
                 order(&left, &right)?.is_some_and(std::cmp::Ordering::is_ge)
             }
         };
-        // One comparison takes no more steps than the payload has bytes.
+        // Counted after the comparison: it takes no more steps than the payload has bytes.
         self.work(steps)?;
-        Ok(Cow::Owned(Json::Bool(answer)))
+        Ok(Cow::Owned(Json::Bool(holds)))
     }
 }
 
@@ -400,7 +402,7 @@ fn index_of(value: &Json, index: i64) -> Cow<'_, Json> {
         .map_or(NULL, Cow::Borrowed)
 }
 
-/// About how many steps a value takes to be looked at, but for what its elements and members hold.
+/// Returns about how many steps it takes to read a value, without the contents of its elements and members.
 pub(super) fn weight(value: &Json) -> usize {
     match value {
         Json::Int(integer) => integer.digits_beyond_64_bits(),

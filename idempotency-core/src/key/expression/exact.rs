@@ -1,9 +1,9 @@
-//! Look-ups of headers by their exact names, whose result depends on the kind of API that sends the event.
+//! Finds expressions that look up a header by its exact name. Their result depends on the API that sends the event.
 
 use super::compile::Node;
 
-/// Returns the name in the first `headers.name` or `multiValueHeaders.name` that is looked up in the event itself, and not
-/// in something inside it, such as a body.
+/// Returns the name in the first `headers.name` or `multiValueHeaders.name` that applies to the event itself, and not to a
+/// part of it, such as the body.
 pub(super) fn header(node: &Node) -> Option<&str> {
     match node {
         Node::Chain(left, right) => match (&**left, &**right) {
@@ -28,7 +28,7 @@ pub(super) fn header(node: &Node) -> Option<&str> {
     }
 }
 
-/// Returns the name that a look-up in an object begins with.
+/// Returns the name at the beginning of a look-up in an object.
 fn first_name(node: &Node) -> Option<&str> {
     match node {
         Node::Field(name) => name.as_str(),

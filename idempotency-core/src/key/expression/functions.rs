@@ -1,4 +1,4 @@
-//! The functions, each with the types and results it has in Python.
+//! The functions of expressions, with the types and results that they have in Python.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -15,6 +15,7 @@ use crate::key::{Integer, Json, JsonErrorKind, Object, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
+/// Evaluates a function call.
 pub(super) fn call<'v>(
     walk: &mut Walk<'_>,
     function: Function,
@@ -35,7 +36,7 @@ pub(super) fn call<'v>(
             if matches!(function, Function::ToString | Function::ToArray)
                 && is_absent_key(&argument)
             {
-                // `"null"` and `[""]` are values, but the payload has nothing there.
+                // `"null"` and `[""]` are values, but the payload lacks the part.
                 walk.work(weight(&argument))?;
                 walk.missing.note(mark, None);
             }
@@ -56,6 +57,7 @@ pub(super) fn call<'v>(
     }
 }
 
+/// Evaluates `map`.
 fn map<'v>(
     walk: &mut Walk<'_>,
     expression: &'v Node,
@@ -73,7 +75,7 @@ fn map<'v>(
     Ok(Cow::Owned(Json::Array(mapped)))
 }
 
-/// All are evaluated, as in Python: an error in a later one is an error.
+/// Evaluates `not_null`. All candidates are evaluated, as in Python: an error in a later one is an error.
 fn not_null<'v>(
     walk: &mut Walk<'_>,
     candidates: &'v [Node],
@@ -86,13 +88,14 @@ fn not_null<'v>(
         if matches!(*first, Json::Null) && !matches!(*candidate, Json::Null) {
             first = candidate;
         } else {
-            // It does not become a part of the value.
+            // This candidate is not a part of the value.
             walk.missing.forget_since(mark);
         }
     }
     Ok(first)
 }
 
+/// Evaluates a function of one argument.
 fn one<'v>(
     walk: &mut Walk<'_>,
     function: Function,
@@ -119,7 +122,7 @@ fn one<'v>(
         Function::ToNumber => match &*argument {
             Json::Int(_) | Json::Float(_) => Ok(argument),
             Json::Str(text) => {
-                // The digits are written in ASCII, to a list that grows, and again without underscores.
+                // The text is copied to ASCII, in a list that grows, and copied again without underscores.
                 let length = 4 * text.as_bytes().len();
                 walk.work(length)?;
                 walk.budget.allocate(length)?;
@@ -192,10 +195,10 @@ fn one<'v>(
                 ));
             };
             walk.work(text.as_bytes().len())?;
-            let opened = match function {
+            let unwrapped = match function {
                 Function::PowertoolsJson => Json::parse_within(text.as_bytes(), walk.budget)
                     .map_err(|error| match error.kind() {
-                        // What is too large inside an envelope is no mistake in its text.
+                        // The text can be JSON: only its values are too large.
                         JsonErrorKind::TooLarge => EvaluationError::TooLarge,
                         _ => EvaluationError::Json {
                             error,
@@ -205,20 +208,21 @@ fn one<'v>(
                 Function::PowertoolsBase64 => Json::Str(envelope::base64(text, walk.budget)?),
                 _ => Json::Str(envelope::base64_gzip(text, walk.budget)?),
             };
-            // What one envelope was opened from is gone before the next one is opened.
+            // The wrapped text is dropped before the next one is unwrapped.
             if let Cow::Owned(Json::Str(text)) = argument {
                 walk.budget.free(text.as_bytes().len());
             }
-            Ok(Cow::Owned(opened))
+            Ok(Cow::Owned(unwrapped))
         }
         Function::Sum | Function::Avg | Function::Min | Function::Max | Function::Sort => {
             aggregate::all(walk, function, array(function, &argument)?)
         }
-        // A float can round to 309 digits.
+        // A rounded float can have 309 digits.
         _ => walk.made(rounded(function, &argument)?).map(Cow::Owned),
     }
 }
 
+/// Evaluates `abs`, `ceil` and `floor`.
 fn rounded(function: Function, argument: &Json) -> Result<Json> {
     match (function, argument) {
         (Function::Abs, Json::Int(integer)) => Ok(Json::Int(integer.abs())),
@@ -244,6 +248,7 @@ fn rounded(function: Function, argument: &Json) -> Result<Json> {
     }
 }
 
+/// Evaluates a function of two arguments.
 fn two(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> Result<Json> {
     match function {
         Function::Contains => match first {
@@ -259,7 +264,7 @@ fn two(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> 
                 }
                 Ok(Json::Bool(false))
             }
-            // Whole characters meet only whole characters in UTF-8, so bytes are searched.
+            // In UTF-8, a match of bytes is a match of whole characters.
             Json::Str(text) => {
                 let (text, part) = (text.as_bytes(), string(function, second)?.as_bytes());
                 walk.work(text.len() + part.len())?;
@@ -303,7 +308,8 @@ fn two(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> 
     }
 }
 
-/// The first is an object; the others are what Python's `dict.update` takes, which is also an array of pairs.
+/// Evaluates `merge`. The first argument is an object. The others are what Python's `dict.update` takes: objects or arrays
+/// of pairs.
 fn merge<'v>(walk: &mut Walk<'_>, objects: &'v [Node], value: &'v Json) -> Result<Cow<'v, Json>> {
     let mut evaluated = Vec::with_capacity(objects.len());
     for object in objects {
@@ -330,6 +336,7 @@ fn merge<'v>(walk: &mut Walk<'_>, objects: &'v [Node], value: &'v Json) -> Resul
     )?)))
 }
 
+/// Adds the members of `with` to `merged`.
 fn update(walk: &mut Walk<'_>, merged: &mut Vec<(Text, Json)>, with: Json) -> Result<()> {
     match with {
         Json::Object(members) => {
@@ -343,7 +350,7 @@ fn update(walk: &mut Walk<'_>, merged: &mut Vec<(Text, Json)>, with: Json) -> Re
                 let characters = matches!(pair, Json::Str(_));
                 let (name, value) = name_and_value(pair).ok_or(EvaluationError::failed(
                     Function::Merge,
-                    "an array is merged only if it holds pairs",
+                    "an array must have pairs as its elements",
                 ))?;
                 if characters {
                     walk.budget.charge(name.heap() + value.heap())?;
@@ -362,6 +369,7 @@ fn update(walk: &mut Walk<'_>, merged: &mut Vec<(Text, Json)>, with: Json) -> Re
     Ok(())
 }
 
+/// Returns the name and the value of a pair, as Python unpacks it: an array, an object or a string of length 2.
 fn name_and_value(pair: Json) -> Option<(Text, Json)> {
     let (name, value) = match pair {
         Json::Array(pair) => {
@@ -386,6 +394,7 @@ fn name_and_value(pair: Json) -> Option<(Text, Json)> {
     }
 }
 
+/// Returns the elements of an array argument.
 pub(super) fn array(function: Function, argument: &Json) -> Result<&[Json]> {
     match argument {
         Json::Array(elements) => Ok(elements),
@@ -397,6 +406,7 @@ pub(super) fn array(function: Function, argument: &Json) -> Result<&[Json]> {
     }
 }
 
+/// Returns the text of a string argument.
 fn string(function: Function, argument: &Json) -> Result<&Text> {
     match argument {
         Json::Str(text) => Ok(text),
@@ -404,7 +414,7 @@ fn string(function: Function, argument: &Json) -> Result<&Text> {
     }
 }
 
-/// A type with its article, for a sentence.
+/// Returns the name of a type with its article, for an error text.
 pub(super) fn given(json: &Json) -> &'static str {
     match json {
         Json::Null => "null",
@@ -416,11 +426,12 @@ pub(super) fn given(json: &Json) -> &'static str {
     }
 }
 
+/// Returns a length as a value.
 fn int(count: usize) -> Cow<'static, Json> {
     Cow::Owned(Json::Int(Integer::from_count(count)))
 }
 
-/// Whether the second goes before the first; never with not-a-number.
+/// Returns true if `candidate` compared with `best` has the order `wanted`; never for not-a-number.
 pub(super) fn goes_before(candidate: &Json, best: &Json, wanted: Ordering) -> Result<bool> {
     Ok(order(candidate, best)? == Some(wanted))
 }

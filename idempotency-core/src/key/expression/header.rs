@@ -1,4 +1,4 @@
-//! `header`: a header of an HTTP request, as API Gateway, load balancers and function URLs hand it on.
+//! The function `header`: finds a header in an HTTP event of API Gateway, a load balancer or a function URL.
 
 use idempotency_expression::Function;
 
@@ -9,15 +9,16 @@ use crate::key::{Json, Text};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
-/// Where the headers are: all values of each (payload format 1.0, and load balancers with that attribute), or one text.
+/// The members with the headers. The first has all values of each header (payload format 1.0, and load balancers with
+/// multi-value headers enabled); the second has one text for each.
 const PLACES: [&str; 2] = ["multiValueHeaders", "headers"];
 
-/// Stands between several values: what payload format 2.0 puts there.
+/// Separates several values, as in payload format 2.0.
 const SEPARATOR: u8 = b',';
 
-/// Returns the value of a header in an event, or null where the event has none of this name or only empty values of it.
+/// Returns the value of a header in an event, or null if the event has no such header or only empty values of it.
 ///
-/// Names are compared without regard to case. Members that differ by case alone are taken in the order of their names, so
+/// The case of names does not matter. Members whose names differ only in case are joined in the order of their names, so
 /// that the value does not depend on the order of members in the text.
 pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<Json> {
     let Json::Str(name) = name else {
@@ -40,7 +41,7 @@ pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<J
                 walk.budget.push(&mut found, (own, value))?;
             }
         }
-        // Each name is compared about as often as the list can be halved.
+        // A sort compares each name about as often as the list can be halved.
         let halvings = (usize::BITS - found.len().leading_zeros()) as usize;
         walk.work(found.len() * halvings * name.as_bytes().len())?;
         found.sort_unstable_by_key(|(own, _)| *own);
@@ -69,19 +70,19 @@ pub(super) fn header(walk: &mut Walk<'_>, event: &Json, name: &Json) -> Result<J
     Ok(Json::Null)
 }
 
-/// Whether a value holds nothing but separators: two empty values are sent as `,` by payload format 2.0.
+/// Returns true if a value has only separators: payload format 2.0 sends two empty values as `,`.
 fn is_empty(value: &[u8]) -> bool {
     value
         .iter()
         .all(|byte| matches!(*byte, SEPARATOR | b' ' | b'\t'))
 }
 
-/// Returns the bytes of one value; nothing for null.
+/// Returns the bytes of one value; `None` for null.
 fn text(value: &Json) -> Result<Option<&[u8]>> {
     match value {
         Json::Null => Ok(None),
         Json::Str(text) => Ok(Some(text.as_bytes())),
-        other => Err(argument("headers whose values are texts", other)),
+        other => Err(argument("headers whose values are strings", other)),
     }
 }
 

@@ -1,47 +1,47 @@
-//! Which parts of a multi-select a payload does not have.
+//! Finds the parts of multi-selects that a payload lacks.
 
 use std::sync::Arc;
 
 use super::compile::Node;
 use crate::key::Text;
 
-/// The most parts that are named: a message shows them, and a projection can meet one part for each element.
+/// The most parts that are named. A message lists them, and a projection can add one for each element.
 const MOST: usize = 8;
 
-/// The parts that were missing in one evaluation, in the order of the expression.
+/// The missing parts of one evaluation, in the order of the expression.
 ///
-/// A part of `[a, b]` or `{x: a}` is missing where its value alone would be no key. Parts inside a condition (a filter,
-/// a comparison, `!`) do not become a part of the value and are not noted. A text that a function made of an absent value
-/// is noted without a name; the part that it stands in gives it its name.
+/// A part of `[a, b]` or `{x: a}` is missing if its own value cannot be a key. Parts inside a condition (a filter, a
+/// comparison, `!`) are not parts of the value and are not noted. If a function makes a text from an absent value, this is
+/// first noted without a name; the part around it then gives the name.
 #[derive(Debug, Default)]
 pub(super) struct Missing(Vec<Option<Arc<str>>>);
 
 impl Missing {
-    /// Returns the place to go back to with [`forget_since`](Self::forget_since).
+    /// Returns the point to which [`forget_since`](Self::forget_since) goes back.
     pub(super) fn mark(&self) -> usize {
         self.0.len()
     }
 
-    /// Forgets what was noted since `mark`: it does not become a part of the value.
+    /// Removes the notes since `mark`: they belong to nothing in the value.
     pub(super) fn forget_since(&mut self, mark: usize) {
         self.0.truncate(mark);
     }
 
-    /// Notes a part, unless a part inside it was noted since `mark`, which is more precise.
+    /// Notes a part, unless a part inside it was noted since `mark`: that note is more precise.
     pub(super) fn note(&mut self, mark: usize, part: Option<&Arc<str>>) {
         if self.0.len() == mark && mark < MOST {
             self.0.push(part.cloned());
         }
     }
 
-    /// Gives what was noted without a name since `mark` the name of the part that it stands in.
+    /// Gives the unnamed notes since `mark` the name of the part around them.
     pub(super) fn name_since(&mut self, mark: usize, part: &Arc<str>) {
         for name in self.0.iter_mut().skip(mark) {
             name.get_or_insert_with(|| Arc::clone(part));
         }
     }
 
-    /// Forgets what was noted without a name since `mark`: an element of a list of the payload is no part.
+    /// Removes the unnamed notes since `mark`: an element of a list in the payload is not a part.
     pub(super) fn forget_unnamed_since(&mut self, mark: usize) {
         let mut at = 0;
         self.0.retain(|name| {
@@ -50,7 +50,7 @@ impl Missing {
         });
     }
 
-    /// Returns the names of the parts, each once. What has no name is named by the whole expression.
+    /// Returns the names of the parts, each once. A note without a name gets the text of the whole expression.
     pub(super) fn into_names(self, whole: &str) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> = Vec::new();
         for part in self.0 {
@@ -63,34 +63,34 @@ impl Missing {
     }
 }
 
-/// What the expression takes from a value next. Of a multi-select, only the parts that it takes can be missing.
+/// The part that the expression takes from a value next. Only the parts of a multi-select that are taken can be missing.
 ///
-/// Where it is not known which parts are taken, as behind a slice or a function, all of them count.
+/// If it is not known which parts are taken, as after a slice or a function, all parts count.
 pub(super) struct Taking<'t> {
     what: What<'t>,
-    /// What is taken from that.
+    /// What is taken from that part next.
     then: Option<&'t Taking<'t>>,
 }
 
 enum What<'t> {
     Field(&'t Text),
     Index(i64),
-    /// The elements that a filter takes.
-    Some,
+    /// The elements that a filter keeps.
+    Filter,
 }
 
-/// What becomes of a part of a multi-select.
+/// How a part of a multi-select is used.
 pub(super) enum Use<'t> {
-    /// It becomes a part of the value, or what is taken from it does.
+    /// The part, or what is taken from it, becomes a part of the value.
     Taken(Option<&'t Taking<'t>>),
-    /// A filter decides by its value: it is not missing, but a part inside it can be.
+    /// A filter decides by its value. The part itself cannot be missing, but a part inside it can.
     Filtered,
-    /// It does not become a part of the value.
+    /// The part is not a part of the value.
     Dropped,
 }
 
 impl<'t> Taking<'t> {
-    /// Returns what this node takes from the value on its left, or `None` where that is the whole or is not known.
+    /// Returns what `node` takes from the value on its left; `None` if it takes the whole value or an unknown part.
     pub(super) fn by(node: &'t Node, then: Option<&'t Self>) -> Option<Self> {
         let what = match node {
             Node::Field(name) => What::Field(name),
@@ -104,20 +104,21 @@ impl<'t> Taking<'t> {
         Some(Self { what, then })
     }
 
+    /// Returns what a filter takes.
     pub(super) fn filter() -> Self {
         Self {
-            what: What::Some,
+            what: What::Filter,
             then: None,
         }
     }
 
-    /// Returns what becomes of one element of a multi-select of so many.
+    /// Returns how the element at index `at` of a multi-select of `length` elements is used.
     pub(super) fn element(taking: Option<&'t Self>, at: usize, length: usize) -> Use<'t> {
         let Some(taking) = taking else {
             return Use::Taken(None);
         };
         let index = match taking.what {
-            What::Some => return Use::Filtered,
+            What::Filter => return Use::Filtered,
             What::Field(_) => return Use::Dropped,
             What::Index(index) => index,
         };
@@ -134,7 +135,7 @@ impl<'t> Taking<'t> {
         }
     }
 
-    /// Returns what becomes of the member with this name.
+    /// Returns how the member with this name is used.
     pub(super) fn member(taking: Option<&'t Self>, name: &Text) -> Use<'t> {
         match taking {
             None => Use::Taken(None),

@@ -1,4 +1,4 @@
-//! JMESPath expressions: compiled once, evaluated on each event as the reference implementation would.
+//! JMESPath expressions: compiled once, evaluated on each event with the results of the reference implementation.
 
 mod aggregate;
 mod compare;
@@ -22,6 +22,8 @@ pub use error::{EvaluationError, ExpressionError};
 
 /// A compiled JMESPath expression.
 ///
+/// # Examples
+///
 /// ```
 /// use idempotency_core::key::{Expression, Json};
 ///
@@ -41,8 +43,10 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// [`ExpressionError`] for what could never be evaluated: wrong syntax, an unknown function, a wrong number of
-    /// arguments. Its text shows the expression with a caret under the place.
+    /// Returns [`ExpressionError`] for wrong syntax, an unknown function or a wrong number of arguments. Its text shows the
+    /// expression with a caret under the place.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_core::key::Expression;
@@ -58,12 +62,14 @@ impl Expression {
         })
     }
 
-    /// The expression's value on a payload.
+    /// Returns the expression's value on a payload.
     ///
     /// # Errors
     ///
-    /// [`EvaluationError`] where a function cannot take what it is given, and where what the expression makes would take
-    /// more than 256 MiB of memory. It names the function and the type, never the payload.
+    /// Returns [`EvaluationError`] if an argument does not fit its function, or if the values that the expression creates
+    /// take more than 256 MiB of memory. The error names the function and the type, never the payload.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_core::key::{Expression, Json};
@@ -80,11 +86,11 @@ impl Expression {
         self.select(payload).map(|selection| selection.value)
     }
 
-    /// Returns the expression's value on a payload, and which parts of its multi-selects are missing there.
+    /// Returns the expression's value on a payload, and the parts of its multi-selects that the payload lacks.
     ///
     /// # Errors
     ///
-    /// As [`evaluate`](Self::evaluate).
+    /// Returns the errors of [`evaluate`](Self::evaluate).
     ///
     /// # Examples
     ///
@@ -101,7 +107,7 @@ impl Expression {
         self.select_within(payload, &mut Budget::of_one_evaluation())
     }
 
-    /// As [`select`](Self::select), within what the payload has left of the budget.
+    /// Like [`select`](Self::select), within the budget that the payload has left.
     pub(crate) fn select_within(
         &self,
         payload: &Json,
@@ -115,7 +121,7 @@ impl Expression {
         })
     }
 
-    /// As [`evaluate`](Self::evaluate), within what the payload has left of the budget.
+    /// Like [`evaluate`](Self::evaluate), within the budget that the payload has left.
     pub(crate) fn evaluate_within(
         &self,
         payload: &Json,
@@ -125,8 +131,9 @@ impl Expression {
             .map(|selection| selection.value)
     }
 
-    /// Returns the steps that an evaluation takes, about in nodes visited and bytes handled: for a fuzz target, which
-    /// looks for expressions and payloads whose steps grow faster than they do.
+    /// Returns the steps of an evaluation; a step is about one node visited or one byte handled.
+    ///
+    /// For a fuzz target, which looks for steps that grow faster than the expression and the payload.
     #[cfg(fuzzing)]
     #[doc(hidden)]
     #[must_use]
@@ -136,11 +143,13 @@ impl Expression {
         budget.worked()
     }
 
-    /// Whether the expression's value on a payload counts as true: anything but null, `false` and what is empty.
+    /// Returns true if the expression's value on a payload is true in JMESPath: not null, not `false` and not empty.
     ///
     /// # Errors
     ///
-    /// As [`evaluate`](Self::evaluate).
+    /// Returns the errors of [`evaluate`](Self::evaluate).
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_core::key::{Expression, Json};
@@ -153,7 +162,7 @@ impl Expression {
         self.holds_within(payload, &mut Budget::of_one_evaluation())
     }
 
-    /// As [`holds`](Self::holds), within what the payload has left of the budget.
+    /// Like [`holds`](Self::holds), within the budget that the payload has left.
     pub(crate) fn holds_within(
         &self,
         payload: &Json,
@@ -162,24 +171,21 @@ impl Expression {
         Ok(!compare::is_false(&self.evaluate_within(payload, budget)?))
     }
 
-    /// Returns the name of a header that the expression looks up in `headers` by its exact name.
+    /// Returns the name of a header if the expression looks it up in `headers` by its exact name.
     pub(crate) fn header_by_exact_name(&self) -> Option<&str> {
         exact::header(&self.node)
     }
 
-    /// The text that was compiled.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Expression;
-    /// assert_eq!(Expression::compile("body.[a, b]").unwrap().as_str(), "body.[a, b]");
-    /// ```
+    /// Returns the text of the expression.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// What an [`Expression`] selects in a payload.
+/// The result of [`Expression::select`] on a payload.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::{Expression, Json};
@@ -192,17 +198,19 @@ impl Expression {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Selection {
-    /// The value.
+    /// The expression's value.
     pub value: Json,
-    /// The parts of multi-selects (`[a, b]`, `{x: a}`) that are missing in the payload: whose own value would be no key
-    /// (see [`is_absent_key`](super::is_absent_key)), or is what `to_string` or `to_array` makes of such a value. Each is named by its text in the expression; at most 8 are named.
+    /// The parts of multi-selects (`[a, b]`, `{x: a}`) that the payload lacks, each by its text in the expression; at most 8.
+    ///
+    /// A part is missing if its own value cannot be a key (see [`is_absent_key`](super::is_absent_key)), or if it is the
+    /// result of `to_string` or `to_array` on such a value.
     pub missing: Vec<Arc<str>>,
 }
 
 impl FromStr for Expression {
     type Err = ExpressionError;
 
-    /// The same as [`Expression::compile`].
+    /// Compiles an expression, like [`Expression::compile`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::compile(text)
     }

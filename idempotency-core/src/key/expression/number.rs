@@ -1,11 +1,11 @@
-//! Numbers in text, as Python's `int` and `float` read them.
+//! Parses numbers in text, as Python's `int` and `float` do.
 
 use crate::key::{Integer, Json, Text};
 
-/// More digits are no integer to Python, but still a float.
+/// The most digits of an integer in Python; a longer number is a float.
 const MAX_DIGITS: usize = 4300;
 
-/// The zeros of all scripts that have decimal digits; the nine others follow each. (Unicode 14, as Python 3.11.)
+/// The digit zero of each script with decimal digits; the other nine follow it. (Unicode 14, as in Python 3.11.)
 const ZEROS: [u32; 66] = [
     0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66,
     0xde6, 0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90,
@@ -15,7 +15,7 @@ const ZEROS: [u32; 66] = [
     0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
 ];
 
-/// The number a text stands for: an integer if it can be one, else a float, else none.
+/// Returns the number in a text: an integer if possible, otherwise a float; `None` if it is not a number.
 pub(super) fn read(text: &Text) -> Option<Json> {
     let ascii: String = text.code_points().map(to_ascii).collect();
     let trimmed = ascii.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
@@ -23,8 +23,9 @@ pub(super) fn read(text: &Text) -> Option<Json> {
     integer(&digits).or_else(|| float(&digits))
 }
 
+/// Returns a blank for white space, the ASCII digit for a digit, and `?` for other characters outside ASCII.
 fn to_ascii(code: u32) -> char {
-    // Python looks past ASCII only from here on.
+    // Python converts characters only from this code on.
     if code < 127 {
         return char::from_u32(code).unwrap_or('?');
     }
@@ -38,7 +39,7 @@ fn to_ascii(code: u32) -> char {
         .unwrap_or('?')
 }
 
-/// Underscores may only stand between digits.
+/// Removes underscores; `None` if one is not between two digits.
 fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     for (at, _) in text.match_indices('_') {
@@ -62,7 +63,7 @@ fn integer(text: &str) -> Option<Json> {
 }
 
 fn float(text: &str) -> Option<Json> {
-    // Rust and Python read the same floats, words for infinity and not-a-number included.
+    // Rust and Python parse the same floats, with the words for infinity and not-a-number.
     text.parse().ok().map(Json::Float)
 }
 
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_as_python_reads_it() {
+    fn text_is_parsed_as_in_python() {
         for (text, number) in [
             (" 12\n", "12"),
             ("\u{2000}+1_000", "1000"),

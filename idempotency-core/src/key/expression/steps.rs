@@ -1,8 +1,8 @@
-//! How many steps expressions take: no more than in proportion to the payload, whatever stands in it.
+//! Tests that the steps of an expression grow at most in proportion to the payload, whatever the payload is.
 
 use super::*;
 
-/// The steps that an expression takes on a payload.
+/// Returns the steps of an expression on a payload.
 fn steps(expression: &str, payload: &str) -> usize {
     let payload = Json::parse(payload).unwrap();
     let mut budget = Budget::of_one_evaluation();
@@ -15,7 +15,7 @@ fn array(first: &str, part: &str, parts: usize) -> String {
     format!("[{first}{}]", format!(",{part}").repeat(parts))
 }
 
-/// Expressions, and the payload of so many parts that they are evaluated on.
+/// Expressions, and a function that returns their payload with this many parts.
 type Family<'a> = (&'a [&'a str], &'a dyn Fn(usize) -> String);
 
 #[test]
@@ -128,7 +128,7 @@ fn twice_the_payload_takes_about_twice_the_steps() {
 }
 
 #[test]
-fn what_reads_a_text_counts_its_length() {
+fn functions_that_read_a_text_count_its_length() {
     let text = format!(r#"["\ud800{}", "{}b"]"#, "a".repeat(4000), "a".repeat(2000));
     for (expression, least) in [
         ("contains([0], [1])", 6000),
@@ -145,7 +145,7 @@ fn what_reads_a_text_counts_its_length() {
 }
 
 #[test]
-fn an_integer_beside_floats_counts_its_digits_in_each_comparison() {
+fn an_integer_compared_with_floats_counts_its_digits_in_each_comparison() {
     let integer = format!("1{}1", "0".repeat(307));
     let flat = array(&integer, "1e308", 100);
     let greatest = array(&"1".repeat(309), "1e308", 100);
@@ -183,8 +183,8 @@ fn a_long_division_and_the_order_of_header_names_are_counted() {
 }
 
 #[test]
-fn a_search_among_lone_surrogates_ends_and_finds_what_is_there() {
-    // Looked for place by place, the text takes 10^12 comparisons.
+fn a_search_in_a_text_with_lone_surrogates_is_fast_and_right() {
+    // A search at each position would take 10^12 comparisons.
     let (before, part) = ("a".repeat(2_000_000), format!("{}b", "a".repeat(1_000_000)));
     let contains = Expression::compile("contains([0], [1])").unwrap();
     for (text, found) in [(before.clone(), false), (format!("{before}b"), true)] {
@@ -194,7 +194,7 @@ fn a_search_among_lone_surrogates_ends_and_finds_what_is_there() {
 }
 
 #[test]
-fn what_takes_too_many_steps_is_an_error_of_its_own() {
+fn an_expression_with_too_many_steps_has_an_error_of_its_own() {
     let payload = Json::parse(&array("0", "0", 20_000)).unwrap();
     let expression = Expression::compile("[*].[@]").unwrap();
     let mut budget = Budget::of_one_evaluation();

@@ -44,7 +44,7 @@ fn members_keep_their_order_until_the_end() {
 }
 
 #[test]
-fn booleans_are_numbers_inside_arrays_alone() {
+fn booleans_equal_numbers_only_inside_arrays() {
     assert_eq!(value("@ == `1`", "true"), "false");
     assert_eq!(value("@ == `[1.0]`", "[true]"), "true");
     assert_eq!(value("contains(@, `0`)", "[false]"), "true");
@@ -73,7 +73,7 @@ fn missing(expression: &str, payload: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_part_that_alone_would_be_no_key_is_missing() {
+fn a_part_whose_own_value_cannot_be_a_key_is_missing() {
     for absent in ["null", "\"\"", "[]", "{}", "[null]", "{\"x\": null}"] {
         let payload = format!(r#"{{"a": {absent}, "b": 1}}"#);
         assert_eq!(missing("[a, b]", &payload), ["a"], "{absent}");
@@ -87,7 +87,7 @@ fn a_part_that_alone_would_be_no_key_is_missing() {
 }
 
 #[test]
-fn missing_parts_are_found_wherever_the_multi_select_stands() {
+fn missing_parts_are_found_anywhere_in_the_expression() {
     for (expression, payload, parts) in [
         ("body.[a, b]", r#"{"body": {"a": 1}}"#, vec!["b"]),
         ("body | [a, b]", r#"{"body": {"a": 1}}"#, vec!["b"]),
@@ -125,7 +125,7 @@ fn missing_parts_are_found_wherever_the_multi_select_stands() {
 }
 
 #[test]
-fn a_missing_part_inside_of_what_is_selected_is_missing() {
+fn a_missing_part_inside_a_selected_part_is_missing() {
     for (expression, parts) in [
         ("{key: [user, order], other: x}.key", vec!["order"]),
         (
@@ -155,7 +155,7 @@ fn a_missing_part_inside_of_what_is_selected_is_missing() {
 }
 
 #[test]
-fn a_text_or_a_list_made_of_an_absent_value_is_missing() {
+fn a_text_or_an_array_made_from_an_absent_value_is_missing() {
     for absent in ["null", "\"\"", "[]", "{}", "[null]"] {
         let payload = format!(r#"{{"order": {absent}, "user": 1}}"#);
         for part in [
@@ -189,7 +189,7 @@ fn a_text_or_a_list_made_of_an_absent_value_is_missing() {
 }
 
 #[test]
-fn a_part_with_a_default_or_outside_of_the_value_is_not_missing() {
+fn a_part_with_a_default_or_outside_the_value_is_not_missing() {
     for expression in [
         "[a, b || 'none']",
         "[a, b][?@] | [0]",
@@ -215,7 +215,7 @@ fn a_part_with_a_default_or_outside_of_the_value_is_not_missing() {
 }
 
 #[test]
-fn a_header_is_found_whatever_the_case_of_its_name() {
+fn a_header_is_found_in_any_case_of_its_name() {
     let key = "header(@, 'Idempotency-Key')";
     for (event, found) in [
         (r#"{"headers": {"idempotency-key": "k"}}"#, r#""k""#),
@@ -276,7 +276,7 @@ fn a_header_is_found_whatever_the_case_of_its_name() {
 }
 
 #[test]
-fn a_header_looked_up_by_its_exact_name_is_noticed() {
+fn a_header_look_up_by_its_exact_name_is_found() {
     let exact = |text: &str| {
         let expression = Expression::compile(text).unwrap();
         expression.header_by_exact_name().map(str::to_owned)
@@ -300,7 +300,7 @@ fn a_header_looked_up_by_its_exact_name_is_noticed() {
 }
 
 #[test]
-fn powertools_json_says_where_and_why_it_failed_and_hints_at_base64() {
+fn the_error_of_powertools_json_has_place_and_reason_and_suggests_base64() {
     let error = evaluate("powertools_json(@)", r#""{\"a\": secret}""#).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -319,7 +319,7 @@ fn powertools_json_says_where_and_why_it_failed_and_hints_at_base64() {
 }
 
 #[test]
-fn slices_run_both_ways() {
+fn slices_run_in_both_directions() {
     assert_eq!(value("[::-1]", "[1, 2, 3]"), "[3, 2, 1]");
     assert_eq!(value("[-2:]", "[1, 2, 3]"), "[2, 3]");
     assert_eq!(value("[5:-5:-2]", "[1, 2, 3]"), "[3, 1]");
@@ -347,7 +347,7 @@ fn a_wrong_expression_is_shown_with_a_caret() {
 }
 
 #[test]
-fn what_doubles_at_each_step_is_stopped() {
+fn a_value_that_doubles_at_each_step_is_refused() {
     let doubling = vec!["[@, @]"; 15].join(" | ");
     assert_eq!(
         evaluate(&doubling, "{\"a\": 1}"),

@@ -1,26 +1,20 @@
-//! Where and why a text is not JSON.
+//! The error of the JSON reader: where and why a text is not JSON.
 
 use std::fmt;
 
 use crate::key::Exhausted;
 
-/// What is wrong with a JSON text.
-///
-/// ```
-/// use idempotency_core::key::{Json, JsonErrorKind};
-/// assert_eq!(Json::parse("{a: 1}").unwrap_err().kind(), JsonErrorKind::ExpectedName);
-/// assert_eq!(Json::parse("1 2").unwrap_err().kind(), JsonErrorKind::TrailingText);
-/// ```
+/// The reason why a text is not accepted as JSON.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum JsonErrorKind {
-    /// A value should stand here.
+    /// A value is missing.
     ExpectedValue,
-    /// The name of a member, in double quotes, should stand here.
+    /// The name of a member, in double quotes, is missing.
     ExpectedName,
-    /// A colon should stand here.
+    /// A colon is missing.
     ExpectedColon,
-    /// A comma or the closing bracket should stand here.
+    /// A comma or the closing bracket is missing.
     ExpectedComma,
     /// Text follows the value.
     TrailingText,
@@ -28,15 +22,15 @@ pub enum JsonErrorKind {
     ByteOrderMark,
     /// A string is not closed.
     UnclosedString,
-    /// A control character stands in a string without being escaped.
+    /// A control character in a string is not escaped.
     ControlCharacter,
-    /// An escape in a string is not one of JSON's.
+    /// JSON has no such escape in a string.
     InvalidEscape,
     /// Arrays and objects are nested more than 128 levels deep.
     TooDeep,
     /// An integer has more than 4300 digits.
     NumberTooLong,
-    /// The values take more memory than one event may.
+    /// The values take more memory than one event may use.
     TooLarge,
 }
 
@@ -54,12 +48,14 @@ impl fmt::Display for JsonErrorKind {
             Self::InvalidEscape => "an invalid escape in a string",
             Self::TooDeep => "more than 128 levels of arrays and objects",
             Self::NumberTooLong => "an integer of more than 4300 digits",
-            Self::TooLarge => "values that take more memory than one event may",
+            Self::TooLarge => "values that take more memory than one event may use",
         })
     }
 }
 
-/// Where and why a text is not JSON; never what stands in it.
+/// The error for a text that is not JSON: it says where and why, and never shows the text.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::key::Json;
@@ -83,7 +79,7 @@ impl JsonError {
         Self {
             kind,
             line: before.iter().filter(|&&byte| byte == b'\n').count() + 1,
-            // Continuation bytes begin no character.
+            // Continuation bytes do not begin a character.
             column: before[line_start..]
                 .iter()
                 .filter(|&&byte| byte & 0xC0 != 0x80)
@@ -92,34 +88,19 @@ impl JsonError {
         }
     }
 
-    /// What is wrong.
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Json, JsonErrorKind};
-    /// assert_eq!(Json::parse(r#"["a]"#).unwrap_err().kind(), JsonErrorKind::UnclosedString);
-    /// ```
+    /// Returns the reason.
     #[must_use]
     pub fn kind(&self) -> JsonErrorKind {
         self.kind
     }
 
-    /// The line, from 1.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// assert_eq!(Json::parse("[1,\n2,\n x]").unwrap_err().line(), 3);
-    /// ```
+    /// Returns the line, counted from 1.
     #[must_use]
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The column in characters, from 1.
-    ///
-    /// ```
-    /// # use idempotency_core::key::Json;
-    /// assert_eq!(Json::parse("[1,\n2,\n x]").unwrap_err().column(), 2);
-    /// ```
+    /// Returns the column in characters, counted from 1.
     #[must_use]
     pub fn column(&self) -> usize {
         self.column
@@ -128,7 +109,7 @@ impl JsonError {
 
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is too large is JSON all the same.
+        // A text that is too large can still be JSON.
         let wrong = if self.kind == JsonErrorKind::TooLarge {
             ""
         } else {

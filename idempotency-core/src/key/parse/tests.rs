@@ -9,7 +9,7 @@ fn kind(text: &str) -> JsonErrorKind {
 }
 
 #[test]
-fn every_digit_of_an_integer_is_kept() {
+fn each_digit_of_an_integer_is_kept() {
     assert_eq!(
         canonical("123456789012345678901234567890"),
         "123456789012345678901234567890"
@@ -33,7 +33,7 @@ fn floats_beyond_the_range_are_infinite() {
 }
 
 #[test]
-fn of_members_with_one_name_the_last_value_stands_at_the_first_place() {
+fn members_with_one_name_become_one_with_the_last_value_at_the_first_place() {
     let Json::Object(members) = Json::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap() else {
         panic!()
     };
@@ -43,7 +43,7 @@ fn of_members_with_one_name_the_last_value_stands_at_the_first_place() {
 }
 
 #[test]
-fn surrogates_form_pairs_or_stay_alone() {
+fn surrogates_form_pairs_or_stay_single() {
     assert_eq!(canonical(r#""\ud83d\ude00""#), r#""\ud83d\ude00""#);
     assert_eq!(
         Json::parse(r#""\ud83d\ude00""#).unwrap().as_str(),
@@ -57,7 +57,7 @@ fn surrogates_form_pairs_or_stay_alone() {
 }
 
 #[test]
-fn what_is_not_json_is_refused_with_its_place() {
+fn a_text_that_is_not_json_is_refused_with_its_place() {
     assert_eq!(kind(""), JsonErrorKind::ExpectedValue);
     assert_eq!(kind("\u{feff}{}"), JsonErrorKind::ByteOrderMark);
     assert_eq!(kind("1 x"), JsonErrorKind::TrailingText);
@@ -81,7 +81,7 @@ fn what_is_not_json_is_refused_with_its_place() {
 }
 
 #[test]
-fn depth_is_an_error_and_never_an_overflow() {
+fn deep_nesting_is_an_error_and_never_a_stack_overflow() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(Json::parse(&nested(128)).is_ok());
     assert_eq!(kind(&nested(129)), JsonErrorKind::TooDeep);
