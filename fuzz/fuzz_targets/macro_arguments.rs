@@ -5,6 +5,8 @@
 #![no_main]
 #![allow(dead_code)]
 
+#[path = "../../idempotency-macros/src/arguments.rs"]
+mod arguments;
 #[path = "../../idempotency-macros/src/attribute.rs"]
 mod attribute;
 #[path = "../../idempotency-macros/src/bounds.rs"]
@@ -19,8 +21,6 @@ mod parameters;
 mod parse;
 #[path = "../../idempotency-macros/src/runtime.rs"]
 mod runtime;
-#[path = "../../idempotency-macros/src/settings.rs"]
-mod settings;
 #[path = "../../idempotency-macros/src/validate.rs"]
 mod validate;
 #[path = "../../idempotency-macros/src/values.rs"]

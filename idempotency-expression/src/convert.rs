@@ -2,37 +2,37 @@
 
 use jmespath::ast::{Ast as Parsed, Comparator as ParsedComparator};
 
-use crate::border::Border;
+use crate::adapter::Adapter;
 use crate::tokens::{Kind, Token};
-use crate::{Argument, Ast, Comparator, Function, Literal, Name, Part, SyntaxError, reference};
+use crate::{Argument, Ast, Comparator, Function, Literal, Name, Part, SyntaxError, precedence};
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
 /// Converts a tree.
 ///
 /// Each kind of node has a function of its own: one with all of them would take a frame as large as all of them.
-pub(crate) fn convert(border: &Border, parsed: Parsed) -> Result<Ast> {
+pub(crate) fn convert(adapter: &Adapter, parsed: Parsed) -> Result<Ast> {
     match parsed {
-        Parsed::MultiList { offset, elements } => list(border, offset, elements),
-        Parsed::MultiHash { offset, elements } => hash(border, offset, elements),
+        Parsed::MultiList { offset, elements } => list(adapter, offset, elements),
+        Parsed::MultiHash { offset, elements } => hash(adapter, offset, elements),
         Parsed::Or { .. } | Parsed::And { .. } | Parsed::Comparison { .. } => {
-            binary(border, parsed)
+            binary(adapter, parsed)
         }
-        Parsed::Function { offset, name, args } => call(border, offset, &name, args),
-        Parsed::Subexpr { offset, lhs, rhs } if border.is(offset, "|") => {
-            Ok(Ast::Chain(boxed(border, *lhs)?, boxed(border, *rhs)?))
+        Parsed::Function { offset, name, args } => call(adapter, offset, &name, args),
+        Parsed::Subexpr { offset, lhs, rhs } if adapter.is(offset, "|") => {
+            Ok(Ast::Chain(boxed(adapter, *lhs)?, boxed(adapter, *rhs)?))
         }
-        Parsed::Subexpr { offset, lhs, .. } if border.is_mark(offset) => convert(border, *lhs),
+        Parsed::Subexpr { offset, lhs, .. } if adapter.is_mark(offset) => convert(adapter, *lhs),
         Parsed::Not { .. } | Parsed::Subexpr { .. } | Parsed::Projection { .. } => {
-            reference::convert_sequence(border, parsed)
+            precedence::convert_sequence(adapter, parsed)
         }
-        _ => leaf(border, parsed),
+        _ => leaf(adapter, parsed),
     }
 }
 
-fn leaf(border: &Border, parsed: Parsed) -> Result<Ast> {
+fn leaf(adapter: &Adapter, parsed: Parsed) -> Result<Ast> {
     Ok(match parsed {
-        Parsed::Field { offset, name } => Ast::Field(match border.token_at(offset) {
+        Parsed::Field { offset, name } => Ast::Field(match adapter.token_at(offset) {
             Some(Token {
                 kind: Kind::Quoted(name),
                 ..
@@ -47,7 +47,7 @@ fn leaf(border: &Border, parsed: Parsed) -> Result<Ast> {
             stop: stop.map(i64::from),
             step: i64::from(step),
         },
-        Parsed::Literal { offset, .. } => Ast::Literal(match border.token_at(offset) {
+        Parsed::Literal { offset, .. } => Ast::Literal(match adapter.token_at(offset) {
             Some(Token {
                 kind: Kind::Literal(literal),
                 ..
@@ -56,45 +56,49 @@ fn leaf(border: &Border, parsed: Parsed) -> Result<Ast> {
         }),
         Parsed::Expref { offset, .. } => {
             let message = "`&` stands only before an argument that `map`, `sort_by`, `min_by` or `max_by` evaluates";
-            return Err(SyntaxError::new(border.offset(offset), message));
+            return Err(SyntaxError::new(adapter.offset(offset), message));
         }
         _ => Ast::Current,
     })
 }
 
-fn list(border: &Border, offset: usize, elements: Vec<Parsed>) -> Result<Ast> {
-    let mut texts = border.elements(offset).into_iter();
+fn list(adapter: &Adapter, offset: usize, elements: Vec<Parsed>) -> Result<Ast> {
+    let mut texts = adapter.elements(offset).into_iter();
     let mut list = Vec::with_capacity(elements.len());
     for element in elements {
-        list.push(part(border, texts.next(), element)?);
+        list.push(part(adapter, texts.next(), element)?);
     }
     Ok(Ast::List(list))
 }
 
-fn hash(border: &Border, offset: usize, elements: Vec<jmespath::ast::KeyValuePair>) -> Result<Ast> {
-    let mut texts = border.members(offset).into_iter();
+fn hash(
+    adapter: &Adapter,
+    offset: usize,
+    elements: Vec<jmespath::ast::KeyValuePair>,
+) -> Result<Ast> {
+    let mut texts = adapter.members(offset).into_iter();
     let mut members = Vec::with_capacity(elements.len());
     for pair in elements {
-        let name = member_name(border, pair.key);
-        members.push((name, part(border, texts.next(), pair.value)?));
+        let name = member_name(adapter, pair.key);
+        members.push((name, part(adapter, texts.next(), pair.value)?));
     }
     Ok(Ast::Hash(members))
 }
 
-fn part(border: &Border, text: Option<String>, value: Parsed) -> Result<Part> {
+fn part(adapter: &Adapter, text: Option<String>, value: Parsed) -> Result<Part> {
     Ok(Part {
         text: text.unwrap_or_default(),
-        value: convert(border, value)?,
+        value: convert(adapter, value)?,
     })
 }
 
-fn binary(border: &Border, parsed: Parsed) -> Result<Ast> {
+fn binary(adapter: &Adapter, parsed: Parsed) -> Result<Ast> {
     let (lhs, rhs, comparator) = match parsed {
         Parsed::Or { lhs, rhs, .. } => {
-            return Ok(Ast::Or(boxed(border, *lhs)?, boxed(border, *rhs)?));
+            return Ok(Ast::Or(boxed(adapter, *lhs)?, boxed(adapter, *rhs)?));
         }
         Parsed::And { lhs, rhs, .. } => {
-            return Ok(Ast::And(boxed(border, *lhs)?, boxed(border, *rhs)?));
+            return Ok(Ast::And(boxed(adapter, *lhs)?, boxed(adapter, *rhs)?));
         }
         Parsed::Comparison {
             comparator,
@@ -102,7 +106,7 @@ fn binary(border: &Border, parsed: Parsed) -> Result<Ast> {
             rhs,
             ..
         } => (lhs, rhs, comparator),
-        other => return leaf(border, other),
+        other => return leaf(adapter, other),
     };
     let comparator = match comparator {
         ParsedComparator::Equal => Comparator::Equal,
@@ -114,21 +118,21 @@ fn binary(border: &Border, parsed: Parsed) -> Result<Ast> {
     };
     Ok(Ast::Compare {
         comparator,
-        left: boxed(border, *lhs)?,
-        right: boxed(border, *rhs)?,
+        left: boxed(adapter, *lhs)?,
+        right: boxed(adapter, *rhs)?,
     })
 }
 
-fn boxed(border: &Border, parsed: Parsed) -> Result<Box<Ast>> {
-    convert(border, parsed).map(Box::new)
+fn boxed(adapter: &Adapter, parsed: Parsed) -> Result<Box<Ast>> {
+    convert(adapter, parsed).map(Box::new)
 }
 
-fn member_name(border: &Border, key: String) -> Name {
+fn member_name(adapter: &Adapter, key: String) -> Name {
     // No identifier begins with a digit: this is the number of a quoted name.
     match key
         .parse()
         .ok()
-        .and_then(|index| border.token(index))
+        .and_then(|index| adapter.token(index))
         .map(|token| &token.kind)
     {
         Some(Kind::Quoted(name)) => name.clone(),
@@ -136,11 +140,11 @@ fn member_name(border: &Border, key: String) -> Name {
     }
 }
 
-fn call(border: &Border, parenthesis: usize, name: &str, args: Vec<Parsed>) -> Result<Ast> {
-    let (function, offset) = called(border, parenthesis, name, args.len())?;
+fn call(adapter: &Adapter, parenthesis: usize, name: &str, args: Vec<Parsed>) -> Result<Ast> {
+    let (function, offset) = called(adapter, parenthesis, name, args.len())?;
     let mut arguments = Vec::with_capacity(args.len());
     for (at, parsed) in args.into_iter().enumerate() {
-        arguments.push(argument(border, function, offset, at, parsed)?);
+        arguments.push(argument(adapter, function, offset, at, parsed)?);
     }
     Ok(Ast::Call {
         function,
@@ -150,22 +154,22 @@ fn call(border: &Border, parenthesis: usize, name: &str, args: Vec<Parsed>) -> R
 
 /// The function of this name, and the place of the name.
 fn called(
-    border: &Border,
+    adapter: &Adapter,
     parenthesis: usize,
     name: &str,
     given: usize,
 ) -> Result<(Function, usize)> {
-    let before = border
+    let before = adapter
         .index_at(parenthesis)
-        .and_then(|index| border.token(index.checked_sub(1)?));
+        .and_then(|index| adapter.token(index.checked_sub(1)?));
     let (name, offset) = match before {
         Some(Token {
             kind: Kind::Identifier(own),
             offset,
         }) if own == name => (name.to_owned(), *offset),
         _ => {
-            let (Name::Plain(name) | Name::Json(name)) = member_name(border, name.to_owned());
-            (name, border.offset(parenthesis))
+            let (Name::Plain(name) | Name::Json(name)) = member_name(adapter, name.to_owned());
+            (name, adapter.offset(parenthesis))
         }
     };
     let Some(function) = Function::from_name(&name) else {
@@ -178,17 +182,17 @@ fn called(
 }
 
 fn argument(
-    border: &Border,
+    adapter: &Adapter,
     function: Function,
     offset: usize,
     at: usize,
     parsed: Parsed,
 ) -> Result<Argument> {
     match (parsed, function.takes_expression(at)) {
-        (Parsed::Expref { ast, .. }, true) => Ok(Argument::Expression(convert(border, *ast)?)),
+        (Parsed::Expref { ast, .. }, true) => Ok(Argument::Expression(convert(adapter, *ast)?)),
         (Parsed::Expref { offset, .. }, false) => {
             let message = format!("`{function}` takes a value here; remove the `&`");
-            Err(SyntaxError::new(border.offset(offset), message))
+            Err(SyntaxError::new(adapter.offset(offset), message))
         }
         (_, true) => {
             let message = format!(
@@ -198,7 +202,7 @@ fn argument(
             Err(SyntaxError::new(offset, message))
         }
         (value, false) => {
-            let value = convert(border, value)?;
+            let value = convert(adapter, value)?;
             match function.refuse_value(at, &value) {
                 None => Ok(Argument::Value(value)),
                 Some(message) => Err(SyntaxError::new(offset, message)),

@@ -13,15 +13,15 @@
 //! assert_eq!(error.to_string(), "unknown function `powertools_jsn`; did you mean `powertools_json`?");
 //! ```
 
+mod adapter;
 mod ast;
-mod border;
 mod convert;
 mod error;
 mod function;
 mod limits;
+mod literal;
 mod parse;
-mod quoted;
-mod reference;
+mod precedence;
 mod tokens;
 
 pub use ast::{Argument, Ast, Comparator, Literal, Name, Part};

@@ -1,6 +1,6 @@
 //! From text to a checked tree.
 
-use crate::border::Border;
+use crate::adapter::Adapter;
 use crate::convert::convert;
 use crate::limits;
 use crate::tokens::{Kind, tokenize};
@@ -32,15 +32,15 @@ pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
         return Err(SyntaxError::new(0, "the expression is empty"));
     }
     limits::check(&tokens)?;
-    let border = Border::new(tokens, text)?;
-    let parsed = jmespath::parse(&border.text).map_err(|error| refused(&border, &error))?;
-    convert(&border, parsed)
+    let adapter = Adapter::new(tokens, text)?;
+    let parsed = jmespath::parse(&adapter.text).map_err(|error| refused(&adapter, &error))?;
+    convert(&adapter, parsed)
 }
 
 /// The crate's refusal in our words: its own quote the text that it was given, which is not the user's.
-fn refused(border: &Border, error: &jmespath::JmespathError) -> SyntaxError {
-    let offset = border.offset(error.offset);
-    let found = match border.refused(error.offset) {
+fn refused(adapter: &Adapter, error: &jmespath::JmespathError) -> SyntaxError {
+    let offset = adapter.offset(error.offset);
+    let found = match adapter.refused(error.offset) {
         None => "the expression ends here, but is not complete".to_owned(),
         Some(token) => match &token.kind {
             Kind::Symbol(symbol) => format!("`{symbol}` cannot stand here"),

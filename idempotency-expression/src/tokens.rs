@@ -1,6 +1,6 @@
 //! The words of an expression, with literals and quoted names kept as they were written.
 
-use crate::{Literal, Name, SyntaxError, quoted};
+use crate::{Literal, Name, SyntaxError, literal};
 
 /// Beyond any index of an event: what is further out selects the same.
 const FAR: i64 = 999_999_999;
@@ -156,15 +156,17 @@ fn delimited(source: &str, offset: usize, delimiter: char) -> Result<Kind, Synta
         '\'' => Ok(Kind::Literal(Literal::Raw(inside.replace("\\'", "'")))),
         '`' => {
             let json = inside.replace("\\`", "`");
-            if !quoted::is_literal(&json) {
+            if !literal::is_literal(&json) {
                 let message = "the text between the backticks is neither JSON nor a plain word";
                 return Err(SyntaxError::new(offset, message));
             }
             Ok(Kind::Literal(Literal::Json(json)))
         }
-        _ => match quoted::decode(inside) {
-            Some(quoted::Decoded::Text(name)) => Ok(Kind::Quoted(Name::Plain(name))),
-            Some(quoted::Decoded::LoneSurrogate) => Ok(Kind::Quoted(Name::Json(source.to_owned()))),
+        _ => match literal::decode(inside) {
+            Some(literal::Decoded::Text(name)) => Ok(Kind::Quoted(Name::Plain(name))),
+            Some(literal::Decoded::LoneSurrogate) => {
+                Ok(Kind::Quoted(Name::Json(source.to_owned())))
+            }
             None => Err(SyntaxError::new(
                 offset,
                 "a name in double quotes must be a JSON string",

@@ -2,7 +2,8 @@
 
 use proc_macro2::TokenStream;
 
-use crate::{bounds, expand, fallback, settings, validate};
+use crate::arguments::Arguments;
+use crate::{bounds, expand, fallback, validate};
 
 /// What `#[idempotent(arguments)]` on an item becomes.
 pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -13,7 +14,7 @@ fn protect(arguments: TokenStream, item: &TokenStream) -> syn::Result<TokenStrea
     bounds::arguments(&arguments)?;
     bounds::signature(item)?;
     let function = syn::parse2(item.clone())?;
-    let settings = settings::Settings::parse(arguments);
-    let operation = validate::validate(&function, settings)?;
+    let arguments = Arguments::parse(arguments);
+    let operation = validate::validate(&function, arguments)?;
     Ok(expand::expand(&function, &operation))
 }

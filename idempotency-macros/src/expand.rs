@@ -7,15 +7,15 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
+use crate::arguments;
 use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
-use crate::settings;
-use crate::validate::{Context, Operation, Payload, Returned};
+use crate::validate::{Context, PayloadSource, Returned, ValidatedFn};
 use crate::values::{self, Constant};
 
 /// The protected function.
-pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream {
+pub(crate) fn expand(function: &Function, operation: &ValidatedFn) -> TokenStream {
     let site = Span::mixed_site();
     let Function {
         attributes,
@@ -23,7 +23,7 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
         body,
         ..
     } = function;
-    let Operation {
+    let ValidatedFn {
         signature,
         returned,
         ..
@@ -85,12 +85,12 @@ pub(crate) fn expand(function: &Function, operation: &Operation) -> TokenStream 
 
 /// The operation, and its registration, in a block of their own. Statics know no hygiene, so their names are ones that no constant of
 /// the user's has.
-fn statics(function: &Function, operation: &Operation) -> TokenStream {
+fn statics(function: &Function, operation: &ValidatedFn) -> TokenStream {
     let site = Span::mixed_site();
     let name = function.name();
     let private = operation.runtime.private(site);
     // Each field is written out, so that a new one cannot be forgotten here.
-    let spec = settings::constants().map(|name| {
+    let spec = arguments::constants().map(|name| {
         let field = values::field(name);
         let written = operation
             .constants
@@ -100,7 +100,7 @@ fn statics(function: &Function, operation: &Operation) -> TokenStream {
         let named = || {
             let mut paths = operation.paths.iter();
             let (_, path) = paths.find(|(written, _)| written == name)?;
-            let at = Place::of(path);
+            let at = SpanRange::of(path);
             Some(match name {
                 // A `bool` or a `KeyRequired`.
                 "key_required" => {
@@ -164,10 +164,10 @@ struct Prepared {
     destructure: TokenStream,
 }
 
-fn prepared(payload: &Payload, runtime: &Runtime) -> Prepared {
+fn prepared(payload: &PayloadSource, runtime: &Runtime) -> Prepared {
     match payload {
-        Payload::Event { name, pattern, of } => {
-            let at = Place::of(of);
+        PayloadSource::Event { name, pattern, of } => {
+            let at = SpanRange::of(of);
             // Placed at the type, but still the parameter.
             let mut event = name.clone();
             event.set_span(at.end.resolved_at(name.span()));
@@ -185,8 +185,8 @@ fn prepared(payload: &Payload, runtime: &Runtime) -> Prepared {
                 destructure: destructure.into_token_stream(),
             }
         }
-        Payload::Value { value, context } => {
-            let at = Place::of(value);
+        PayloadSource::Value { value, context } => {
+            let at = SpanRange::of(value);
             let head = at.head(runtime, "prepare_value");
             let call = quote_spanned!(at.end=> (operation, #value, found));
             Prepared {
@@ -202,7 +202,7 @@ fn prepared(payload: &Payload, runtime: &Runtime) -> Prepared {
 }
 
 fn named_context(named: &syn::Expr, runtime: &Runtime) -> TokenStream {
-    let at = Place::of(named);
+    let at = SpanRange::of(named);
     let head = at.head(runtime, "context");
     let call = quote_spanned!(at.end=> (#named));
     let context = quote_spanned!(at.start=> #head #call);
@@ -243,7 +243,7 @@ fn among<'a>(names: impl IntoIterator<Item = &'a syn::Ident>, runtime: &Runtime)
 
 /// A call that only the right type allows, placed at the part of the return type that must be right.
 fn witness(runtime: &Runtime, function: &str, place: &TokenStream, of: TokenStream) -> TokenStream {
-    let at = Place::of(place);
+    let at = SpanRange::of(place);
     let head = at.head(runtime, function);
     let (open, close) = (quote_spanned!(at.start=> ::<), quote_spanned!(at.end=> >()));
     quote_spanned!(at.start=> #head #open #of #close)
@@ -251,7 +251,7 @@ fn witness(runtime: &Runtime, function: &str, place: &TokenStream, of: TokenStre
 
 /// One of the two types of the returned `Result`, whatever alias it has.
 fn part(runtime: &Runtime, returned: &Returned, place: &TokenStream, part: &str) -> TokenStream {
-    let at = Place::of(place);
+    let at = SpanRange::of(place);
     let (whole, part) = (&returned.whole, syn::Ident::new(part, at.end));
     let open = quote_spanned!(at.start=> <);
     let private = runtime.private(at.end);
@@ -263,7 +263,7 @@ fn part(runtime: &Runtime, returned: &Returned, place: &TokenStream, part: &str)
 /// an error at that type alone.
 fn never(runtime: &Runtime, returned: &Returned) -> TokenStream {
     let whole = returned.whole.to_token_stream();
-    let at = Place::of(&whole);
+    let at = SpanRange::of(&whole);
     let answer = part(runtime, returned, &whole, "Answer");
     let failure = part(runtime, returned, &whole, "Failure");
     witness(
@@ -274,17 +274,17 @@ fn never(runtime: &Runtime, returned: &Returned) -> TokenStream {
     )
 }
 
-fn store(operation: &Operation) -> TokenStream {
+fn store(operation: &ValidatedFn) -> TokenStream {
     match &operation.store {
         Some(store) => {
-            let head = Place::of(store).head(&operation.runtime, "store");
+            let head = SpanRange::of(store).head(&operation.runtime, "store");
             quote_spanned!(Span::mixed_site()=> ::core::option::Option::Some(#head(#store)))
         }
         None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
     }
 }
 
-fn answer(operation: &Operation) -> TokenStream {
+fn answer(operation: &ValidatedFn) -> TokenStream {
     let hook = operation
         .on_replay
         .as_ref()
@@ -294,12 +294,12 @@ fn answer(operation: &Operation) -> TokenStream {
 
 /// From the first token of something to its last. An expression whose first and last tokens are placed there is
 /// underlined as a whole, which a joined span cannot do on stable Rust.
-struct Place {
+struct SpanRange {
     start: Span,
     end: Span,
 }
 
-impl Place {
+impl SpanRange {
     fn of(tokens: &impl ToTokens) -> Self {
         let mut tokens = tokens.to_token_stream().into_iter();
         let site = Span::mixed_site();
@@ -322,13 +322,13 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
+    use crate::arguments::Arguments;
     use crate::validate::validate;
 
     fn expanded(arguments: &str, item: &str) -> String {
         let function = syn::parse_str(item).unwrap();
-        let settings = Settings::parse(arguments.parse().unwrap());
-        let operation = validate(&function, settings).ok().unwrap();
+        let arguments = Arguments::parse(arguments.parse().unwrap());
+        let operation = validate(&function, arguments).ok().unwrap();
         expand(&function, &operation).to_string()
     }
 

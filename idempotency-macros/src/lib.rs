@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `bounds` | what is too deep for a parser |
 //! | `parse` | the function in its parts; the body stays tokens |
-//! | `settings` | the attribute's arguments; every `name = value` passes through one place |
+//! | `arguments` | the attribute's arguments; every `name = value` passes through one place |
 //! | `values` | what each setting may be |
 //! | `runtime` | under which name the program knows `idempotency-lambda` |
 //! | `validate` | everything that can be wrong, collected |
@@ -14,6 +14,7 @@
 //!
 //! The code that is written calls `idempotency_lambda::__private` and nothing else.
 
+mod arguments;
 mod attribute;
 mod bounds;
 mod expand;
@@ -23,7 +24,6 @@ mod parse;
 #[cfg(test)]
 mod properties;
 mod runtime;
-mod settings;
 mod validate;
 mod values;
 

@@ -8,14 +8,14 @@ use syn::{
     Signature, Type, TypeImplTrait,
 };
 
+use crate::arguments::Arguments;
 use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
-use crate::settings::Settings;
 use crate::values::{self, Constant, Value};
 
 /// A function with everything known that its expansion wants to know.
-pub(crate) struct Operation {
+pub(crate) struct ValidatedFn {
     /// As it was written, but for a pattern in place of the event's name.
     pub(crate) signature: Signature,
     pub(crate) constants: Vec<(Ident, Constant)>,
@@ -23,14 +23,14 @@ pub(crate) struct Operation {
     pub(crate) paths: Vec<(Ident, Expr)>,
     /// Where the runtime's crate is.
     pub(crate) runtime: Runtime,
-    pub(crate) payload: Payload,
+    pub(crate) payload: PayloadSource,
     pub(crate) returned: Returned,
     pub(crate) store: Option<Expr>,
     pub(crate) on_replay: Option<Expr>,
 }
 
 /// Where the payload comes from.
-pub(crate) enum Payload {
+pub(crate) enum PayloadSource {
     /// A Lambda event in `name`; the pattern that stood there is matched in the body.
     Event {
         name: Ident,
@@ -57,25 +57,25 @@ pub(crate) struct Returned {
 }
 
 /// Checks a function and its settings.
-pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operation, Error> {
+pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<ValidatedFn, Error> {
     let mut errors = Vec::new();
     let mut signature = function.signature.clone();
     errors.extend(asynchronous(function));
     errors.extend(annotated_twice(function));
-    if !settings.names("key_prefix") {
+    if !arguments.names("key_prefix") {
         errors.extend(prefix_needed(function));
-        errors.extend(shared_without_prefix(&settings));
+        errors.extend(shared_without_prefix(&arguments));
     }
     let returned = returned(&signature)
         .map_err(|error| errors.push(error))
         .ok();
-    let from_event = !settings.names("payload");
-    let whole_payload = !settings.names("key");
+    let from_event = !arguments.names("payload");
+    let whole_payload = !arguments.names("key");
 
     let (mut constants, mut paths) = (Vec::new(), Vec::new());
     let (mut value, mut context, mut store, mut on_replay) = (None, None, None, None);
-    errors.extend(settings.errors);
-    for setting in settings.all {
+    errors.extend(arguments.errors);
+    for setting in arguments.all {
         if from_event && setting.name == "context" {
             errors.push(Error::new(
                 setting.name.span(),
@@ -99,7 +99,7 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
             .map_err(|error| errors.push(error))
             .ok()
     } else {
-        value.map(|value| Payload::Value {
+        value.map(|value| PayloadSource::Value {
             value: Box::new(value),
             context: match context {
                 Some(named) => Context::Named(Box::new(named)),
@@ -115,11 +115,11 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
         all
     });
     match (combined, payload, returned) {
-        (None, Some(payload), Some(returned)) => Ok(Operation {
+        (None, Some(payload), Some(returned)) => Ok(ValidatedFn {
             signature,
             constants,
             paths,
-            runtime: Runtime::find(settings.runtime),
+            runtime: Runtime::find(arguments.runtime),
             payload,
             returned,
             store,
@@ -136,8 +136,8 @@ pub(crate) fn validate(function: &Function, settings: Settings) -> Result<Operat
 
 /// Returns the key of a payload that is written as a tuple or an array: its elements, which are then parts of the key
 /// that can be required one by one. It selects the same value as no `key` does.
-fn key_of_elements(payload: &Payload) -> Option<String> {
-    let Payload::Value { value, .. } = payload else {
+fn key_of_elements(payload: &PayloadSource) -> Option<String> {
+    let PayloadSource::Value { value, .. } = payload else {
         return None;
     };
     let Expr::Reference(reference) = &**value else {
@@ -177,8 +177,8 @@ fn annotated_twice(function: &Function) -> Option<Error> {
     ))
 }
 
-fn shared_without_prefix(settings: &Settings) -> Option<Error> {
-    let mut all = settings.all.iter();
+fn shared_without_prefix(arguments: &Arguments) -> Option<Error> {
+    let mut all = arguments.all.iter();
     let shared = all.find(|setting| setting.name == "shared_key_prefix")?;
     // A wrong value is told by itself: one mistake is one error.
     let is_truth =
@@ -222,7 +222,7 @@ fn prefix_needed(function: &Function) -> Option<Error> {
 }
 
 /// Makes the only parameter one with a name.
-fn event(signature: &mut Signature) -> syn::Result<Payload> {
+fn event(signature: &mut Signature) -> syn::Result<PayloadSource> {
     let [FnArg::Typed(parameter)] = &mut signature.inputs.iter_mut().collect::<Vec<_>>()[..] else {
         let said = match signature.receiver() {
             Some(_) => {
@@ -250,7 +250,7 @@ fn event(signature: &mut Signature) -> syn::Result<Payload> {
             (name, Some(std::mem::replace(&mut parameter.pat, named)))
         }
     };
-    Ok(Payload::Event {
+    Ok(PayloadSource::Event {
         name,
         pattern,
         of: parameter.ty.clone(),
@@ -400,5 +400,4 @@ fn mentions(tokens: TokenStream, word: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "validate_tests.rs"]
 mod tests;

@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit};
 
-use crate::settings::{KNOWN, Setting, constants};
+use crate::arguments::{KNOWN, Setting, constants};
 
 /// A value that is known when the program is compiled.
 #[derive(Debug, PartialEq)]
@@ -345,5 +345,4 @@ pub(crate) fn field(name: &str) -> Ident {
 }
 
 #[cfg(test)]
-#[path = "values_tests.rs"]
 mod tests;

@@ -3,11 +3,11 @@
 //! A longer run: `PROPTEST_CASES=100000 cargo test --release -p idempotency-macros properties`. A failing case is shrunk
 //! and printed; it belongs into a test of its own, so nothing is kept in files.
 
-mod given;
-mod right;
+mod accepts;
+mod rejects;
+mod strategies;
 mod tokens;
 mod values;
-mod wrong;
 
 use proc_macro2::TokenStream;
 use proptest::test_runner::Config;

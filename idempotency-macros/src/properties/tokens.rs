@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use syn::{File, ItemFn};
 
-use super::given::{among, place, right, stream, token};
+use super::strategies::{among, place, right, stream, token};
 use super::{answer, cases};
 use crate::attribute::attribute;
 

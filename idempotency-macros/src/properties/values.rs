@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use syn::{Ident, LitInt, LitStr, parse_quote};
 
 use super::cases;
-use super::given::among;
-use crate::settings::Setting;
+use super::strategies::among;
+use crate::arguments::Setting;
 use crate::values::check;
 
 fn takes(name: &str, text: &str) -> bool {

@@ -1,13 +1,13 @@
 use super::*;
 
 fn checked(setting: &str) -> syn::Result<Value> {
-    let mut settings = crate::settings::Settings::parse(setting.parse().unwrap());
+    let mut arguments = crate::arguments::Arguments::parse(setting.parse().unwrap());
     assert!(
-        settings.errors.is_empty(),
+        arguments.errors.is_empty(),
         "{setting}: {:?}",
-        settings.errors
+        arguments.errors
     );
-    check(settings.all.remove(0))
+    check(arguments.all.remove(0))
 }
 
 fn constant(setting: &str) -> Constant {

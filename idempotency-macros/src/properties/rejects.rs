@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use syn::Item;
 
-use super::given::{Right, among, literal, place, right, value};
+use super::strategies::{Right, among, literal, place, right, value};
 use super::{Answer, answer, cases};
-use crate::settings::{ENVIRONMENT, KNOWN};
+use crate::arguments::{ENVIRONMENT, KNOWN};
 
 fn written(item: &str) -> Item {
     syn::parse_str(item).expect("what is given is an item")

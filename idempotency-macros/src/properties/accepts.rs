@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use quote::ToTokens;
 use syn::{FnArg, ItemFn, Pat};
 
-use super::given::{place, right};
+use super::strategies::{place, right};
 use super::{answer, cases};
 
 fn as_written(item: &str) -> ItemFn {

@@ -1,4 +1,4 @@
-//! First phase: the attribute's arguments, `name = value` each. All of them pass through [`Settings::add`], so that no
+//! First phase: the attribute's arguments, `name = value` each. All of them pass through [`Arguments::add`], so that no
 //! setting can be written twice or be misspelt unnoticed.
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -39,7 +39,7 @@ pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
     names.filter(|name| !CODE.contains(name))
 }
 
-/// Settings of the environment, whose names somebody may try here.
+/// Settings of the environment, whose names a user may try here.
 pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
     ("table", "IDEMPOTENCY_TABLE"),
     ("table_name", "IDEMPOTENCY_TABLE"),
@@ -107,7 +107,7 @@ pub(crate) struct Setting {
 
 /// All settings that could be read, and what is wrong with the others.
 #[derive(Default)]
-pub(crate) struct Settings {
+pub(crate) struct Arguments {
     pub(crate) all: Vec<Setting>,
     pub(crate) errors: Vec<Error>,
     /// What `crate = ..` says.
@@ -115,23 +115,23 @@ pub(crate) struct Settings {
     seen: Vec<String>,
 }
 
-impl Settings {
+impl Arguments {
     /// Reads an attribute's arguments to their end, whatever is wrong on the way.
-    pub(crate) fn parse(arguments: TokenStream) -> Self {
-        let mut settings = Self::default();
+    pub(crate) fn parse(tokens: TokenStream) -> Self {
+        let mut arguments = Self::default();
         let read = |input: ParseStream<'_>| {
             while !input.is_empty() {
-                settings.add(input);
+                arguments.add(input);
                 if input.peek(Token![,]) {
                     input.parse::<Token![,]>()?;
                 }
             }
             Ok(())
         };
-        if let Err(error) = read.parse2(arguments) {
-            settings.errors.push(error);
+        if let Err(error) = read.parse2(tokens) {
+            arguments.errors.push(error);
         }
-        settings
+        arguments
     }
 
     /// Whether a setting was written, rightly or wrongly.
@@ -312,14 +312,14 @@ mod tests {
     use super::*;
 
     fn read(arguments: &str) -> (Vec<String>, Vec<String>) {
-        let settings = Settings::parse(arguments.parse().unwrap());
+        let arguments = Arguments::parse(arguments.parse().unwrap());
         (
-            settings
+            arguments
                 .all
                 .iter()
                 .map(|setting| setting.name.to_string())
                 .collect(),
-            settings.errors.iter().map(ToString::to_string).collect(),
+            arguments.errors.iter().map(ToString::to_string).collect(),
         )
     }
 

@@ -1,9 +1,9 @@
 use super::*;
 
-fn validated(arguments: &str, item: &str) -> Result<Operation, Error> {
+fn validated(arguments: &str, item: &str) -> Result<ValidatedFn, Error> {
     validate(
         &syn::parse_str(item).unwrap(),
-        Settings::parse(arguments.parse().unwrap()),
+        Arguments::parse(arguments.parse().unwrap()),
     )
 }
 
@@ -33,7 +33,7 @@ fn a_plain_handler_is_right() {
     assert_eq!(operation.returned.failure.to_string(), "Error");
     assert!(matches!(
         operation.payload,
-        Payload::Event { pattern: None, .. }
+        PayloadSource::Event { pattern: None, .. }
     ));
 }
 
@@ -60,7 +60,7 @@ fn a_pattern_is_matched_in_the_body() {
         assert!(
             matches!(
                 operation.payload,
-                Payload::Event {
+                PayloadSource::Event {
                     pattern: Some(_),
                     ..
                 }
@@ -84,7 +84,7 @@ fn a_mutable_name_is_a_name() {
         .unwrap();
     assert!(matches!(
         operation.payload,
-        Payload::Event { pattern: None, .. }
+        PayloadSource::Event { pattern: None, .. }
     ));
 }
 
@@ -229,8 +229,8 @@ fn the_context_is_named_or_looked_for_among_the_parameters() {
     let item =
         "async fn f(app: &App, LambdaEvent { payload, .. }: LambdaEvent<u8>) -> Result<u8, E> {}";
     let context = |arguments: &str| match validated(arguments, item).ok().unwrap().payload {
-        Payload::Value { context, .. } => context,
-        Payload::Event { .. } => panic!("it has a payload of its own"),
+        PayloadSource::Value { context, .. } => context,
+        PayloadSource::Event { .. } => panic!("it has a payload of its own"),
     };
     assert!(
         matches!(context("payload = payload"), Context::Parameters(found) if found.named.len() == 2)

@@ -11,7 +11,7 @@
 
 use jmespath::ast::Ast as Parsed;
 
-use crate::border::Border;
+use crate::adapter::Adapter;
 use crate::convert::convert;
 use crate::{Ast, SyntaxError};
 
@@ -66,36 +66,36 @@ impl Operator {
 }
 
 /// Converts a chain of operators, or a negation of one.
-pub(crate) fn convert_sequence(border: &Border, parsed: Parsed) -> Result<Ast> {
-    Ok(join(sequence(border, parsed)?))
+pub(crate) fn convert_sequence(adapter: &Adapter, parsed: Parsed) -> Result<Ast> {
+    Ok(join(sequence(adapter, parsed)?))
 }
 
-fn sequence(border: &Border, parsed: Parsed) -> Result<Sequence> {
+fn sequence(adapter: &Adapter, parsed: Parsed) -> Result<Sequence> {
     match parsed {
         Parsed::Subexpr { offset, lhs, rhs }
-            if !border.is(offset, "|") && !border.is_mark(offset) =>
+            if !adapter.is(offset, "|") && !adapter.is_mark(offset) =>
         {
-            let mut left = sequence(border, *lhs)?;
-            if border.is(offset, "[") {
-                extend(&mut left, sequence(border, *rhs)?);
+            let mut left = sequence(adapter, *lhs)?;
+            if adapter.is(offset, "[") {
+                extend(&mut left, sequence(adapter, *rhs)?);
             } else {
-                let (right, rest) = split(sequence(border, *rhs)?, power::DOT, true);
+                let (right, rest) = split(sequence(adapter, *rhs)?, power::DOT, true);
                 left.operators.push(Operator::Dot(join(right)));
                 rest.into_iter()
                     .for_each(|operator| push(&mut left, operator));
             }
             Ok(left)
         }
-        Parsed::Projection { lhs, rhs, .. } => projection(border, *lhs, *rhs),
+        Parsed::Projection { lhs, rhs, .. } => projection(adapter, *lhs, *rhs),
         Parsed::Index { .. } | Parsed::Slice { .. } => {
-            let operators = vec![Operator::Index(convert(border, parsed)?)];
+            let operators = vec![Operator::Index(convert(adapter, parsed)?)];
             Ok(Sequence {
                 first: None,
                 operators,
             })
         }
         Parsed::Not { node, .. } => {
-            let (negated, rest) = split(sequence(border, *node)?, power::NOT, false);
+            let (negated, rest) = split(sequence(adapter, *node)?, power::NOT, false);
             let ast = Ast::Not(Box::new(join(negated)));
             Ok(Sequence {
                 first: Some(First {
@@ -108,10 +108,10 @@ fn sequence(border: &Border, parsed: Parsed) -> Result<Sequence> {
         }
         first => {
             let braces = matches!(first, Parsed::MultiHash { .. });
-            let index = border.is_index_in_parentheses(&first);
+            let index = adapter.is_index_in_parentheses(&first);
             Ok(Sequence {
                 first: Some(First {
-                    ast: convert(border, first)?,
+                    ast: convert(adapter, first)?,
                     braces,
                     index,
                 }),
@@ -121,7 +121,7 @@ fn sequence(border: &Border, parsed: Parsed) -> Result<Sequence> {
     }
 }
 
-fn projection(border: &Border, over: Parsed, each: Parsed) -> Result<Sequence> {
+fn projection(adapter: &Adapter, over: Parsed, each: Parsed) -> Result<Sequence> {
     let (mut left, operator) = match (over, each) {
         (
             over,
@@ -129,27 +129,27 @@ fn projection(border: &Border, over: Parsed, each: Parsed) -> Result<Sequence> {
                 predicate, then, ..
             },
         ) => {
-            let condition = convert(border, *predicate)?;
+            let condition = convert(adapter, *predicate)?;
             (
-                before(border, over, "[?")?,
-                Operator::Filter(condition, inside(border, *then)?),
+                before(adapter, over, "[?")?,
+                Operator::Filter(condition, inside(adapter, *then)?),
             )
         }
         (Parsed::ObjectValues { node, .. }, each) => (
-            before(border, *node, "*")?,
-            Operator::Values(inside(border, each)?),
+            before(adapter, *node, "*")?,
+            Operator::Values(inside(adapter, each)?),
         ),
         (Parsed::Flatten { node, .. }, each) => (
-            before(border, *node, "[]")?,
-            Operator::Flatten(inside(border, each)?),
+            before(adapter, *node, "[]")?,
+            Operator::Flatten(inside(adapter, each)?),
         ),
         (slice @ Parsed::Slice { .. }, each) => (
             Sequence::default(),
-            Operator::Slice(convert(border, slice)?, inside(border, each)?),
+            Operator::Slice(convert(adapter, slice)?, inside(adapter, each)?),
         ),
         (over, each) => (
-            before(border, over, "[")?,
-            Operator::Elements(inside(border, each)?),
+            before(adapter, over, "[")?,
+            Operator::Elements(inside(adapter, each)?),
         ),
     };
     push(&mut left, operator);
@@ -157,18 +157,18 @@ fn projection(border: &Border, over: Parsed, each: Parsed) -> Result<Sequence> {
 }
 
 /// What stands before an operator: nothing, where the crate noted the operator's own place.
-fn before(border: &Border, over: Parsed, symbol: &str) -> Result<Sequence> {
+fn before(adapter: &Adapter, over: Parsed, symbol: &str) -> Result<Sequence> {
     match over {
-        Parsed::Identity { offset } if border.is(offset, symbol) => Ok(Sequence::default()),
-        over => sequence(border, over),
+        Parsed::Identity { offset } if adapter.is(offset, symbol) => Ok(Sequence::default()),
+        over => sequence(adapter, over),
     }
 }
 
 /// What is done with each element: nothing, where the crate notes a current value that stands in no text.
-fn inside(border: &Border, each: Parsed) -> Result<Sequence> {
+fn inside(adapter: &Adapter, each: Parsed) -> Result<Sequence> {
     match each {
         Parsed::Identity { .. } => Ok(Sequence::default()),
-        each => sequence(border, each),
+        each => sequence(adapter, each),
     }
 }
 

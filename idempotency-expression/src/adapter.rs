@@ -1,4 +1,4 @@
-//! The border to the `jmespath` crate: what it is given, and how its places lead back to ours.
+//! The adapter to the `jmespath` crate: what it is given, and how its places lead back to ours.
 //!
 //! The crate reads literals with `serde_json`, which loses digits, and numbers into 32 bits; and its grammar differs from
 //! that of the reference implementation in a few places. So it is given our own words: each literal and quoted name is
@@ -9,7 +9,7 @@ use jmespath::ast::Ast as Parsed;
 use crate::SyntaxError;
 use crate::tokens::{Kind, Token};
 
-pub(crate) struct Border {
+pub(crate) struct Adapter {
     tokens: Vec<Token>,
     /// What the crate parses.
     pub(crate) text: String,
@@ -35,20 +35,20 @@ enum Open {
     Other,
 }
 
-impl Border {
+impl Adapter {
     pub(crate) fn new(tokens: Vec<Token>, source: &str) -> Result<Self, SyntaxError> {
-        let mut border = Self {
+        let mut adapter = Self {
             tokens,
             text: String::new(),
             starts: Vec::new(),
             source: source.to_owned(),
         };
         let mut open = Vec::new();
-        for at in 0..border.tokens.len() {
-            border.refuse(at, open.last().copied())?;
-            border.pass(at, &mut open);
+        for at in 0..adapter.tokens.len() {
+            adapter.refuse(at, open.last().copied())?;
+            adapter.pass(at, &mut open);
         }
-        Ok(border)
+        Ok(adapter)
     }
 
     /// The token that begins at this place of `text`, or the last one before it.

@@ -341,7 +341,7 @@ pub(super) fn right() -> impl Strategy<Value = Right> {
 /// One token or a group of them.
 pub(super) fn token() -> BoxedStrategy<String> {
     let leaf = prop_oneof![
-        2 => select(crate::settings::KNOWN.map(|(name, _)| name).to_vec()).prop_map(str::to_owned),
+        2 => select(crate::arguments::KNOWN.map(|(name, _)| name).to_vec()).prop_map(str::to_owned),
         3 => among(&[
             "=", "=", "=", ",", ",", ",", ";", "==", "=>", "->", "<", ">", "<<", ">>", "::", ":", ".", "..", "..=", "|",
             "||", "&", "&&", "!", "?", "#", "#!", "+", "-", "*", "/", "%", "^", "@", "$", "~", "<=", "+=", "&mut",
