@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks every relative link in the Markdown files, with its anchor, and every `docs/..` path that another file names.
+# Checks every relative link in the Markdown files with its anchor, every path of the code that they name, and every
+# `docs/..` path that any file names.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 git ls-files -z --cached --others --exclude-standard | python3 -c '
@@ -11,8 +12,10 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$", re.M)
 # A path below docs/ in a comment, a string or an error text.
 MENTION = re.compile(r"(?<![\w/.-])/?((?:\.\./)*docs/[\w./-]*\w)")
-# A changelog names the paths of its time.
-HISTORY = re.compile(r"CHANGELOG\.md$")
+# A path of the code, in Markdown.
+CODE = re.compile(r"`((?:idempotency-\w+|tests|examples|fuzz)/[\w./-]*\w)/?`")
+# A changelog and a design record name the paths of their time.
+HISTORY = re.compile(r"CHANGELOG\.md$|^docs/design/\d")
 TEXT = {".md", ".rs", ".sh", ".py", ".toml", ".yaml", ".yml", ".txt", ""}
 
 
@@ -49,7 +52,8 @@ for name in sys.stdin.read().split("\0"):
             elif anchor and goal.suffix == ".md" and anchor not in anchors(goal):
                 broken.append(f"{name}: {target}: the file has no such heading")
     if not HISTORY.search(name) and name != "tests/scripts/links.sh":
-        for mention in MENTION.findall(text):
+        code = CODE.findall(text) if path.suffix == ".md" else []
+        for mention in MENTION.findall(text) + code:
             links += 1
             goal = mention.replace("../", "").rstrip(".")
             if not (ROOT / goal).exists():
