@@ -258,7 +258,7 @@ impl Error {
     }
 
     /// Notes that the outcome event of its call was emitted; returns whether that is news.
-    pub(crate) fn mark_told(&mut self) -> bool {
+    pub(crate) fn mark_emitted(&mut self) -> bool {
         !std::mem::replace(&mut self.0.is_told, true)
     }
 

@@ -1,8 +1,10 @@
-//! A setting that cannot be understood.
+//! The error for a setting or variable with an invalid value.
 
 use std::fmt;
 
-/// A setting that cannot be understood: which one, what it says, and what is accepted.
+/// The error for an invalid setting or variable: its name, its value and what is accepted.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::config::{Settings, Variables};
@@ -16,19 +18,16 @@ pub struct ConfigurationError {
 }
 
 impl ConfigurationError {
-    /// An error in words of its own.
-    ///
-    /// ```
-    /// # use idempotency_core::config::ConfigurationError;
-    /// assert_eq!(ConfigurationError::new("set IDEMPOTENCY_TABLE").to_string(), "set IDEMPOTENCY_TABLE");
-    /// ```
+    /// Returns an error with this text.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
         }
     }
 
-    /// An error about the value of a setting or variable.
+    /// Returns an error about the value of a setting or variable, with what to write instead.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::ConfigurationError;
@@ -38,10 +37,10 @@ impl ConfigurationError {
     pub fn value(name: &str, value: &str, remedy: impl fmt::Display) -> Self {
         Self::new(format!("{name} is `{value}`: {remedy}"))
     }
-}
 
-impl ConfigurationError {
-    /// Whether it is an environment variable that is wrong, and not what an attribute or a builder says.
+    /// Returns true if the error is about an environment variable, and not about an attribute or a builder.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::ConfigurationError;

@@ -1,15 +1,17 @@
-//! What a payload must have of its key.
+//! The setting `key_required`: whether a payload must have a key, or every part of it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::settings::truth_of;
 
-/// What a payload must have of its key, so that a call is taken.
+/// Whether a payload must have a key, or every part of it.
 ///
-/// A key of several parts, such as `[user_id, order_id]`, is made from what is there: with one part null it is still a
-/// key, as in Powertools for AWS Lambda (Python). Then calls that differ in the missing part alone share one record.
-/// [`All`](Self::All) refuses them.
+/// A key of several parts, such as `[user_id, order_id]`, is still a key if one part is null, as in Powertools for AWS
+/// Lambda (Python). Calls that would differ only in the missing part then share one record. [`All`](Self::All) refuses
+/// such calls.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::config::KeyRequired;
@@ -21,16 +23,16 @@ use super::settings::truth_of;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KeyRequired {
-    /// Nothing: without a key the handler runs unprotected, with a warning.
+    /// A key is not required: without one, the handler runs unprotected, with a warning.
     #[default]
     No,
-    /// A key: a payload in which the expression finds nothing is refused.
+    /// A key is required: a payload in which the expression finds none is refused.
     Any,
-    /// Every part of the key: a payload that lacks one part of a multi-select is refused too.
+    /// Every part of the key is required: a payload that lacks a part of a multi-select is also refused.
     All,
 }
 
-/// `true` is [`KeyRequired::Any`], `false` is [`KeyRequired::No`].
+/// Converts `true` to [`KeyRequired::Any`] and `false` to [`KeyRequired::No`].
 impl From<bool> for KeyRequired {
     fn from(required: bool) -> Self {
         if required { Self::Any } else { Self::No }
@@ -40,7 +42,11 @@ impl From<bool> for KeyRequired {
 impl FromStr for KeyRequired {
     type Err = UnknownKeyRequired;
 
-    /// Reads `all`, or a truth value, in either case of letters.
+    /// Parses `all` or a truth value, in upper or lower case.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`UnknownKeyRequired`] for any other text.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.eq_ignore_ascii_case("all") {
             return Ok(Self::All);
@@ -49,13 +55,7 @@ impl FromStr for KeyRequired {
     }
 }
 
-/// A text that is no [`KeyRequired`].
-///
-/// ```
-/// # use idempotency_core::config::KeyRequired;
-/// let error = "some".parse::<KeyRequired>().unwrap_err();
-/// assert_eq!(error.to_string(), "write `true`, `false` or `all`");
-/// ```
+/// The error for a text that is not a [`KeyRequired`]. Its text lists what is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownKeyRequired;

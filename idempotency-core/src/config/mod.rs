@@ -1,4 +1,4 @@
-//! Configuration: settings from the attribute or builder, variables from the environment, defaults; the first wins.
+//! The configuration of an operation: settings of the attribute or builder, then environment variables, then defaults.
 
 mod error;
 mod key_required;

@@ -1,9 +1,9 @@
-//! A snapshot of the environment variables, so that configuration is tested without touching the process's own.
+//! A snapshot of the environment variables, so that tests of the configuration do not change the process's own.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Every `IDEMPOTENCY_*` name this framework reads.
+/// Every `IDEMPOTENCY_*` variable that this framework reads.
 const KNOWN: &[&str] = &[
     "IDEMPOTENCY_DATA_ATTR",
     "IDEMPOTENCY_DISABLED",
@@ -32,19 +32,21 @@ const KNOWN: &[&str] = &[
 /// The prefix of our own variables.
 const PREFIX: &str = "IDEMPOTENCY_";
 
-/// The one variable of Powertools for AWS Lambda that is read.
+/// The only variable of Powertools for AWS Lambda that is read.
 const POWERTOOLS_DISABLED: &str = "POWERTOOLS_IDEMPOTENCY_DISABLED";
 
-/// The function's name, by which Lambda calls it.
+/// The name of the Lambda function, set by Lambda.
 const FUNCTION_NAME: &str = "AWS_LAMBDA_FUNCTION_NAME";
 
-/// Lambda's own, whose value bounds the memory that an event may take.
+/// The memory of the Lambda function in MiB, set by Lambda. It determines how much memory an event may use.
 const MEMORY_SIZE: &str = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE";
 
-/// What else is written for the first word of our prefix.
+/// Words that are often written instead of the first word of our prefix.
 const OTHER_HEADS: [&str; 3] = ["IDEMPOTENT", "IDEMPOTENCE", "IDEMPOTENCIES"];
 
-/// The environment variables a function was started with.
+/// The environment variables of a process.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::config::Variables;
@@ -55,7 +57,9 @@ const OTHER_HEADS: [&str; 3] = ["IDEMPOTENT", "IDEMPOTENCE", "IDEMPOTENCIES"];
 #[derive(Clone, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
-/// A variable that nothing reads, and that was probably meant for this framework.
+/// A variable that this framework does not read, but that was probably meant for it.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::config::Variables;
@@ -68,9 +72,9 @@ pub struct Variables(BTreeMap<String, String>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownVariable {
-    /// Its name.
+    /// The name of the variable.
     pub name: String,
-    /// The known name it is nearest to.
+    /// The known name that is most similar.
     pub nearest: &'static str,
 }
 
@@ -81,7 +85,9 @@ impl FromIterator<(String, String)> for Variables {
 }
 
 impl Variables {
-    /// The value of a variable; an empty one counts as not set, since that is how a template leaves one out.
+    /// Returns the value of a variable. An empty value counts as not set, because a template leaves a variable out in this way.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::Variables;
@@ -95,19 +101,15 @@ impl Variables {
             .filter(|value| !value.is_empty())
     }
 
-    /// Returns whether something reads a variable of this name.
-    ///
-    /// ```
-    /// # use idempotency_core::config::Variables;
-    /// assert!(Variables::is_known("IDEMPOTENCY_LEASE"));
-    /// assert!(!Variables::is_known("AWS_SECRET_ACCESS_KEY"));
-    /// ```
+    /// Returns true if this framework reads a variable of this name.
     pub fn is_known(name: &str) -> bool {
         [FUNCTION_NAME, MEMORY_SIZE, POWERTOOLS_DISABLED].contains(&name) || KNOWN.contains(&name)
     }
 
-    /// Returns the variables that nothing reads but that were probably meant for this framework, each with the name that
-    /// was probably meant: names with our prefix, names of Powertools' idempotency, and misspelt ones.
+    /// Returns the variables that this framework does not read, but that were probably meant for it, each with the probable
+    /// name. These are names with our prefix, names of Powertools' idempotency, and misspelt names.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::Variables;
@@ -130,11 +132,11 @@ impl Variables {
     }
 }
 
-/// The known name that an unknown one was probably meant to be.
+/// Returns the known name that is most similar to an unknown one; `None` if the variable belongs to another program.
 fn meant(name: &str) -> Option<&'static str> {
-    /// Slips that a name may have without our prefix: more, and it is another program's.
+    /// The most misspelt letters of a name without our prefix. With more, it belongs to another program.
     const SLIPS: usize = 2;
-    /// The comparison takes time for each pair of letters.
+    /// The longest name that is compared: a comparison takes time for each pair of letters.
     const LONGEST: usize = 128;
 
     if name.len() > LONGEST {
@@ -153,7 +155,7 @@ fn meant(name: &str) -> Option<&'static str> {
         Some((head, rest)) if OTHER_HEADS.contains(&head) => format!("{PREFIX}{rest}"),
         _ => ours.to_owned(),
     };
-    // First, since of two equally near names the first is taken.
+    // First, because of two equally similar names the first is taken.
     let powertools = strsim::damerau_levenshtein(&normal, POWERTOOLS_DISABLED);
     let (slips, nearest) = std::iter::once((powertools, POWERTOOLS_DISABLED))
         .chain(
@@ -176,7 +178,7 @@ impl fmt::Display for UnknownVariable {
     }
 }
 
-/// Names alone: the values of a process's variables may be secrets.
+/// Shows only the names, because values of environment variables may be secrets.
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.keys()).finish()
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_known_name_carries_the_prefix_and_none_is_reported() {
+    fn every_known_name_has_the_prefix_and_none_is_reported() {
         assert!(KNOWN.iter().all(|name| name.starts_with(PREFIX)));
         let variables: Variables = KNOWN
             .iter()
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_reported_with_the_name_that_was_meant() {
+    fn misspelt_names_are_reported_with_the_probable_name() {
         for (name, known) in [
             ("IDEMPOTENT_LEASE", "IDEMPOTENCY_LEASE"),
             ("IDEMPOTENCY-LEASE", "IDEMPOTENCY_LEASE"),

@@ -221,9 +221,9 @@ impl<R> Driver<'_, R> {
         limit: Duration,
         report: &mut Report<'_>,
     ) -> Option<T> {
-        report.asks_the_store();
+        report.store_request_started();
         let reply = timeout(request, || self.backend.clock().sleep(limit)).await;
-        report.heard_of_the_store();
+        report.store_request_ended();
         reply
     }
 }

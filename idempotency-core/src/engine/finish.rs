@@ -57,7 +57,7 @@ impl<R> Driver<'_, R> {
         finished: Finished<R, E>,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
-        report.claim_became(stored);
+        report.claim_ended(stored);
         match finished {
             Finished::Answered(answer) => {
                 let is_stored = matches!(stored, Completion::Stored(_));

@@ -77,9 +77,9 @@ where
     F: FnOnce() -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
-    report.handler_starts();
+    report.handler_started();
     let came_to = caught(async move { handler().await }).await;
-    report.handler_ends(&came_to);
+    report.handler_ended(&came_to);
     came_to
 }
 

@@ -1,13 +1,14 @@
 //! The outcome event: one `tracing` event for every call, with the same target, message and fields.
 //!
 //! `docs/reference/events.md` of the repository describes it as an interface: fields, values and levels. All entry points (the
-//! attribute, the functional form, layers) end here:
+//! attribute, the functional form, layers) use it:
 //!
-//! - [`Operation::run`](crate::operation::Operation::run) tells the outcome of each call that it is given;
-//! - [`Operation::identify`](crate::operation::Operation::identify) tells a refusal of its own, since no run follows it;
+//! - [`Operation::run`](crate::operation::Operation::run) emits the event of each call that it gets.
+//! - [`Operation::identify`](crate::operation::Operation::identify) emits the event if it refuses the call, because no run
+//!   follows.
 //! - [`refused`] is for an entry point whose call ends before either of them.
 //!
-//! An [`Error`] remembers that its event was emitted, so handing it to [`refused`] again does nothing.
+//! An [`Error`] records that its event was emitted. A second [`refused`] with the same error emits nothing.
 
 mod report;
 mod summary;
@@ -21,7 +22,9 @@ use summary::{Ended, Summary};
 /// Emits the outcome event of a call that ends with `error` before it reaches
 /// [`Operation::run`](crate::operation::Operation::run), and returns the error.
 ///
-/// It does nothing if the event of this error was emitted before.
+/// It emits nothing if the event of this error was emitted before.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::error::{Error, ErrorKind};
@@ -30,9 +33,9 @@ use summary::{Ended, Summary};
 /// let error = event::refused(error);
 /// assert_eq!(event::refused(error).kind(), ErrorKind::Configuration);
 /// ```
-#[must_use = "the caller is still to be given the error"]
+#[must_use = "return the error to the caller"]
 pub fn refused(mut error: Error) -> Error {
-    if error.mark_told() {
+    if error.mark_emitted() {
         Summary {
             operation: error.operation(),
             key: error.key(),

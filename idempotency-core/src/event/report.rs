@@ -1,4 +1,4 @@
-//! What is known of a call while it is under way.
+//! Collects the fields of the outcome event while a call runs.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use crate::protocol::Completion;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
 
-/// Collects what the outcome event tells of a call. Dropped before its [`end`](Self::end), it tells that the call was
-/// abandoned.
+/// Collects the fields of a call's outcome event. If it is dropped before [`end`](Self::end), the event says that the call
+/// was abandoned.
 pub(crate) struct Report<'a> {
     operation: &'a str,
     key: Option<&'a RecordId>,
     clock: &'a dyn Clock,
-    under_way: Option<(Work, EpochMillis)>,
+    timed: Option<(Work, EpochMillis)>,
     handler: Option<Handler>,
     claim: Option<Claim>,
     note: Option<String>,
     store_requests: u32,
     store_time: Duration,
     handler_time: Duration,
-    is_told: bool,
+    is_emitted: bool,
 }
 
-/// What takes the time.
+/// The work whose time is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Store,
@@ -34,43 +34,43 @@ enum Work {
 }
 
 impl<'a> Report<'a> {
-    /// Begins the report of a call.
+    /// Starts the report of a call.
     pub(crate) fn new(operation: &'a str, key: Option<&'a RecordId>, clock: &'a dyn Clock) -> Self {
         Self {
             operation,
             key,
             clock,
-            under_way: None,
+            timed: None,
             handler: None,
             claim: None,
             note: None,
             store_requests: 0,
             store_time: Duration::ZERO,
             handler_time: Duration::ZERO,
-            is_told: false,
+            is_emitted: false,
         }
     }
 
-    /// Counts a request to the store, which is sent now.
-    pub(crate) fn asks_the_store(&mut self) {
+    /// Counts a request to the store, and starts to measure its time.
+    pub(crate) fn store_request_started(&mut self) {
         self.store_requests += 1;
         self.begin(Work::Store);
     }
 
-    /// Ends the request's time: the store replied, or the call gave up on it.
-    pub(crate) fn heard_of_the_store(&mut self) {
+    /// Ends the time of a request: the store replied, or the request timed out.
+    pub(crate) fn store_request_ended(&mut self) {
         self.pause();
     }
 
-    /// Notes that the handler is started now.
-    pub(crate) fn handler_starts(&mut self) {
+    /// Records that the handler starts, and starts to measure its time.
+    pub(crate) fn handler_started(&mut self) {
         self.handler = Some(Handler::Started);
         self.begin(Work::Handler);
     }
 
-    /// Ends the handler's time, with what the handler came to: `Err` is a panic.
-    pub(crate) fn handler_ends<R, E, P>(&mut self, came_to: &Result<Result<R, E>, P>) {
-        self.handler = Some(match came_to {
+    /// Records the handler's result and ends its time. The outer `Err` is a panic.
+    pub(crate) fn handler_ended<R, E, P>(&mut self, result: &Result<Result<R, E>, P>) {
+        self.handler = Some(match result {
             Ok(Ok(_)) => Handler::Returned,
             Ok(Err(_)) => Handler::Failed,
             Err(_) => Handler::Panicked,
@@ -78,9 +78,9 @@ impl<'a> Report<'a> {
         self.pause();
     }
 
-    /// Notes what became of the call's own claim.
-    pub(crate) fn claim_became(&mut self, stored: &Completion) {
-        self.claim = Some(match stored {
+    /// Records how the call's own claim ended.
+    pub(crate) fn claim_ended(&mut self, completion: &Completion) {
+        self.claim = Some(match completion {
             Completion::Stored(_) => Claim::Completed,
             Completion::WithoutResponse => Claim::CompletedWithoutResponse,
             Completion::Released => Claim::Released,
@@ -89,7 +89,7 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// Adds what a developer should know of this call, without payload and response.
+    /// Adds a note for the developer. It must not contain a part of the payload or the response.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
         self.note = Some(match self.note.take() {
@@ -98,7 +98,7 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// Emits the outcome event of a call that came to its end.
+    /// Emits the outcome event of a call that has ended.
     pub(crate) fn end<R, E>(mut self, result: &mut Result<Outcome<R>, Ending<E>>) {
         let ended = match result {
             Ok(outcome) => match outcome.kind() {
@@ -107,7 +107,7 @@ impl<'a> Report<'a> {
                 OutcomeKind::Bypassed(why) => Ended::Bypassed(*why),
             },
             Err(Ending::Refused(error)) => {
-                error.mark_told();
+                error.mark_emitted();
                 Ended::Error(error)
             }
             Err(Ending::Failed(_, bypass) | Ending::Panicked(_, bypass)) => match bypass {
@@ -115,16 +115,18 @@ impl<'a> Report<'a> {
                 None => Ended::Own,
             },
         };
-        self.tell(ended);
+        self.emit(ended);
     }
 
+    /// Starts to measure the time of `work`, and ends that of other work.
     fn begin(&mut self, work: Work) {
         self.pause();
-        self.under_way = Some((work, self.clock.now()));
+        self.timed = Some((work, self.clock.now()));
     }
 
+    /// Ends the measurement of the current work.
     fn pause(&mut self) {
-        if let Some((work, since)) = self.under_way.take() {
+        if let Some((work, since)) = self.timed.take() {
             let time = since.until(self.clock.now());
             match work {
                 Work::Store => self.store_time += time,
@@ -133,8 +135,9 @@ impl<'a> Report<'a> {
         }
     }
 
-    fn tell(&mut self, ended: Ended<'_>) {
-        self.is_told = true;
+    /// Emits the outcome event.
+    fn emit(&mut self, ended: Ended<'_>) {
+        self.is_emitted = true;
         self.pause();
         Summary {
             operation: self.operation,
@@ -151,11 +154,12 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The call's future was dropped on its way: a timeout around it, or a `select!` that another branch won.
+/// Emits the event of an abandoned call. Its future was dropped: by a timeout around it, or by a `select!` that another
+/// branch won.
 impl Drop for Report<'_> {
     fn drop(&mut self) {
-        if !self.is_told {
-            self.tell(Ended::Abandoned);
+        if !self.is_emitted {
+            self.emit(Ended::Abandoned);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What one call came to, and its event. Whatever else is to be told of a call (a span's fields, metrics) is made from the
-//! same [`Summary`].
+//! The summary of a call that has ended, and its event. Span fields and metrics are to be made from the same [`Summary`].
 
 use std::error::Error as _;
 use std::fmt;
@@ -19,19 +18,19 @@ pub const TARGET: &str = "idempotency";
 /// The message of the outcome event.
 pub const MESSAGE: &str = "idempotent call";
 
-/// What one call came to.
+/// The summary of a call that has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Summary<'a> {
     pub(crate) operation: &'a str,
     pub(crate) key: Option<&'a RecordId>,
     pub(crate) ended: Ended<'a>,
-    /// How far the handler came; `None` if it was never started.
+    /// How far the handler got; `None` if it was not started.
     pub(crate) handler: Option<Handler>,
-    /// What became of this call's own claim, where that is known.
+    /// How this call's own claim ended, if known.
     pub(crate) claim: Option<Claim>,
-    /// What a developer should know of the call, besides its error.
+    /// A note for the developer, in addition to the error.
     pub(crate) note: Option<&'a str>,
-    /// The requests to the `Store`. One may stand for several sends.
+    /// The number of requests to the `Store`. The store may have sent one request several times.
     pub(crate) store_requests: u32,
     pub(crate) store_time: Duration,
     pub(crate) handler_time: Duration,
@@ -40,19 +39,19 @@ pub(crate) struct Summary<'a> {
 /// How a call ended.
 #[derive(Clone, Copy)]
 pub(crate) enum Ended<'a> {
-    /// The caller is given what the handler came to.
+    /// The caller gets the handler's result.
     Own,
-    /// The caller is given a stored response.
+    /// The caller gets a stored response.
     Replayed(Source),
     /// The handler ran unprotected.
     Bypassed(Bypass),
-    /// The caller is given an error of this framework.
+    /// The caller gets an error of this framework.
     Error(&'a Error),
-    /// The call's future was dropped on its way.
+    /// The call's future was dropped before its end.
     Abandoned,
 }
 
-/// How far the handler came.
+/// How far the handler got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
     Started,
@@ -61,18 +60,18 @@ pub(crate) enum Handler {
     Panicked,
 }
 
-/// What became of a call's own claim.
+/// How a call's own claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// Completed with the response.
     Completed,
-    /// Completed without the response, which cannot be stored.
+    /// Completed without a response, because the response cannot be stored.
     CompletedWithoutResponse,
-    /// Given up: the next call runs.
+    /// Released: the next call runs the handler.
     Released,
-    /// It could not be given up: the lease frees the key, or under `hold` an operator.
+    /// Not released, because the request failed: the key is free when the lease expires; under `hold`, an operator frees it.
     NotReleased,
-    /// The handler panicked under `hold`: an operator decides.
+    /// Kept, because the handler panicked under `hold`: an operator decides.
     Kept,
 }
 
@@ -123,8 +122,8 @@ impl Summary<'_> {
         }
     }
 
-    /// ERROR: an operator or a developer must act. WARN: something is less than it should be, and the caller can act, or
-    /// time does. INFO: all else.
+    /// Returns the level. ERROR: an operator or a developer must act. WARN: the call was not quite normal, and a retry or
+    /// time can help. INFO: everything else.
     fn level(&self) -> Level {
         if self.handler == Some(Handler::Panicked) {
             return Level::ERROR;
@@ -138,7 +137,7 @@ impl Summary<'_> {
                 _ => Level::INFO,
             },
             Ended::Replayed(_) if self.note.is_some() => Level::WARN,
-            // The start of the process has warned of `IDEMPOTENCY_DISABLED`.
+            // A warning about `IDEMPOTENCY_DISABLED` was logged when the process started.
             Ended::Replayed(_) | Ended::Bypassed(_) => Level::INFO,
         }
     }
@@ -176,10 +175,10 @@ impl Summary<'_> {
     }
 }
 
-/// The level of a call that ends with an error of this framework.
+/// Returns the level of a call that ends with this error.
 fn level_of(error: &Error) -> Level {
     match error.kind() {
-        // A retry, or another payload, is answered.
+        // A retry or another payload can succeed.
         ErrorKind::AlreadyInProgress
         | ErrorKind::PayloadMismatch
         | ErrorKind::KeyMissing
@@ -187,9 +186,9 @@ fn level_of(error: &Error) -> Level {
         | ErrorKind::ExpressionFailed
         | ErrorKind::Contended
         | ErrorKind::NoTimeLeft
-        // The call that found its response too large has warned too; nothing can be done for this key.
+        // The call whose response was too large has logged a warning; nothing can be done for this key.
         | ErrorKind::ResponseUnavailable => Level::WARN,
-        // A store that is throttled or away comes back. One without table or permission does not.
+        // A throttled or unreachable store recovers by itself. A missing table or permission does not.
         ErrorKind::StoreFailed => match causes(error).find_map(|cause| cause.downcast_ref()) {
             Some(cause) if !StoreError::kind(cause).is_transient() => Level::ERROR,
             _ => Level::WARN,
@@ -207,7 +206,7 @@ fn level_of(error: &Error) -> Level {
     }
 }
 
-/// The causes of an error of this framework, without the link that only repeats its kind.
+/// Returns the causes of an error, without the first one, which only repeats its kind.
 fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     let first = error.source().and_then(|kind| kind.source());
     std::iter::successors(
@@ -216,7 +215,8 @@ fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'stat
     )
 }
 
-/// The detail of an error and the texts of its causes, then the note. It is written only where the event is collected.
+/// Displays the detail of an error and the texts of its causes, then the note. Formatted only if a subscriber collects the
+/// event.
 struct Cause<'a>(&'a Summary<'a>);
 
 impl fmt::Display for Cause<'_> {
@@ -230,7 +230,7 @@ impl fmt::Display for Cause<'_> {
             }
             for cause in causes(error) {
                 let text = cause.to_string();
-                // The detail often is the text of the first cause.
+                // The detail is often the text of the first cause.
                 if detail != Some(&text) {
                     write!(f, "{separator}{text}")?;
                     separator = ": ";
@@ -240,7 +240,7 @@ impl fmt::Display for Cause<'_> {
         let Some(note) = self.0.note else {
             return Ok(());
         };
-        // As between two notes: the note is no cause of the error.
+        // The separator of notes: the note is not a cause of the error.
         let separator = if separator.is_empty() { "" } else { "; " };
         write!(f, "{separator}{note}")
     }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told_down_to_its_root_and_no_text_twice() {
+    fn the_cause_lists_all_causes_and_no_text_twice() {
         let error = store_failed(StoreErrorKind::Throttled);
         let summary = of(Ended::Error(&error));
         assert!(summary.has_cause());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_developer_should_know_is_told_beside_an_error() {
+    fn a_note_follows_the_cause_of_an_error() {
         let note = Some("a part of the key is missing");
         let error = Error::new(ErrorKind::AlreadyInProgress, "charge").with_detail("retry later");
         let summary = Summary {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_comes_back_is_a_warning_and_one_that_must_be_mended_is_an_error() {
+    fn a_store_that_recovers_is_a_warning_and_one_that_must_be_repaired_is_an_error() {
         use StoreErrorKind::{AccessDenied, TableMissing, Throttled, Unreachable};
         for (kind, level) in [
             (Throttled, Level::WARN),
