@@ -1,5 +1,5 @@
 //! Functions and methods with a payload of their own.
-#![deny(warnings, clippy::all, clippy::pedantic)]
+#![warn(clippy::all, clippy::pedantic)]
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
@@ -22,7 +22,7 @@ mod constants {
 
     pub(super) const KEY: &str = "id";
     pub(super) const PREFIX: &str = "constants";
-    pub(super) const WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+    pub(super) const WINDOW: Duration = Duration::from_hours(24);
     pub(super) const SIZE: usize = 64;
     pub(super) const OPERATION: OnTimeout = OnTimeout::Rerun;
     pub(super) const HASH: HashAlgorithm = HashAlgorithm::Sha256;
@@ -154,10 +154,14 @@ async fn same_names(operation: u8, prepared: u8, store: u8, codec: u8) -> Result
 fn sends<T: Send>(_: T) {}
 
 fn order() -> Order {
-    Order { id: 1, items: Vec::new() }
+    Order {
+        id: 1,
+        items: Vec::new(),
+    }
 }
 
-fn main() {
+/// Calls what is above.
+pub fn main() {
     sends(whole(order()));
     let of_constants = order();
     sends(constants_as_values(&of_constants));

