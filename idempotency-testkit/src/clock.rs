@@ -62,7 +62,7 @@ impl ManualClock {
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let clock = ManualClock::rushing(0);
+    /// let clock = ManualClock::auto_advancing(0);
     /// clock.sleep(Duration::from_secs(60)).await;
     /// assert_eq!(clock.now().get(), 60_000);
     /// # }
@@ -201,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_part_of_a_millisecond_moves_a_rushing_clock_by_a_whole_one() {
-        let clock = ManualClock::rushing(0);
+        let clock = ManualClock::auto_advancing(0);
         clock.sleep(Duration::from_nanos(1)).await;
         assert_eq!(clock.now().get(), 1);
         clock.sleep(Duration::from_millis(2)).await;

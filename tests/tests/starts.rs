@@ -10,7 +10,7 @@ use idempotency_lambda::{
     BoxError, InvocationLayer, LambdaEvent, carry, idempotent, init, without_invocation,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::lambda::{Environment, Function, InvokeError, LocalLambda, Reply};
+use idempotency_testkit::lambda::{Function, FunctionProcess, InvokeError, LocalLambda, Reply};
 use lambda_runtime::tower::{Layer, ServiceBuilder};
 use lambda_runtime::{Runtime, service_fn};
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,7 @@ struct Bench {
     database: EmbeddedDynamoDb,
     // Ends the processes when it is dropped.
     _lambda: LocalLambda,
-    process: Environment,
+    process: FunctionProcess,
 }
 
 /// A claim as the table was asked for it.
@@ -164,7 +164,7 @@ impl Bench {
             function = function.concurrency(4);
         }
         let lambda = LocalLambda::start(function).await.unwrap();
-        let process = lambda.environment().await.unwrap();
+        let process = lambda.start_process().await.unwrap();
         Self {
             role,
             database,

@@ -24,7 +24,7 @@ fn order() -> Value {
 
 /// A bench whose pauses pass at once, and whose store has these faults.
 fn broken(faults: impl IntoIterator<Item = (StoreOperation, usize, StoreFault)>) -> Bench {
-    let bench = Bench::with_clock(ManualClock::rushing(START));
+    let bench = Bench::with_clock(ManualClock::auto_advancing(START));
     for (operation, nth, fault) in faults {
         bench.store.inject(operation, nth, fault);
     }
@@ -78,7 +78,7 @@ async fn wait_beside_a_dead_process(bench: &Bench) -> BoxError {
 
 #[tokio::test]
 async fn a_wait_that_ends_without_news_tells_the_trouble_of_its_last_read() {
-    let bench = Bench::with_clock(ManualClock::rushing(START));
+    let bench = Bench::with_clock(ManualClock::auto_advancing(START));
     bench
         .store
         .inject(StoreOperation::Read, 1, StoreFault::LoseReply);
@@ -98,7 +98,7 @@ async fn a_wait_that_ends_without_news_tells_the_trouble_of_its_last_read() {
 
 #[tokio::test]
 async fn a_read_that_fails_amid_a_wait_is_not_told_where_the_last_one_was_answered() {
-    let bench = Bench::with_clock(ManualClock::rushing(START));
+    let bench = Bench::with_clock(ManualClock::auto_advancing(START));
     bench
         .store
         .inject(StoreOperation::Read, 2, StoreFault::Throttle);

@@ -379,7 +379,7 @@ async fn a_call_without_time_is_told_so() {
 
 #[tokio::test]
 async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
-    let bench = Bench::with_clock(ManualClock::rushing(START));
+    let bench = Bench::with_clock(ManualClock::auto_advancing(START));
     bench
         .store
         .inject(StoreOperation::Put, 1, StoreFault::Throttle);

@@ -5,7 +5,7 @@ use super::state::{Phase, State};
 use std::fmt;
 use std::sync::Arc;
 
-/// An execution environment: one process of the function.
+/// One process of the function.
 ///
 /// Clones are handles of the same process. It ends with [`kill`](Self::kill), when a deadline passes, when the function
 /// ends it, or when its [`LocalLambda`](super::LocalLambda) is dropped.
@@ -13,15 +13,15 @@ use std::sync::Arc;
 /// ```no_run
 /// # use idempotency_testkit::lambda::*;
 /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-/// let environment = lambda.environment().await?;
-/// let handle = environment.clone();
-/// environment.kill().await;
+/// let process = lambda.start_process().await?;
+/// let handle = process.clone();
+/// process.kill().await;
 /// assert!(!handle.is_alive(), "both are the same process");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Environment {
+pub struct FunctionProcess {
     pub(super) inner: Arc<Inner>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Inner {
     pub(super) timeout: std::time::Duration,
 }
 
-impl Environment {
+impl FunctionProcess {
     /// Prepares an invocation with this event, which is JSON text and sent as it is.
     ///
     /// Await it, or [`start`](Invocation::start) it and await the outcome later. While the process is busy with another
@@ -41,15 +41,15 @@ impl Environment {
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = lambda.environment().await?;
-    /// let reply = environment.invoke(r#"{"order_id": 1}"#).await?;
-    /// let duplicate = environment.invoke(r#"{"order_id": 1}"#).await?;
+    /// let process = lambda.start_process().await?;
+    /// let reply = process.invoke(r#"{"order_id": 1}"#).await?;
+    /// let duplicate = process.invoke(r#"{"order_id": 1}"#).await?;
     /// assert_eq!(duplicate.payload, reply.payload);
     /// # Ok(())
     /// # }
     /// ```
     pub fn invoke(&self, event: impl Into<String>) -> Invocation<'_> {
-        Invocation::new(Target::Environment(self), event.into(), self.inner.timeout)
+        Invocation::new(Target::Process(self), event.into(), self.inner.timeout)
     }
 
     /// Waits until the process has asked for its first event.
@@ -57,9 +57,9 @@ impl Environment {
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = lambda.environment().await?;
-    /// environment.ready().await?;
-    /// assert!(environment.is_alive());
+    /// let process = lambda.start_process().await?;
+    /// process.ready().await?;
+    /// assert!(process.is_alive());
     /// # Ok(())
     /// # }
     /// ```
@@ -82,11 +82,11 @@ impl Environment {
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = lambda.environment().await?;
-    /// let pending = environment.invoke(r#"{"order_id": 1}"#).start();
-    /// environment.wait_for_line("charged").await?;
+    /// let process = lambda.start_process().await?;
+    /// let pending = process.invoke(r#"{"order_id": 1}"#).start();
+    /// process.wait_for_line("charged").await?;
     /// // The handler has had its effect, and has not answered yet.
-    /// environment.kill().await;
+    /// process.kill().await;
     /// assert!(pending.await.is_err());
     /// # Ok(())
     /// # }
@@ -113,9 +113,9 @@ impl Environment {
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = lambda.environment().await?;
-    /// let pending = environment.invoke("1").start();
-    /// environment.kill().await;
+    /// let process = lambda.start_process().await?;
+    /// let pending = process.invoke("1").start();
+    /// process.kill().await;
     /// assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     /// # Ok(())
     /// # }
@@ -131,9 +131,9 @@ impl Environment {
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
     /// // A function that refuses its configuration ends by itself.
-    /// let environment = lambda.environment().await?;
-    /// environment.ended().await;
-    /// assert!(!environment.is_alive());
+    /// let process = lambda.start_process().await?;
+    /// process.ended().await;
+    /// assert!(!process.is_alive());
     /// # Ok(())
     /// # }
     /// ```
@@ -147,10 +147,10 @@ impl Environment {
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = lambda.environment().await?;
-    /// assert!(environment.is_alive());
-    /// environment.kill().await;
-    /// assert!(!environment.is_alive());
+    /// let process = lambda.start_process().await?;
+    /// assert!(process.is_alive());
+    /// process.kill().await;
+    /// assert!(!process.is_alive());
     /// # Ok(())
     /// # }
     /// ```
@@ -164,9 +164,9 @@ impl Environment {
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = lambda.environment().await?;
-    /// environment.invoke(r#"{"order_id": 1}"#).await?;
-    /// assert!(environment.log().iter().any(|line| line.text.contains("charged")));
+    /// let process = lambda.start_process().await?;
+    /// process.invoke(r#"{"order_id": 1}"#).await?;
+    /// assert!(process.log().iter().any(|line| line.text.contains("charged")));
     /// # Ok(())
     /// # }
     /// ```
@@ -181,8 +181,8 @@ impl Environment {
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let environment = lambda.environment().await?;
-    /// println!("attach a debugger to {:?}", environment.process_id());
+    /// let process = lambda.start_process().await?;
+    /// println!("attach a debugger to {:?}", process.process_id());
     /// # Ok(())
     /// # }
     /// ```
@@ -192,9 +192,9 @@ impl Environment {
     }
 }
 
-impl fmt::Debug for Environment {
+impl fmt::Debug for FunctionProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Environment")
+        f.debug_struct("FunctionProcess")
             .field("number", &self.inner.number)
             .field("process_id", &self.inner.process_id)
             .field("phase", &*self.inner.state.phase.borrow())

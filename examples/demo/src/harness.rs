@@ -1,33 +1,33 @@
-//! Where the story is played: DynamoDB, Lambda, the functions' processes, and an eye on all of them.
+//! The embedded DynamoDB, the local Lambda and the functions' processes: sends events and collects observations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
-use idempotency_testkit::lambda::{Environment, LocalLambda, Pending};
+use idempotency_testkit::lambda::{FunctionProcess, LocalLambda, Pending};
 
+use crate::expectation::Expectation;
 use crate::functions::Role;
-use crate::promise::Promise;
-use crate::seen::{Call, Seen};
+use crate::observation::{Observation, TableRequest};
 use crate::timeline::Timeline;
 
 const TABLE: &str = "idempotency";
 
-/// Everything there is.
-pub(crate) struct Stage {
+/// Everything that the steps use.
+pub(crate) struct Harness {
     pub(crate) timeline: Timeline,
     pub(crate) db: EmbeddedDynamoDb,
     lambdas: Vec<LocalLambda>,
-    /// Which requests to DynamoDB were laid to an event's account.
+    /// The indexes of the requests to DynamoDB that were counted for an event already.
     accounted: BTreeSet<usize>,
-    /// The claims' owners of the events whose handlers have begun.
+    /// The owner tokens of the events whose handlers have begun.
     owners: Vec<String>,
     step: usize,
     pub(crate) tally: Tally,
 }
 
-/// What the whole run amounts to.
+/// The sums over all steps.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) events: usize,
@@ -39,25 +39,25 @@ pub(crate) struct Tally {
 /// A process of a function.
 pub(crate) struct Process {
     pub(crate) role: Role,
-    pub(crate) environment: Environment,
+    pub(crate) handle: FunctionProcess,
 }
 
-/// An event on its way.
+/// An event that was sent and has no outcome yet.
 pub(crate) struct InFlight {
     pub(crate) number: usize,
     pending: Pending,
-    /// Its claim's owner, once the handler has begun.
+    /// The owner token of its claim, once the handler has begun.
     owner: Option<String>,
     role: Role,
 }
 
-/// An event that was answered, or never will be.
-pub(crate) struct Arrived {
+/// An event with its outcome.
+pub(crate) struct Finished {
     pub(crate) number: usize,
-    pub(crate) seen: Seen,
+    pub(crate) observed: Observation,
 }
 
-impl Stage {
+impl Harness {
     pub(crate) async fn build() -> Result<Self> {
         let db = EmbeddedDynamoDb::start().await?;
         db.create_table(TableSpec::new(TABLE)).await?;
@@ -79,16 +79,16 @@ impl Stage {
             .env("IDEMPOTENCY_TABLE", TABLE)
             .envs(self.db.environment());
         let lambda = LocalLambda::start(function).await?;
-        let first = lambda.environment().await?;
-        let second = lambda.environment().await?;
+        let first = lambda.start_process().await?;
+        let second = lambda.start_process().await?;
         self.lambdas.push(lambda);
-        for environment in [&first, &second] {
-            let ready = environment.ready().await;
+        for process in [&first, &second] {
+            let ready = process.ready().await;
             ready.with_context(|| format!("the function `{}` did not start", role.name()))?;
         }
-        // What a start costs is not the cost of an event.
+        // The requests of a start are not counted for an event.
         self.accounted.extend(0..self.db.requests().len());
-        Ok([first, second].map(|environment| Process { role, environment }))
+        Ok([first, second].map(|handle| Process { role, handle }))
     }
 
     /// Begins a step.
@@ -97,7 +97,7 @@ impl Stage {
         Ok(self.timeline.step(self.step, title, function)?)
     }
 
-    /// Sends an event and goes on. Its number is its request id, which the examples put into their answers.
+    /// Sends an event and returns at once. Its number is its request id, which the examples put into their responses.
     pub(crate) fn start(
         &mut self,
         process: &Process,
@@ -106,7 +106,7 @@ impl Stage {
     ) -> InFlight {
         self.tally.events += 1;
         let number = self.tally.events;
-        let invocation = process.environment.invoke(event);
+        let invocation = process.handle.invoke(event);
         let invocation = invocation.request_id(number.to_string());
         InFlight {
             number,
@@ -116,15 +116,19 @@ impl Stage {
         }
     }
 
-    /// Waits until the handler has begun with an event.
-    pub(crate) async fn begun(&mut self, process: &Process, sent: &mut InFlight) -> Result<()> {
+    /// Waits until the handler has begun to process an event.
+    pub(crate) async fn wait_until_begun(
+        &mut self,
+        process: &Process,
+        sent: &mut InFlight,
+    ) -> Result<()> {
         let line = format!("{} request_id=\"{}\"", sent.role.first_line(), sent.number);
         tokio::select! {
             biased;
-            line = process.environment.wait_for_line(&line) => line.map(drop)?,
+            line = process.handle.wait_for_line(&line) => line.map(drop)?,
             outcome = &mut sent.pending => {
                 outcome?;
-                bail!("event {} was answered before its handler began", sent.number);
+                bail!("event {} ended before its handler began", sent.number);
             }
         }
         let claim = self.unaccounted().pop();
@@ -135,43 +139,53 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits for the end of an event that was sent.
-    pub(crate) async fn finish(&mut self, sent: InFlight) -> Arrived {
+    /// Waits for the outcome of an event that was sent.
+    pub(crate) async fn finish(&mut self, sent: InFlight) -> Finished {
         let outcome = sent.pending.await;
-        let calls = self.calls_of(sent.owner);
-        let seen = Seen::read(outcome, calls, sent.role.first_line());
-        self.tally.runs += seen.runs;
+        let requests = self.requests_of(sent.owner);
+        let observed = Observation::of(outcome, requests, sent.role.first_line());
+        self.tally.runs += observed.runs;
         if matches!(sent.role, Role::Payment) {
             self.tally.payments += 1;
-            self.tally.charges += seen.runs;
+            self.tally.charges += observed.runs;
         }
-        Arrived {
+        Finished {
             number: sent.number,
-            seen,
+            observed,
         }
     }
 
-    /// Sends an event and waits for its end.
-    pub(crate) async fn send(&mut self, process: &Process, event: String) -> Arrived {
+    /// Sends an event and waits for its outcome.
+    pub(crate) async fn send(&mut self, process: &Process, event: String) -> Finished {
         let sent = self.start(process, event, Duration::from_secs(30));
         self.finish(sent).await
     }
 
-    /// Prints what became of an event and holds it against the promise.
-    pub(crate) fn show(&self, what: &str, arrived: &Arrived, promise: &Promise) -> Result<()> {
-        let number = arrived.number.to_string();
-        self.timeline.event(&number, what, &arrived.seen)?;
-        self.check(what, arrived, promise)
+    /// Prints the observation of an event and compares it with the expectation.
+    pub(crate) fn show(
+        &self,
+        what: &str,
+        finished: &Finished,
+        expected: &Expectation,
+    ) -> Result<()> {
+        let number = finished.number.to_string();
+        self.timeline.event(&number, what, &finished.observed)?;
+        self.check(what, finished, expected)
     }
 
-    /// Holds what became of an event against the promise.
-    pub(crate) fn check(&self, what: &str, arrived: &Arrived, promise: &Promise) -> Result<()> {
-        let place = format!("step {}, event {} ({what})", self.step, arrived.number);
-        Ok(promise.check(&place, &arrived.seen)?)
+    /// Compares the observation of an event with the expectation.
+    pub(crate) fn check(
+        &self,
+        what: &str,
+        finished: &Finished,
+        expected: &Expectation,
+    ) -> Result<()> {
+        let place = format!("step {}, event {} ({what})", self.step, finished.number);
+        Ok(expected.check(&place, &finished.observed)?)
     }
 
-    /// The requests of one event, told apart from those of another in flight by the owner's token in them.
-    fn calls_of(&mut self, owner: Option<String>) -> Vec<Call> {
+    /// Returns the requests of one event. The owner token in them tells them from those of another event in flight.
+    fn requests_of(&mut self, owner: Option<String>) -> Vec<TableRequest> {
         let mut requests = self.unaccounted();
         requests.retain(|(_, request)| {
             let body = request.body.to_string();
@@ -185,7 +199,7 @@ impl Stage {
             .extend(requests.iter().map(|(index, _)| *index));
         requests
             .iter()
-            .map(|(_, request)| Call::from(request))
+            .map(|(_, request)| TableRequest::from(request))
             .collect()
     }
 

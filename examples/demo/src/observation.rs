@@ -1,4 +1,4 @@
-//! What was observed of one event, from outside: the answer, the function's log and the requests to DynamoDB.
+//! What was observed of one event from outside: the response, the function's log and the requests to DynamoDB.
 
 use std::fmt;
 
@@ -6,34 +6,34 @@ use idempotency_testkit::dynamodb::Request;
 use idempotency_testkit::lambda::{InvokeError, LogLine, Reply};
 use serde_json::Value;
 
-/// What the function did.
+/// What the function did with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Did {
+pub(crate) enum Action {
     /// The handler ran under a claim.
     Ran,
-    /// The handler ran without one.
+    /// The handler ran without a claim.
     Unprotected,
     /// The handler ran and failed.
     Failed,
     /// The handler ran until its process was killed.
     Killed,
-    /// The handler did not run: the answer came from the table.
+    /// The handler did not run: the response came from the table.
     Replayed,
-    /// The handler did not run: the answer came from the process's memory.
+    /// The handler did not run: the response came from the memory of the process.
     Cached,
-    /// The handler did not run, and there is no answer.
+    /// The handler did not run, and there is no response.
     Refused,
 }
 
-impl fmt::Display for Did {
+impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ran => "ran",
-            Self::Unprotected => "ran unguarded",
+            Self::Unprotected => "ran unprotected",
             Self::Failed => "ran, failed",
             Self::Killed => "ran, killed",
-            Self::Replayed => "stored answer",
-            Self::Cached => "cached answer",
+            Self::Replayed => "stored response",
+            Self::Cached => "cached response",
             Self::Refused => "refused",
         })
     }
@@ -41,28 +41,28 @@ impl fmt::Display for Did {
 
 /// A request to DynamoDB.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct TableRequest {
     name: String,
-    refused: bool,
+    failed: bool,
     key: Option<String>,
     /// When the claim's lease ends, in ms since the epoch.
     pub(crate) lease_ends: Option<u64>,
 }
 
-impl Call {
+impl TableRequest {
     pub(crate) fn is_put(&self) -> bool {
         self.name == "Put"
     }
 }
 
-impl From<&Request> for Call {
+impl From<&Request> for TableRequest {
     fn from(request: &Request) -> Self {
         let lease = &request.body["Item"]["in_progress_expiration"]["N"];
         let key = request.key("id");
         Self {
             name: request.operation.replace("Item", ""),
-            refused: request.status != Some(200),
-            // Behind the operation's name stands the digest, whose beginning will do here.
+            failed: request.status != Some(200),
+            // The first characters of the digest, which follows the key prefix, are enough here.
             key: key.map(|key| {
                 key.rsplit('#')
                     .next()
@@ -76,32 +76,32 @@ impl From<&Request> for Call {
     }
 }
 
-/// `Put Update`; a write refused by its condition is marked.
-impl fmt::Display for Call {
+/// Writes the operation, such as `Put`, and marks a write whose condition failed.
+impl fmt::Display for TableRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
-        f.write_str(if self.refused { "✗" } else { "" })
+        f.write_str(if self.failed { "✗" } else { "" })
     }
 }
 
-/// One event, or one message of a batch, and what became of it.
+/// What was observed of one event, or of one message of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// How often the handler began.
+pub(crate) struct Observation {
+    /// The number of times the handler began.
     pub(crate) runs: usize,
-    pub(crate) did: Did,
-    pub(crate) calls: Vec<Call>,
-    /// The answer in short, or the `errorType`.
-    pub(crate) told: String,
-    /// The answer itself.
+    pub(crate) action: Action,
+    pub(crate) requests: Vec<TableRequest>,
+    /// A summary of the response, or the `errorType`.
+    pub(crate) response: String,
+    /// The bytes of the response.
     pub(crate) payload: Option<String>,
 }
 
-impl Seen {
-    /// Reads an outcome, where `first_line` is what the handler logs when it begins.
-    pub(crate) fn read(
+impl Observation {
+    /// Derives the observation from an outcome. The handler logs `first_line` each time it begins.
+    pub(crate) fn of(
         outcome: Result<Reply, InvokeError>,
-        calls: Vec<Call>,
+        requests: Vec<TableRequest>,
         first_line: &str,
     ) -> Self {
         let log: &[LogLine] = match &outcome {
@@ -110,42 +110,42 @@ impl Seen {
         };
         let lines = || log.iter().map(|line| line.text.as_str());
         let runs = lines().filter(|line| line.contains(first_line)).count();
-        let did = match (&outcome, runs) {
-            (Ok(_), 0) if calls.is_empty() => Did::Cached,
-            (Ok(_), 0) => Did::Replayed,
-            (Ok(_), _) if calls.is_empty() => Did::Unprotected,
-            (Ok(_), _) => Did::Ran,
-            (Err(_), 0) => Did::Refused,
-            (Err(InvokeError::Function { .. }), _) => Did::Failed,
-            (Err(_), _) => Did::Killed,
+        let action = match (&outcome, runs) {
+            (Ok(_), 0) if requests.is_empty() => Action::Cached,
+            (Ok(_), 0) => Action::Replayed,
+            (Ok(_), _) if requests.is_empty() => Action::Unprotected,
+            (Ok(_), _) => Action::Ran,
+            (Err(_), 0) => Action::Refused,
+            (Err(InvokeError::Function { .. }), _) => Action::Failed,
+            (Err(_), _) => Action::Killed,
         };
         Self {
             runs,
-            did,
-            calls,
-            told: told(&outcome),
+            action,
+            requests,
+            response: summary(&outcome),
             payload: outcome.ok().map(|reply| reply.payload),
         }
     }
 
-    /// The beginning of the key that DynamoDB was asked for; `None` if it was not asked.
+    /// Returns the first characters of the key in the requests to DynamoDB; `None` if there was no request.
     pub(crate) fn key(&self) -> Option<&str> {
-        self.calls.first()?.key.as_deref()
+        self.requests.first()?.key.as_deref()
     }
 
-    /// The requests in order, such as `Put Update`.
-    pub(crate) fn calls(&self) -> String {
-        let calls: Vec<_> = self.calls.iter().map(Call::to_string).collect();
-        if calls.is_empty() {
+    /// Returns the requests in order, such as `Put Update`.
+    pub(crate) fn requests(&self) -> String {
+        let requests: Vec<_> = self.requests.iter().map(TableRequest::to_string).collect();
+        if requests.is_empty() {
             "none".to_owned()
         } else {
-            calls.join(" ")
+            requests.join(" ")
         }
     }
 }
 
-/// The answer in a few words: what a customer would look for in it.
-fn told(outcome: &Result<Reply, InvokeError>) -> String {
+/// Summarises the response: the part that a customer would look for.
+fn summary(outcome: &Result<Reply, InvokeError>) -> String {
     let reply = match outcome {
         Ok(reply) => reply,
         Err(InvokeError::Exited { .. }) => return "none".to_owned(),
@@ -158,22 +158,22 @@ fn told(outcome: &Result<Reply, InvokeError>) -> String {
         }
         Err(error) => return error.error_type().to_owned(),
     };
-    let answer = reply.json().unwrap_or_default();
-    let body: Value = answer["body"]
+    let response = reply.json().unwrap_or_default();
+    let body: Value = response["body"]
         .as_str()
         .and_then(|body| serde_json::from_str(body).ok())
         .unwrap_or_default();
     if let (Some(status), Some(payment)) =
-        (answer["statusCode"].as_u64(), body["payment_id"].as_str())
+        (response["statusCode"].as_u64(), body["payment_id"].as_str())
     {
         return format!("{status} {payment}");
     }
-    if let Some(parcel) = answer["tracking"].as_str() {
+    if let Some(parcel) = response["tracking"].as_str() {
         return parcel.to_owned();
     }
-    match answer["batchItemFailures"].as_array().map(Vec::len) {
+    match response["batchItemFailures"].as_array().map(Vec::len) {
         Some(0) => "none to repeat".to_owned(),
         Some(failures) => format!("{failures} to repeat"),
-        None => "not understood".to_owned(),
+        None => "unknown form".to_owned(),
     }
 }
