@@ -3,43 +3,66 @@
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
 
+use crate::attribute_names::AttributeNames;
 use crate::builder::check_partition;
-use crate::names::Names;
 use crate::store::DynamoDbStore;
+
+const TABLE: &str = "IDEMPOTENCY_TABLE";
+const KEY: &str = "IDEMPOTENCY_KEY_ATTR";
+const SORT_KEY: &str = "IDEMPOTENCY_SORT_KEY_ATTR";
+const PARTITION: &str = "IDEMPOTENCY_STATIC_PK_VALUE";
+const EXPIRATION: &str = "IDEMPOTENCY_EXPIRY_ATTR";
+const IN_PROGRESS_EXPIRATION: &str = "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR";
+const STATUS: &str = "IDEMPOTENCY_STATUS_ATTR";
+const DATA: &str = "IDEMPOTENCY_DATA_ATTR";
+const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
 
 /// A table and its layout, as `IDEMPOTENCY_TABLE` and the `IDEMPOTENCY_*_ATTR` variables describe them.
 ///
 /// ```
 /// use idempotency_core::config::Variables;
-/// use idempotency_dynamodb::settings::Settings;
+/// use idempotency_dynamodb::TableConfig;
 /// let variables = Variables::from_iter([("IDEMPOTENCY_TABLE".to_owned(), "payments".to_owned())]);
-/// let settings = Settings::from_variables(&variables)?;
+/// let settings = TableConfig::from_variables(&variables)?;
 /// assert_eq!((settings.table.as_str(), settings.names.key.as_str()), ("payments", "id"));
 /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct TableConfig {
     /// The table's name or ARN.
     pub table: String,
     /// The names of the attributes.
-    pub names: Names,
+    pub names: AttributeNames,
     /// The name of the sort key, where the table has one: it holds the record's id.
     pub sort_key: Option<String>,
     /// The value of the partition key in every record, where the table has a sort key.
     pub partition: String,
 }
 
-impl Settings {
+impl TableConfig {
+    /// The names of all environment variables that describe a table.
+    pub const VARIABLES: &'static [&'static str] = &[
+        TABLE,
+        KEY,
+        SORT_KEY,
+        PARTITION,
+        EXPIRATION,
+        IN_PROGRESS_EXPIRATION,
+        STATUS,
+        DATA,
+        VALIDATION,
+    ];
+
     /// The settings that the variables describe.
     ///
     /// ```
     /// # use idempotency_core::config::Variables;
-    /// # use idempotency_dynamodb::settings::Settings;
+    /// # use idempotency_dynamodb::TableConfig;
     /// let variables = [("IDEMPOTENCY_TABLE", "payments"), ("IDEMPOTENCY_SORT_KEY_ATTR", "sk")];
     /// let variables = Variables::from_iter(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    /// assert_eq!(Settings::from_variables(&variables)?.sort_key.as_deref(), Some("sk"));
-    /// let error = Settings::from_variables(&Variables::default()).unwrap_err();
+    /// assert_eq!(TableConfig::from_variables(&variables)?.sort_key.as_deref(), Some("sk"));
+    /// let error = TableConfig::from_variables(&Variables::default()).unwrap_err();
     /// assert!(error.to_string().starts_with("IDEMPOTENCY_TABLE is not set"));
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
@@ -47,13 +70,13 @@ impl Settings {
     /// # Errors
     /// If they name no table.
     pub fn from_variables(variables: &Variables) -> Result<Self, ConfigurationError> {
-        let table = variables.value("IDEMPOTENCY_TABLE").ok_or_else(|| {
+        let table = variables.value(TABLE).ok_or_else(|| {
             ConfigurationError::new(
                 "IDEMPOTENCY_TABLE is not set: set it to the name of the DynamoDB table (or try things without one by \
                  IDEMPOTENCY_STORE=memory)",
             )
         })?;
-        let sort_key = variables.value("IDEMPOTENCY_SORT_KEY_ATTR");
+        let sort_key = variables.value(SORT_KEY);
         Ok(Self {
             table: table.to_owned(),
             names: names(variables),
@@ -66,16 +89,16 @@ impl Settings {
     ///
     /// ```
     /// # use idempotency_core::config::Variables;
-    /// # use idempotency_dynamodb::settings::Settings;
+    /// # use idempotency_dynamodb::TableConfig;
     /// let variables = Variables::from_iter([("IDEMPOTENCY_DATA_ATTR".to_owned(), "status".to_owned())]);
-    /// assert!(Settings::check(&variables).is_err(), "two attributes cannot share a name");
-    /// assert!(Settings::check(&Variables::default()).is_ok());
+    /// assert!(TableConfig::check(&variables).is_err(), "two attributes cannot share a name");
+    /// assert!(TableConfig::check(&Variables::default()).is_ok());
     /// ```
     ///
     /// # Errors
     /// If a name is one that DynamoDB would not take or that two attributes share, or the partition's value is too long.
     pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
-        names(variables).check(variables.value("IDEMPOTENCY_SORT_KEY_ATTR"))?;
+        names(variables).check(variables.value(SORT_KEY))?;
         check_partition(&partition(variables))
     }
 
@@ -84,8 +107,8 @@ impl Settings {
     /// ```no_run
     /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
     /// # let variables = idempotency_core::config::Variables::default();
-    /// use idempotency_dynamodb::{client, settings::Settings};
-    /// let store = Settings::from_variables(&variables)?.store(client::client().await?)?;
+    /// use idempotency_dynamodb::{TableConfig, default_client};
+    /// let store = TableConfig::from_variables(&variables)?.store(default_client().await?)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -104,18 +127,15 @@ impl Settings {
     }
 }
 
-fn names(variables: &Variables) -> Names {
-    let mut names = Names::default();
+fn names(variables: &Variables) -> AttributeNames {
+    let mut names = AttributeNames::default();
     for (name, variable) in [
-        (&mut names.key, "IDEMPOTENCY_KEY_ATTR"),
-        (&mut names.expiration, "IDEMPOTENCY_EXPIRY_ATTR"),
-        (
-            &mut names.in_progress_expiration,
-            "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
-        ),
-        (&mut names.status, "IDEMPOTENCY_STATUS_ATTR"),
-        (&mut names.data, "IDEMPOTENCY_DATA_ATTR"),
-        (&mut names.validation, "IDEMPOTENCY_VALIDATION_ATTR"),
+        (&mut names.key, KEY),
+        (&mut names.expiration, EXPIRATION),
+        (&mut names.in_progress_expiration, IN_PROGRESS_EXPIRATION),
+        (&mut names.status, STATUS),
+        (&mut names.data, DATA),
+        (&mut names.validation, VALIDATION),
     ] {
         if let Some(value) = variables.value(variable) {
             value.clone_into(name);
@@ -126,7 +146,7 @@ fn names(variables: &Variables) -> Names {
 
 /// The partition key of every record in a table with a sort key.
 fn partition(variables: &Variables) -> String {
-    match variables.value("IDEMPOTENCY_STATIC_PK_VALUE") {
+    match variables.value(PARTITION) {
         Some(value) => value.to_owned(),
         None => {
             let function = variables.value("AWS_LAMBDA_FUNCTION_NAME").unwrap_or("");
@@ -152,10 +172,10 @@ mod tests {
             ("IDEMPOTENCY_KEY_ATTR", "pk"),
             ("IDEMPOTENCY_DATA_ATTR", "answer"),
         ]));
-        let changed = Names {
+        let changed = AttributeNames {
             key: "pk".to_owned(),
             data: "answer".to_owned(),
-            ..Names::default()
+            ..AttributeNames::default()
         };
         assert_eq!(names, changed);
     }

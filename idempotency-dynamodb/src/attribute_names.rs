@@ -9,12 +9,14 @@ const LONGEST: usize = 255;
 /// The names of a record's attributes in the table. The defaults are those of Powertools for AWS Lambda (Python).
 ///
 /// ```
-/// use idempotency_dynamodb::names::Names;
-/// let names = Names { key: "pk".to_owned(), ..Names::default() };
+/// use idempotency_dynamodb::AttributeNames;
+/// let mut names = AttributeNames::default();
+/// names.key = "pk".to_owned();
 /// assert_eq!(names.expiration, "expiration");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+#[non_exhaustive]
+pub struct AttributeNames {
     /// The partition key; `id`.
     pub key: String,
     /// When the record ends; the table's TTL attribute.
@@ -35,7 +37,7 @@ pub struct Names {
     pub operation: String,
 }
 
-impl Default for Names {
+impl Default for AttributeNames {
     fn default() -> Self {
         let name = |attribute: Attribute| attribute.default_name().to_owned();
         Self {
@@ -52,7 +54,7 @@ impl Default for Names {
     }
 }
 
-impl Names {
+impl AttributeNames {
     /// The name of one attribute.
     pub(crate) fn of(&self, attribute: Attribute) -> &str {
         match attribute {
@@ -105,50 +107,50 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn refusal(names: &Names, sort_key: Option<&str>) -> String {
+    fn refusal(names: &AttributeNames, sort_key: Option<&str>) -> String {
         names.check(sort_key).unwrap_err().to_string()
     }
 
     #[test]
     fn the_defaults_are_accepted_with_and_without_a_sort_key() {
-        assert_eq!(Names::default().check(None), Ok(()));
-        assert_eq!(Names::default().check(Some("sk")), Ok(()));
+        assert_eq!(AttributeNames::default().check(None), Ok(()));
+        assert_eq!(AttributeNames::default().check(Some("sk")), Ok(()));
     }
 
     #[test]
     fn two_attributes_cannot_share_a_name() {
-        let names = Names {
+        let names = AttributeNames {
             data: "status".to_owned(),
-            ..Names::default()
+            ..AttributeNames::default()
         };
         assert_eq!(
             refusal(&names, None),
             "the name of the data attribute is `status`: the status attribute has that name already, write another"
         );
         assert_eq!(
-            refusal(&Names::default(), Some("id")),
+            refusal(&AttributeNames::default(), Some("id")),
             "the name of the sort key attribute is `id`: the key attribute has that name already, write another"
         );
     }
 
     #[test]
     fn an_empty_name_and_one_beyond_255_bytes_are_refused() {
-        let empty = Names {
+        let empty = AttributeNames {
             key: String::new(),
-            ..Names::default()
+            ..AttributeNames::default()
         };
         assert_eq!(
             refusal(&empty, None),
             "the name of the key attribute is empty: write at least one character"
         );
-        let long = Names {
+        let long = AttributeNames {
             owner: "é".repeat(128),
-            ..Names::default()
+            ..AttributeNames::default()
         };
         assert!(refusal(&long, None).ends_with("write at most 255 bytes"));
-        let longest = Names {
+        let longest = AttributeNames {
             owner: "o".repeat(255),
-            ..Names::default()
+            ..AttributeNames::default()
         };
         assert_eq!(longest.check(None), Ok(()));
     }

@@ -1,3 +1,5 @@
+//! The text of expressions, and that every placeholder is declared and used.
+
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
@@ -35,7 +37,7 @@ fn checked(expressions: Expressions<'_>, texts: &[&str]) -> HashMap<String, Attr
 }
 
 fn rendered(condition: &Condition) -> (String, HashMap<String, AttributeValue>) {
-    let names = Names::default();
+    let names = AttributeNames::default();
     let mut expressions = Expressions::new(&names);
     let text = expressions.condition(condition);
     let values = checked(expressions, &[&text]);
@@ -88,10 +90,10 @@ fn the_fence_of_an_owner_compares_token_and_status() {
 
 #[test]
 fn configured_names_stand_behind_the_placeholders() {
-    let names = Names {
+    let names = AttributeNames {
         key: "pk".to_owned(),
         status: "the.status".to_owned(),
-        ..Names::default()
+        ..AttributeNames::default()
     };
     let mut expressions = Expressions::new(&names);
     expressions.condition(&Condition::Any(vec![
@@ -158,7 +160,7 @@ fn seconds_never_meet_milliseconds() {
 }
 
 fn update(change: &Change, condition: &Condition) -> (Option<String>, String) {
-    let names = Names::default();
+    let names = AttributeNames::default();
     let mut expressions = Expressions::new(&names);
     let update = expressions.update(item::attributes(&change.set), &change.remove);
     let condition = expressions.condition(condition);
