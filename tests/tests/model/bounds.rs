@@ -1,4 +1,4 @@
-//! How large a world is explored: the calls, the clock, and how often each fault may strike.
+//! How large a scenario is explored: the calls, the clock, and how often each fault may strike.
 
 use std::time::Duration;
 
@@ -21,21 +21,21 @@ pub(crate) struct Delivery {
     /// Whether it runs in the one process that has a local cache.
     pub(crate) cached: bool,
     /// Whether it runs in the one process that takes several at a time, so that it meets the others there.
-    pub(crate) together: bool,
+    pub(crate) in_one_process: bool,
 }
 
 /// How a handler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ending {
-    Answers,
+    Responds,
     /// With an answer that the store finds too large.
-    AnswersTooMuch,
+    RespondsTooLarge,
     /// With an answer that is not JSON.
-    AnswersNoJson,
+    RespondsWithoutJson,
     /// With an answer that cannot be read back.
-    AnswersUnreadably,
+    RespondsUnreadably,
     /// With an answer that by policy is not stored.
-    AnswersInPassing,
+    RespondsUnstored,
     /// With an error.
     Fails,
     /// Without a report: the handler panics.
@@ -66,13 +66,13 @@ pub(crate) struct Faults {
     pub(crate) evictions: u8,
 }
 
-/// One world.
+/// One scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
     pub(crate) name: &'static str,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) python: Option<Python>,
-    /// How many ticks the world lasts.
+    /// How many ticks the scenario lasts.
     pub(crate) ticks: u8,
     /// How long a tick is. One that is no whole second makes seconds and milliseconds disagree.
     pub(crate) tick_ms: i64,
@@ -93,11 +93,11 @@ impl Delivery {
             on_in_progress: OnInProgress::Reject,
             on_timeout: OnTimeout::Rerun,
             on_error: OnError::Release,
-            endings: &[Ending::Answers],
+            endings: &[Ending::Responds],
             lease: 1,
             deadline: true,
             cached: false,
-            together: false,
+            in_one_process: false,
         }
     }
 
@@ -151,9 +151,9 @@ impl Delivery {
         }
     }
 
-    pub(crate) fn together(self) -> Self {
+    pub(crate) fn in_one_process(self) -> Self {
         Self {
-            together: true,
+            in_one_process: true,
             ..self
         }
     }
@@ -173,12 +173,12 @@ impl Delivery {
 impl Ending {
     /// Whether the run reported that its key may run again. A panic reports nothing.
     pub(crate) fn frees(self) -> bool {
-        matches!(self, Self::AnswersInPassing | Self::Fails)
+        matches!(self, Self::RespondsUnstored | Self::Fails)
     }
 }
 
 impl Bounds {
-    /// A world without faults, in which no window ends.
+    /// A scenario without faults, in which no window ends.
     pub(crate) fn new(name: &'static str, deliveries: Vec<Delivery>) -> Self {
         Self {
             name,

@@ -11,13 +11,13 @@ use idempotency_core::time::EpochMillis;
 use super::bounds::{Delivery, Ending};
 use super::choices::looked;
 use super::promises::Promise;
-use super::rules::Knows;
+use super::rules::CallView;
+use super::scenario::Scenario;
 use super::shared::Shared;
-use super::state::{Active, End, NEVER, Phase, Python, Reply, Seen, Sent, State, Told};
-use super::table::{answer_of, in_progress, key, number_of, too_large_answer_of};
-use super::world::World;
+use super::state::{Active, End, NEVER, Phase, Python, Reply, Returned, Seen, Sent, State};
+use super::table::{in_progress, key, number_of, response_of, too_large_response_of};
 
-impl World {
+impl Scenario {
     pub(crate) fn begin(
         &self,
         delivery: &Delivery,
@@ -39,11 +39,11 @@ impl World {
     pub(crate) fn end(&self, state: &mut State, number: u8, active: Active, ending: Ending) {
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let ran = match ending {
-            Ending::Answers => HandlerResult::Returned(answer_of(number)),
-            Ending::AnswersTooMuch => HandlerResult::Returned(too_large_answer_of(number)),
-            Ending::AnswersNoJson => HandlerResult::NotSerializable,
-            Ending::AnswersUnreadably => HandlerResult::NotDeserializable,
-            Ending::AnswersInPassing => HandlerResult::NotStored,
+            Ending::Responds => HandlerResult::Returned(response_of(number)),
+            Ending::RespondsTooLarge => HandlerResult::Returned(too_large_response_of(number)),
+            Ending::RespondsWithoutJson => HandlerResult::NotSerializable,
+            Ending::RespondsUnreadably => HandlerResult::NotDeserializable,
+            Ending::RespondsUnstored => HandlerResult::NotStored,
             Ending::Fails => HandlerResult::Failed("E".to_owned()),
             Ending::Panics => HandlerResult::Panicked,
         };
@@ -51,11 +51,11 @@ impl World {
             input: Input::HandlerDone(ran),
             seen: Seen::default(),
         };
-        self.hear(state, number, active, reply);
+        self.receive(state, number, active, reply);
     }
 
-    /// A call hears what became of its request, and goes on until it asks the world for something again.
-    pub(crate) fn hear(&self, state: &mut State, number: u8, mut active: Active, reply: Reply) {
+    /// A call receives what became of its request, and goes on until it asks the scenario for something again.
+    pub(crate) fn receive(&self, state: &mut State, number: u8, mut active: Active, reply: Reply) {
         let now = self.time(state, active.skew);
         let Reply { mut input, seen } = reply;
         let begun = active.attempt.clone();
@@ -64,36 +64,38 @@ impl World {
         active.maybe_applied = false;
         active.looked = None;
         loop {
-            let knows = Knows {
+            let view = CallView {
                 now,
                 ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
                 claims: active.claims,
             };
             let failed_to_read = input == Input::ReadFailed;
-            let (heard_at, heard) = self.rules.hears(call, knows, now, input);
-            let (next, effect) = attempt.step(heard_at, heard);
+            let (received_at, received) = self.rules.receives(call, view, now, input);
+            let (next, effect) = attempt.step(received_at, received);
             attempt = next;
-            if self.bounds.deliveries[usize::from(number)].together {
+            if self.bounds.deliveries[usize::from(number)].in_one_process {
                 active.flight = attempt.in_flight().or(active.flight);
             }
-            let effect = self.rules.asks(call, knows, effect);
+            let effect = self.rules.requests(call, view, effect);
             active.claims += u8::from(self.rules.counts_claims() && is_claim(&effect));
             match effect {
                 Effect::Pause(_) => {
                     // Any time may pass: what is asked next can be served at any later moment.
-                    if !knows.ran {
+                    if !view.ran {
                         active.looked = Some(looked(state));
                         let trace = &mut state.calls[usize::from(number)].trace;
                         trace.waited = true;
                         trace.waited_on |= failed_to_read;
                     }
                     // Others of its process may meet a call that waits.
-                    if knows.ran || !self.bounds.deliveries[usize::from(number)].together {
+                    if view.ran || !self.bounds.deliveries[usize::from(number)].in_one_process {
                         input = Input::Paused;
                         continue;
                     }
                 }
-                Effect::CheckInFlight if !self.bounds.deliveries[usize::from(number)].together => {
+                Effect::CheckInFlight
+                    if !self.bounds.deliveries[usize::from(number)].in_one_process =>
+                {
                     input = Input::Local(None);
                     continue;
                 }
@@ -140,7 +142,7 @@ impl World {
         }
         match seen.own_lease {
             None => self.break_promise(state, Promise::RunWithoutClaim),
-            Some(end) if end < now => self.break_promise(state, Promise::RunOnEndedLease),
+            Some(end) if end < now => self.break_promise(state, Promise::RunOnExpiredLease),
             Some(_) => {}
         }
         let may_have_run = state.calls.iter().any(|call| {
@@ -178,13 +180,13 @@ impl World {
                 self.break_promise(state, Promise::Stuck);
             }
             if self.is_alone(state, number) {
-                self.break_promise(state, Promise::AnothersProgress);
+                self.break_promise(state, Promise::OtherPayloadInProgress);
             }
         }
         if let Resolution::Replay { record, .. } = &verdict
             && record.expiration.value() < Some(&now.floor_to_seconds())
         {
-            self.break_promise(state, Promise::WindowOver);
+            self.break_promise(state, Promise::WindowExpired);
         }
         if self.leaves_a_claim(state, number, &verdict) {
             self.break_promise(state, Promise::ClaimLeftBehind);
@@ -193,7 +195,7 @@ impl World {
         let whose = |record: &Record| record.data.value().map(number_of);
         let (end, answer) = match verdict {
             Resolution::Own(Completion::Stored(record)) => (End::Executed, whose(&record)),
-            Resolution::Own(Completion::WithoutResponse) => (End::OwnCallerAlone, Some(number)),
+            Resolution::Own(Completion::WithoutResponse) => (End::OwnCallerOnly, Some(number)),
             // An answer that is not stored binds nobody.
             Resolution::Own(Completion::Released) => (End::Released, None),
             Resolution::Own(Completion::NotReleased) => (End::NotReleased, None),
@@ -203,9 +205,9 @@ impl World {
                 let end = match source {
                     Source::Store => End::FromStore,
                     Source::Cache => End::FromCache,
-                    Source::ConcurrentCall => End::FromFlight,
+                    Source::ConcurrentCall => End::FromConcurrentCall,
                     _ if whose == Some(number) => End::OwnCompletionFound,
-                    _ => End::WinnersAnswer,
+                    _ => End::WinnersResponse,
                 };
                 (end, whose)
             }
@@ -214,7 +216,7 @@ impl World {
         if answer.is_some_and(|answer| !self.same_payload(number, answer)) {
             self.break_promise(state, Promise::AnotherPayload);
         }
-        let told = Told(answer.map(|answer| {
+        let returned = Returned(answer.map(|answer| {
             let generation = state.stored_in[usize::from(answer)];
             (
                 answer,
@@ -225,25 +227,25 @@ impl World {
                 },
             )
         }));
-        self.tell(state, told);
-        state.calls[usize::from(number)].phase = Phase::Over(end, told);
+        self.tell(state, returned);
+        state.calls[usize::from(number)].phase = Phase::Ended(end, returned);
     }
 
-    /// A caller is told an answer: within one window all of them must be told the same.
-    pub(crate) fn tell(&self, state: &mut State, Told(told): Told) {
-        let Some((answer, generation)) = told else {
+    /// A caller is returned an answer: within one window all of them must be returned the same.
+    pub(crate) fn tell(&self, state: &mut State, Returned(returned): Returned) {
+        let Some((answer, generation)) = returned else {
             return;
         };
-        let differs = |Told(other): &Told| {
+        let differs = |Returned(other): &Returned| {
             other.is_some_and(|(other, window)| window == generation && other != answer)
         };
         let calls = state.calls.iter().any(|call| match &call.phase {
-            Phase::Over(_, told) => differs(told),
+            Phase::Ended(_, returned) => differs(returned),
             _ => false,
         });
-        let python = matches!(&state.python, Python::Over(told) if differs(told));
+        let python = matches!(&state.python, Python::Ended(returned) if differs(returned));
         if calls || python {
-            self.break_promise(state, Promise::OneAnswer);
+            self.break_promise(state, Promise::OneResponse);
         }
     }
 
@@ -278,7 +280,7 @@ fn is_claim(effect: &Effect) -> bool {
     matches!(effect, Effect::Put(record, _) if in_progress(record))
 }
 
-/// When the other's lease ends makes no two worlds.
+/// When the other's lease ends makes no two scenarios.
 fn without_time(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::AlreadyInProgress { .. } => Refusal::AlreadyInProgress { until: None },

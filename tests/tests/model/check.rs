@@ -1,23 +1,23 @@
-//! Explores a world, and says what was found.
+//! Explores a scenario, and says what was found.
 
 use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
 use super::bounds::Bounds;
-use super::promises::{Promise, Sight};
+use super::promises::{Goal, Promise};
 use super::rules::{Production, Rules};
+use super::scenario::Scenario;
 use super::state::Action;
-use super::world::World;
 
-/// After so many states a world counts as too large to be explored: it would not fit into 16 GB.
+/// After so many states a scenario counts as too large to be explored: it would not fit into 16 GB.
 const TOO_MANY: usize = 120_000_000;
 
-/// Explores a whole world under production's rules: every promise must hold in every state, and every sight be seen.
-pub(crate) fn explore(bounds: Bounds, sights: &'static [Sight], threads: usize) {
+/// Explores a whole scenario under production's rules: every promise must hold in every state, and every goal be seen.
+pub(crate) fn explore(bounds: Bounds, goals: &'static [Goal], threads: usize) {
     let (name, columns) = (bounds.name, bounds.columns());
     let begun = Instant::now();
-    let checker = World::new(bounds, &Production, sights)
+    let checker = Scenario::new(bounds, &Production, goals)
         .checker()
         .threads(threads)
         .target_state_count(TOO_MANY)
@@ -46,14 +46,14 @@ pub(crate) fn explore(bounds: Bounds, sights: &'static [Sight], threads: usize) 
     checker.assert_properties();
 }
 
-/// Explores a world under faulty rules until a promise is broken: it must be this one. The length of the shortest way there.
+/// Explores a scenario under faulty rules until a promise is broken: it must be this one. The length of the shortest way there.
 pub(crate) fn counterexample(
     fault: &str,
     bounds: Bounds,
     rules: &'static dyn Rules,
     promise: Promise,
 ) -> usize {
-    let checker = World::new(bounds, rules, &[])
+    let checker = Scenario::new(bounds, rules, &[])
         .checker()
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()

@@ -1,15 +1,15 @@
-//! What may happen next in a world.
+//! What may happen next in a scenario.
 
 use idempotency_core::protocol::{Effect, WriteErrorKind};
 use idempotency_core::record::Status;
 
+use super::scenario::Scenario;
 use super::shared::Shared;
+use super::single_flight::leader_progress;
 use super::state::{Action, Call, Phase, Python, State};
 use super::table::is_too_large;
-use super::together::flight_followed;
-use super::world::World;
 
-impl World {
+impl Scenario {
     pub(crate) fn choices(&self, state: &State, actions: &mut Vec<Action>) {
         // What follows a broken promise is of no interest.
         if state.broken != 0 {
@@ -20,7 +20,7 @@ impl World {
         }
         let python = self.bounds.python.as_ref();
         match (python, state.python) {
-            (Some(_), Python::Unborn) => actions.push(Action::PythonClaims),
+            (Some(_), Python::NotStarted) => actions.push(Action::PythonClaims),
             (Some(python), Python::Running(until)) => {
                 let ahead = self.bounds.skews.iter().max().copied().unwrap_or(0).max(0);
                 if python.outlives || state.now + ahead.unsigned_abs() <= until {
@@ -49,11 +49,11 @@ impl World {
         let delivery = &self.bounds.deliveries[usize::from(number)];
         let active = match &call.phase {
             Phase::Active(active) => active,
-            Phase::Unborn => {
-                // Of equal deliveries the first one starts first: the others' turn would be the same world again.
+            Phase::NotStarted => {
+                // Of equal deliveries the first one starts first: the others' turn would be the same scenario again.
                 let first = !(0..usize::from(number)).any(|earlier| {
                     self.bounds.deliveries[earlier] == *delivery
-                        && state.calls[earlier].phase == Phase::Unborn
+                        && state.calls[earlier].phase == Phase::NotStarted
                 });
                 if first {
                     let skews = self.bounds.skews.iter();
@@ -61,13 +61,13 @@ impl World {
                 }
                 return;
             }
-            Phase::Killed | Phase::Over(..) => return,
+            Phase::Killed | Phase::Ended(..) => return,
         };
         if state.left.kills > 0 {
             actions.push(Action::Kill(number));
         }
         if active.reply.is_some() {
-            actions.push(Action::Hear(number));
+            actions.push(Action::Receive(number));
             return;
         }
         match *active.asked.effect {
@@ -78,14 +78,14 @@ impl World {
             Effect::CheckLocal | Effect::CheckInFlight => {
                 actions.push(Action::Look(number, None));
                 let met = (0..state.calls.len() as u8)
-                    .filter(|other| self.flight_met(state, number, *other).is_some());
+                    .filter(|other| self.visible_in_flight(state, number, *other).is_some());
                 actions.extend(met.map(|other| Action::Look(number, Some(other))));
                 return;
             }
             Effect::AwaitLeader(at_most) => {
                 let over = active.asked.at.plus(at_most) <= self.time(state, active.skew);
                 let known = active.follows.map(|(_, known)| known);
-                if over || flight_followed(state, active) != known {
+                if over || leader_progress(state, active) != known {
                     actions.push(Action::Wake(number));
                 }
                 return;
@@ -100,7 +100,7 @@ impl World {
         if active.looked != Some(looked(state)) {
             actions.push(Action::Serve(number));
             if state.left.delays > 0 {
-                actions.push(Action::ServeUnheard(number));
+                actions.push(Action::ServeWithLateReply(number));
             }
         }
         let too_large = is_too_large(&active.asked.effect);

@@ -1,8 +1,8 @@
-//! Larger worlds, for a run of their own.
+//! Larger scenarios, for a run of their own.
 
 use super::bounds::{Bounds, Faults, Python};
 use super::check::explore;
-use super::worlds::{ALL_ENDINGS, ANSWERS_OR_FAILS, REPORTED_OR_NOT, STORED_OR_NOT, plain};
+use super::scenarios::{ALL_ENDINGS, REPORTED_OR_NOT, RESPONDS_OR_FAILS, STORED_OR_NOT, plain};
 
 /// The variable that asks for them.
 const VARIABLE: &str = "IDEMPOTENCY_MODEL";
@@ -10,19 +10,19 @@ const VARIABLE: &str = "IDEMPOTENCY_MODEL";
 #[test]
 fn long() {
     if std::env::var(VARIABLE).as_deref() != Ok("long") {
-        println!("larger worlds are explored with {VARIABLE}=long, in the release profile");
+        println!("larger scenarios are explored with {VARIABLE}=long, in the release profile");
         return;
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    for world in worlds() {
-        explore(world, &[], threads);
+    for scenario in scenarios() {
+        explore(scenario, &[], threads);
     }
 }
 
-fn worlds() -> Vec<Bounds> {
+fn scenarios() -> Vec<Bounds> {
     let any = || plain().ending(ALL_ENDINGS);
     let holding = || plain().holding().ending(REPORTED_OR_NOT);
-    let may_fail = || plain().ending(ANSWERS_OR_FAILS);
+    let may_fail = || plain().ending(RESPONDS_OR_FAILS);
     vec![
         Bounds {
             faults: Faults {
@@ -111,9 +111,9 @@ fn worlds() -> Vec<Bounds> {
             ..Bounds::new(
                 "three calls in one process",
                 vec![
-                    may_fail().together(),
-                    plain().together(),
-                    plain().together().waiting().leased(3),
+                    may_fail().in_one_process(),
+                    plain().in_one_process(),
+                    plain().in_one_process().waiting().leased(3),
                 ],
             )
         },
@@ -127,14 +127,17 @@ fn worlds() -> Vec<Bounds> {
             ..Bounds::new(
                 "two payloads in one process, evicted",
                 vec![
-                    plain().together().of_payload("p").ending(STORED_OR_NOT),
                     plain()
-                        .together()
+                        .in_one_process()
+                        .of_payload("p")
+                        .ending(STORED_OR_NOT),
+                    plain()
+                        .in_one_process()
                         .of_payload("p")
                         .waiting()
                         .leased(2)
                         .cached(),
-                    plain().together().of_payload("q").cached(),
+                    plain().in_one_process().of_payload("q").cached(),
                 ],
             )
         },

@@ -1,4 +1,4 @@
-//! The protocol under a model checker: `Attempt::step` and `classify` as production runs them, in worlds in which clocks are
+//! The protocol under a model checker: `Attempt::step` and `classify` as production runs them, in scenarios in which clocks are
 //! off, replies get lost, writes arrive late, processes stop anywhere, and records are evicted.
 //!
 //! Figures and the command for a longer run are in `docs/evidence/reliability.md`.
@@ -11,77 +11,77 @@ mod choices;
 mod long;
 mod promises;
 mod rules;
+mod scenario;
+mod scenarios;
 mod shared;
+mod single_flight;
 mod state;
 mod table;
-mod together;
-mod world;
-mod worlds;
 
 use check::{counterexample, explore};
-use promises::{Promise, Sight};
+use promises::{Goal, Promise};
 
-/// Every promise holds in every state of these worlds, and each shows what it is there for.
+/// Every promise holds in every state of these scenarios, and each shows what it is there for.
 mod every_promise_holds {
-    use super::{Sight, explore, worlds};
+    use super::{Goal, explore, scenarios};
 
     macro_rules! explored {
-        ($($world:ident => [$($sight:ident),* $(,)?],)+) => {
+        ($($scenario:ident => [$($goal:ident),* $(,)?],)+) => {
             $(#[test]
-            fn $world() {
-                explore(worlds::$world(), &[$(Sight::$sight),*], 1);
+            fn $scenario() {
+                explore(scenarios::$scenario(), &[$(Goal::$goal),*], 1);
             })+
         };
     }
 
     explored! {
         two_calls => [
-            Executed, FromStore, TookOver, WinnersAnswer, OwnCompletionFound, OwnClaimRecognised, AlreadyInProgress,
+            Executed, FromStore, TookOver, WinnersResponse, OwnCompletionFound, OwnClaimRecognised, AlreadyInProgress,
             NoTimeLeft, LostOwnership, CompletionUnknown, StoreFailed,
         ],
-        clocks_off => [Executed, FromStore, TookOver, WinnersAnswer, OwnClaimRecognised, LostOwnership, NoTimeLeft],
+        clocks_off => [Executed, FromStore, TookOver, WinnersResponse, OwnClaimRecognised, LostOwnership, NoTimeLeft],
         every_ending => [
-            Executed, Released, NotReleased, OwnCallerAlone, ResponseUnavailable, AfterFailure, YieldedToStored,
+            Executed, Released, NotReleased, OwnCallerOnly, ResponseUnavailable, AfterFailure, YieldedToStored,
         ],
-        two_payloads => [FromStore, WinnersAnswer, PayloadMismatch, LostOwnership],
+        two_payloads => [FromStore, WinnersResponse, PayloadMismatch, LostOwnership],
         evicted => [Executed, Restored, LostOwnership, NextWindow],
         windows_end => [Executed, FromStore, Restored, NextWindow],
-        half_seconds => [Executed, FromStore, NextWindow, WinnersAnswer],
-        without_deadline => [Executed, FromStore, OwnClaimRecognised, WinnersAnswer, NoTimeLeft],
-        everybody_holds => [
+        half_seconds => [Executed, FromStore, NextWindow, WinnersResponse],
+        without_deadline => [Executed, FromStore, OwnClaimRecognised, WinnersResponse, NoTimeLeft],
+        every_call_holds => [
             Executed, Unresolved, AfterFailure, Released, NotReleased, NoTimeLeft, Kept, UnresolvedPanic,
         ],
-        some_hold => [Executed, Unresolved, AfterFailure, WinnersAnswer, NextWindow, Kept],
-        some_wait => [Executed, Waited, WaitedOn, AlreadyInProgress, TookOver, WinnersAnswer],
+        some_hold => [Executed, Unresolved, AfterFailure, WinnersResponse, NextWindow, Kept],
+        some_wait => [Executed, Waited, WaitedOn, AlreadyInProgress, TookOver, WinnersResponse],
         in_one_process => [
-            Executed, FromStore, FromFlight, RanAfterFollowing, AlreadyInProgress, TookOver, WinnersAnswer, Released,
+            Executed, FromStore, FromConcurrentCall, RanAfterFollowing, AlreadyInProgress, TookOver, WinnersResponse, Released,
         ],
         waiting_in_one_process => [
-            Executed, FromStore, FromFlight, FollowedAWait, RanAfterFollowing, AlreadyInProgress, TookOver,
+            Executed, FromStore, FromConcurrentCall, FollowedAWait, RanAfterFollowing, AlreadyInProgress, TookOver,
         ],
-        windows_end_in_one_process => [FromFlight, FromCache, NextWindow, TookOver],
-        holding_in_one_process => [FromFlight, Unresolved, AfterFailure, RanAfterFollowing, Kept, UnresolvedPanic],
-        one_process_without_deadline => [FromFlight, RanAfterFollowing, OwnClaimRecognised, AlreadyInProgress],
-        two_payloads_in_one_process => [FromFlight, RanAfterFollowing, AlreadyInProgress, PayloadMismatch],
+        windows_end_in_one_process => [FromConcurrentCall, FromCache, NextWindow, TookOver],
+        holding_in_one_process => [FromConcurrentCall, Unresolved, AfterFailure, RanAfterFollowing, Kept, UnresolvedPanic],
+        one_process_without_deadline => [FromConcurrentCall, RanAfterFollowing, OwnClaimRecognised, AlreadyInProgress],
+        two_payloads_in_one_process => [FromConcurrentCall, RanAfterFollowing, AlreadyInProgress, PayloadMismatch],
         cached => [FromCache, FromStore, PayloadMismatch, NextWindow],
         beside_python => [Executed, FromStore, PythonReplayed, AlreadyInProgress, NextWindow],
         late_python => [Executed, FromStore, LostOwnership],
         many_losses => [Executed, Contended, OwnClaimRecognised, CompletionUnknown, StoreFailed],
-        kills => [Executed, FromStore, TookOver, WinnersAnswer],
-        three_calls => [Executed, FromStore, TookOver, WinnersAnswer, LostOwnership],
+        kills => [Executed, FromStore, TookOver, WinnersResponse],
+        three_calls => [Executed, FromStore, TookOver, WinnersResponse, LostOwnership],
     }
 }
 
 /// Each deliberate fault breaks the promise that the rule in its place keeps.
 mod each_fault_is_found {
-    use super::{Promise, counterexample, rules, worlds};
+    use super::{Promise, counterexample, rules, scenarios};
 
     macro_rules! found {
-        ($($test:ident: $rules:ident in $world:ident breaks $promise:ident in $steps:literal;)+) => {
+        ($($test:ident: $rules:ident in $scenario:ident breaks $promise:ident in $steps:literal;)+) => {
             $(#[test]
             fn $test() {
                 let text = stringify!($test).replace('_', " ");
-                let steps = counterexample(&text, worlds::$world(), &rules::$rules, Promise::$promise);
+                let steps = counterexample(&text, scenarios::$scenario(), &rules::$rules, Promise::$promise);
                 assert_eq!(steps, $steps, "the counterexample has changed: mend docs/evidence/reliability.md too");
             })+
         };
@@ -90,30 +90,30 @@ mod each_fault_is_found {
     found! {
         an_unfenced_completion: UnfencedCompletion in quiet breaks LateOwner in 8;
         an_unfenced_release: UnfencedRelease in quiet_failing breaks LateOwner in 7;
-        own_record_taken_for_anothers: OwnRecordTakenForAnothers in two_calls breaks OwnWriteInProgress in 4;
-        a_late_owner_given_the_answer_of_another_payload:
+        own_record_not_recognised: OwnRecordNotRecognised in two_calls breaks OwnWriteInProgress in 4;
+        a_late_owner_that_ignores_the_payload:
             LateOwnerIgnoresThePayload in quiet_payloads breaks AnotherPayload in 10;
-        a_completion_told_before_it_is_confirmed: ToldBeforeConfirmed in two_calls breaks OneAnswer in 10;
-        a_claim_classified_by_its_last_error_alone: LastErrorAlone in two_calls breaks ClaimLeftBehind in 3;
-        an_evicted_answer_put_back: RestoresThoughLost in evicted breaks EvictedComesBack in 8;
-        a_cache_that_forgets_the_window: CacheForgetsTheWindow in cached breaks WindowOver in 7;
+        a_response_returned_before_it_is_confirmed: RespondsBeforeConfirmed in two_calls breaks OneResponse in 10;
+        a_claim_classified_by_its_last_error_only: LastErrorAlone in two_calls breaks ClaimLeftBehind in 3;
+        an_evicted_response_restored: RestoresThoughMaybeApplied in evicted breaks EvictedComesBack in 8;
+        a_cache_that_ignores_the_window: CacheIgnoresTheWindow in cached breaks WindowExpired in 7;
         a_new_token_for_each_try: NewTokenForEachTry in two_calls breaks OwnWriteInProgress in 6;
-        a_handler_started_on_an_ended_lease: StartsOnEndedLease in quiet breaks RunOnEndedLease in 4;
+        a_handler_started_on_an_expired_lease: StartsOnExpiredLease in quiet breaks RunOnExpiredLease in 4;
         a_run_on_a_claim_that_failed: RunsOnAFailedClaim in two_calls breaks RunWithoutClaim in 2;
-        a_second_run_by_a_late_owner: RunsAgainWhenLost in quiet breaks OneRunPerCall in 8;
-        a_panic_that_frees_a_held_claim: APanicFreesAHeldClaim in quiet_holding_panics breaks SecondRunUnderHold in 6;
+        a_second_run_by_a_late_owner: RunsAgainAfterLostOwnership in quiet breaks OneRunPerCall in 8;
+        a_panic_that_frees_a_held_claim: PanicFreesAHeldClaim in quiet_holding_panics breaks SecondRunUnderHold in 6;
         a_held_claim_that_time_frees: TimeFreesAHeldClaim in quiet_holding breaks SecondRunUnderHold in 6;
         a_claim_without_a_lease: ClaimWithoutLease in quiet breaks Stuck in 2;
-        a_flight_that_forgets_the_payload:
-            FlightForgetsThePayload in two_payloads_in_one_process breaks AnothersProgress in 5;
-        a_flight_that_shares_an_answer_with_another_payload:
-            FlightSharesWithAnotherPayload in quiet_payloads_together breaks AnotherPayload in 8;
-        a_flight_that_outlives_its_lease: FlightOutlivesItsLease in quiet_together breaks Stuck in 6;
-        a_flight_that_forgets_the_window:
-            FlightForgetsTheWindow in quiet_together_short_window breaks WindowOver in 10;
-        a_flight_that_forgets_its_own_time: FlightForgetsItsOwnTime in quiet_together breaks FollowsTooLong in 4;
-        a_wait_that_outlives_the_lease: AWaitOutlivesTheLease in quiet_waiting_together breaks Stuck in 9;
-        a_flight_that_shares_what_nobody_confirmed: FlightSharesTheUnconfirmed in failing_together breaks OneAnswer in 14;
+        single_flight_that_ignores_the_payload:
+            SingleFlightIgnoresThePayload in two_payloads_in_one_process breaks OtherPayloadInProgress in 5;
+        a_leader_that_shares_with_another_payload:
+            LeaderSharesWithAnotherPayload in quiet_payloads_in_one_process breaks AnotherPayload in 8;
+        a_leader_that_outlives_its_lease: LeaderOutlivesItsLease in quiet_in_one_process breaks Stuck in 6;
+        a_follower_that_ignores_the_window:
+            FollowerIgnoresTheWindow in quiet_in_one_process_short_window breaks WindowExpired in 10;
+        a_follower_that_ignores_its_deadline: FollowerIgnoresItsDeadline in quiet_in_one_process breaks FollowsTooLong in 4;
+        a_wait_that_outlives_the_lease: WaitOutlivesTheLease in quiet_waiting_in_one_process breaks Stuck in 9;
+        a_leader_that_shares_an_unconfirmed_response: LeaderSharesUnconfirmed in failing_in_one_process breaks OneResponse in 14;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

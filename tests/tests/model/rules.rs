@@ -11,7 +11,7 @@ use idempotency_core::time::EpochMillis;
 
 /// What a faulty rule may know of its call.
 #[derive(Clone, Copy)]
-pub(crate) struct Knows {
+pub(crate) struct CallView {
     /// What its clock says.
     pub(crate) now: EpochMillis,
     /// Whether its handler has been started.
@@ -20,15 +20,21 @@ pub(crate) struct Knows {
     pub(crate) claims: u8,
 }
 
-/// What stands between the protocol and its world. By default nothing: the protocol is production's own.
+/// What stands between the protocol and its scenario. By default nothing: the protocol is production's own.
 pub(crate) trait Rules: Sync {
-    /// What the protocol hears instead.
-    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+    /// What the protocol receives instead.
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
         (now, input)
     }
 
-    /// What is asked of the world instead.
-    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+    /// What is asked of the scenario instead.
+    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         effect
     }
 
@@ -56,7 +62,7 @@ impl Rules for Production {}
 pub(crate) struct UnfencedCompletion;
 
 impl Rules for UnfencedCompletion {
-    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Update(change, _) if change.set.status.exists() => {
                 Effect::Update(change, Condition::All(Vec::new()))
@@ -70,7 +76,7 @@ impl Rules for UnfencedCompletion {
 pub(crate) struct UnfencedRelease;
 
 impl Rules for UnfencedRelease {
-    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Delete(_) => Effect::Delete(Condition::All(Vec::new())),
             other => other,
@@ -79,13 +85,13 @@ impl Rules for UnfencedRelease {
 }
 
 /// A call does not know its own record.
-pub(crate) struct OwnRecordTakenForAnothers;
+pub(crate) struct OwnRecordNotRecognised;
 
-impl Rules for OwnRecordTakenForAnothers {
-    fn hears(
+impl Rules for OwnRecordNotRecognised {
+    fn receives(
         &self,
         call: &Call,
-        _: Knows,
+        _: CallView,
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
@@ -102,14 +108,14 @@ impl Rules for OwnRecordTakenForAnothers {
 pub(crate) struct LateOwnerIgnoresThePayload;
 
 impl Rules for LateOwnerIgnoresThePayload {
-    fn hears(
+    fn receives(
         &self,
         call: &Call,
-        knows: Knows,
+        view: CallView,
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
-        if knows.ran
+        if view.ran
             && let Some(record) = record_in(&mut input)
         {
             record.validation = call.validation.clone().into();
@@ -118,19 +124,19 @@ impl Rules for LateOwnerIgnoresThePayload {
     }
 }
 
-/// An answer is told although nobody confirmed that it is stored.
-pub(crate) struct ToldBeforeConfirmed;
+/// An answer is returned although nobody confirmed that it is stored.
+pub(crate) struct RespondsBeforeConfirmed;
 
-impl Rules for ToldBeforeConfirmed {
-    fn hears(
+impl Rules for RespondsBeforeConfirmed {
+    fn receives(
         &self,
         _: &Call,
-        knows: Knows,
+        view: CallView,
         now: EpochMillis,
         input: Input,
     ) -> (EpochMillis, Input) {
         match input {
-            Input::Written(WriteResult::Failed { .. }) if knows.ran => {
+            Input::Written(WriteResult::Failed { .. }) if view.ran => {
                 (now, Input::Written(WriteResult::Applied))
             }
             other => (now, other),
@@ -142,15 +148,15 @@ impl Rules for ToldBeforeConfirmed {
 pub(crate) struct LastErrorAlone;
 
 impl Rules for LastErrorAlone {
-    fn hears(
+    fn receives(
         &self,
         _: &Call,
-        knows: Knows,
+        view: CallView,
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
         if let Input::Written(WriteResult::Failed { maybe_applied, .. }) = &mut input
-            && !knows.ran
+            && !view.ran
         {
             *maybe_applied = false;
         }
@@ -159,13 +165,13 @@ impl Rules for LastErrorAlone {
 }
 
 /// A completion that found no record is written anew, although an earlier send of it may have been applied.
-pub(crate) struct RestoresThoughLost;
+pub(crate) struct RestoresThoughMaybeApplied;
 
-impl Rules for RestoresThoughLost {
-    fn hears(
+impl Rules for RestoresThoughMaybeApplied {
+    fn receives(
         &self,
         _: &Call,
-        knows: Knows,
+        view: CallView,
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
@@ -173,7 +179,7 @@ impl Rules for RestoresThoughLost {
             WriteResult::ConditionFailed { maybe_applied, .. }
             | WriteResult::Failed { maybe_applied, .. },
         ) = &mut input
-            && knows.ran
+            && view.ran
         {
             *maybe_applied = false;
         }
@@ -182,10 +188,16 @@ impl Rules for RestoresThoughLost {
 }
 
 /// What the cache holds is taken without a look at its window.
-pub(crate) struct CacheForgetsTheWindow;
+pub(crate) struct CacheIgnoresTheWindow;
 
-impl Rules for CacheForgetsTheWindow {
-    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+impl Rules for CacheIgnoresTheWindow {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
         match input {
             Input::Local(Some(_)) => (EpochMillis::new(0), input),
             other => (now, other),
@@ -203,31 +215,31 @@ impl NewTokenForEachTry {
 }
 
 impl Rules for NewTokenForEachTry {
-    fn hears(
+    fn receives(
         &self,
         call: &Call,
-        knows: Knows,
+        view: CallView,
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
         if let Some(record) = record_in(&mut input)
-            && record.owner.value() == Some(&Self::token(call, knows.claims))
+            && record.owner.value() == Some(&Self::token(call, view.claims))
         {
             record.owner = Field::Value(call.owner.clone());
         }
         (now, input)
     }
 
-    fn asks(&self, call: &Call, knows: Knows, effect: Effect) -> Effect {
+    fn requests(&self, call: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Put(record, condition)
                 if record.status.value() == Some(&Status::InProgress) =>
             {
-                let owner = Field::Value(Self::token(call, knows.claims + 1));
+                let owner = Field::Value(Self::token(call, view.claims + 1));
                 Effect::Put(Record { owner, ..record }, condition)
             }
-            Effect::Update(change, _) => Effect::Update(change, held(call, knows)),
-            Effect::Delete(_) => Effect::Delete(held(call, knows)),
+            Effect::Update(change, _) => Effect::Update(change, held(call, view)),
+            Effect::Delete(_) => Effect::Delete(held(call, view)),
             other => other,
         }
     }
@@ -237,8 +249,8 @@ impl Rules for NewTokenForEachTry {
     }
 }
 
-fn held(call: &Call, knows: Knows) -> Condition {
-    let token = NewTokenForEachTry::token(call, knows.claims);
+fn held(call: &Call, view: CallView) -> Condition {
+    let token = NewTokenForEachTry::token(call, view.claims);
     let text = |text: &str| Operand::Text(text.to_owned());
     Condition::All(vec![
         Condition::Equals(Attribute::Owner, text(token.as_str())),
@@ -247,18 +259,18 @@ fn held(call: &Call, knows: Knows) -> Condition {
 }
 
 /// The handler starts although the reply to the claim came after the lease.
-pub(crate) struct StartsOnEndedLease;
+pub(crate) struct StartsOnExpiredLease;
 
-impl Rules for StartsOnEndedLease {
-    fn hears(
+impl Rules for StartsOnExpiredLease {
+    fn receives(
         &self,
         call: &Call,
-        knows: Knows,
+        view: CallView,
         now: EpochMillis,
         input: Input,
     ) -> (EpochMillis, Input) {
         let now = match (&input, call.deadline) {
-            (Input::Written(WriteResult::Applied), Some(deadline)) if !knows.ran => {
+            (Input::Written(WriteResult::Applied), Some(deadline)) if !view.ran => {
                 now.min(deadline)
             }
             _ => now,
@@ -271,10 +283,10 @@ impl Rules for StartsOnEndedLease {
 pub(crate) struct WindowFreesALiveClaim;
 
 impl Rules for WindowFreesALiveClaim {
-    fn asks(&self, call: &Call, knows: Knows, effect: Effect) -> Effect {
+    fn requests(&self, call: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Put(record, condition) if !knows.ran => {
-                let now = knows.now.floor_to_seconds();
+            Effect::Put(record, condition) if !view.ran => {
+                let now = view.now.floor_to_seconds();
                 let expired = Condition::Below(Attribute::Expiration, Operand::Seconds(now));
                 let expiration = Field::Value(now.plus(call.policy.expires_after));
                 let record = Record {
@@ -292,21 +304,27 @@ impl Rules for WindowFreesALiveClaim {
 pub(crate) struct RunsOnAFailedClaim;
 
 impl Rules for RunsOnAFailedClaim {
-    fn hears(&self, _: &Call, knows: Knows, _: EpochMillis, input: Input) -> (EpochMillis, Input) {
+    fn receives(
+        &self,
+        _: &Call,
+        view: CallView,
+        _: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
         match input {
-            Input::Written(WriteResult::Failed { .. }) if !knows.ran => {
-                (knows.now, Input::Written(WriteResult::Applied))
+            Input::Written(WriteResult::Failed { .. }) if !view.ran => {
+                (view.now, Input::Written(WriteResult::Applied))
             }
-            other => (knows.now, other),
+            other => (view.now, other),
         }
     }
 }
 
 /// A call whose claim was lost to another runs its handler once more.
-pub(crate) struct RunsAgainWhenLost;
+pub(crate) struct RunsAgainAfterLostOwnership;
 
-impl Rules for RunsAgainWhenLost {
-    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+impl Rules for RunsAgainAfterLostOwnership {
+    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Finish(Resolution::Refuse(Refusal::LostOwnership)) => Effect::Run,
             other => other,
@@ -318,11 +336,11 @@ impl Rules for RunsAgainWhenLost {
 pub(crate) struct TimeFreesAHeldClaim;
 
 impl Rules for TimeFreesAHeldClaim {
-    fn asks(&self, _: &Call, knows: Knows, effect: Effect) -> Effect {
+    fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Put(record, condition) if !knows.ran => {
+            Effect::Put(record, condition) if !view.ran => {
                 let over =
-                    Condition::Below(Attribute::InProgressExpiration, Operand::Millis(knows.now));
+                    Condition::Below(Attribute::InProgressExpiration, Operand::Millis(view.now));
                 Effect::Put(record, Condition::Any(vec![over, condition]))
             }
             other => other,
@@ -331,10 +349,16 @@ impl Rules for TimeFreesAHeldClaim {
 }
 
 /// Under `hold`, a panic frees the claim as a failure does.
-pub(crate) struct APanicFreesAHeldClaim;
+pub(crate) struct PanicFreesAHeldClaim;
 
-impl Rules for APanicFreesAHeldClaim {
-    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+impl Rules for PanicFreesAHeldClaim {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
         match input {
             Input::HandlerDone(HandlerResult::Panicked) => (
                 now,
@@ -349,9 +373,9 @@ impl Rules for APanicFreesAHeldClaim {
 pub(crate) struct ClaimWithoutLease;
 
 impl Rules for ClaimWithoutLease {
-    fn asks(&self, _: &Call, knows: Knows, effect: Effect) -> Effect {
+    fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Put(mut record, condition) if !knows.ran => {
+            Effect::Put(mut record, condition) if !view.ran => {
                 record.in_progress_expiration = Field::Absent;
                 Effect::Put(record, condition)
             }
@@ -361,26 +385,26 @@ impl Rules for ClaimWithoutLease {
 }
 
 /// Calls of one key meet, whatever their payload is.
-pub(crate) struct FlightForgetsThePayload;
+pub(crate) struct SingleFlightIgnoresThePayload;
 
-impl Rules for FlightForgetsThePayload {
+impl Rules for SingleFlightIgnoresThePayload {
     fn flight_key(&self, call: &Call) -> InFlightKey {
         key_without_payload(call)
     }
 }
 
 /// The same, and what they share is taken unseen.
-pub(crate) struct FlightSharesWithAnotherPayload;
+pub(crate) struct LeaderSharesWithAnotherPayload;
 
-impl Rules for FlightSharesWithAnotherPayload {
+impl Rules for LeaderSharesWithAnotherPayload {
     fn flight_key(&self, call: &Call) -> InFlightKey {
         key_without_payload(call)
     }
 
-    fn hears(
+    fn receives(
         &self,
         call: &Call,
-        _: Knows,
+        _: CallView,
         now: EpochMillis,
         mut input: Input,
     ) -> (EpochMillis, Input) {
@@ -399,10 +423,16 @@ fn key_without_payload(call: &Call) -> InFlightKey {
 }
 
 /// A call is met as long as it takes, whether its lease is over or not.
-pub(crate) struct FlightOutlivesItsLease;
+pub(crate) struct LeaderOutlivesItsLease;
 
-impl Rules for FlightOutlivesItsLease {
-    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+impl Rules for LeaderOutlivesItsLease {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
         match input {
             Input::LeaderProgress(flight) => {
                 let until = flight.until.max(now);
@@ -414,10 +444,16 @@ impl Rules for FlightOutlivesItsLease {
 }
 
 /// What another call shares is taken without a look at its window.
-pub(crate) struct FlightForgetsTheWindow;
+pub(crate) struct FollowerIgnoresTheWindow;
 
-impl Rules for FlightForgetsTheWindow {
-    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+impl Rules for FollowerIgnoresTheWindow {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
         match input {
             Input::LeaderDone(Some(_)) => (EpochMillis::new(0), input),
             other => (now, other),
@@ -426,10 +462,10 @@ impl Rules for FlightForgetsTheWindow {
 }
 
 /// Another call is followed longer than the protocol asks for.
-pub(crate) struct FlightForgetsItsOwnTime;
+pub(crate) struct FollowerIgnoresItsDeadline;
 
-impl Rules for FlightForgetsItsOwnTime {
-    fn asks(&self, _: &Call, _: Knows, effect: Effect) -> Effect {
+impl Rules for FollowerIgnoresItsDeadline {
+    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
             other => other,
@@ -438,10 +474,16 @@ impl Rules for FlightForgetsItsOwnTime {
 }
 
 /// A call that waits is met as long as it takes, whether the lease that it waits for is over or not.
-pub(crate) struct AWaitOutlivesTheLease;
+pub(crate) struct WaitOutlivesTheLease;
 
-impl Rules for AWaitOutlivesTheLease {
-    fn hears(&self, _: &Call, _: Knows, now: EpochMillis, input: Input) -> (EpochMillis, Input) {
+impl Rules for WaitOutlivesTheLease {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
         match input {
             Input::LeaderProgress(InFlight {
                 stage: Stage::Waiting { round, .. },
@@ -456,9 +498,9 @@ impl Rules for AWaitOutlivesTheLease {
 }
 
 /// An answer is shared although nobody confirmed that it is stored.
-pub(crate) struct FlightSharesTheUnconfirmed;
+pub(crate) struct LeaderSharesUnconfirmed;
 
-impl Rules for FlightSharesTheUnconfirmed {
+impl Rules for LeaderSharesUnconfirmed {
     fn shares(&self, verdict: &Resolution, asked: &Effect) -> Option<Record> {
         match asked {
             Effect::Update(change, _) if change.set.data.exists() => Some(change.set.clone()),

@@ -1,4 +1,4 @@
-//! The state of a world, and what may happen in it.
+//! The state of a scenario, and what may happen in it.
 
 use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, WriteErrorKind};
 use idempotency_core::record::Record;
@@ -8,7 +8,7 @@ use super::bounds::{Ending, Faults};
 use super::shared::Shared;
 
 /// Nobody's number.
-pub(crate) const NOBODY: u8 = u8::MAX;
+pub(crate) const NO_CALL: u8 = u8::MAX;
 /// The generation of an answer that was never stored.
 pub(crate) const NEVER: u8 = u8::MAX;
 
@@ -46,10 +46,10 @@ pub(crate) struct Call {
 
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) enum Phase {
-    Unborn,
+    NotStarted,
     Active(Active),
     Killed,
-    Over(End, Told),
+    Ended(End, Returned),
 }
 
 /// A call on its way.
@@ -68,7 +68,7 @@ pub(crate) struct Active {
     pub(crate) looked: Option<(u8, u64)>,
     /// What others of its process know of it.
     pub(crate) flight: Option<InFlight>,
-    /// Whom it follows, and what it knows of that call.
+    /// Whom it follows, and what it view of that call.
     pub(crate) follows: Option<(u8, InFlight)>,
     /// For the rules that put a fault in: how many claims it sent.
     pub(crate) claims: u8,
@@ -96,7 +96,7 @@ pub(crate) struct Seen {
     pub(crate) own_lease: Option<EpochMillis>,
     /// Whether the claim was found rather than confirmed.
     pub(crate) found: bool,
-    /// Whether it was told of another call of its process whose lease was over by then.
+    /// Whether it was returned of another call of its process whose lease was over by then.
     pub(crate) late_flight: bool,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Trace {
 pub(crate) enum End {
     Executed,
     /// Its own caller was given an answer that could not be stored.
-    OwnCallerAlone,
+    OwnCallerOnly,
     /// Its own caller was given an answer that by policy is not stored, or its handler's error.
     Released,
     NotReleased,
@@ -135,27 +135,27 @@ pub(crate) enum End {
     FromStore,
     FromCache,
     /// Another call of its process shared it.
-    FromFlight,
+    FromConcurrentCall,
     /// An earlier send of its own completion was found applied.
     OwnCompletionFound,
     /// It was late, and given the winner's answer.
-    WinnersAnswer,
+    WinnersResponse,
     Refused(Refusal),
 }
 
 /// The answer that a caller was given: whose, and of which generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Told(pub(crate) Option<(u8, u8)>);
+pub(crate) struct Returned(pub(crate) Option<(u8, u8)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub(crate) enum Python {
-    Unborn,
+    NotStarted,
     /// Until this tick, by its own lease.
     Running(u8),
-    Over(Told),
+    Ended(Returned),
 }
 
-/// One step of the world.
+/// One step of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Time passes.
@@ -166,14 +166,14 @@ pub(crate) enum Action {
     Look(u8, Option<u8>),
     /// The pause of a call that waits is over.
     GoOn(u8),
-    /// A call that follows another hears of it, or has waited long enough.
+    /// A call that follows another receives of it, or has waited long enough.
     Wake(u8),
-    /// The store serves the request of a call, which hears of it at once.
+    /// The store serves the request of a call, which receives of it at once.
     Serve(u8),
-    /// The store serves the request of a call, which does not hear of it yet.
-    ServeUnheard(u8),
+    /// The store serves the request of a call, which does not receive of it yet.
+    ServeWithLateReply(u8),
     /// The reply arrives.
-    Hear(u8),
+    Receive(u8),
     /// A send is lost, and the SDK is about to send again or to give up.
     Lose(u8),
     /// A request fails; whether an earlier send of it was lost stays known.
@@ -195,7 +195,7 @@ pub(crate) enum Action {
 impl State {
     pub(crate) fn ended(&self, matches: impl Fn(&End, &Trace) -> bool) -> bool {
         self.calls.iter().any(|call| match &call.phase {
-            Phase::Over(end, _) => matches(end, &call.trace),
+            Phase::Ended(end, _) => matches(end, &call.trace),
             _ => false,
         })
     }

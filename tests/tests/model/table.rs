@@ -15,9 +15,9 @@ use idempotency_core::store::{Change, MemoryStore, Store, WriteOutcome};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
+use super::scenario::Scenario;
 use super::shared::Shared;
-use super::state::{NOBODY, Python, Reply, Seen, Sent, State, Told};
-use super::world::World;
+use super::state::{NO_CALL, Python, Reply, Returned, Seen, Sent, State};
 
 /// The one key.
 pub(crate) fn key() -> RecordId {
@@ -25,12 +25,12 @@ pub(crate) fn key() -> RecordId {
 }
 
 /// The answer of the call with this number.
-pub(crate) fn answer_of(number: u8) -> Data {
+pub(crate) fn response_of(number: u8) -> Data {
     Data::new(number.to_string())
 }
 
 /// The same, of a kind that the store refuses for its size.
-pub(crate) fn too_large_answer_of(number: u8) -> Data {
+pub(crate) fn too_large_response_of(number: u8) -> Data {
     Data::new(format!("{}", 100 + u16::from(number)))
 }
 
@@ -83,7 +83,7 @@ fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Recor
     }
 }
 
-impl World {
+impl Scenario {
     /// Applies what was sent, and says what the store replies.
     pub(crate) fn apply(&self, state: &mut State, sent: &Sent) -> Reply {
         let before = state.record.clone();
@@ -159,14 +159,14 @@ impl World {
                     state.holder = sent.by;
                     state.stored_in[number] = state.generation;
                 } else {
-                    state.holder = NOBODY;
+                    state.holder = NO_CALL;
                 }
             }
             _ => {
                 if !held {
                     self.break_promise(state, Promise::LateOwner);
                 }
-                state.holder = NOBODY;
+                state.holder = NO_CALL;
             }
         }
         let lease = self.bounds.deliveries[number].lease;
@@ -231,8 +231,8 @@ impl World {
         effect == Effect::Run
     }
 
-    /// Python's claim: an error holds what its caller is told instead.
-    pub(crate) fn python_claim(&self, state: &mut State, lease: u8) -> Result<(), Told> {
+    /// Python's claim: an error holds what its caller is returned instead.
+    pub(crate) fn python_claim(&self, state: &mut State, lease: u8) -> Result<(), Returned> {
         let now = self.time(state, 0);
         let in_progress_text = || Operand::Text("INPROGRESS".to_owned());
         let condition = Condition::Any(vec![
@@ -269,10 +269,10 @@ impl World {
                     .filter(|record| !in_progress(record))
                     .filter(|record| record.validation == self.python_validation())
                     .and_then(|record| record.data.value().map(number_of));
-                let told =
-                    Told(answer.map(|answer| (answer, state.stored_in[usize::from(answer)])));
-                self.tell(state, told);
-                Err(told)
+                let returned =
+                    Returned(answer.map(|answer| (answer, state.stored_in[usize::from(answer)])));
+                self.tell(state, returned);
+                Err(returned)
             }
         }
     }
@@ -285,7 +285,7 @@ impl World {
             set: Record {
                 expiration: Field::Value(now.plus(window)),
                 status: Field::Value(Status::Completed),
-                data: Field::Value(answer_of(self.python())),
+                data: Field::Value(response_of(self.python())),
                 validation: self.python_validation(),
                 ..Record::default()
             },
@@ -296,9 +296,9 @@ impl World {
         state.record = after.map(Shared::new);
         state.holder = self.python();
         state.stored_in[usize::from(self.python())] = state.generation;
-        let told = Told(Some((self.python(), state.generation)));
-        self.tell(state, told);
-        state.python = Python::Over(told);
+        let returned = Returned(Some((self.python(), state.generation)));
+        self.tell(state, returned);
+        state.python = Python::Ended(returned);
     }
 
     /// The payload that Python validates: the first call's.

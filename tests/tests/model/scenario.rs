@@ -1,4 +1,4 @@
-//! A world, and what each step in it leads to.
+//! A scenario, and what each step in it leads to.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,31 +8,31 @@ use idempotency_core::time::EpochMillis;
 use stateright::{Model, Property};
 
 use super::bounds::Bounds;
-use super::promises::{self, Promise, Sight};
+use super::promises::{self, Goal, Promise};
 use super::rules::Rules;
 use super::shared::Shared;
 use super::state::{
-    Action, Active, Call, NEVER, NOBODY, Phase, Python, Reply, Sent, State, Told, Trace,
+    Action, Active, Call, NEVER, NO_CALL, Phase, Python, Reply, Returned, Sent, State, Trace,
 };
 
-/// When the world begins.
+/// When the scenario begins.
 const BEGINNING: i64 = 1_000_000_000;
 
 /// Bounds and rules: all that the checker needs.
-pub(crate) struct World {
+pub(crate) struct Scenario {
     pub(crate) bounds: Bounds,
     pub(crate) rules: &'static dyn Rules,
-    sights: &'static [Sight],
+    goals: &'static [Goal],
     /// What was discovered already, so that the first discovery, which is the shortest, is the one that is kept.
     found: AtomicU64,
 }
 
-impl World {
-    pub(crate) fn new(bounds: Bounds, rules: &'static dyn Rules, sights: &'static [Sight]) -> Self {
+impl Scenario {
+    pub(crate) fn new(bounds: Bounds, rules: &'static dyn Rules, goals: &'static [Goal]) -> Self {
         Self {
             bounds,
             rules,
-            sights,
+            goals,
             found: AtomicU64::new(0),
         }
     }
@@ -84,7 +84,7 @@ impl World {
             follows: None,
             claims: 0,
         };
-        if delivery.together {
+        if delivery.in_one_process {
             state.calls[usize::from(number)].phase = Phase::Active(active);
         } else {
             self.look(state, number, active);
@@ -102,7 +102,7 @@ impl World {
             input: Input::Local(cached.map(|record| (**record).clone())),
             seen: Default::default(),
         };
-        self.hear(state, number, active, reply);
+        self.receive(state, number, active, reply);
     }
 
     /// The store serves what a call asks for.
@@ -125,7 +125,7 @@ impl World {
         let until = state.now + lease;
         state.python = match self.python_claim(state, lease) {
             Ok(()) => Python::Running(until),
-            Err(told) => Python::Over(told),
+            Err(returned) => Python::Ended(returned),
         };
     }
 
@@ -136,17 +136,17 @@ impl World {
             .is_some_and(|record| record.status.value() == Some(&Status::Completed));
         state.generation += u8::from(completed);
         state.record = None;
-        state.holder = NOBODY;
+        state.holder = NO_CALL;
     }
 }
 
-impl Model for World {
+impl Model for Scenario {
     type State = State;
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
         let call = Call {
-            phase: Phase::Unborn,
+            phase: Phase::NotStarted,
             trace: Trace {
                 ran_in: NEVER,
                 ending: None,
@@ -160,8 +160,8 @@ impl Model for World {
             },
         };
         let python = match self.bounds.python {
-            Some(_) => Python::Unborn,
-            None => Python::Over(Told(None)),
+            Some(_) => Python::NotStarted,
+            None => Python::Ended(Returned(None)),
         };
         vec![State {
             now: 0,
@@ -172,7 +172,7 @@ impl Model for World {
             in_flight: Vec::new(),
             python,
             left: self.bounds.faults,
-            holder: NOBODY,
+            holder: NO_CALL,
             generation: 0,
             stored_in: vec![NEVER; self.bounds.deliveries.len() + 1],
             broken: 0,
@@ -201,17 +201,17 @@ impl Model for World {
             Action::Serve(number) => {
                 let active = active(last, number)?;
                 let reply = self.serve(state, active);
-                self.hear(state, number, active.clone(), reply);
+                self.receive(state, number, active.clone(), reply);
             }
-            Action::ServeUnheard(number) => {
+            Action::ServeWithLateReply(number) => {
                 let reply = self.serve(state, active(last, number)?);
                 state.left.delays -= 1;
                 active_mut(state, number)?.reply = Some(Shared::new(reply));
             }
-            Action::Hear(number) => {
+            Action::Receive(number) => {
                 let mut active = active(last, number)?.clone();
                 let reply = (*active.reply.take()?).clone();
-                self.hear(state, number, active, reply);
+                self.receive(state, number, active, reply);
             }
             Action::Lose(number) => {
                 state.left.losses -= 1;
@@ -239,7 +239,7 @@ impl Model for World {
                     })
                 };
                 let seen = Default::default();
-                self.hear(state, number, active.clone(), Reply { input, seen });
+                self.receive(state, number, active.clone(), Reply { input, seen });
             }
             Action::Arrive(place) => {
                 let sent = state.in_flight.remove(usize::from(place));
@@ -266,14 +266,14 @@ impl Model for World {
             Action::PythonCompletes => self.python_completes(state),
             Action::PythonFails => {
                 self.delete(state);
-                state.python = Python::Over(Told(None));
+                state.python = Python::Ended(Returned(None));
             }
         }
         Some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        promises::properties(self.sights)
+        promises::properties(self.goals)
     }
 }
 

@@ -1,21 +1,21 @@
-//! The worlds that are explored with every test run, each about one subject.
+//! The scenarios that are explored with every test run, each about one subject.
 
 use super::bounds::{Bounds, Delivery, Ending, Faults, Python};
 
 /// Every way in which a handler may end.
 pub(crate) const ALL_ENDINGS: &[Ending] = &[
-    Ending::Answers,
-    Ending::AnswersTooMuch,
-    Ending::AnswersNoJson,
-    Ending::AnswersUnreadably,
-    Ending::AnswersInPassing,
+    Ending::Responds,
+    Ending::RespondsTooLarge,
+    Ending::RespondsWithoutJson,
+    Ending::RespondsUnreadably,
+    Ending::RespondsUnstored,
     Ending::Fails,
     Ending::Panics,
 ];
 /// Every way in which the run under a held claim may end that matters to `hold`.
-pub(crate) const REPORTED_OR_NOT: &[Ending] = &[Ending::Answers, Ending::Fails, Ending::Panics];
-pub(crate) const ANSWERS_OR_FAILS: &[Ending] = &[Ending::Answers, Ending::Fails];
-pub(crate) const STORED_OR_NOT: &[Ending] = &[Ending::Answers, Ending::AnswersInPassing];
+pub(crate) const REPORTED_OR_NOT: &[Ending] = &[Ending::Responds, Ending::Fails, Ending::Panics];
+pub(crate) const RESPONDS_OR_FAILS: &[Ending] = &[Ending::Responds, Ending::Fails];
+pub(crate) const STORED_OR_NOT: &[Ending] = &[Ending::Responds, Ending::RespondsUnstored];
 
 pub(crate) fn plain() -> Delivery {
     Delivery::plain()
@@ -122,7 +122,7 @@ pub(crate) fn without_deadline() -> Bounds {
     }
 }
 
-pub(crate) fn everybody_holds() -> Bounds {
+pub(crate) fn every_call_holds() -> Bounds {
     let call = || plain().holding().ending(REPORTED_OR_NOT);
     Bounds {
         faults: Faults {
@@ -160,7 +160,7 @@ pub(crate) fn some_wait() -> Bounds {
         ..Bounds::new(
             "some wait",
             vec![
-                plain().ending(ANSWERS_OR_FAILS),
+                plain().ending(RESPONDS_OR_FAILS),
                 plain().waiting().leased(3),
             ],
         )
@@ -187,8 +187,8 @@ pub(crate) fn cached() -> Bounds {
 
 pub(crate) fn in_one_process() -> Bounds {
     let calls = vec![
-        plain().together().ending(ANSWERS_OR_FAILS),
-        plain().together().waiting().leased(3),
+        plain().in_one_process().ending(RESPONDS_OR_FAILS),
+        plain().in_one_process().waiting().leased(3),
     ];
     Bounds {
         ticks: 3,
@@ -206,9 +206,9 @@ pub(crate) fn waiting_in_one_process() -> Bounds {
         ..Bounds::new(
             "beside a call that waits",
             vec![
-                plain().ending(ANSWERS_OR_FAILS),
-                plain().together().waiting().leased(3),
-                plain().together().waiting().leased(2),
+                plain().ending(RESPONDS_OR_FAILS),
+                plain().in_one_process().waiting().leased(3),
+                plain().in_one_process().waiting().leased(2),
             ],
         )
     }
@@ -226,15 +226,15 @@ pub(crate) fn windows_end_in_one_process() -> Bounds {
         ..Bounds::new(
             "windows end in one process",
             vec![
-                plain().together().cached(),
-                plain().together().cached().waiting().leased(3),
+                plain().in_one_process().cached(),
+                plain().in_one_process().cached().waiting().leased(3),
             ],
         )
     }
 }
 
 pub(crate) fn holding_in_one_process() -> Bounds {
-    let holding = || plain().together().holding().ending(REPORTED_OR_NOT);
+    let holding = || plain().in_one_process().holding().ending(REPORTED_OR_NOT);
     Bounds {
         faults: Faults {
             losses: 1,
@@ -248,7 +248,7 @@ pub(crate) fn holding_in_one_process() -> Bounds {
 }
 
 pub(crate) fn one_process_without_deadline() -> Bounds {
-    let call = || plain().together().without_deadline();
+    let call = || plain().in_one_process().without_deadline();
     Bounds {
         faults: Faults {
             losses: 1,
@@ -256,16 +256,19 @@ pub(crate) fn one_process_without_deadline() -> Bounds {
         },
         ..Bounds::new(
             "no deadline known in one process",
-            vec![call().ending(ANSWERS_OR_FAILS), call().waiting().leased(2)],
+            vec![call().ending(RESPONDS_OR_FAILS), call().waiting().leased(2)],
         )
     }
 }
 
 pub(crate) fn two_payloads_in_one_process() -> Bounds {
     let calls = vec![
-        plain().together().of_payload("p").ending(STORED_OR_NOT),
-        plain().together().of_payload("p").waiting().leased(2),
-        plain().together().of_payload("q"),
+        plain()
+            .in_one_process()
+            .of_payload("p")
+            .ending(STORED_OR_NOT),
+        plain().in_one_process().of_payload("p").waiting().leased(2),
+        plain().in_one_process().of_payload("q"),
     ];
     Bounds {
         ticks: 3,
@@ -354,7 +357,7 @@ pub(crate) fn quiet() -> Bounds {
 
 /// The same, whose handlers may fail.
 pub(crate) fn quiet_failing() -> Bounds {
-    let call = || plain().ending(ANSWERS_OR_FAILS);
+    let call = || plain().ending(RESPONDS_OR_FAILS);
     Bounds::new("two calls that may fail", vec![call(), call()])
 }
 
@@ -377,43 +380,49 @@ pub(crate) fn quiet_payloads() -> Bounds {
 }
 
 /// The same, of two payloads that meet in one process.
-pub(crate) fn quiet_payloads_together() -> Bounds {
+pub(crate) fn quiet_payloads_in_one_process() -> Bounds {
     let calls = vec![
-        plain().together().of_payload("p"),
-        plain().together().of_payload("q").waiting().leased(3),
+        plain().in_one_process().of_payload("p"),
+        plain().in_one_process().of_payload("q").waiting().leased(3),
     ];
     Bounds::new("two calls of two payloads in one process", calls)
 }
 
 /// The same, that meet in one process.
-pub(crate) fn quiet_together() -> Bounds {
-    let calls = vec![plain().together(), plain().together().waiting().leased(3)];
+pub(crate) fn quiet_in_one_process() -> Bounds {
+    let calls = vec![
+        plain().in_one_process(),
+        plain().in_one_process().waiting().leased(3),
+    ];
     Bounds::new("two calls in one process", calls)
 }
 
 /// Two calls that meet in one process, where the first waits for a third.
-pub(crate) fn quiet_waiting_together() -> Bounds {
-    let waits = plain().together().waiting().leased(3);
+pub(crate) fn quiet_waiting_in_one_process() -> Bounds {
+    let waits = plain().in_one_process().waiting().leased(3);
     Bounds::new(
         "beside a call that waits, no faults",
-        vec![plain(), waits, plain().together()],
+        vec![plain(), waits, plain().in_one_process()],
     )
 }
 
 /// Two calls that meet in one process, whose window ends soon.
-pub(crate) fn quiet_together_short_window() -> Bounds {
+pub(crate) fn quiet_in_one_process_short_window() -> Bounds {
     Bounds {
         window_s: 1,
         ..Bounds::new(
             "two calls in one process, a short window",
-            vec![plain().together(), plain().together().waiting().leased(3)],
+            vec![
+                plain().in_one_process(),
+                plain().in_one_process().waiting().leased(3),
+            ],
         )
     }
 }
 
 /// Three calls, two of which meet in one process, and a store that fails once.
-pub(crate) fn failing_together() -> Bounds {
-    let waits = || plain().together().waiting().leased(3);
+pub(crate) fn failing_in_one_process() -> Bounds {
+    let waits = || plain().in_one_process().waiting().leased(3);
     Bounds {
         ticks: 2,
         faults: Faults {
@@ -422,7 +431,7 @@ pub(crate) fn failing_together() -> Bounds {
         },
         ..Bounds::new(
             "a store that fails once",
-            vec![plain().together(), waits(), plain()],
+            vec![plain().in_one_process(), waits(), plain()],
         )
     }
 }

@@ -6,13 +6,18 @@ use idempotency_core::protocol::{Effect, InFlight, Input, Resolution, Stage};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
+use super::scenario::{Scenario, active};
 use super::shared::Shared;
 use super::state::{Active, Phase, Python, Reply, Seen, State};
-use super::world::{World, active};
 
-impl World {
+impl Scenario {
     /// What a call may learn of another one when it looks about in its process.
-    pub(crate) fn flight_met(&self, state: &State, number: u8, other: u8) -> Option<InFlight> {
+    pub(crate) fn visible_in_flight(
+        &self,
+        state: &State,
+        number: u8,
+        other: u8,
+    ) -> Option<InFlight> {
         if number == other {
             return None;
         }
@@ -33,9 +38,9 @@ impl World {
         mut active: Active,
         other: u8,
     ) -> Option<()> {
-        let flight = self.flight_met(state, number, other)?;
+        let flight = self.visible_in_flight(state, number, other)?;
         active.follows = Some((other, flight));
-        self.hear_of(state, number, active, Some(flight), other);
+        self.receive_progress(state, number, active, Some(flight), other);
         Some(())
     }
 
@@ -46,23 +51,23 @@ impl World {
             input: Input::Paused,
             seen: Seen::default(),
         };
-        self.hear(state, number, paused, reply);
+        self.receive(state, number, paused, reply);
         if let Phase::Active(asks) = &mut state.calls[usize::from(number)].phase {
             asks.looked = looked;
         }
     }
 
-    /// A call that follows another one hears of it again.
+    /// A call that follows another one receives of it again.
     pub(crate) fn wake(&self, state: &mut State, number: u8, mut active: Active) {
-        let flight = flight_followed(state, &active);
+        let flight = leader_progress(state, &active);
         if let (Some((_, known)), Some(flight)) = (&mut active.follows, flight) {
             *known = flight;
         }
         let other = active.follows.map_or(number, |(other, _)| other);
-        self.hear_of(state, number, active, flight, other);
+        self.receive_progress(state, number, active, flight, other);
     }
 
-    fn hear_of(
+    fn receive_progress(
         &self,
         state: &mut State,
         number: u8,
@@ -84,7 +89,7 @@ impl World {
                 ..Seen::default()
             },
         };
-        self.hear(state, number, active, reply);
+        self.receive(state, number, active, reply);
     }
 
     /// A call begins to follow: not beyond the other's lease, nor beyond its own time.
@@ -115,7 +120,7 @@ impl World {
         active: &Active,
         verdict: &Resolution,
     ) {
-        if self.bounds.deliveries[usize::from(number)].together {
+        if self.bounds.deliveries[usize::from(number)].in_one_process {
             let shared = self.rules.shares(verdict, &active.asked.effect);
             state.landed[usize::from(number)] = shared.map(Shared::new);
         }
@@ -124,15 +129,15 @@ impl World {
     /// Whether nobody else has come with this call's payload.
     pub(crate) fn is_alone(&self, state: &State, number: u8) -> bool {
         let mut others = (0..state.calls.len() as u8).filter(|other| {
-            *other != number && state.calls[usize::from(*other)].phase != Phase::Unborn
+            *other != number && state.calls[usize::from(*other)].phase != Phase::NotStarted
         });
-        let python = state.python != Python::Unborn && self.same_payload(number, self.python());
+        let python = state.python != Python::NotStarted && self.same_payload(number, self.python());
         !python && !others.any(|other| self.same_payload(number, other))
     }
 }
 
 /// How far the one has come whom a call follows, unless it is over.
-pub(crate) fn flight_followed(state: &State, follower: &Active) -> Option<InFlight> {
+pub(crate) fn leader_progress(state: &State, follower: &Active) -> Option<InFlight> {
     let (other, _) = follower.follows?;
     active(state, other)?.flight
 }
