@@ -8,21 +8,31 @@ use idempotency_core::key::HashAlgorithm;
 use crate::exit;
 
 /// Keys, records and the table of idempotent Lambda functions.
+///
+/// ```
+/// use clap::Parser;
+/// use idempotency_cli::arguments::Arguments;
+/// assert!(Arguments::try_parse_from(["idempotency", "get", "shop#42b7", "--table", "payments"]).is_ok());
+/// ```
 #[derive(Debug, Parser)]
 #[command(
     name = "idempotency",
     version,
+    // Said here, or the example above would stand in the help.
+    about = "Keys, records and the table of idempotent Lambda functions",
+    long_about = None,
     after_help = exit::HELP
 )]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub command: Command,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+#[non_exhaustive]
+pub enum Command {
     /// Print the key that an event has
     Key(KeyArguments),
     /// Print the record under a key
@@ -36,7 +46,8 @@ pub(crate) enum Command {
 
 /// What to do with the table.
 #[derive(Debug, Subcommand)]
-pub(crate) enum TableCommand {
+#[non_exhaustive]
+pub enum TableCommand {
     /// Create the table: on demand, with TTL
     Create(StoreArguments),
     /// Check that the table exists and suits the functions; writes nothing
@@ -50,7 +61,7 @@ With --jsonl each line of the input is one object: {\"event\": \"<the event as J
 \"prefix\": \"...\", \"validate\": \"...\", \"hash\": \"...\"}. All but `event` may be left out: the options are the defaults.
 Each is answered by one line, in the same order: {\"key\": ..., \"text\": ..., \"validation\": ...}, {\"no_key\": true} or
 {\"error\": \"...\"}; `missing` lists the parts of the key that the event does not have. A bad line is answered by an error; the exit code is 0.")]
-pub(crate) struct KeyArguments {
+pub struct KeyArguments {
     /// JMESPath expression of the key [default: the whole payload]
     #[arg(
         short,
@@ -59,14 +70,14 @@ pub(crate) struct KeyArguments {
         default_value = "",
         hide_default_value = true
     )]
-    pub(crate) expression: String,
+    pub expression: String,
     /// The operation's key prefix [default: without one the digest alone is printed]
     #[arg(short, long)]
-    pub(crate) prefix: Option<String>,
+    pub prefix: Option<String>,
     /// The operation's path, such as shop::charge, for the default prefix: behind IDEMPOTENCY_KEY_PREFIX, else
     /// AWS_LAMBDA_FUNCTION_NAME
     #[arg(short, long, value_name = "PATH", conflicts_with = "prefix")]
-    pub(crate) operation: Option<String>,
+    pub operation: Option<String>,
     /// JMESPath expression of the validated part
     #[arg(
         long,
@@ -74,25 +85,25 @@ pub(crate) struct KeyArguments {
         default_value = "",
         hide_default_value = true
     )]
-    pub(crate) validate: String,
+    pub validate: String,
     /// md5, sha224, sha256, sha384 or sha512 [default: IDEMPOTENCY_HASH, or md5]
     #[arg(long, value_name = "NAME")]
-    pub(crate) hash: Option<HashAlgorithm>,
+    pub hash: Option<HashAlgorithm>,
     /// The invocation's tenant
     #[arg(long)]
-    pub(crate) tenant: Option<String>,
+    pub tenant: Option<String>,
     /// Print the canonical text that is hashed, too: it is part of the event
     #[arg(long)]
-    pub(crate) explain: bool,
+    pub explain: bool,
     /// Print one JSON object, as --jsonl does
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
     /// Read one JSON object a line, answer each by one line
     #[arg(long, conflicts_with_all = ["explain", "json", "file"])]
-    pub(crate) jsonl: bool,
+    pub jsonl: bool,
     /// The event; `-` or none is the standard input
     #[arg(value_name = "EVENT.JSON")]
-    pub(crate) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
 }
 
 /// Which table, and what kind of output.
@@ -100,54 +111,40 @@ pub(crate) struct KeyArguments {
 #[command(after_help = "\
 Keys, attribute names, region, endpoint and credentials come from the same environment variables as the functions':
 IDEMPOTENCY_TABLE, IDEMPOTENCY_*_ATTR, IDEMPOTENCY_STATIC_PK_VALUE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB, AWS_PROFILE, ...")]
-pub(crate) struct StoreArguments {
+pub struct StoreArguments {
     /// The table [default: IDEMPOTENCY_TABLE]
     #[arg(long)]
-    pub(crate) table: Option<String>,
+    pub table: Option<String>,
     /// Print one JSON object
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// The arguments of `idempotency get`.
 #[derive(Debug, Args)]
-pub(crate) struct GetArguments {
+pub struct GetArguments {
     /// The whole key, as errors and `idempotency key` print it
-    pub(crate) key: String,
+    pub key: String,
     /// Print the stored answer too
     #[arg(long)]
-    pub(crate) show_data: bool,
+    pub show_data: bool,
     /// Which table.
     #[command(flatten)]
-    pub(crate) store: StoreArguments,
+    pub store: StoreArguments,
 }
 
 /// The arguments of `idempotency evict`.
 #[derive(Debug, Args)]
-pub(crate) struct EvictArguments {
+pub struct EvictArguments {
     /// The whole key, as errors and `idempotency key` print it
-    pub(crate) key: String,
+    pub key: String,
     /// Do not ask
     #[arg(short, long)]
-    pub(crate) yes: bool,
+    pub yes: bool,
     /// Evict a claim whose lease still runs: a second run can then overlap with the first
     #[arg(long)]
-    pub(crate) force: bool,
+    pub force: bool,
     /// Which table.
     #[command(flatten)]
-    pub(crate) store: StoreArguments,
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent_and_options_may_follow_the_key() {
-        Arguments::command().debug_assert();
-        let arguments = ["idempotency", "get", "shop#42b7", "--table", "payments"];
-        assert!(Arguments::try_parse_from(arguments).is_ok());
-    }
+    pub store: StoreArguments,
 }

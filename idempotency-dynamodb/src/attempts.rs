@@ -19,8 +19,7 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata};
 use idempotency_core::store::{SendLog, StoreError};
 
-use crate::failure;
-use crate::table_ref::TableRef;
+use crate::failure::{self, Place};
 
 /// The shortest time of a send: a new connection and a response need some tens of milliseconds.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -33,7 +32,7 @@ fn share(limit: Duration) -> Duration {
 /// Notes the sends of one call whose operation fails with `E`.
 pub(crate) struct Attempts<E> {
     log: SendLog,
-    table: Arc<TableRef>,
+    place: Arc<Place>,
     /// The IAM action.
     action: &'static str,
     /// How many sends were noted before this call: a write can follow a read in one request.
@@ -43,11 +42,11 @@ pub(crate) struct Attempts<E> {
 
 impl<E> Attempts<E> {
     /// Begins the notes of a call: nothing was sent yet.
-    pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
+    pub(crate) fn new(log: &SendLog, place: &Arc<Place>, action: &'static str) -> Self {
         log.preparing();
         Self {
             log: log.clone(),
-            table: Arc::clone(table),
+            place: Arc::clone(place),
             action,
             before: log.sends(),
             error: PhantomData,
@@ -74,7 +73,7 @@ impl<E> Clone for Attempts<E> {
     fn clone(&self) -> Self {
         Self {
             log: self.log.clone(),
-            table: Arc::clone(&self.table),
+            place: Arc::clone(&self.place),
             action: self.action,
             before: self.before,
             error: PhantomData,
@@ -123,7 +122,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.table.sends_to(context.request().uri());
+        self.place.sends_to(context.request().uri());
         if self.action == READ {
             self.log.reading();
         } else {
@@ -149,12 +148,10 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
             Some(Err(error)) => {
                 if let Some(connector) = error.as_connector_error() {
                     let known = failure::never_connected(connector);
-                    let error = self
-                        .table
-                        .send_without_response(known, connector.is_timeout());
+                    let error = self.place.unreachable(known, connector.is_timeout());
                     (known, Some(error))
                 } else if error.is_timeout_error() {
-                    (false, Some(self.table.send_without_response(false, true)))
+                    (false, Some(self.place.unreachable(false, true)))
                 } else {
                     let error = error
                         .as_operation_error()
@@ -184,7 +181,7 @@ impl<E> Attempts<E> {
     ) -> Option<StoreError> {
         (code != Some(CONDITION_FAILED)).then(|| {
             let status = status.unwrap_or_default();
-            self.table.send_error(self.action, status, code, message)
+            self.place.answer(self.action, status, code, message)
         })
     }
 }

@@ -6,10 +6,10 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::ConfigurationError;
 
-use crate::attribute_names::AttributeNames;
 use crate::client;
+use crate::failure::Place;
+use crate::names::Names;
 use crate::store::DynamoDbStore;
-use crate::table_ref::TableRef;
 
 /// The longest partition key, in bytes.
 const LONGEST_PARTITION: usize = 2048;
@@ -34,10 +34,10 @@ const LONGEST_PARTITION: usize = 2048;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `build`"]
-pub struct DynamoDbStoreBuilder {
+pub struct Builder {
     table: Option<String>,
     client: Option<Client>,
-    names: AttributeNames,
+    names: Names,
     composite: Option<Composite>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Composite {
     pub(crate) partition: String,
 }
 
-impl DynamoDbStoreBuilder {
+impl Builder {
     /// The table's name or ARN.
     ///
     /// ```
@@ -62,12 +62,12 @@ impl DynamoDbStoreBuilder {
         self
     }
 
-    /// A client of the caller's, or the one that [`default_client`](crate::default_client) makes.
+    /// A client of the caller's, or the one that [`client`](crate::client::client()) makes.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
-    /// # use idempotency_dynamodb::{DynamoDbStore, default_client};
-    /// let builder = DynamoDbStore::builder().client(default_client().await?);
+    /// # use idempotency_dynamodb::{DynamoDbStore, client};
+    /// let builder = DynamoDbStore::builder().client(client::client().await?);
     /// # Ok(())
     /// # }
     /// ```
@@ -97,12 +97,11 @@ impl DynamoDbStoreBuilder {
     /// The names of the attributes.
     ///
     /// ```
-    /// # use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
-    /// let mut names = AttributeNames::default();
-    /// names.key = "pk".to_owned();
+    /// # use idempotency_dynamodb::{DynamoDbStore, names::Names};
+    /// let names = Names { key: "pk".to_owned(), ..Names::default() };
     /// let builder = DynamoDbStore::builder().names(names);
     /// ```
-    pub fn names(mut self, names: AttributeNames) -> Self {
+    pub fn names(mut self, names: Names) -> Self {
         self.names = names;
         self
     }
@@ -162,7 +161,7 @@ impl DynamoDbStoreBuilder {
         if let Some(Composite { partition, .. }) = &self.composite {
             check_partition(partition)?;
         }
-        let table_ref = TableRef {
+        let place = Place {
             table,
             region,
             sort_key: self
@@ -174,7 +173,7 @@ impl DynamoDbStoreBuilder {
         };
         Ok(DynamoDbStore::new(
             client,
-            table_ref,
+            place,
             self.names,
             self.composite,
         ))
@@ -211,13 +210,13 @@ mod tests {
         Client::from_conf(config.region(region).build())
     }
 
-    fn builder() -> DynamoDbStoreBuilder {
+    fn builder() -> Builder {
         DynamoDbStore::builder()
             .table("idempotency")
             .client(client(Some(Region::from_static("eu-west-1"))))
     }
 
-    fn refusal(builder: DynamoDbStoreBuilder) -> String {
+    fn refusal(builder: Builder) -> String {
         builder.build().unwrap_err().to_string()
     }
 

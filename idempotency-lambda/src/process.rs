@@ -10,14 +10,10 @@ use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::Operation;
 use idempotency_core::store::{MemoryStore, Store, StoreError, StoreErrorKind};
-use idempotency_dynamodb::{TableConfig, default_client};
 use tokio::sync::OnceCell;
 
 use crate::clock::{SystemClock, SystemRandom};
 use crate::notice::warn;
-
-/// The variable that names the store.
-const STORE: &str = "IDEMPOTENCY_STORE";
 
 static VARIABLES: OnceLock<Variables> = OnceLock::new();
 static ENVIRONMENT: OnceCell<Backend> = OnceCell::const_new();
@@ -37,18 +33,13 @@ pub(crate) fn variables() -> &'static Variables {
 /// What is kept of a variable. Of those that nothing here reads the name alone, which may be a misspelt one of ours:
 /// credentials do not belong into a copy that lives as long as the process.
 fn copied(name: String, value: &OsStr) -> (String, String) {
-    let value = if Variables::is_known(&name) || others().contains(&name.as_str()) {
+    let value = if Variables::is_known(&name) {
         // A value that is not Unicode must not count as not set.
         value.to_string_lossy().into_owned()
     } else {
         String::new()
     };
     (name, value)
-}
-
-/// Returns the variables that this crate and the DynamoDB store read.
-fn others() -> Vec<&'static str> {
-    [&[STORE], TableConfig::VARIABLES].concat()
 }
 
 /// Checks every variable of this framework, used or not, and warns of names that nothing reads; once for the process.
@@ -58,7 +49,7 @@ fn others() -> Vec<&'static str> {
 pub(crate) fn check() -> Result<(), Error> {
     static CHECKED: OnceLock<Result<(), ConfigurationError>> = OnceLock::new();
     let checked = CHECKED.get_or_init(|| {
-        for unknown in variables().unknown(&others()) {
+        for unknown in variables().unknown() {
             warn(&unknown.to_string());
         }
         check_values(variables())
@@ -70,7 +61,7 @@ fn check_values(variables: &Variables) -> Result<(), ConfigurationError> {
     // An operation without settings of its own uses every variable that operations read.
     Operation::new("idempotency", &Settings::default(), variables)?;
     store_kind(variables)?;
-    TableConfig::check(variables)
+    idempotency_dynamodb::settings::Settings::check(variables)
 }
 
 /// Says in a debug event which variables an operation does not use, since it has settings of its own.
@@ -82,11 +73,12 @@ pub(crate) fn note_overridden(operation: &str, settings: &Settings, variables: &
 
 /// Which store `IDEMPOTENCY_STORE` names.
 fn store_kind(variables: &Variables) -> Result<StoreKind, ConfigurationError> {
-    match variables.value(STORE) {
+    let name = "IDEMPOTENCY_STORE";
+    match variables.value(name) {
         None | Some("dynamodb") => Ok(StoreKind::DynamoDb),
         Some("memory") => Ok(StoreKind::Memory),
         Some(other) => Err(ConfigurationError::value(
-            STORE,
+            name,
             other,
             "write one of `dynamodb`, `memory`",
         )),
@@ -192,9 +184,9 @@ async fn store(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationErr
     }
     match store_kind(variables)? {
         StoreKind::DynamoDb => {
-            let table = TableConfig::from_variables(variables)?;
-            let client = default_client().await?;
-            Ok(Arc::new(table.store(client)?))
+            let settings = idempotency_dynamodb::settings::Settings::from_variables(variables)?;
+            let client = idempotency_dynamodb::client::client().await?;
+            Ok(Arc::new(settings.store(client)?))
         }
         StoreKind::Memory => {
             warn(

@@ -29,10 +29,7 @@ mutants() {
 }
 
 # The tests of idempotency-tests that exercise core.
-whole=()
-for test in attribute cache events hazards outcome_events panics partial_keys python_keys single_flight store_timeout told; do
-    [[ -e tests/tests/$test.rs || -d tests/tests/$test ]] && whole+=(--test "$test")
-done
+whole=(--test compatibility --test in_lambda --test lambda --test outcome_events --test partial_keys)
 
 parts=("$@")
 ((${#parts[@]} > 0)) || parts=(protocol engine key)

@@ -30,7 +30,7 @@ use serde_json::Value;
 pub const START: i64 = 1_700_000_000_500;
 
 /// A store in memory that counts and breaks, a clock that stands still, and an environment around both.
-pub struct Bench {
+pub struct Harness {
     /// The clock.
     pub clock: ManualClock,
     /// The store.
@@ -40,14 +40,14 @@ pub struct Bench {
     runs: AtomicUsize,
 }
 
-impl Default for Bench {
+impl Default for Harness {
     fn default() -> Self {
         Self::with_clock(ManualClock::at(START))
     }
 }
 
-impl Bench {
-    /// A bench around a clock.
+impl Harness {
+    /// A harness around a clock.
     pub fn with_clock(clock: ManualClock) -> Self {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
         let environment = Backend::new(

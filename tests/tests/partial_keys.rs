@@ -10,7 +10,7 @@ use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, KeyRequired, LambdaEvent, Operation, idempotent,
     with_environment,
 };
-use idempotency_tests::{Bench, ours};
+use idempotency_tests::{Harness, ours};
 use serde_json::{Value, json};
 use tracing::instrument::WithSubscriber as _;
 
@@ -57,8 +57,8 @@ async fn all_by_a_constant(event: LambdaEvent<Value>) -> Result<Value, BoxError>
 
 #[tokio::test]
 async fn a_constant_that_requires_keys_is_a_truth_value_or_the_settings_own() {
-    let bench = Bench::default();
-    let within = |call| with_environment(bench.environment.clone(), call);
+    let harness = Harness::default();
+    let within = |call| with_environment(harness.environment.clone(), call);
     let calls: [std::pin::Pin<Box<dyn Future<Output = _>>>; 2] = [
         Box::pin(required_by_a_constant(donation(1))),
         Box::pin(all_by_a_constant(donation(1))),
@@ -73,10 +73,10 @@ async fn a_constant_that_requires_keys_is_a_truth_value_or_the_settings_own() {
 
 #[tokio::test]
 async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     for _ in 0..2 {
         let call = charge_all(donation(10));
-        let error = with_environment(bench.environment.clone(), call)
+        let error = with_environment(harness.environment.clone(), call)
             .await
             .unwrap_err();
         let error = ours(&error);
@@ -91,16 +91,16 @@ async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() 
         }
         assert!(!text.contains("u-secret"), "{text}");
     }
-    assert_eq!(bench.requests(), [0; 4], "a refused call asks no store");
+    assert_eq!(harness.requests(), [0; 4], "a refused call asks no store");
     let whole = charge_all(event(json!({ "user_id": 1, "order_id": 2, "amount": 3 })));
-    let paid = with_environment(bench.environment.clone(), whole).await;
+    let paid = with_environment(harness.environment.clone(), whole).await;
     assert_eq!(paid.unwrap(), json!({ "paid": 3 }));
 }
 
 #[tokio::test]
 async fn by_default_a_partial_key_is_a_key_as_in_python_and_each_call_is_warned_of() {
-    let bench = Bench::default();
-    let (first, log) = logged(&bench.environment, charge_any(donation(10))).await;
+    let harness = Harness::default();
+    let (first, log) = logged(&harness.environment, charge_any(donation(10))).await;
     assert_eq!(first.unwrap(), json!({ "paid": 10 }));
     assert_eq!(log.matches(" WARN ").count(), 1, "{log}");
     for said in [
@@ -111,19 +111,19 @@ async fn by_default_a_partial_key_is_a_key_as_in_python_and_each_call_is_warned_
     }
     assert!(!log.contains("u-secret"), "{log}");
     // The second donation of one user is given the receipt of the first.
-    let (second, log) = logged(&bench.environment, charge_any(donation(99))).await;
+    let (second, log) = logged(&harness.environment, charge_any(donation(99))).await;
     assert_eq!(second.unwrap(), json!({ "paid": 10 }));
     assert_eq!(log.matches(" WARN ").count(), 1, "{log}");
     let whole = charge_any(event(json!({ "user_id": 1, "order_id": 2 })));
-    let (_, log) = logged(&bench.environment, whole).await;
+    let (_, log) = logged(&harness.environment, whole).await;
     assert!(!log.contains(" WARN "), "{log}");
 }
 
 #[tokio::test]
 async fn the_warning_of_a_missing_key_names_the_expression_and_the_setting() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let (_, log) = logged(
-        &bench.environment,
+        &harness.environment,
         charge_any(event(json!({ "amount": 1 }))),
     )
     .await;
@@ -134,8 +134,8 @@ async fn the_warning_of_a_missing_key_names_the_expression_and_the_setting() {
 
 #[tokio::test]
 async fn each_element_of_a_payload_tuple_is_a_part_of_the_key() {
-    let bench = Bench::default();
-    let call = |user| with_environment(bench.environment.clone(), reserve(user, 7));
+    let harness = Harness::default();
+    let call = |user| with_environment(harness.environment.clone(), reserve(user, 7));
     let error = call(None).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::KeyMissing);
     assert!(error.to_string().contains("`[0]` of the key"), "{error}");
@@ -144,7 +144,7 @@ async fn each_element_of_a_payload_tuple_is_a_part_of_the_key() {
     let id = idempotency_lambda::core::record::RecordId::new(
         "partial.reserve#834cc90e57ee9c4b7527d6349b98e4fa",
     );
-    assert!(bench.store.inner().record(&id).is_some());
+    assert!(harness.store.inner().record(&id).is_some());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Events in the form that AWS sends: those of `examples/events`, with the fields that a step changes.
+//! Events of the shapes that AWS sends: those of `examples/events`, with the fields that a step changes.
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ pub(crate) struct Payment {
 }
 
 impl Payment {
-    /// Returns a request that pays 42.00 EUR for an order.
+    /// An order of 42.00 EUR.
     pub(crate) fn order(order_id: &str) -> Result<Self> {
         let event: Value = serde_json::from_str(PAYMENT)?;
         let body = event["body"]
@@ -25,26 +25,24 @@ impl Payment {
         Ok(Self { event, body }.with("order_id", order_id))
     }
 
-    /// Changes the authenticated user.
+    /// The same request, sent by another user.
     pub(crate) fn by(mut self, user: &str) -> Self {
         self.event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user.into();
         self
     }
 
-    /// Sets a field of the body.
     pub(crate) fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.body.insert(field.to_owned(), value.into());
         self
     }
 
-    /// Returns the event as JSON text.
     pub(crate) fn event(mut self) -> String {
         self.event["body"] = Value::Object(self.body).to_string().into();
         self.event.to_string()
     }
 }
 
-/// Returns a batch of three messages from SQS. The third repeats the first.
+/// Three messages from SQS, the third of which repeats the first.
 pub(crate) fn orders() -> Result<Batch> {
     let event: Value = serde_json::from_str(ORDERS)?;
     let records = event["Records"]
@@ -70,14 +68,14 @@ pub(crate) struct Batch {
     event: Value,
 }
 
-/// The parts of a message that the output shows.
+/// What a step says of one message.
 pub(crate) struct Message {
     pub(crate) id: String,
     pub(crate) order_id: String,
 }
 
 impl Batch {
-    /// Returns the batch as SQS delivers it for the `nth` time, counted from 1.
+    /// As it is delivered for the nth time, from 1.
     pub(crate) fn delivery(&self, nth: u32) -> String {
         let mut event = self.event.clone();
         for record in event["Records"].as_array_mut().into_iter().flatten() {
@@ -87,7 +85,7 @@ impl Batch {
     }
 }
 
-/// Returns an event from EventBridge for a paid order.
+/// A paid order, from EventBridge.
 pub(crate) fn paid(order_id: &str) -> Result<String> {
     let mut event: Value = serde_json::from_str(SHIPPING)?;
     event["detail"]["order_id"] = order_id.into();

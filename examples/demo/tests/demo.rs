@@ -1,4 +1,4 @@
-//! Runs the demo as `cargo run` does.
+//! The demo as `cargo run` starts it.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};
@@ -18,8 +18,8 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
     assert!(output.status.success(), "{timeline}\n{errors}");
     assert_eq!(errors, "");
     for words in [
-        "stored response",
-        "cached response",
+        "stored answer",
+        "cached answer",
         "ran, failed",
         "ran, killed",
         "refused",
@@ -29,7 +29,7 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
         "the handler runs unprotected",
         "of another user",
         "Put Delete",
-        "this would be the second charge",
+        "this would be the second time",
         "Every promise was kept",
         "README.md",
     ] {
@@ -38,17 +38,14 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
             "`{words}` is missing in\n{timeline}"
         );
     }
-    assert!(
-        !timeline.contains('\x1b'),
-        "colours are for a terminal only"
-    );
+    assert!(!timeline.contains('\x1b'), "colours belong on a terminal");
     for line in timeline.lines() {
         assert!(line.chars().count() <= 100, "more than 100 columns: {line}");
     }
 }
 
 #[test]
-fn help_has_two_lines_and_an_unknown_argument_is_an_error() {
+fn help_is_two_lines_and_an_unknown_argument_is_refused() {
     let help = demo(&["--help"]);
     assert!(help.status.success());
     assert_eq!(String::from_utf8(help.stdout).unwrap().lines().count(), 2);
@@ -57,6 +54,6 @@ fn help_has_two_lines_and_an_unknown_argument_is_an_error() {
     assert!(
         String::from_utf8(unknown.stderr)
             .unwrap()
-            .contains("unknown argument `--fast`")
+            .contains("`--fast` is not known here")
     );
 }

@@ -1,47 +1,43 @@
-//! Errors of the embedded DynamoDB.
-
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error as StdError;
 use std::io;
 
 /// Why the embedded DynamoDB could not do what the test asked for.
 ///
-/// # Examples
-///
 /// ```no_run
 /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
 /// use idempotency_testkit::dynamodb::Error;
 /// let refused = db.items("payments").await;
-/// assert!(matches!(refused, Err(Error::Refused { operation: "Scan", .. })), "no such table");
+/// assert!(matches!(refused, Err(Error::Refused { operation: "Scan", .. })), "there is no such table");
 /// # Ok(()) }
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No thread or port is available.
+    /// No port or no thread could be had.
     #[error("the embedded DynamoDB could not start: check the limits on open files and threads")]
     Start(#[source] io::Error),
 
-    /// The requested port is not available.
+    /// The port asked for could not be had.
     #[error(
-        "the embedded DynamoDB could not listen on port {port}: choose another one, or 0 for an unused one"
+        "the embedded DynamoDB could not listen on port {port}: choose another, or 0 for an unused one"
     )]
     #[non_exhaustive]
     Port {
-        /// The requested port; 0 means any.
+        /// The port; 0 stood for any.
         port: u16,
-        /// The error of the operating system.
+        /// What the operating system said.
         #[source]
         source: io::Error,
     },
 
-    /// The database did not open.
+    /// The database itself did not open.
     #[error("the embedded database could not be opened: {0}")]
     Open(String),
 
-    /// The database rejected the request of a helper.
+    /// The database refused a helper's request.
     #[error(
-        "{operation} on table `{table}` failed: {reason}; create the table first, and set every key attribute"
+        "{operation} on table `{table}` failed: {reason}; create the table first, once, and give every key attribute"
     )]
     #[non_exhaustive]
     Refused {
@@ -49,22 +45,21 @@ pub enum Error {
         operation: &'static str,
         /// The table.
         table: String,
-        /// The code and message of the database.
+        /// What the database said.
         reason: String,
     },
 
-    /// The thread of the server has ended.
-    #[error("the embedded DynamoDB has stopped: keep the value alive while it is used")]
+    /// The server's thread is gone.
+    #[error("the embedded DynamoDB has stopped: keep it alive for as long as it is used")]
     Stopped,
 }
 
 impl Error {
-    /// Classifies an error of the SDK.
     pub(super) fn refused<E>(operation: &'static str, table: &str, error: SdkError<E>) -> Self
     where
         E: ProvideErrorMetadata + StdError + 'static,
     {
-        // Code and message only: the SDK's full context would print the raw response, which contains the item.
+        // Code and message alone: the SDK's full context would print the raw reply, and with it the item.
         let reason = match &error {
             SdkError::ServiceError(context) => {
                 let code = context.err().code().unwrap_or("unknown error");
@@ -72,10 +67,10 @@ impl Error {
                 format!("{code}: {message}")
             }
             SdkError::DispatchFailure(_) | SdkError::TimeoutError(_) => {
-                "the database did not respond".to_owned()
+                "the database did not answer".to_owned()
             }
             SdkError::ConstructionFailure(_) => "the request could not be built".to_owned(),
-            _ => "the response of the database could not be read".to_owned(),
+            _ => "the database's answer could not be read".to_owned(),
         };
         Self::Refused {
             operation,

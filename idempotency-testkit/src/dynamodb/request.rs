@@ -1,19 +1,13 @@
-//! A request as it arrived.
-
-use std::fmt;
-use std::time::SystemTime;
-
+use crate::wire;
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use serde_json::Value;
+use std::fmt;
+use std::time::SystemTime;
 
-use crate::wire;
-
-/// A request as it arrived, retries included.
+/// A request as it arrived on the wire, retries included.
 ///
-/// `Debug` omits the body, because bodies contain payloads.
-///
-/// # Examples
+/// `Debug` leaves the body out, because bodies hold payloads.
 ///
 /// ```
 /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -37,26 +31,26 @@ use crate::wire;
 pub struct Request {
     /// The API operation, such as `PutItem`.
     pub operation: String,
-    /// The table, if the operation names exactly one.
+    /// The table, where the operation names exactly one.
     pub table: Option<String>,
-    /// The body; `Null` if it is not JSON.
+    /// The body; `Null` if it was not JSON.
     pub body: Value,
-    /// The number of this attempt of the SDK, counted from 1; `None` if the client did not send it.
+    /// Which try of the SDK this was, from 1; `None` if the client did not say.
     pub attempt: Option<u32>,
-    /// The SDK's id of the call, the same in each of its attempts.
+    /// The SDK's id of the call: the same for each try of it.
     pub call: Option<String>,
     /// When it arrived.
     pub at: SystemTime,
-    /// The HTTP status of the database's response; `None` if the request has not reached the database.
+    /// The status the database answered with; `None` if the request did not reach it, or has not yet.
     ///
-    /// The client may not have received it: [`drop_reply`](super::FaultBuilder::drop_reply) discards the response.
+    /// It tells what happened, not what the client was told: under [`drop_reply`](super::FaultBuilder::drop_reply)
+    /// the client saw nothing of it.
     pub status: Option<u16>,
-    /// When the database responded; `None` as long as `status` is `None`.
+    /// When the database answered; `None` as long as `status` is.
     pub answered_at: Option<SystemTime>,
 }
 
 impl Request {
-    /// Reads the parts that tests ask for.
     pub(super) fn read(parts: &Parts, body: &Bytes) -> Self {
         let header = |name: &str| {
             parts
@@ -78,9 +72,19 @@ impl Request {
         }
     }
 
-    /// Returns the text of a key attribute, read from the request's `Key` or, in a `PutItem`, from its `Item`.
+    /// The text of a key attribute, read from the request's `Key` or, in a `PutItem`, from its `Item`.
     ///
-    /// `None` if the request has no such attribute, or if it is not a string, a number or binary (as base64).
+    /// `None` if the request holds no such attribute, or one that is not a string, a number or binary (as base64).
+    ///
+    /// ```no_run
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let put = db.client().put_item().table_name("orders");
+    /// put.item("id", AttributeValue::S("o-1".into())).send().await?;
+    /// assert_eq!(db.requests()[0].key("id"), Some("o-1"));
+    /// assert_eq!(db.requests()[0].key("sk"), None);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn key(&self, attribute: &str) -> Option<&str> {
         let value = ["Key", "Item"]
@@ -108,7 +112,7 @@ fn attempt(header: &str) -> Option<u32> {
     rest.split(';').next()?.trim().parse().ok()
 }
 
-/// Returns an error response in the form of DynamoDB.
+/// An error in the form in which DynamoDB sends one.
 pub(super) fn error_response(status: u16, kind: &str, message: &str) -> wire::Response {
     let kind = format!("com.amazonaws.dynamodb.v20120810#{kind}");
     let body = serde_json::json!({ "__type": kind, "message": message });

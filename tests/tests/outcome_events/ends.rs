@@ -17,9 +17,9 @@ use super::*;
 
 #[tokio::test]
 async fn a_run_is_told_with_its_requests_and_times() {
-    let bench = Bench::default();
-    let line = line_of(bench.call_with(&charge(), order(), async |_| {
-        bench.clock.advance(Duration::from_millis(40));
+    let harness = Harness::default();
+    let line = line_of(harness.call_with(&charge(), order(), async |_| {
+        harness.clock.advance(Duration::from_millis(40));
         Ok("s3cr3t response".to_owned())
     }))
     .await;
@@ -30,16 +30,16 @@ async fn a_run_is_told_with_its_requests_and_times() {
 
 #[tokio::test]
 async fn a_replay_is_told_with_the_place_where_the_response_was_found() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let cached = builder().local_cache(1).build().unwrap();
-    bench.call(&charge(), order()).await.unwrap();
+    harness.call(&charge(), order()).await.unwrap();
     for (source, requests) in [("store", 1), ("cache", 0)] {
         let expected = format!(
             "key={{key}} outcome=replayed source={source} handler_ran=false store_requests={requests} store_ms=0 \
              handler_ms=0"
         );
         assert_eq!(
-            line_of_a_call(&bench, &cached).await,
+            line_of_a_call(&harness, &cached).await,
             told("INFO", &expected)
         );
     }
@@ -47,12 +47,12 @@ async fn a_replay_is_told_with_the_place_where_the_response_was_found() {
 
 #[tokio::test]
 async fn a_replay_after_a_run_is_told_as_one_that_the_handler_ran_before() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let charge = charge();
     let mut lines = recorded(async {
-        let late = bench.call_with(&charge, order(), async |_| {
-            bench.clock.advance(Duration::from_secs(31));
-            bench.call_elsewhere(&charge, order()).await?;
+        let late = harness.call_with(&charge, order(), async |_| {
+            harness.clock.advance(Duration::from_secs(31));
+            harness.call_elsewhere(&charge, order()).await?;
             Ok(9)
         });
         assert!(late.await.unwrap().is_replayed());
@@ -69,17 +69,17 @@ async fn a_replay_after_a_run_is_told_as_one_that_the_handler_ran_before() {
 
 #[tokio::test]
 async fn duplicates_that_meet_in_one_process_are_told_each_by_its_own_event() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let charge = builder()
         .on_in_progress(OnInProgress::Wait)
         .build()
         .unwrap();
     let lines = recorded(async {
-        let first = bench.call_with(&charge, order(), async |run| {
+        let first = harness.call_with(&charge, order(), async |run| {
             tokio::task::yield_now().await;
             Ok(run)
         });
-        let (first, second) = tokio::join!(first, bench.call(&charge, order()));
+        let (first, second) = tokio::join!(first, harness.call(&charge, order()));
         assert!(!first.unwrap().is_replayed() && second.unwrap().is_replayed());
     })
     .await;
@@ -94,23 +94,23 @@ async fn duplicates_that_meet_in_one_process_are_told_each_by_its_own_event() {
 
 #[tokio::test]
 async fn a_failure_is_told_without_its_text() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let fails = async |_| Err::<(), BoxError>("declined: s3cr3t".into());
     let expected = "key={key} outcome=failed handler_ran=true handler=failed stored=false claim=released \
                     store_requests=2 store_ms=0 handler_ms=0";
-    let line = line_of(bench.call_with(&charge(), order(), fails)).await;
+    let line = line_of(harness.call_with(&charge(), order(), fails)).await;
     assert_eq!(line, told("INFO", expected));
-    bench
+    harness
         .store
         .inject(StoreOperation::Delete, 1, StoreFault::Throttle);
-    let line = line_of(bench.call_with(&charge(), order(), fails)).await;
+    let line = line_of(harness.call_with(&charge(), order(), fails)).await;
     let expected = expected.replace("released", "not_released");
     assert_eq!(line, told("WARN", &expected));
 }
 
 #[tokio::test]
 async fn a_panic_is_told_before_it_goes_on() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let held = builder().on_timeout(OnTimeout::Hold).build().unwrap();
     for (charge, payload, begins) in [
         (
@@ -130,7 +130,7 @@ async fn a_panic_is_told_before_it_goes_on() {
         ),
     ] {
         let lines = recorded(async {
-            let call = bench.call_with::<(), _>(charge, payload, async |_| panic!("s3cr3t"));
+            let call = harness.call_with::<(), _>(charge, payload, async |_| panic!("s3cr3t"));
             let caught = unless_it_panics(call).await;
             assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"s3cr3t"));
         })
@@ -144,8 +144,8 @@ async fn a_panic_is_told_before_it_goes_on() {
 
 #[tokio::test]
 async fn a_call_without_protection_is_told_with_the_reason() {
-    let bench = Bench::default();
-    let line = line_of(bench.call(&charge(), json!({ "card": "s3cr3t" }))).await;
+    let harness = Harness::default();
+    let line = line_of(harness.call(&charge(), json!({ "card": "s3cr3t" }))).await;
     assert!(
         line.starts_with(&told(
             "WARN",
@@ -155,7 +155,7 @@ async fn a_call_without_protection_is_told_with_the_reason() {
     );
     let off = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
     let off = builder().variables(off).build().unwrap();
-    let line = line_of_a_call(&bench, &off).await;
+    let line = line_of_a_call(&harness, &off).await;
     let expected = "outcome=bypassed bypass=disabled handler_ran=true handler=returned store_requests=0 store_ms=0 \
                     handler_ms=0";
     assert_eq!(line, told("INFO", expected));
@@ -163,9 +163,9 @@ async fn a_call_without_protection_is_told_with_the_reason() {
 
 #[tokio::test]
 async fn a_response_that_is_not_stored_is_told_by_policy_and_by_need() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let by_policy = builder().store_when("`false`").build().unwrap();
-    let line = line_of_a_call(&bench, &by_policy).await;
+    let line = line_of_a_call(&harness, &by_policy).await;
     assert!(line.starts_with("INFO"), "{line}");
     assert!(
         line.contains(
@@ -173,16 +173,16 @@ async fn a_response_that_is_not_stored_is_told_by_policy_and_by_need() {
         ),
         "{line}"
     );
-    bench
+    harness
         .store
         .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
-    let line = line_of_a_call(&bench, &charge()).await;
+    let line = line_of_a_call(&harness, &charge()).await;
     assert!(line.starts_with("WARN"), "{line}");
     assert!(
         line.contains("stored=false claim=completed_without_response"),
         "{line}"
     );
-    let line = line_of_a_call(&bench, &charge()).await;
+    let line = line_of_a_call(&harness, &charge()).await;
     assert!(line.starts_with("WARN"), "{line}");
     assert!(
         line.contains("outcome=refused handler_ran=false error=IdempotencyResponseUnavailable"),
@@ -192,10 +192,10 @@ async fn a_response_that_is_not_stored_is_told_by_policy_and_by_need() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_is_told_as_abandoned_with_what_it_had_begun() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let lines = recorded(async {
         let charge = charge();
-        let stuck = Box::pin(bench.call_with::<(), _>(&charge, order(), async |_| std::future::pending().await));
+        let stuck = Box::pin(harness.call_with::<(), _>(&charge, order(), async |_| std::future::pending().await));
         tokio::select! { biased; _ = stuck => unreachable!("it is stuck"), () = std::future::ready(()) => {} }
     })
     .await;
@@ -211,17 +211,17 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
         Ok(event.payload)
     }
 
-    let bench = Bench::default();
+    let harness = Harness::default();
     let required = builder().key_required(true).build().unwrap();
     let payload = || json!({ "card": "s3cr3t" });
     let by_attribute = recorded(async {
         let event = LambdaEvent::new(payload(), Default::default());
-        with_environment(bench.environment.clone(), annotated(event))
+        with_environment(harness.environment.clone(), annotated(event))
             .await
             .unwrap_err();
     })
     .await;
-    let by_operation = vec![line_of(bench.call(&required, payload())).await];
+    let by_operation = vec![line_of(harness.call(&required, payload())).await];
     assert_eq!(by_attribute.len(), 1, "{by_attribute:#?}");
     let by_attribute = [by_attribute[0].replace("annotated", "local.shop.charge")];
     assert_eq!(by_attribute, by_operation[..]);
@@ -232,7 +232,7 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
     );
 
     let failing = builder().key("powertools_json(order_id)").build().unwrap();
-    let line = line_of_a_call(&bench, &failing).await;
+    let line = line_of_a_call(&harness, &failing).await;
     let expected =
         "outcome=refused handler_ran=false error=IdempotencyExpressionFailed cause=`key`: ";
     assert!(line.starts_with(&told("WARN", expected)), "{line}");
@@ -243,7 +243,7 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
         charge
             .run(
                 &unreadable,
-                bench.deadline_in(Duration::from_secs(1)),
+                harness.deadline_in(Duration::from_secs(1)),
                 async || Ok::<_, BoxError>(1),
             )
             .await
@@ -255,16 +255,16 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
 
 #[tokio::test]
 async fn what_an_operator_must_mend_is_told_as_an_error_before_any_request() {
-    let bench = Bench::with_clock(ManualClock::at(-1));
-    let line = line_of_a_call(&bench, &charge()).await;
+    let harness = Harness::with_clock(ManualClock::at(-1));
+    let line = line_of_a_call(&harness, &charge()).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyEnvironment cause=the clock is \
                     before 1970: set it right store_requests=0 store_ms=0 handler_ms=0";
     assert_eq!(line, told("ERROR", expected));
-    // Outside of a bench's environment, in a process without a table.
+    // Outside of a harness's environment, in a process without a table.
     let charge = charge();
     let line = line_of(async {
         charge
-            .run(&order(), bench.deadline_in(Duration::ZERO), async || {
+            .run(&order(), harness.deadline_in(Duration::ZERO), async || {
                 Ok::<_, BoxError>(1)
             })
             .await
@@ -280,16 +280,16 @@ async fn what_an_operator_must_mend_is_told_as_an_error_before_any_request() {
     );
 }
 
-/// A bench over a store with this record for the order.
-async fn bench_with(record: Record) -> Bench {
-    let bench = Bench::default();
-    put(&bench, record).await;
-    bench
+/// A harness over a store with this record for the order.
+async fn harness_with(record: Record) -> Harness {
+    let harness = Harness::default();
+    put(&harness, record).await;
+    harness
 }
 
-async fn put(bench: &Bench, record: Record) {
+async fn put(harness: &Harness, record: Record) {
     let key: RecordId = id(&charge(), &json!(1));
-    bench
+    harness
         .store
         .inner()
         .delete(
@@ -297,7 +297,7 @@ async fn put(bench: &Bench, record: Record) {
             &Condition::Exists(idempotency_lambda::core::record::Attribute::Status),
         )
         .await;
-    bench
+    harness
         .store
         .inner()
         .put(&key, &record, &Condition::NoRecord)
@@ -316,8 +316,8 @@ fn in_progress(milliseconds: i64) -> Record {
 
 #[tokio::test]
 async fn a_refusal_by_the_record_is_told_with_its_kind() {
-    let bench = bench_with(in_progress(5_000)).await;
-    let line = line_of_a_call(&bench, &charge()).await;
+    let harness = harness_with(in_progress(5_000)).await;
+    let line = line_of_a_call(&harness, &charge()).await;
     let expected = format!(
         "key={{key}} outcome=refused handler_ran=false error=IdempotencyAlreadyInProgress cause=retry later; its \
          lease ends at {} since the epoch store_requests=1 store_ms=0 handler_ms=0",
@@ -325,35 +325,35 @@ async fn a_refusal_by_the_record_is_told_with_its_kind() {
     );
     assert_eq!(line, told("WARN", &expected));
 
-    let bench = bench_with(in_progress(-5_000)).await;
+    let harness = harness_with(in_progress(-5_000)).await;
     let holds = builder().on_timeout(OnTimeout::Hold).build().unwrap();
-    refused(&bench, &holds, "ERROR", "Unresolved").await;
+    refused(&harness, &holds, "ERROR", "Unresolved").await;
 
     let broken = Record {
         status: Field::Unreadable,
         ..in_progress(5_000)
     };
     refused(
-        &bench_with(broken).await,
+        &harness_with(broken).await,
         &charge(),
         "ERROR",
         "CorruptRecord",
     )
     .await;
 
-    let bench = Bench::default();
-    bench.call(&charge(), order()).await.unwrap();
+    let harness = Harness::default();
+    harness.call(&charge(), order()).await.unwrap();
     let validates = builder().validate("card").build().unwrap();
-    refused(&bench, &validates, "WARN", "PayloadMismatch").await;
-    let line = line_of(bench.call_with(&charge(), order(), async |_| Ok(String::new()))).await;
+    refused(&harness, &validates, "WARN", "PayloadMismatch").await;
+    let line = line_of(harness.call_with(&charge(), order(), async |_| Ok(String::new()))).await;
     assert!(
         line.starts_with("ERROR") && line.contains("error=IdempotencyResponseTypeChanged"),
         "{line}"
     );
 }
 
-async fn refused(bench: &Bench, operation: &Operation, level: &str, kind: &str) {
-    let line = line_of_a_call(bench, operation).await;
+async fn refused(harness: &Harness, operation: &Operation, level: &str, kind: &str) {
+    let line = line_of_a_call(harness, operation).await;
     let expected =
         format!("key={{key}} outcome=refused handler_ran=false error=Idempotency{kind} ");
     assert!(line.starts_with(&told(level, &expected)), "{line}");
@@ -361,17 +361,17 @@ async fn refused(bench: &Bench, operation: &Operation, level: &str, kind: &str) 
 
 #[tokio::test]
 async fn a_call_without_time_is_told_so() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let charge = charge();
     let order = order();
-    let deadline = bench.deadline_in(Duration::ZERO);
-    bench.clock.advance(Duration::from_millis(1));
+    let deadline = harness.deadline_in(Duration::ZERO);
+    harness.clock.advance(Duration::from_millis(1));
     let call = async {
         charge
             .run(&order, deadline, async || Ok::<_, BoxError>(1))
             .await
     };
-    let line = line_of(with_environment(bench.environment.clone(), call)).await;
+    let line = line_of(with_environment(harness.environment.clone(), call)).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyNoTimeLeft store_requests=0 store_ms=0 \
                     handler_ms=0";
     assert_eq!(line, told("WARN", expected));
@@ -379,20 +379,20 @@ async fn a_call_without_time_is_told_so() {
 
 #[tokio::test]
 async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
-    let bench = Bench::with_clock(ManualClock::auto_advancing(START));
-    bench
+    let harness = Harness::with_clock(ManualClock::rushing(START));
+    harness
         .store
         .inject(StoreOperation::Put, 1, StoreFault::Throttle);
-    let line = line_of_a_call(&bench, &charge()).await;
+    let line = line_of_a_call(&harness, &charge()).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyStoreFailed cause=an injected fault \
                     (Throttled)";
     assert!(line.starts_with(&told("WARN", expected)), "{line}");
 
     let throttled = (1..=4).map(|nth| (nth, StoreFault::Throttle));
     for (nth, fault) in throttled {
-        bench.store.inject(StoreOperation::Update, nth, fault);
+        harness.store.inject(StoreOperation::Update, nth, fault);
     }
-    let line = line_of_a_call(&bench, &charge()).await;
+    let line = line_of_a_call(&harness, &charge()).await;
     let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyCompletionUnknown \
                     cause=an injected fault (Throttled)";
     assert!(line.starts_with(&told("ERROR", expected)), "{line}");
@@ -400,19 +400,19 @@ async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
 
 #[tokio::test]
 async fn a_claim_that_was_lost_and_a_response_that_cannot_be_written_are_told_after_the_run() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let charge = charge();
-    let line = line_of(bench.call_with(&charge, order(), async |run| {
-        put(&bench, in_progress(60_000)).await;
+    let line = line_of(harness.call_with(&charge, order(), async |run| {
+        put(&harness, in_progress(60_000)).await;
         Ok(run)
     }))
     .await;
     let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyLostOwnership";
     assert!(line.starts_with(&told("ERROR", expected)), "{line}");
 
-    let bench = Bench::default();
+    let harness = Harness::default();
     let unwritable = async |_| Ok(Unwritable);
-    let line = line_of(bench.call_with(&charge, order(), unwritable)).await;
+    let line = line_of(harness.call_with(&charge, order(), unwritable)).await;
     let expected = expected.replace("LostOwnership", "ResponseNotSerializable");
     assert!(line.starts_with(&told("ERROR", &expected)), "{line}");
 }
@@ -429,7 +429,7 @@ impl serde::Serialize for Unwritable {
 
 #[tokio::test]
 async fn a_nested_calls_error_is_not_told_again_by_the_call_around_it() {
-    let bench = Bench::default();
+    let harness = Harness::default();
     let inner = builder()
         .key_prefix("inner")
         .key_required(true)
@@ -437,8 +437,8 @@ async fn a_nested_calls_error_is_not_told_again_by_the_call_around_it() {
         .unwrap();
     let outer = charge();
     let lines = recorded(async {
-        let call = bench.call_with(&outer, order(), async |_| {
-            bench
+        let call = harness.call_with(&outer, order(), async |_| {
+            harness
                 .call(&inner, json!({}))
                 .await
                 .map(|outcome| outcome.into_response())

@@ -7,7 +7,7 @@ mod foreign;
 mod recorder;
 
 use idempotency_lambda::{BoxError, Operation, OperationBuilder, Outcome};
-use idempotency_tests::{Bench, operation};
+use idempotency_tests::{Harness, operation};
 use recorder::recorded;
 use serde_json::{Value, json};
 
@@ -42,8 +42,8 @@ async fn line_of<R>(call: impl Future<Output = Result<Outcome<R>, BoxError>>) ->
 }
 
 /// As [`line_of`], for a call of [`order`] whose handler has nothing special to do.
-async fn line_of_a_call(bench: &Bench, operation: &Operation) -> String {
-    line_of(bench.call(operation, order())).await
+async fn line_of_a_call(harness: &Harness, operation: &Operation) -> String {
+    line_of(harness.call(operation, order())).await
 }
 
 /// What each line begins with, up to the outcome.

@@ -1,0 +1,30 @@
+//! Canonical text is ASCII, reads back as itself, and is what a slow reference writes that reads with `serde_json`.
+#![no_main]
+
+mod reference;
+
+use idempotency_core::key::{Json, JsonErrorKind};
+use libfuzzer_sys::fuzz_target;
+use serde::de::IgnoredAny;
+
+fuzz_target!(|text: &str| {
+    match Json::parse(text) {
+        Ok(json) => {
+            let once = json.to_canonical();
+            assert!(once.is_ascii());
+            let again = Json::parse(&once).expect("canonical text is JSON");
+            assert_eq!(again.to_canonical(), once);
+            if let Some(reference) = reference::canonical(text) {
+                assert_eq!(once, reference);
+            }
+        }
+        Err(error) => {
+            let beyond = matches!(
+                error.kind(),
+                JsonErrorKind::TooDeep | JsonErrorKind::NumberTooLong
+            );
+            let refused = serde_json::from_str::<IgnoredAny>(text).is_err();
+            assert!(beyond || refused, "{error}");
+        }
+    }
+});

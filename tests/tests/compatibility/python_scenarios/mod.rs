@@ -1,0 +1,92 @@
+//! What Powertools for AWS Lambda (Python) does in 45 situations, and what this framework does in the same ones.
+//!
+//! Every difference is one of [`Difference`], expected where it occurs and nowhere else, and a row of
+//! `docs/reference/compatibility.md`.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `scenario` | the situations as they are written down |
+//! | `ours` | one of them, played with this framework |
+//! | `compare` | both plays, request by request, item by item, answer by answer |
+//! | `conditions` | what two conditions let through |
+//! | `difference` | the differences, and where each is expected |
+
+mod compare;
+mod conditions;
+mod difference;
+mod ours;
+mod scenario;
+
+use std::collections::BTreeSet;
+
+use conditions::Conditions;
+use difference::{Difference, expected};
+use idempotency_lambda::BoxError;
+use ours::Play;
+use scenario::Scenario;
+
+const COMPATIBILITY: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../docs/reference/compatibility.md"
+));
+
+/// What is wrong with one scenario; empty if nothing is.
+async fn check(scenario: &Scenario, conditions: &Conditions) -> Result<Vec<String>, BoxError> {
+    let play = Play::start(scenario).await?;
+    let mut wrong = Vec::new();
+    for (number, (step, theirs)) in scenario.steps.iter().zip(&scenario.results).enumerate() {
+        let ours = play.step(step).await?;
+        let found = compare::step(theirs, &ours, conditions).await?;
+        let expected = expected(&scenario.id, number, theirs);
+        let place = format!("{}, step {number}", scenario.id);
+        wrong.extend(
+            found
+                .unexplained
+                .iter()
+                .map(|what| format!("{place}: {what}")),
+        );
+        for difference in found.differences.difference(&expected) {
+            wrong.push(format!("{place}: {difference:?} is not expected"));
+        }
+        for difference in expected.difference(&found.differences) {
+            wrong.push(format!(
+                "{place}: {difference:?} is expected and did not occur"
+            ));
+        }
+    }
+    Ok(wrong)
+}
+
+#[tokio::test]
+async fn every_scenario_goes_as_in_python_except_for_the_differences_that_are_written_down()
+-> Result<(), BoxError> {
+    let scenarios = scenario::all();
+    assert_eq!(scenarios.len(), 45);
+    let conditions = Conditions::start().await?;
+    let mut wrong = Vec::new();
+    for scenario in &scenarios {
+        assert_eq!(scenario.steps.len(), scenario.results.len());
+        wrong.extend(check(scenario, &conditions).await?);
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn every_difference_is_expected_of_a_scenario_and_is_a_row_of_the_compatibility_page() {
+    let mut met = BTreeSet::new();
+    for scenario in scenario::all() {
+        for (number, theirs) in scenario.results.iter().enumerate() {
+            met.extend(expected(&scenario.id, number, theirs));
+        }
+    }
+    for difference in Difference::ALL {
+        assert!(met.contains(&difference), "{difference:?} never occurs");
+        let row = format!("| {} |", difference.title());
+        assert!(
+            COMPATIBILITY.contains(&row),
+            "the page has no row that begins with `{row}`"
+        );
+    }
+    assert_eq!(met.len(), Difference::ALL.len());
+}

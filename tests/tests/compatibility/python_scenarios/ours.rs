@@ -1,0 +1,256 @@
+//! One situation, played with this framework: the real store on the embedded DynamoDB, and a clock that is held.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{Builder, retry::RetryConfig};
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_lambda::core::clock::Clock;
+use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::future::BoxFuture;
+use idempotency_lambda::core::store::Store;
+use idempotency_lambda::core::time::EpochMillis;
+use idempotency_lambda::{
+    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OutcomeKind, Replay,
+    with_environment,
+};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
+use idempotency_testkit::{ManualClock, SeededRandom};
+use serde_json::{Value, json};
+
+use super::scenario::{Handler, Hook, Item, Mode, Scenario, Step, TABLE};
+
+/// The process in which a situation takes place.
+pub(crate) struct Play<'a> {
+    scenario: &'a Scenario,
+    database: EmbeddedDynamoDb,
+    clock: Pauses,
+    environment: Backend,
+    operation: Result<Operation, ErrorKind>,
+}
+
+/// A clock on which short pauses pass at once, and the time limit of a request never.
+#[derive(Clone)]
+struct Pauses(ManualClock);
+
+impl Clock for Pauses {
+    fn now(&self) -> EpochMillis {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let slept = self.0.sleep(duration);
+        if duration <= Duration::from_secs(1) {
+            self.0.advance(duration);
+        }
+        slept
+    }
+}
+
+/// What a call came to.
+pub(crate) struct Played {
+    pub(crate) result: Result<Value, Failure>,
+    /// Whether it ran without a claim.
+    pub(crate) bypassed: bool,
+    pub(crate) runs: usize,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) items: Vec<Item>,
+}
+
+/// Why a call was given no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The handler failed.
+    Handler,
+    /// The framework's error.
+    Ours(ErrorKind),
+}
+
+impl<'a> Play<'a> {
+    pub(crate) async fn start(scenario: &'a Scenario) -> Result<Self, BoxError> {
+        let database = EmbeddedDynamoDb::start().await?;
+        // The scenarios were written down with the SDK's own retries switched off.
+        let config = Builder::from(&database.sdk_config()).retry_config(RetryConfig::disabled());
+        let store = DynamoDbStore::builder()
+            .client(Client::from_conf(config.build()))
+            .table(TABLE);
+        let (table, store) = match &scenario.store.sort_key {
+            None => (TableSpec::new(TABLE), store),
+            // Python's default, read where the variable with the function's name is missing.
+            Some(name) => (
+                TableSpec::new(TABLE).with_sort_key(name),
+                store.composite_key(name, "idempotency#"),
+            ),
+        };
+        database.create_table(table).await?;
+        if let Some(item) = &scenario.existing_item {
+            database.put(TABLE, attributes(item)).await?;
+        }
+        let store = store.build()?;
+        // As at the start of a function: the keys of the table are known before the first claim.
+        store.warm_up().await?;
+        let clock = Pauses(ManualClock::at(0));
+        let environment = Backend::new(
+            Arc::new(store),
+            Arc::new(clock.clone()),
+            Arc::new(SeededRandom::new(7)),
+        );
+        Ok(Self {
+            scenario,
+            database,
+            clock,
+            environment,
+            operation: operation(scenario),
+        })
+    }
+
+    pub(crate) async fn step(&self, step: &Step) -> Result<Played, BoxError> {
+        self.clock.0.set(step.at_ms);
+        self.inject(step);
+        self.database.clear_requests();
+        let runs = AtomicUsize::new(0);
+        let mut bypassed = false;
+        let result = match &self.operation {
+            Err(kind) => Err(Failure::Ours(*kind)),
+            Ok(operation) => {
+                let deadline = step
+                    .remaining_ms
+                    .map_or(Deadline::Surrounding, |remaining| {
+                        Deadline::At(EpochMillis::new(step.at_ms + remaining))
+                    });
+                let call = operation.run(&step.event, deadline, || async {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    handle(&step.handler)
+                });
+                let outcome = with_environment(self.environment.clone(), call).await;
+                outcome
+                    .map(|outcome| {
+                        bypassed = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
+                        match self.scenario.response_hook {
+                            None => outcome.into_response(),
+                            Some(hook) => {
+                                outcome.on_replay(|a, r| hooked(hook, a, r)).into_response()
+                            }
+                        }
+                    })
+                    .map_err(|error: BoxError| failure(&error))
+            }
+        };
+        let requests = self.database.requests();
+        self.database.clear_faults();
+        let items = self.database.items(TABLE).await?;
+        Ok(Played {
+            result,
+            bypassed,
+            runs: runs.into_inner(),
+            requests,
+            items: items.into_iter().map(json_item).collect(),
+        })
+    }
+
+    fn inject(&self, step: &Step) {
+        for injection in &step.inject {
+            let fault = Fault::on(&injection.op).times(injection.times.unwrap_or(usize::MAX));
+            let status = if injection.error == "InternalServerError" {
+                500
+            } else {
+                400
+            };
+            self.database.inject(fault.answer(status, &injection.error));
+        }
+        // A DynamoDB that refuses a claim and keeps the record to itself.
+        if !self.scenario.condition_check_returns_item && self.scenario.existing_item.is_some() {
+            let refusal = Fault::on("PutItem").answer(400, "ConditionalCheckFailedException");
+            self.database.inject(refusal);
+        }
+    }
+}
+
+/// The operation with the settings that mean the same; or why it cannot be built.
+fn operation(scenario: &Scenario) -> Result<Operation, ErrorKind> {
+    let prefix = match (&scenario.key_prefix, scenario.mode) {
+        (Some(prefix), _) => prefix,
+        (None, Mode::Handler) => "test-func.orders.app.lambda_handler",
+        (None, Mode::Function) => "test-func.orders.app.process_order",
+    };
+    let variables: Variables = scenario.env.clone().into_iter().collect();
+    let mut builder = Operation::builder("orders::app")
+        .variables(variables)
+        .key_prefix(prefix)
+        // Each scenario is a program of its own.
+        .shared_key_prefix(true);
+    let config = &scenario.config;
+    if let Some(key) = &config.event_key {
+        builder = builder.key(key);
+    }
+    if let Some(validate) = &config.validation {
+        builder = builder.validate(validate);
+    }
+    if let Some(seconds) = config.expires_after_seconds {
+        builder = builder.expires_after(Duration::from_secs(seconds));
+    }
+    if config.use_local_cache {
+        builder = builder.local_cache(256);
+    }
+    builder.build().map_err(|error| error.kind())
+}
+
+fn handle(handler: &Handler) -> Result<Value, BoxError> {
+    match handler {
+        Handler::Return(answer) => Ok(answer.clone()),
+        Handler::Raise(message) => Err(message.clone().into()),
+        Handler::ReturnStringOfLength(length) => Ok("x".repeat(*length).into()),
+    }
+}
+
+fn hooked(hook: Hook, mut answer: Value, replay: &Replay) -> Value {
+    match hook {
+        Hook::AddField => {
+            answer["hooked"] = replay.key().as_str().into();
+            answer
+        }
+        Hook::Wrap => json!({
+            "wrapped": answer,
+            "status": "COMPLETED",
+            "exp": replay.expires_at().map(|end| end.get()),
+        }),
+    }
+}
+
+fn failure(error: &BoxError) -> Failure {
+    match error.downcast_ref::<idempotency_lambda::Error>() {
+        Some(error) => Failure::Ours(error.kind()),
+        None => Failure::Handler,
+    }
+}
+
+/// An item in DynamoDB's JSON, as the SDK has it.
+pub(crate) fn attributes(item: &Item) -> Vec<(String, AttributeValue)> {
+    item.iter()
+        .map(|(name, value)| (name.clone(), attribute(value)))
+        .collect()
+}
+
+/// A value in DynamoDB's JSON, as the SDK has it.
+pub(crate) fn attribute(value: &Value) -> AttributeValue {
+    match (value["S"].as_str(), value["N"].as_str()) {
+        (Some(text), _) => AttributeValue::S(text.to_owned()),
+        (None, Some(number)) => AttributeValue::N(number.to_owned()),
+        (None, None) => panic!("the scenarios hold texts and numbers alone"),
+    }
+}
+
+fn json_item(item: idempotency_testkit::dynamodb::Item) -> Item {
+    item.into_iter()
+        .map(|(name, value)| {
+            let value = match value {
+                AttributeValue::S(text) => json!({ "S": text }),
+                AttributeValue::N(number) => json!({ "N": number }),
+                other => panic!("{name} is neither a text nor a number: {other:?}"),
+            };
+            (name, value)
+        })
+        .collect()
+}

@@ -1,0 +1,261 @@
+//! The suite that every store must pass, on every store there is; and stores that must not pass it.
+#![allow(clippy::unwrap_used)]
+
+mod broken;
+mod emulators;
+mod endpoint;
+mod table;
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::record::RecordId;
+use idempotency_core::store::{MemoryStore, Store};
+use idempotency_lambda::BoxError;
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::conformance::{
+    ForeignRecord, Report, StoreFactory, assert_conformance, check,
+};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
+use idempotency_tests::START;
+
+use broken::{Broken, BrokenStore};
+use table::TableFactory;
+
+/// The store in memory, with replies that can be lost.
+struct InMemory(Arc<FaultyStore<MemoryStore>>);
+
+impl StoreFactory for InMemory {
+    fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
+        let store: Arc<dyn Store> = self.0.clone();
+        Box::pin(async move { Ok(store) })
+    }
+
+    fn plant<'a>(
+        &'a self,
+        id: &'a RecordId,
+        foreign: &'a ForeignRecord,
+    ) -> Option<BoxFuture<'a, Result<(), BoxError>>> {
+        let records = self.0.inner();
+        records.insert(id.clone(), foreign.reads_as.clone());
+        Some(Box::pin(async { Ok(()) }))
+    }
+
+    fn lose_next_reply(&self, operation: StoreOperation) -> bool {
+        self.0.inject(operation, 1, StoreFault::LoseReply);
+        true
+    }
+}
+
+fn clock() -> ManualClock {
+    ManualClock::at(START)
+}
+
+/// Says it past the capture of the test harness: a report is news when everything passes, too.
+fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// A client that sends again at once.
+fn impatient(database: &EmbeddedDynamoDb) -> Client {
+    let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
+    let config = aws_sdk_dynamodb::config::Builder::from(&database.sdk_config());
+    Client::from_conf(config.retry_config(retries).build())
+}
+
+fn nothing_was_skipped(report: &Report) {
+    assert_eq!(report.skipped().count(), 0, "{report}");
+    say(report);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_store_in_memory_conforms() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let report = assert_conformance(InMemory(store.clone()), &clock()).await;
+    assert!(store.inner().is_empty(), "the suite deletes what it wrote");
+    let skipped: Vec<_> = report.skipped().map(|(_, reason)| reason).collect();
+    assert_eq!(
+        skipped,
+        ["the factory knows no limit on a record's size"; 4]
+    );
+    say(report);
+}
+
+#[tokio::test]
+async fn a_closure_is_a_factory_and_one_thread_is_enough() {
+    let store = Arc::new(MemoryStore::new());
+    assert_conformance(move || Arc::clone(&store), &clock()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dynamodb_store_conforms_on_the_embedded_database() -> Result<(), BoxError> {
+    let database = Arc::new(EmbeddedDynamoDb::start().await?);
+    database.create_table(TableSpec::new("simple")).await?;
+    let factory = TableFactory::new(impatient(&database), "simple").losing_replies(&database);
+    nothing_was_skipped(&assert_conformance(factory, &clock()).await);
+    assert!(database.items("simple").await?.is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dynamodb_store_conforms_with_a_composite_key() -> Result<(), BoxError> {
+    let database = Arc::new(EmbeddedDynamoDb::start().await?);
+    let table = TableSpec::new("composite").with_sort_key("sk");
+    database.create_table(table).await?;
+    let factory = TableFactory::new(impatient(&database), "composite");
+    let factory = factory
+        .composite("sk", "idempotency#one")
+        .losing_replies(&database);
+    nothing_was_skipped(&assert_conformance(factory, &clock()).await);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_partitions_of_one_table_share_no_record() -> Result<(), BoxError> {
+    use idempotency_core::protocol::condition::Condition;
+    use idempotency_core::record::Record;
+    use idempotency_core::store::{ReadOutcome, WriteOutcome};
+    let database = EmbeddedDynamoDb::start().await?;
+    database
+        .create_table(TableSpec::new("composite").with_sort_key("sk"))
+        .await?;
+    let partition =
+        |name: &str| TableFactory::new(database.client(), "composite").composite("sk", name);
+    let (one, two) = (partition("idempotency#one"), partition("idempotency#two"));
+    let (one, two) = (one.store().await?, two.store().await?);
+    let (id, record) = (RecordId::new("charge#1"), Record::default());
+    for store in [&one, &two] {
+        assert!(matches!(
+            store.put(&id, &record, &Condition::NoRecord).await,
+            WriteOutcome::Applied
+        ));
+    }
+    assert!(matches!(
+        one.delete(&id, &Condition::All(Vec::new())).await,
+        WriteOutcome::Applied
+    ));
+    assert!(matches!(one.read(&id).await, ReadOutcome::NotFound));
+    assert!(matches!(two.read(&id).await, ReadOutcome::Found(_)));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dynamodb_store_conforms_at_the_endpoint_of_the_environment() -> Result<(), BoxError> {
+    for (factory, clock) in endpoint::factories().await? {
+        nothing_was_skipped_but_lost_replies(&assert_conformance(factory, &clock).await);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_embedded_database_differs_from_dynamodb_local_only_where_it_is_written_down()
+-> Result<(), BoxError> {
+    let Some((client, table)) = endpoint::dynamodb_local().await? else {
+        return Ok(());
+    };
+    let database = EmbeddedDynamoDb::start().await?;
+    database
+        .create_table(TableSpec::new("simple").without_ttl())
+        .await?;
+    let embedded = database.client();
+    let differences = emulators::differences((&embedded, "simple"), (&client, &table)).await?;
+    // docs/evidence/reliability.md has the same list.
+    let known = [
+        "`<` with a truth value",
+        "`<` with null",
+        "an attribute's name of 64 KB",
+        "TTL switched on again",
+    ];
+    assert_eq!(differences, known);
+    Ok(())
+}
+
+/// A database that is not ours loses no replies at our word.
+fn nothing_was_skipped_but_lost_replies(report: &Report) {
+    let skipped: Vec<_> = report.skipped().map(|(_, reason)| reason).collect();
+    assert_eq!(skipped, ["the factory loses no replies"], "{report}");
+    say(report);
+}
+
+/// The suite must fail this store, and name these cases.
+async fn is_caught(broken: Broken, cases: &[&str]) {
+    let store = Arc::new(BrokenStore::new(broken));
+    let report = check(broken::Factory(store), &clock()).await;
+    for case in cases {
+        assert!(
+            report.failures().any(|(name, _)| name == *case),
+            "{broken:?} is not caught by {case}\n{report}"
+        );
+    }
+}
+
+macro_rules! caught {
+    ($($test:ident: $broken:ident by $($case:literal),+;)+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            is_caught(Broken::$broken, &[$($case),+]).await;
+        })+
+    };
+}
+
+caught! {
+    a_store_whose_updates_are_not_fenced_is_caught: UnfencedUpdate by
+        "a_claim_is_completed_by_its_owner_alone",
+        "an_owner_whose_claim_was_taken_over_changes_nothing",
+        "a_completion_that_arrives_late_meets_the_next_claim_and_changes_nothing";
+    a_store_whose_releases_are_not_fenced_is_caught: UnfencedDelete by
+        "a_claim_is_released_by_its_owner_alone",
+        "a_release_that_arrives_late_meets_the_next_claim_and_changes_nothing";
+    a_store_that_fences_by_status_alone_is_caught: OwnerIgnored by
+        "a_claim_is_completed_by_its_owner_alone";
+    a_store_that_compares_with_or_equal_is_caught: BelowOrEqual by
+        "a_completed_record_can_be_claimed_only_once_its_last_second_is_past",
+        "a_claim_can_be_taken_over_only_once_the_last_millisecond_of_its_lease_is_past";
+    a_store_that_brings_back_no_record_is_caught: LostOldRecord by
+        "a_refused_put_changes_nothing_and_brings_back_the_record",
+        "a_refused_update_changes_nothing_and_brings_back_the_record",
+        "a_refused_delete_changes_nothing_and_brings_back_the_record";
+    a_store_that_judges_and_puts_in_two_steps_is_caught: PutInTwoSteps by
+        "of_64_claimers_at_once_one_wins_and_the_others_are_told_of_it",
+        "of_64_that_take_over_an_ended_lease_one_wins_and_the_others_are_told_of_it";
+    a_store_that_judges_and_updates_in_two_steps_is_caught: UpdateInTwoSteps by
+        "of_64_sends_of_one_completion_one_is_applied";
+    a_store_whose_put_keeps_old_attributes_is_caught: PutMerges by
+        "a_put_replaces_the_whole_record_and_drops_its_other_attributes";
+    a_store_whose_update_drops_other_attributes_is_caught: UpdateReplaces by
+        "an_update_sets_what_it_names_and_leaves_the_other_attributes";
+    a_store_whose_update_removes_nothing_is_caught: RemovesNothing by
+        "an_update_removes_what_it_names_and_leaves_the_other_attributes",
+        "a_recorded_failure_gives_up_the_claim_and_frees_it_under_every_policy";
+    a_store_that_writes_in_spite_of_a_refusal_is_caught: WritesWhenRefused by
+        "a_refused_put_changes_nothing_and_brings_back_the_record";
+    a_store_for_which_differs_needs_the_attribute_is_caught: DiffersNeedsAttribute by
+        "of_the_comparisons_with_a_missing_attribute_only_differs_holds",
+        "a_record_of_another_status_or_none_is_live_until_its_window_ends";
+    a_store_that_reads_late_is_caught: StaleReads by
+        "every_read_sees_the_write_before_it";
+    a_store_that_drops_empty_texts_is_caught: DropsEmptyTexts by
+        "empty_texts_are_there_and_empty";
+    a_store_that_keeps_times_as_doubles_is_caught: TimesAsDoubles by
+        "times_read_back_over_their_whole_range",
+        "times_are_compared_as_numbers_to_the_last_digit";
+    a_store_that_folds_the_case_of_ids_is_caught: FoldsIds by
+        "ids_are_compared_to_the_letter";
+    a_store_that_keeps_64_kb_is_caught: CutsData by
+        "data_of_300_kb_reads_back",
+        "a_refusal_brings_back_data_of_300_kb";
+    a_store_that_hides_a_lost_send_is_caught: HidesLostSends by
+        "a_write_whose_reply_is_lost_is_never_told_as_not_applied";
+    a_store_that_takes_an_unreadable_attribute_for_a_missing_one_is_caught: UnreadableIsMissing by
+        "an_attribute_of_a_wrong_type_is_there_and_unreadable",
+        "a_foreign_record_is_claimed_as_its_attributes_say";
+    a_store_that_reports_a_large_record_as_rejected_is_caught: TooLargeIsRejected by
+        "a_put_beyond_the_limit_is_too_large_and_changes_nothing";
+    a_store_that_panics_fails_the_case_and_not_the_suite: PanicsOnEmptyChange by
+        "an_empty_change_leaves_the_record_as_it_is";
+}

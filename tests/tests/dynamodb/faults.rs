@@ -1,0 +1,229 @@
+//! The protocol end to end, through the real SDK, against the embedded DynamoDB, with faults on the wire.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use idempotency_lambda::core::clock::Clock;
+use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_environment};
+use idempotency_testkit::dynamodb::Fault;
+use idempotency_tests::{Table, operation, ours};
+use serde_json::{Value, json};
+
+fn charge() -> Operation {
+    operation()
+        .key("order_id")
+        .validate("amount")
+        .build()
+        .unwrap()
+}
+
+fn order() -> Value {
+    json!({ "order_id": 7, "amount": 42 })
+}
+
+#[tokio::test]
+async fn a_completed_record_has_the_names_and_values_that_other_languages_expect()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    table
+        .call(&charge(), &order(), async || Ok(json!({ "paid": true })))
+        .await?;
+    let item = table.only_item().await?;
+    assert_eq!(
+        item["id"],
+        "local.shop.charge#8f14e45fceea167a5a36dedd4bea2543"
+    );
+    assert_eq!(item["status"], "COMPLETED");
+    assert_eq!(item["expiration"], "1700003600");
+    assert_eq!(item["in_progress_expiration"], "1700000030500");
+    assert_eq!(item["data"], r#"{"paid":true}"#);
+    assert_eq!(item["validation"], "a1d0c6e83f027327d8461063f4ac58a6");
+    assert_eq!(item["owner"].len(), 32);
+    assert_eq!(item["operation"], "shop::charge");
+    assert_eq!(item.len(), 8);
+    Ok(())
+}
+
+#[tokio::test]
+async fn falsy_answers_come_back_from_the_table_as_themselves() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let answers = [
+        json!(0),
+        json!(false),
+        json!(""),
+        json!([]),
+        json!({}),
+        json!(null),
+    ];
+    for (order_id, answer) in answers.into_iter().enumerate() {
+        let order = json!({ "order_id": order_id + 1, "amount": 42 });
+        for is_duplicate in [false, true] {
+            let outcome = table
+                .call(&charge(), &order, async || Ok(answer.clone()))
+                .await?;
+            assert_eq!(
+                (outcome.is_replayed(), outcome.into_response()),
+                (is_duplicate, answer.clone())
+            );
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_whose_reply_is_lost_on_the_wire_is_not_told_in_progress_by_its_own_write()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    table.database.inject(Fault::on("PutItem").drop_reply());
+    let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
+    assert_eq!(outcome.into_response(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_completion_whose_reply_is_lost_on_the_wire_is_confirmed_by_the_record()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    table.database.inject(Fault::on("UpdateItem").drop_reply());
+    let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
+    assert_eq!(outcome.into_response(), 1);
+    assert_eq!(table.only_item().await?["status"], "COMPLETED");
+    Ok(())
+}
+
+#[tokio::test]
+async fn throttling_that_passes_is_not_noticed_by_anybody() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    table.database.inject(Fault::on("PutItem").throttle());
+    table.database.inject(Fault::on("UpdateItem").throttle());
+    let outcome = table.call(&charge(), &order(), async || Ok(1)).await?;
+    assert_eq!(outcome.into_response(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_harm_the_one_that_runs()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let late = table.database.inject(Fault::on("PutItem").late_arrival());
+    let outcome = table
+        .call(&charge(), &order(), async || {
+            late.release().await;
+            Ok(1)
+        })
+        .await?;
+    assert_eq!(outcome.into_response(), 1);
+    assert!(
+        table
+            .call(&charge(), &order(), async || Ok(2))
+            .await?
+            .is_replayed()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another_answer()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let charge = operation().key("order_id").build()?;
+    let (runs, order) = (AtomicUsize::new(0), order());
+    let call = |process| {
+        let deadline = Deadline::At(table.clock.now().plus(Duration::from_secs(30)));
+        let call = charge.run(&order, deadline, || async {
+            tokio::task::yield_now().await;
+            Ok::<_, BoxError>(runs.fetch_add(1, Ordering::Relaxed) + 1)
+        });
+        with_environment(table.another_process(process), call)
+    };
+    let (a, b, c, d, e, f) = tokio::join!(call(1), call(2), call(3), call(4), call(5), call(6));
+    for result in [a, b, c, d, e, f] {
+        match result {
+            Ok(outcome) => assert_eq!(outcome.into_response(), 1),
+            Err(error) => assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress),
+        }
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    let claims = table
+        .requests()
+        .into_iter()
+        .filter(|(operation, _)| operation == "PutItem");
+    assert_eq!(claims.count(), 6);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_over_400_kb_is_told_to_its_caller_and_never_run_again() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let large = "x".repeat(410 * 1024);
+    let outcome = table
+        .call(&charge(), &order(), async || Ok(large.clone()))
+        .await?;
+    assert_eq!(outcome.into_response().len(), large.len());
+    table.clock.advance(Duration::from_secs(60));
+    let error = table
+        .call(&charge(), &order(), async || Ok(String::new()))
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_evicted_claim_is_completed_all_the_same() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    let outcome = table
+        .call(&charge(), &order(), async || {
+            let id = table.only_item().await?["id"].clone();
+            table.database.delete("idempotency", [("id", id)]).await?;
+            Ok(1)
+        })
+        .await?;
+    assert_eq!(outcome.into_response(), 1);
+    assert!(
+        table
+            .call(&charge(), &order(), async || Ok(2))
+            .await?
+            .is_replayed()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn refused_permissions_and_a_missing_table_name_the_table_and_the_remedy()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    table.database.inject(Fault::on("PutItem").access_denied());
+    let error = table
+        .call(&charge(), &order(), async || Ok(1))
+        .await
+        .unwrap_err();
+    let error = ours(&error);
+    assert_eq!(error.kind(), ErrorKind::StoreFailed);
+    assert!(!error.handler_ran());
+    let text = error.to_string();
+    assert!(
+        text.contains("idempotency") && text.contains("dynamodb:PutItem"),
+        "{text}"
+    );
+
+    let missing = idempotency_lambda::DynamoDbStore::builder()
+        .client(table.database.client())
+        .table("elsewhere")
+        .build()?;
+    let charge = operation()
+        .key("order_id")
+        .store(std::sync::Arc::new(missing))
+        .build()?;
+    let deadline = idempotency_lambda::Deadline::Surrounding;
+    let error: BoxError = charge
+        .run(&order(), deadline, || async { Ok::<_, BoxError>(1) })
+        .await
+        .unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("elsewhere") && text.contains("IDEMPOTENCY_TABLE"),
+        "{text}"
+    );
+    Ok(())
+}

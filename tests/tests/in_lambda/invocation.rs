@@ -1,0 +1,313 @@
+//! How a call finds its invocation, in a process that behaves as if Lambda had started it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::record::Field;
+use idempotency_lambda::core::time::EpochMillis;
+use idempotency_lambda::{
+    BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, carry, idempotent,
+    time_left, with_deadline, with_environment, with_invocation, without_invocation,
+};
+use idempotency_testkit::store::StoreCall;
+use idempotency_tests::{Harness, START, operation, ours};
+use lambda_http::http;
+
+/// A harness in Lambda.
+fn harness() -> Harness {
+    assert!(idempotency_lambda::__private::assume_lambda());
+    Harness::default()
+}
+
+fn context(tenant: &str, seconds: u64) -> Context {
+    let mut context = Context::default();
+    context.request_id = "r-1".to_owned();
+    context.deadline = START as u64 + seconds * 1_000;
+    context.tenant_id = Some(tenant.to_owned());
+    context
+}
+
+fn event(tenant: &str) -> LambdaEvent<u32> {
+    LambdaEvent::new(1, context(tenant, 20))
+}
+
+/// The tenant in the key of the last claim, and how long its lease is, in seconds.
+fn claimed(harness: &Harness) -> (Option<String>, i64) {
+    let claims = harness
+        .store
+        .calls()
+        .into_iter()
+        .filter_map(|call| match call {
+            StoreCall::Put { id, record, .. } => Some((id, record.in_progress_expiration)),
+            _ => None,
+        });
+    let (id, lease) = claims.last().unwrap();
+    let Field::Value(lease) = lease else {
+        panic!("{id} has no lease");
+    };
+    let tenant = id.as_str().split("#tenant=").nth(1);
+    let tenant = tenant.and_then(|rest| rest.split('#').next());
+    (tenant.map(str::to_owned), (lease.get() - START) / 1_000)
+}
+
+fn blue(seconds: i64) -> (Option<String>, i64) {
+    (Some("blue".to_owned()), seconds)
+}
+
+type Alias<T> = LambdaEvent<T>;
+
+struct App;
+
+struct Job {
+    order: u32,
+    lambda: Context,
+}
+
+impl HasContext for Job {
+    fn context(&self) -> Option<&Context> {
+        Some(&self.lambda)
+    }
+}
+
+#[idempotent(payload = event.payload)]
+async fn by_value(_app: &App, event: LambdaEvent<u32>) -> Result<u32, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(payload = event.payload)]
+async fn by_reference_and_alias(_app: &App, event: &Alias<u32>) -> Result<u32, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(payload = order)]
+async fn with_context(order: u32, _lambda: &Context) -> Result<u32, BoxError> {
+    Ok(order)
+}
+
+#[idempotent(payload = payload)]
+async fn destructured(LambdaEvent { payload, context }: LambdaEvent<u32>) -> Result<u32, BoxError> {
+    drop(context);
+    Ok(payload)
+}
+
+#[idempotent(payload = payload)]
+async fn partly(_app: &App, LambdaEvent { payload, .. }: Alias<u32>) -> Result<u32, BoxError> {
+    Ok(payload)
+}
+
+#[idempotent(payload = request.body())]
+async fn http_request(request: http::Request<u32>) -> Result<u32, BoxError> {
+    Ok(*request.body())
+}
+
+#[idempotent(payload = job.order)]
+async fn own_type(job: Arc<Job>) -> Result<u32, BoxError> {
+    Ok(job.order)
+}
+
+#[idempotent(payload = order, context = parts.1)]
+async fn named(order: u32, parts: (u8, Context)) -> Result<u32, BoxError> {
+    Ok(order + u32::from(parts.0))
+}
+
+#[idempotent(payload = order, context = context)]
+async fn named_in_a_pattern(order: u32, (_, context): (u8, Context)) -> Result<u32, BoxError> {
+    drop(context);
+    Ok(order)
+}
+
+#[idempotent(payload = value, key_prefix = "generic")]
+async fn generic<T: serde::Serialize>(value: T) -> Result<u32, BoxError> {
+    drop(value);
+    Ok(1)
+}
+
+#[idempotent(payload = order)]
+async fn without(order: u32) -> Result<u32, BoxError> {
+    Ok(order)
+}
+
+/// Every type has a method `context` here.
+mod traced {
+    use super::{BoxError, LambdaEvent, idempotent};
+
+    trait Traced {
+        #[allow(dead_code)]
+        fn context(&self) -> u8 {
+            7
+        }
+    }
+
+    impl<T> Traced for T {}
+
+    #[idempotent(payload = event.payload)]
+    pub(super) async fn traced(_app: u8, event: LambdaEvent<u32>) -> Result<u32, BoxError> {
+        Ok(event.payload)
+    }
+}
+
+#[tokio::test]
+async fn the_attribute_finds_the_context_among_the_parameters_whatever_they_look_like() {
+    let harness = harness();
+    macro_rules! finds {
+        ($($call:expr),+ $(,)?) => {$(
+            let response = with_environment(harness.environment.clone(), $call).await;
+            assert_eq!(response.unwrap(), 1, stringify!($call));
+            assert_eq!(claimed(&harness), blue(20), stringify!($call));
+        )+};
+    }
+    let mut request = http::Request::new(1);
+    request.extensions_mut().insert(context("blue", 20));
+    let lambda = context("blue", 20);
+    let job = Job {
+        order: 1,
+        lambda: lambda.clone(),
+    };
+    finds![
+        by_value(&App, event("blue")),
+        traced::traced(1, event("blue")),
+        by_reference_and_alias(&App, &event("blue")),
+        with_context(1, &lambda),
+        destructured(event("blue")),
+        partly(&App, event("blue")),
+        http_request(request),
+        own_type(Arc::new(job)),
+        named(1, (0, lambda.clone())),
+        named_in_a_pattern(1, (0, lambda.clone())),
+        with_invocation(&lambda, generic(1)),
+    ];
+}
+
+#[tokio::test]
+async fn a_call_that_knows_no_invocation_is_refused_before_anything_is_asked_of_the_store() {
+    let harness = harness();
+    let within = |call| with_environment(harness.environment.clone(), call);
+    let refused = |result: Result<u32, BoxError>| {
+        let error = result.unwrap_err();
+        assert_eq!(ours(&error).kind(), ErrorKind::UnknownInvocation);
+        assert!(!ours(&error).handler_ran());
+        error.to_string()
+    };
+    assert!(refused(within(without(1)).await).contains("carry"));
+    let by_hand = LambdaEvent::new(1, Context::default());
+    refused(with_environment(harness.environment.clone(), by_value(&App, by_hand)).await);
+    let request = http_request(http::Request::new(1));
+    refused(with_environment(harness.environment.clone(), request).await);
+    let environment = harness.environment.clone();
+    let spawned = with_invocation(&context("blue", 20), async {
+        tokio::spawn(with_environment(environment, without(1))).await
+    });
+    refused(spawned.await.unwrap());
+    let only_a_deadline = with_deadline(harness.now(), without(1));
+    refused(with_environment(harness.environment.clone(), only_a_deadline).await);
+    assert_eq!(harness.requests(), [0; 4]);
+}
+
+#[tokio::test]
+async fn the_functional_form_is_refused_too_with_a_deadline_of_its_own_whose_tenant_is_not_known() {
+    let harness = harness();
+    let charge = operation().build().unwrap();
+    let end = harness.now().plus(Duration::from_secs(20));
+    for deadline in [Deadline::Surrounding, Deadline::At(end)] {
+        let error = charge.identify(&1, deadline.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnknownInvocation);
+        let inside = async { charge.identify(&1, deadline) };
+        assert!(with_invocation(&context("blue", 20), inside).await.is_ok());
+    }
+    assert!(charge.identify(&1, &context("blue", 20)).is_ok());
+}
+
+#[tokio::test]
+async fn work_that_belongs_to_no_invocation_has_the_configured_lease_and_no_tenant() {
+    let harness = harness();
+    let call = with_environment(harness.environment.clone(), without_invocation(without(1)));
+    assert_eq!(call.await.unwrap(), 1);
+    assert_eq!(claimed(&harness), (None, 15 * 60));
+}
+
+#[tokio::test]
+async fn a_carried_task_knows_the_invocation_that_spawned_it() {
+    let harness = harness();
+    let task = with_environment(harness.environment.clone(), async {
+        with_invocation(&context("blue", 20), async {
+            tokio::spawn(carry(without(1))).await.unwrap()
+        })
+        .await
+    });
+    assert_eq!(task.await.unwrap(), 1);
+    assert_eq!(claimed(&harness), blue(20));
+}
+
+#[idempotent(payload = event.payload)]
+async fn outer(event: LambdaEvent<u32>, inner: Context) -> Result<u32, BoxError> {
+    let explicit = with_context(1, &inner).await?;
+    Ok(explicit + without(2).await?)
+}
+
+#[tokio::test]
+async fn a_nested_call_takes_its_own_context_before_what_surrounds_it_and_leaves_that_as_it_was() {
+    let harness = harness();
+    let call = outer(event("blue"), context("green", 7));
+    let call = with_environment(harness.environment.clone(), call);
+    assert_eq!(call.await.unwrap(), 3);
+    let claims: Vec<_> = harness.store.calls();
+    let of = |tenant: &str, seconds: i64| {
+        let lease = EpochMillis::new(START + seconds * 1_000);
+        let marked = format!("#tenant={tenant}#");
+        let puts = claims.iter().filter(|call| {
+            matches!(call, StoreCall::Put { id, record, .. }
+                if id.as_str().contains(&marked) && record.in_progress_expiration == Field::Value(lease))
+        });
+        puts.count()
+    };
+    assert_eq!((of("blue", 20), of("green", 7)), (2, 1));
+}
+
+#[tokio::test]
+async fn a_function_that_is_switched_off_needs_no_invocation() {
+    assert!(idempotency_lambda::__private::assume_lambda());
+    let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
+    let off = operation().variables(variables).build().unwrap();
+    let call = off.identify(&1, Deadline::Surrounding).unwrap();
+    assert!(call.is_bypassed());
+    assert_eq!(call.key(), None);
+}
+
+#[tokio::test]
+async fn the_time_left_is_read_from_the_clock_of_the_calls_around_it() {
+    let harness = harness();
+    let look = async || {
+        let before = time_left();
+        harness.clock.advance(Duration::from_secs(15));
+        let later = time_left();
+        harness.clock.advance(Duration::from_secs(15));
+        (before, later, time_left())
+    };
+    let inside = async { with_invocation(&context("blue", 20), look()).await };
+    let seen = with_environment(harness.environment.clone(), inside).await;
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(seen, (seconds(20), seconds(5), seconds(0)));
+    let mut watch = context("blue", 20);
+    watch.deadline = 600_000;
+    let unknown = with_invocation(&watch, async { time_left() }).await;
+    assert_eq!(unknown, None);
+}
+
+#[tokio::test]
+async fn an_identified_call_lets_the_handler_take_the_payload_and_runs_on_any_thread() {
+    let harness = harness();
+    let charge = operation().key("order_id").build().unwrap();
+    let event = LambdaEvent::new(serde_json::json!({ "order_id": 1 }), context("blue", 20));
+    let call = charge.identify(&event.payload, &event.context).unwrap();
+    assert!(!call.is_bypassed());
+    let key = call.key().unwrap().clone();
+    // The operation is not borrowed.
+    drop(charge);
+    let run = call.run(move || async move { Ok::<_, Error>(event.payload) });
+    let task = tokio::spawn(with_environment(harness.environment.clone(), run));
+    let outcome = task.await.unwrap().unwrap();
+    assert_eq!(outcome.into_response()["order_id"], 1);
+    assert!(harness.store.inner().record(&key).is_some());
+    assert_eq!(claimed(&harness), blue(20));
+}

@@ -1,0 +1,7 @@
+//! Protected functions in a process that counts as a Lambda environment: there each call must know its invocation.
+//!
+//! These tests are a program of their own because that is a property of the whole process.
+#![allow(clippy::unwrap_used)]
+
+mod invocation;
+mod tenants;

@@ -1,0 +1,497 @@
+//! Annotated functions as their users meet them: deadlines, tenants, hooks, panics, bad input.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotency_lambda::core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_lambda::core::time::EpochMillis;
+use idempotency_lambda::{
+    BoxError, Context, Error, ErrorKind, LambdaEvent, Raw, Replay, idempotent, with_environment,
+};
+use idempotency_tests::{Harness, START, ours};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+fn event(payload: Value) -> LambdaEvent<Value> {
+    let mut context = Context::default();
+    context.deadline = START as u64 + 30_000;
+    LambdaEvent::new(payload, context)
+}
+
+/// The only record in the harness's store.
+fn only_record(harness: &Harness) -> (RecordId, Record) {
+    let call = harness
+        .store
+        .calls()
+        .into_iter()
+        .find_map(|call| match call {
+            idempotency_testkit::store::StoreCall::Put { id, .. } => Some(id),
+            _ => None,
+        });
+    let id = call.unwrap();
+    let record = harness.store.inner().record(&id).unwrap();
+    (id, record)
+}
+
+#[idempotent(key = "order_id")]
+async fn charge(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    match event.payload["card"].as_str() {
+        Some("declined") => Err("declined".into()),
+        Some("panics") => panic!("in the gateway"),
+        Some("stuck") => std::future::pending().await,
+        _ => Ok(json!({ "paid": event.payload["amount"] })),
+    }
+}
+
+#[tokio::test]
+async fn the_lease_of_a_claim_ends_with_the_invocation() {
+    let harness = Harness::default();
+    with_environment(
+        harness.environment.clone(),
+        charge(event(json!({ "order_id": 1 }))),
+    )
+    .await
+    .unwrap();
+    let (_, record) = only_record(&harness);
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(EpochMillis::new(START + 30_000))
+    );
+}
+
+#[idempotent(payload = order_id, key_prefix = "reserve")]
+async fn reserve(order_id: u32) -> Result<u32, BoxError> {
+    Ok(order_id)
+}
+
+#[idempotent(key = "order_id", key_prefix = "place")]
+async fn place(event: LambdaEvent<Value>) -> Result<u32, BoxError> {
+    let (first, second) = tokio::join!(reserve(1), idempotency_lambda::carry(reserve(2)));
+    Ok(first? + second?)
+}
+
+#[tokio::test]
+async fn nested_calls_take_the_invocations_deadline_by_themselves() {
+    let harness = Harness::default();
+    let three = with_environment(
+        harness.environment.clone(),
+        place(event(json!({ "order_id": 1 }))),
+    )
+    .await;
+    assert_eq!(three.unwrap(), 3);
+    for call in harness.store.calls() {
+        if let idempotency_testkit::store::StoreCall::Put { record, .. } = call {
+            assert_eq!(
+                record.in_progress_expiration,
+                Field::Value(EpochMillis::new(START + 30_000))
+            );
+        }
+    }
+    assert_eq!(harness.store.inner().len(), 3);
+}
+
+fn mark(mut answer: Value, replay: &Replay) -> Value {
+    answer["replayed_until"] = json!(replay.expires_at().map(|end| end.get()));
+    answer
+}
+
+#[idempotent(key = "order_id", on_replay = mark, store_when = "paid")]
+async fn with_hook(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(json!({ "paid": event.payload["paid"] }))
+}
+
+#[tokio::test]
+async fn a_hook_sees_replayed_answers_alone() {
+    let harness = Harness::default();
+    let call = || {
+        with_environment(
+            harness.environment.clone(),
+            with_hook(event(json!({ "order_id": 1, "paid": true }))),
+        )
+    };
+    assert_eq!(call().await.unwrap(), json!({ "paid": true }));
+    let until = START / 1_000 + 3_600;
+    assert_eq!(
+        call().await.unwrap(),
+        json!({ "paid": true, "replayed_until": until })
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_to_be_stored_leaves_the_key_free() {
+    let harness = Harness::default();
+    for _ in 0..2 {
+        let event = event(json!({ "order_id": 1, "paid": false }));
+        let answer = with_environment(harness.environment.clone(), with_hook(event))
+            .await
+            .unwrap();
+        assert_eq!(answer, json!({ "paid": false }));
+    }
+    assert!(harness.store.inner().is_empty());
+}
+
+#[tokio::test]
+async fn a_panic_gives_up_the_claim_and_goes_on() {
+    let harness = Harness::default();
+    let call = with_environment(
+        harness.environment.clone(),
+        charge(event(json!({ "order_id": 1, "card": "panics" }))),
+    );
+    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"in the gateway"));
+    assert!(harness.store.inner().is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
+    let harness = Harness::default();
+    let stuck = with_environment(
+        harness.environment.clone(),
+        charge(event(json!({ "order_id": 1, "card": "stuck" }))),
+    );
+    tokio::select! {
+        biased;
+        _ = stuck => unreachable!("it never answers"),
+        () = std::future::ready(()) => {}
+    }
+    let again = || {
+        with_environment(
+            harness.environment.clone(),
+            charge(event(json!({ "order_id": 1, "amount": 5 }))),
+        )
+    };
+    assert_eq!(
+        ours(&again().await.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    harness.clock.advance(Duration::from_millis(29_999));
+    assert_eq!(
+        ours(&again().await.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    // A retry by Lambda has a deadline of its own.
+    harness.clock.advance(Duration::from_millis(2));
+    let mut retry = event(json!({ "order_id": 1, "amount": 5 }));
+    retry.context.deadline += 60_000;
+    assert_eq!(
+        with_environment(harness.environment.clone(), charge(retry))
+            .await
+            .unwrap()["paid"],
+        5
+    );
+}
+
+#[derive(Serialize, Deserialize)]
+struct Typed {
+    amount: f64,
+}
+
+#[idempotent(key = "amount", key_prefix = "raw")]
+async fn raw(event: LambdaEvent<Raw<Typed>>) -> Result<f64, BoxError> {
+    Ok(event.payload.amount)
+}
+
+#[tokio::test]
+async fn a_raw_event_is_keyed_by_the_text_that_was_sent() {
+    let harness = Harness::default();
+    let payload = Raw::from_json(r#"{"amount": 10}"#).unwrap();
+    let call = raw(LambdaEvent::new(payload, Context::default()));
+    with_environment(harness.environment.clone(), call)
+        .await
+        .unwrap();
+    // md5 of `10`, not of `10.0`.
+    assert_eq!(
+        only_record(&harness).0.as_str(),
+        "raw#d3d9446802a44259755d38e6d163e820"
+    );
+}
+
+#[idempotent(key = "order_id", key_required = true)]
+async fn strict(event: LambdaEvent<Value>) -> Result<(), BoxError> {
+    let _ = event;
+    Ok(())
+}
+
+#[tokio::test]
+async fn bad_payloads_are_refused_by_name_before_anything_runs() {
+    let harness = Harness::default();
+    let kind = async |payload: Value| {
+        let error = with_environment(harness.environment.clone(), strict(event(payload)))
+            .await
+            .unwrap_err();
+        let error = ours(&error);
+        assert!(!error.handler_ran());
+        error.kind()
+    };
+    for payload in [
+        json!(null),
+        json!("text"),
+        json!({}),
+        json!([]),
+        json!({ "order_id": null }),
+    ] {
+        assert_eq!(kind(payload).await, ErrorKind::KeyMissing);
+    }
+    let mut deep = json!(1);
+    for _ in 0..500 {
+        deep = json!([deep]);
+    }
+    assert_eq!(kind(deep).await, ErrorKind::InvalidPayload);
+    assert_eq!(harness.requests(), [0; 4]);
+}
+
+#[tokio::test]
+async fn a_clock_before_1970_is_refused_and_named() {
+    let harness = Harness::default();
+    harness.clock.set(-1);
+    let error = with_environment(
+        harness.environment.clone(),
+        charge(event(json!({ "order_id": 1 }))),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::Environment);
+    assert!(error.to_string().contains("1970"), "{error}");
+    assert_eq!(harness.requests(), [0; 4]);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_understood_names_its_key_and_runs_nothing() {
+    let data = |text: &str| Field::Value(Data::new(text));
+    let cases = [
+        (
+            Status::Other("DONE".to_owned()),
+            data("1"),
+            "its status is unknown",
+        ),
+        (Status::Completed, data("{"), "its data is not JSON"),
+        (
+            Status::Completed,
+            Field::Unreadable,
+            "its data is of an unknown type",
+        ),
+    ];
+    for (status, data, what) in cases {
+        let harness = Harness::default();
+        let call = || {
+            with_environment(
+                harness.environment.clone(),
+                charge(event(json!({ "order_id": 1 }))),
+            )
+        };
+        call().await.unwrap();
+        let (id, mut record) = only_record(&harness);
+        record.status = Field::Value(status);
+        record.data = data;
+        harness.store.inner().insert(id.clone(), record);
+        let error = call().await.unwrap_err();
+        let error = ours(&error);
+        assert_eq!(error.kind(), ErrorKind::CorruptRecord);
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains(id.as_str()), "{text}");
+    }
+}
+
+#[idempotent(payload = order, key_prefix = "typed")]
+async fn typed(order: u32) -> Result<Typed, BoxError> {
+    Ok(Typed {
+        amount: f64::from(order),
+    })
+}
+
+#[tokio::test]
+async fn an_answer_whose_type_was_changed_while_the_window_was_open_is_named_without_its_text() {
+    let harness = Harness::default();
+    let call = || with_environment(harness.environment.clone(), typed(1));
+    call().await.unwrap();
+    let (id, mut record) = only_record(&harness);
+    record.data = Field::Value(Data::new(r#"{"amount":"s3cr3t"}"#));
+    harness.store.inner().insert(id, record);
+    let error = call().await.err().unwrap();
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("does not fit the response type"), "{text}");
+    assert!(!text.contains("s3cr3t"), "{text}");
+}
+
+#[derive(Debug, thiserror::Error)]
+enum PaymentError {
+    #[error("declined")]
+    Declined,
+    #[error(transparent)]
+    Idempotency(#[from] Error),
+}
+
+#[idempotent(payload = order, key_prefix = "enum")]
+async fn with_enum(order: u32) -> Result<u32, PaymentError> {
+    if order == 0 {
+        Err(PaymentError::Declined)
+    } else {
+        Ok(order)
+    }
+}
+
+#[idempotent(payload = order, key_prefix = "anyhow")]
+async fn with_anyhow(order: u32) -> anyhow::Result<u32> {
+    Ok(order)
+}
+
+#[tokio::test]
+async fn every_kind_of_error_type_keeps_the_handlers_own_error_and_ours() {
+    let harness = Harness::default();
+    let within = |call| with_environment(harness.environment.clone(), call);
+    assert!(matches!(
+        within(with_enum(0)).await,
+        Err(PaymentError::Declined)
+    ));
+    harness.clock.set(-1);
+    let error = within(with_enum(1)).await.unwrap_err();
+    assert!(
+        matches!(&error, PaymentError::Idempotency(error) if error.kind() == ErrorKind::Environment)
+    );
+    assert_eq!(
+        idempotency_lambda::diagnostic(error).error_type,
+        "IdempotencyEnvironment"
+    );
+    let error = with_environment(harness.environment.clone(), with_anyhow(1))
+        .await
+        .unwrap_err();
+    let error = error.context("while paying");
+    assert_eq!(
+        idempotency_lambda::diagnostic(error).error_type,
+        "IdempotencyEnvironment"
+    );
+}
+
+#[tokio::test]
+async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
+    #[idempotent(payload = order, key_prefix = "small")]
+    async fn small(order: u32) -> Result<u32, BoxError> {
+        Ok(order)
+    }
+    #[idempotent(payload = order, key_prefix = "large")]
+    async fn large(order: u32) -> Result<u32, BoxError> {
+        let buffer = [0_u8; 16 * 1024];
+        tokio::task::yield_now().await;
+        Ok(order + u32::from(buffer[0]))
+    }
+    let harness = Harness::default();
+    let call = with_environment(harness.environment.clone(), large(1));
+    assert_eq!(size_of_val(&small(1)), size_of_val(&large(1)));
+    assert!(size_of_val(&call) < 1_024, "{}", size_of_val(&call));
+    assert_eq!(call.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_function_that_is_switched_off_runs_each_time_and_asks_nothing() {
+    use idempotency_lambda::core::config::Variables;
+    use idempotency_lambda::{Bypass, Deadline, Operation, OutcomeKind};
+    let harness = Harness::default();
+    let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
+    let off = Operation::builder("off")
+        .variables(variables)
+        .build()
+        .unwrap();
+    for run in 0..2 {
+        let call = off.run(&json!(1), Deadline::Surrounding, || async move {
+            Ok::<_, BoxError>(run)
+        });
+        let outcome = with_environment(harness.environment.clone(), call)
+            .await
+            .unwrap();
+        assert_eq!(outcome.kind(), &OutcomeKind::Bypassed(Bypass::Disabled));
+        assert_eq!(outcome.into_response(), run);
+    }
+    assert_eq!(harness.requests(), [0; 4]);
+}
+
+#[idempotent(payload = order, key_prefix = "own store", store = OWN.with(Arc::clone))]
+async fn with_own_store(order: u32) -> Result<u32, BoxError> {
+    Ok(order)
+}
+
+thread_local! {
+    static OWN: Arc<idempotency_lambda::core::store::MemoryStore> = Arc::default();
+}
+
+#[tokio::test]
+async fn a_store_of_its_own_is_used_outside_a_test_environment() {
+    with_own_store(1).await.unwrap();
+    assert_eq!(OWN.with(|store| store.len()), 1);
+}
+
+#[tokio::test]
+async fn a_replayed_float_is_the_float_that_was_answered() {
+    let harness = Harness::default();
+    let charge = idempotency_tests::operation()
+        .key("order_id")
+        .build()
+        .unwrap();
+    for number in 0..500_u32 {
+        // Fractions with long expansions, of which a fast and loose reader misses one in ten.
+        let answer = f64::from(number).mul_add(1.000_000_7, 0.1) / 3.0;
+        for _ in 0..2 {
+            let payload = json!({ "order_id": number });
+            let outcome = harness
+                .call_with(&charge, payload, async |_| Ok(answer))
+                .await
+                .unwrap();
+            assert_eq!(outcome.into_response().to_bits(), answer.to_bits());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_back_is_told_to_its_caller_and_withheld_from_duplicates() {
+    let harness = Harness::default();
+    let charge = idempotency_tests::operation()
+        .key("order_id")
+        .build()
+        .unwrap();
+    let payload = json!({ "order_id": 1 });
+    let own = harness
+        .call_with(&charge, payload.clone(), async |_| Ok(f64::NAN))
+        .await
+        .unwrap();
+    assert!(own.into_response().is_nan());
+    let error = harness
+        .call_with(&charge, payload, async |_| Ok(f64::NAN))
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+}
+
+#[test]
+fn an_empty_expression_does_not_switch_protection_off() {
+    for operation in [
+        idempotency_tests::operation().key(" "),
+        idempotency_tests::operation().validate(""),
+        idempotency_tests::operation().store_when(""),
+    ] {
+        let error = operation.build().unwrap_err();
+        assert!(error.to_string().contains("leave it out"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_at_the_completion_is_told_before_the_deadline() {
+    use idempotency_testkit::ManualClock;
+    use idempotency_testkit::store::{StoreFault, StoreOperation};
+    let harness = Harness::with_clock(ManualClock::rushing(START));
+    for nth in 1..=4 {
+        harness
+            .store
+            .inject(StoreOperation::Update, nth, StoreFault::Hang);
+    }
+    let charge = idempotency_tests::operation()
+        .key("order_id")
+        .build()
+        .unwrap();
+    let order = json!({ "order_id": 1 });
+    let deadline = harness.deadline_in(Duration::from_secs(3));
+    let call = charge.run(&order, deadline, || async { Ok::<_, BoxError>(1) });
+    let error = with_environment(harness.environment.clone(), call)
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    assert!(harness.now().get() < START + 3_000, "{}", harness.now());
+}

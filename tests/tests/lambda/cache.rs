@@ -1,0 +1,140 @@
+//! What the local cache keeps, and what it never gives.
+
+use std::sync::Arc;
+
+use idempotency_lambda::core::store::MemoryStore;
+use idempotency_lambda::{BoxError, ErrorKind, Operation, idempotent, with_environment};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{Harness, START, operation, ours};
+use serde_json::{Value, json};
+
+fn cached() -> Operation {
+    operation().key("order_id").local_cache(8).build().unwrap()
+}
+
+fn order() -> Value {
+    json!({ "order_id": 7, "amount": 42 })
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_confirmed_is_not_given_from_the_cache() {
+    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let charge = cached();
+    // The completion never reaches the table, in none of its tries.
+    for nth in 1..=4 {
+        harness
+            .store
+            .inject(StoreOperation::Update, nth, StoreFault::LoseRequest);
+    }
+    let error = harness.call(&charge, order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    let error = harness.call(&charge, order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
+}
+
+#[tokio::test]
+async fn the_cache_keeps_nothing_of_a_run_that_failed() {
+    let harness = Harness::default();
+    let charge = operation()
+        .key("order_id")
+        .validate("amount")
+        .local_cache(8)
+        .build()
+        .unwrap();
+    harness
+        .call_with(&charge, order(), async |_| Err::<(), _>("declined".into()))
+        .await
+        .unwrap_err();
+    let corrected = json!({ "order_id": 7, "amount": 43 });
+    assert!(
+        !harness
+            .call(&charge, corrected)
+            .await
+            .unwrap()
+            .is_replayed()
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_stored_is_not_cached_either() {
+    let harness = Harness::default();
+    let charge = operation()
+        .key("order_id")
+        .store_when("paid")
+        .local_cache(8)
+        .build()
+        .unwrap();
+    let call =
+        |paid| harness.call_with(&charge, order(), async move |_| Ok(json!({ "paid": paid })));
+    for _ in 0..2 {
+        assert!(!call(false).await.unwrap().is_replayed());
+    }
+    harness
+        .store
+        .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
+    call(true).await.unwrap();
+    let error = call(true).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+}
+
+/// Calls twice, and returns how many requests to the store the second call took.
+async fn requests_of_the_duplicate<F: Future<Output = ()>>(
+    harness: &Harness,
+    call: impl Fn() -> F,
+) -> usize {
+    call().await;
+    let before: usize = harness.requests().iter().sum();
+    call().await;
+    harness.requests().iter().sum::<usize>() - before
+}
+
+#[tokio::test]
+async fn a_response_that_is_larger_than_the_bound_in_bytes_is_replayed_from_the_store() {
+    let harness = Harness::default();
+    let charge = operation()
+        .key("order_id")
+        .local_cache(8)
+        .local_cache_bytes(2_000)
+        .build()
+        .unwrap();
+    for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
+        let call = async || {
+            let order = json!({ "order_id": order_id });
+            let called = harness.call_with(&charge, order, async |_| Ok("7".repeat(length)));
+            assert_eq!(called.await.unwrap().response().len(), length);
+        };
+        assert_eq!(requests_of_the_duplicate(&harness, call).await, requests);
+    }
+}
+
+#[idempotent(
+    payload = order_id,
+    key_prefix = "bounded",
+    local_cache = 8,
+    local_cache_bytes = 2_000
+)]
+async fn bounded(order_id: u64, length: usize) -> Result<String, BoxError> {
+    Ok("7".repeat(length))
+}
+
+#[tokio::test]
+async fn an_attribute_bounds_the_bytes_too() {
+    let harness = Harness::default();
+    for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
+        let call = async || {
+            let called = with_environment(harness.environment.clone(), bounded(order_id, length));
+            assert_eq!(called.await.unwrap().len(), length);
+        };
+        assert_eq!(requests_of_the_duplicate(&harness, call).await, requests);
+    }
+}
+
+#[tokio::test]
+async fn what_one_store_has_answered_is_not_given_for_another() {
+    let mut harness = Harness::default();
+    let charge = cached();
+    harness.call(&charge, order()).await.unwrap();
+    harness.environment = harness.environment.with_store(Arc::new(MemoryStore::new()));
+    assert!(!harness.call(&charge, order()).await.unwrap().is_replayed());
+}

@@ -1,0 +1,501 @@
+//! The fourteen hazards found in existing libraries, each a test that fails if the hazard is put back.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotency_lambda::core::record::{Data, Field, Status};
+use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_lambda::{ErrorKind, Operation};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{Harness, START, id, operation, ours};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+fn charge() -> Operation {
+    operation().key("order_id").build().unwrap()
+}
+
+fn order() -> Value {
+    json!({ "order_id": 7, "amount": 42 })
+}
+
+#[tokio::test]
+async fn hazard_01_a_slow_owner_neither_overwrites_nor_deletes_the_record_of_the_one_that_took_over()
+ {
+    for slow_one_fails in [false, true] {
+        let harness = Harness::default();
+        let charge = charge();
+        let (go_on, wait) = oneshot::channel();
+        let slow = harness.call_with(&charge, order(), async |_| {
+            wait.await?;
+            if slow_one_fails {
+                Err("declined".into())
+            } else {
+                Ok("slow".to_owned())
+            }
+        });
+        let others = async {
+            tokio::task::yield_now().await;
+            harness.clock.advance(Duration::from_secs(31));
+            let winner = harness
+                .call_with(&charge, order(), async |_| Ok("winner".to_owned()))
+                .await
+                .unwrap();
+            assert_eq!(winner.response(), "winner");
+            go_on.send(()).unwrap();
+        };
+        let (slow, ()) = tokio::join!(slow, others);
+        match slow {
+            Ok(outcome) => assert_eq!(outcome.into_response(), "winner"),
+            Err(error) => assert_eq!(error.to_string(), "declined"),
+        }
+        let record = harness.record(&charge, &json!(7));
+        assert_eq!(record.data, Field::Value(Data::new("\"winner\"")));
+    }
+}
+
+#[tokio::test]
+async fn hazard_01_a_slow_owner_leaves_the_claim_of_the_one_that_took_over_and_still_runs() {
+    for slow_one_fails in [false, true] {
+        let harness = Harness::default();
+        let charge = charge();
+        let (go_on, wait) = oneshot::channel();
+        let (ended, has_ended) = oneshot::channel();
+        let slow = async {
+            let slow = harness.call_with(&charge, order(), async |_| {
+                wait.await?;
+                if slow_one_fails {
+                    Err("declined".into())
+                } else {
+                    Ok("slow".to_owned())
+                }
+            });
+            let slow = slow.await;
+            ended.send(()).unwrap();
+            slow
+        };
+        let next = async {
+            tokio::task::yield_now().await;
+            harness.clock.advance(Duration::from_secs(31));
+            let next = harness.call_with(&charge, order(), async |_| {
+                let claim = harness.record(&charge, &json!(7));
+                go_on.send(()).unwrap();
+                has_ended.await?;
+                assert_eq!(harness.record(&charge, &json!(7)), claim);
+                Ok("next".to_owned())
+            });
+            next.await
+        };
+        let (slow, next) = tokio::join!(slow, next);
+        match slow.unwrap_err() {
+            declined if slow_one_fails => assert_eq!(declined.to_string(), "declined"),
+            error => assert_eq!(ours(&error).kind(), ErrorKind::LostOwnership),
+        }
+        assert_eq!(next.unwrap().into_response(), "next");
+    }
+}
+
+#[tokio::test]
+async fn hazard_01_what_another_language_completed_is_neither_overwritten_nor_deleted() {
+    for fails in [false, true] {
+        let harness = Harness::default();
+        let charge = charge();
+        let outcome = harness
+            .call_with(&charge, order(), async |_| {
+                // Its update asks for no owner, and leaves ours in place.
+                let mut record = harness.record(&charge, &json!(7));
+                record.status = Field::Value(Status::Completed);
+                record.data = Field::Value(Data::new("\"theirs\""));
+                let id = id(&charge, &json!(7));
+                harness.store.inner().insert(id, record);
+                if fails {
+                    Err("declined".into())
+                } else {
+                    Ok("ours".to_owned())
+                }
+            })
+            .await;
+        match outcome {
+            Ok(outcome) => assert_eq!(outcome.into_response(), "theirs"),
+            Err(error) => assert_eq!(error.to_string(), "declined"),
+        }
+        let record = harness.record(&charge, &json!(7));
+        assert_eq!(record.data, Field::Value(Data::new("\"theirs\"")));
+    }
+}
+
+#[tokio::test]
+async fn hazard_02_a_claim_whose_reply_was_lost_is_not_told_that_it_is_in_progress() {
+    for fault in [
+        StoreFault::Resend,
+        StoreFault::LoseReply,
+        StoreFault::LoseRequest,
+    ] {
+        let harness = Harness::default();
+        harness.store.inject(StoreOperation::Put, 1, fault);
+        let outcome = harness.call(&charge(), order()).await.unwrap();
+        assert_eq!(
+            (outcome.into_response(), harness.runs()),
+            (1, 1),
+            "{fault:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn hazard_02_a_claim_that_was_never_answered_is_given_up_because_it_may_have_arrived() {
+    let harness = Harness::with_clock(ManualClock::rushing(START));
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
+    let error = harness.call(&charge(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert!(!ours(&error).handler_ran());
+    assert!(
+        harness.store.inner().is_empty(),
+        "nothing stands in the way"
+    );
+}
+
+#[tokio::test]
+async fn hazard_03_nested_and_parallel_operations_keep_their_own_configuration() {
+    let harness = Harness::default();
+    let outer = operation()
+        .key("outer")
+        .key_prefix("outer")
+        .build()
+        .unwrap();
+    let inner = operation()
+        .key("inner")
+        .key_prefix("inner")
+        .validate("amount")
+        .build()
+        .unwrap();
+    let payload = json!({ "outer": 1, "inner": 2, "amount": 3 });
+    let outcome = harness
+        .call_with(&outer, payload.clone(), async |_| {
+            let inner = harness.call(&inner, payload.clone());
+            Ok(inner.await?.into_response())
+        })
+        .await
+        .unwrap();
+    assert_eq!(outcome.into_response(), 2);
+    assert_eq!(harness.record(&outer, &json!(1)).validation, Field::Absent);
+    assert!(harness.record(&inner, &json!(2)).validation.exists());
+}
+
+#[tokio::test]
+async fn hazard_04_a_wrong_expression_or_hash_name_never_fails_once_and_then_passes() {
+    for _ in 0..2 {
+        let error = operation().key("order_id.").build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!("md6".parse::<idempotency_lambda::HashAlgorithm>().is_err());
+    }
+    let harness = Harness::default();
+    let fails_on_this_payload = "powertools_json(order_id)";
+    for charge in [
+        operation().key(fails_on_this_payload),
+        operation().key("order_id").validate(fails_on_this_payload),
+    ] {
+        let charge = charge.build().unwrap();
+        for _ in 0..2 {
+            let error = harness.call(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&error).kind(), ErrorKind::ExpressionFailed);
+        }
+    }
+    assert_eq!(harness.runs(), 0);
+}
+
+#[tokio::test]
+async fn hazard_05_falsy_answers_replay_as_themselves() {
+    for answer in [
+        json!(0),
+        json!(false),
+        json!(""),
+        json!([]),
+        json!({}),
+        json!(null),
+    ] {
+        let harness = Harness::default();
+        let charge = charge();
+        for replayed in [false, true] {
+            let outcome = harness
+                .call_with(&charge, order(), async |_| Ok(answer.clone()))
+                .await
+                .unwrap();
+            assert_eq!(
+                (outcome.is_replayed(), outcome.into_response()),
+                (replayed, answer.clone())
+            );
+        }
+    }
+}
+
+/// An answer that can be read but not written.
+#[derive(Debug, serde::Deserialize)]
+struct Unwritable;
+
+impl serde::Serialize for Unwritable {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("a NaN in the key of a map"))
+    }
+}
+
+#[tokio::test]
+async fn hazard_06_an_answer_too_large_or_not_serialisable_never_runs_again() {
+    let harness = Harness::default();
+    let charge = charge();
+    harness
+        .store
+        .inject(StoreOperation::Update, 1, StoreFault::TooLarge);
+    let own = harness.call(&charge, order()).await.unwrap();
+    assert_eq!(own.into_response(), 1);
+    // Long after the deadline, but within the window.
+    harness.clock.advance(Duration::from_secs(60));
+    let error = harness.call(&charge, order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+
+    let other = json!({ "order_id": 8 });
+    let error = harness
+        .call_with(&charge, other.clone(), async |_| Ok(Unwritable))
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseNotSerializable);
+    assert!(ours(&error).handler_ran());
+    harness.clock.advance(Duration::from_secs(60));
+    let error = harness
+        .call_with(&charge, other, async |_| Ok(Unwritable))
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
+    assert_eq!(harness.runs(), 2);
+}
+
+#[tokio::test]
+async fn hazard_07_expiry_is_counted_in_seconds_since_the_epoch_whatever_the_local_clock_shows() {
+    // The last half hour before daylight saving ends in Europe: 2024-10-27T00:30:00Z, shown as 02:30, then 02:30 again.
+    let before_the_change = 1_729_989_000_000;
+    let harness = Harness::with_clock(ManualClock::at(before_the_change));
+    let charge = operation()
+        .key("order_id")
+        .expires_after(Duration::from_secs(3_600))
+        .build()
+        .unwrap();
+    harness.call(&charge, order()).await.unwrap();
+    let record = harness.record(&charge, &json!(7));
+    assert_eq!(
+        record.expiration,
+        Field::Value(EpochSeconds::new(before_the_change / 1_000 + 3_600))
+    );
+    harness.clock.advance(Duration::from_secs(3_600));
+    assert!(harness.call(&charge, order()).await.unwrap().is_replayed());
+    harness.clock.advance(Duration::from_secs(1));
+    assert!(!harness.call(&charge, order()).await.unwrap().is_replayed());
+    // Milliseconds are never mistaken for seconds: a lease of 30 s is a lease of 30 s.
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(EpochMillis::new(before_the_change + 30_000))
+    );
+}
+
+#[tokio::test]
+async fn hazard_08_a_window_shorter_than_the_run_does_not_free_a_live_claim() {
+    let harness = Harness::default();
+    let charge = operation()
+        .key("order_id")
+        .expires_after(Duration::from_secs(1))
+        .build()
+        .unwrap();
+    harness
+        .call_with(&charge, order(), async |_| {
+            harness.clock.advance(Duration::from_secs(10));
+            let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(harness.runs(), 1);
+}
+
+#[tokio::test]
+async fn hazard_09_the_cache_validates_keeps_only_answers_and_ends_with_the_window() {
+    let harness = Harness::default();
+    let charge = operation()
+        .key("order_id")
+        .validate("amount")
+        .local_cache(8)
+        .build()
+        .unwrap();
+    harness
+        .call_with(&charge, order(), async |_| {
+            // What is in progress is not in the cache.
+            let duplicate = harness.call(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+            Ok(1)
+        })
+        .await
+        .unwrap();
+    let puts = harness.store.count(StoreOperation::Put);
+    assert!(harness.call(&charge, order()).await.unwrap().is_replayed());
+    let changed = json!({ "order_id": 7, "amount": 43 });
+    let error = harness.call(&charge, changed).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
+    assert_eq!(
+        harness.store.count(StoreOperation::Put),
+        puts,
+        "both were answered from the cache"
+    );
+    harness.clock.advance(Duration::from_secs(3_601));
+    assert!(!harness.call(&charge, order()).await.unwrap().is_replayed());
+}
+
+#[tokio::test]
+async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left_is_a_deadline() {
+    use idempotency_lambda::{BoxError, Deadline, with_environment};
+    let harness = Harness::default();
+    let charge = charge();
+    // No context: the configured lease protects the claim.
+    let first = order();
+    let call = charge.run(&first, Deadline::Surrounding, || async {
+        let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
+        Ok::<_, BoxError>(ours(&duplicate).kind() == ErrorKind::AlreadyInProgress)
+    });
+    let outcome = with_environment(harness.environment.clone(), call)
+        .await
+        .unwrap();
+    assert!(outcome.into_response());
+    let record = harness.record(&charge, &json!(7));
+    assert_eq!(
+        record.in_progress_expiration,
+        Field::Value(EpochMillis::new(START + 15 * 60 * 1_000))
+    );
+    // No time left: nothing is claimed and nothing runs.
+    let over = Deadline::At(EpochMillis::new(START - 1));
+    let error = with_environment(
+        harness.environment.clone(),
+        charge.run(&json!({ "order_id": 8 }), over, || async {
+            Ok::<_, BoxError>(())
+        }),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::NoTimeLeft);
+    assert_eq!(harness.store.inner().record(&id(&charge, &json!(8))), None);
+}
+
+#[tokio::test]
+async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_surrounds_it() {
+    use idempotency_lambda::{BoxError, Context, Deadline, with_environment};
+    let harness = Harness::default();
+    let charge = charge();
+    let (outer, inner) = (order(), json!({ "order_id": 8 }));
+    let mut context = Context::default();
+    context.deadline = START as u64 + 20_000;
+    let call = charge.run(&outer, &context, || async {
+        charge
+            .run(&inner, Deadline::Surrounding, || async {
+                Ok::<_, BoxError>(())
+            })
+            .await
+            .map(drop)
+    });
+    with_environment(harness.environment.clone(), call)
+        .await
+        .unwrap();
+    for order_id in [7, 8] {
+        let lease = harness.record(&charge, &json!(order_id));
+        assert_eq!(
+            lease.in_progress_expiration,
+            Field::Value(EpochMillis::new(START + 20_000))
+        );
+    }
+}
+
+/// An order whose number can be changed by whoever shares it.
+#[derive(serde::Serialize)]
+struct Order {
+    order_id: AtomicU32,
+}
+
+#[tokio::test]
+async fn hazard_11_a_handler_that_changes_its_input_saves_its_answer_under_the_key_that_was_sent() {
+    use idempotency_lambda::{BoxError, Deadline, with_environment};
+    let harness = Harness::default();
+    let charge = charge();
+    let order = Order {
+        order_id: AtomicU32::new(7),
+    };
+    let call = charge.run(&order, Deadline::Surrounding, || async {
+        order.order_id.store(9, Ordering::Relaxed);
+        Ok::<_, BoxError>(1)
+    });
+    // Between the call and its first poll counts as after it was sent.
+    order.order_id.store(8, Ordering::Relaxed);
+    let outcome = with_environment(harness.environment.clone(), call).await;
+    assert!(!outcome.unwrap().is_replayed());
+    assert_eq!(order.order_id.load(Ordering::Relaxed), 9);
+    assert_eq!(
+        harness.record(&charge, &json!(7)).status,
+        Field::Value(Status::Completed)
+    );
+    assert_eq!(harness.store.inner().len(), 1);
+}
+
+#[tokio::test]
+async fn hazard_12_a_rejected_duplicate_leaves_the_lock_that_it_never_held() {
+    let harness = Harness::default();
+    let charge = charge();
+    harness
+        .call_with(&charge, order(), async |_| {
+            let before = harness.record(&charge, &json!(7));
+            harness.call_elsewhere(&charge, order()).await.unwrap_err();
+            assert_eq!(harness.record(&charge, &json!(7)), before);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(harness.store.count(StoreOperation::Delete), 0);
+}
+
+#[tokio::test]
+async fn hazard_13_nulls_are_no_key_and_the_order_of_an_objects_keys_does_not_matter() {
+    let harness = Harness::default();
+    let charge = operation().key("[user_id, order_id]").build().unwrap();
+    for _ in 0..2 {
+        let outcome = harness.call(&charge, json!({ "amount": 1 })).await.unwrap();
+        assert!(
+            !outcome.is_replayed(),
+            "two callers without a key must not meet"
+        );
+    }
+    assert_eq!(harness.requests(), [0; 4]);
+    let whole = operation().build().unwrap();
+    let identity = |text| id(&whole, &serde_json::from_str(text).unwrap());
+    assert_eq!(
+        identity(r#"{"a": 1, "b": 2}"#),
+        identity(r#"{"b": 2, "a": 1}"#)
+    );
+}
+
+#[tokio::test]
+async fn hazard_14_a_changed_payload_is_refused_while_the_first_call_still_runs() {
+    let harness = Harness::default();
+    let charge = operation()
+        .key("order_id")
+        .validate("amount")
+        .build()
+        .unwrap();
+    let changed = json!({ "order_id": 7, "amount": 43 });
+    harness
+        .call_with(&charge, order(), async |_| {
+            let error = harness.call(&charge, changed.clone()).await.unwrap_err();
+            assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    // One request was enough to notice it.
+    assert_eq!(harness.requests(), [2, 1, 0, 0]);
+}

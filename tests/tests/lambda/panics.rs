@@ -1,0 +1,201 @@
+//! Functions that panic, under each policy: what becomes of the claim, of retries, and of duplicates in the same process.
+
+use std::panic::resume_unwind;
+use std::time::Duration;
+
+use idempotency_lambda::core::record::{Field, Record, Status};
+use idempotency_lambda::{
+    BoxError, Deadline, ErrorKind, LambdaEvent, OnInProgress, OnTimeout, Operation, idempotent,
+    with_environment,
+};
+use idempotency_testkit::store::StoreCall;
+use idempotency_tests::{Harness, START, operation, ours, unless_it_panics};
+use lambda_runtime::Context;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+/// An event of an invocation with 30 s left.
+fn event(payload: Value) -> LambdaEvent<Value> {
+    let mut context = Context::default();
+    context.deadline = u64::try_from(START + 30_000).unwrap();
+    LambdaEvent::new(payload, context)
+}
+
+fn order() -> LambdaEvent<Value> {
+    event(json!({ "order_id": 1 }))
+}
+
+#[idempotent(key = "order_id", on_timeout = "hold")]
+async fn charge_once(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    panic!("after the charge")
+}
+
+#[idempotent(key = "order_id", on_timeout = "hold", on_error = "record")]
+async fn charge_once_and_record(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    panic!("after the charge")
+}
+
+#[idempotent(key = "order_id", on_error = "record")]
+async fn charge_and_record(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    panic!("in the gateway")
+}
+
+#[idempotent(key = "order_id", on_timeout = "hold")]
+async fn declined_once(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Err("declined".into())
+}
+
+/// The record of the harness's first claim, if it is still there.
+fn record(harness: &Harness) -> Option<Record> {
+    let id = harness
+        .store
+        .calls()
+        .into_iter()
+        .find_map(|call| match call {
+            StoreCall::Put { id, .. } => Some(id),
+            _ => None,
+        });
+    harness.store.inner().record(&id.unwrap())
+}
+
+/// What a panicking call panics with.
+async fn panic_of(call: impl Future<Output = Result<Value, BoxError>> + Send + 'static) -> String {
+    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
+    panic.downcast_ref::<&str>().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn under_hold_a_panic_goes_on_and_its_key_waits_for_an_operator() {
+    let harness = Harness::default();
+    let environment = || harness.environment.clone();
+    let panic = panic_of(with_environment(environment(), charge_once(order()))).await;
+    assert_eq!(panic, "after the charge");
+    let claim = record(&harness).unwrap();
+    assert_eq!(claim.status, Field::Value(Status::InProgress));
+
+    let told = async || {
+        let call = with_environment(environment(), charge_once(order()));
+        ours(&call.await.unwrap_err()).kind()
+    };
+    assert_eq!(told().await, ErrorKind::AlreadyInProgress);
+    harness.clock.advance(Duration::from_secs(30));
+    assert_eq!(told().await, ErrorKind::AlreadyInProgress);
+    harness.clock.advance(Duration::from_millis(1));
+    // This delivery's invocation has time of its own.
+    let later = || {
+        let mut later = order();
+        later.context.deadline += 60_000;
+        later
+    };
+    let call = with_environment(environment(), charge_once(later()));
+    let error = call.await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::Unresolved);
+    assert_eq!(record(&harness), Some(claim));
+}
+
+#[tokio::test]
+async fn under_hold_a_panic_is_not_recorded_as_a_failure_which_would_free_the_key() {
+    let harness = Harness::default();
+    let call = charge_once_and_record(order());
+    panic_of(with_environment(harness.environment.clone(), call)).await;
+    let claim = record(&harness).unwrap();
+    assert_eq!(claim.failure, Field::Absent);
+    assert!(claim.owner.exists());
+    assert_eq!(harness.requests(), [1, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn under_rerun_a_panic_is_recorded_where_failures_are() {
+    let harness = Harness::default();
+    let call = charge_and_record(order());
+    let panic = panic_of(with_environment(harness.environment.clone(), call)).await;
+    assert_eq!(panic, "in the gateway");
+    let record = record(&harness).unwrap();
+    assert_eq!(record.failure, Field::Value("panic".to_owned()));
+}
+
+#[tokio::test]
+async fn under_hold_an_error_is_a_reported_end_and_frees_the_key() {
+    let harness = Harness::default();
+    for _ in 0..2 {
+        let call = with_environment(harness.environment.clone(), declined_once(order()));
+        assert_eq!(call.await.unwrap_err().to_string(), "declined");
+    }
+    assert!(record(&harness).is_none());
+}
+
+/// Panics without the hook, which would print a trace.
+fn panics_without_a_word() -> Result<u32, BoxError> {
+    resume_unwind(Box::new("after the charge"))
+}
+
+/// A first call that panics while a duplicate of its process follows it; and what the duplicate is told, after how many ms.
+async fn beside_a_panic(charge: &Operation, harness: &Harness) -> (ErrorKind, i64) {
+    let payload = json!({ "order_id": 1 });
+    let environment = || harness.environment.clone();
+    let deadline = |seconds| harness.deadline_in(Duration::from_secs(seconds));
+    let (panics, now) = oneshot::channel::<()>();
+    let first = async {
+        let run = charge.run(&payload, deadline(30), || async {
+            now.await?;
+            panics_without_a_word()
+        });
+        let ended = unless_it_panics(with_environment(environment(), run)).await;
+        assert!(ended.is_err(), "the panic goes on to its own caller");
+    };
+    let duplicate = async {
+        tokio::task::yield_now().await;
+        let run = charge.run(&payload, deadline(60), || async { Ok::<u32, BoxError>(1) });
+        let error = with_environment(environment(), run).await.unwrap_err();
+        (ours(&error).kind(), harness.now().get() - START)
+    };
+    let time = async {
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+        panics.send(()).unwrap();
+        loop {
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            harness.clock.advance(Duration::from_millis(100));
+        }
+    };
+    let calls = async { tokio::join!(first, duplicate).1 };
+    tokio::select! {
+        biased;
+        told = calls => told,
+        () = time => unreachable!("time never ends"),
+    }
+}
+
+fn held() -> idempotency_lambda::OperationBuilder {
+    operation()
+        .key("order_id")
+        .local_cache(8)
+        .on_timeout(OnTimeout::Hold)
+}
+
+#[tokio::test]
+async fn under_hold_a_duplicate_that_follows_a_panicking_call_does_not_run_in_its_place() {
+    let (harness, charge) = (Harness::default(), held());
+    let charge = charge.on_in_progress(OnInProgress::Wait).build().unwrap();
+    let (told, after) = beside_a_panic(&charge, &harness).await;
+    assert_eq!(told, ErrorKind::Unresolved);
+    assert!((30_000..33_000).contains(&after), "{after} ms");
+    assert!(record(&harness).unwrap().owner.exists());
+}
+
+#[tokio::test]
+async fn under_hold_a_duplicate_in_the_process_of_a_panicking_call_is_told_in_progress_at_once() {
+    let (harness, charge) = (Harness::default(), held().build().unwrap());
+    let (told, after) = beside_a_panic(&charge, &harness).await;
+    assert_eq!((told, after), (ErrorKind::AlreadyInProgress, 0));
+    let payload = json!({ "order_id": 1 });
+    let deadline = Deadline::At(harness.now());
+    let again = charge.run(&payload, deadline, || async { Ok::<u32, BoxError>(2) });
+    let error = with_environment(harness.environment.clone(), again)
+        .await
+        .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
+}

@@ -1,0 +1,325 @@
+//! Duplicates that meet in one process: they hear of the first one without a request to the store.
+
+mod hangs;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use idempotency_lambda::core::protocol::Source;
+use idempotency_lambda::{BoxError, ErrorKind, OnInProgress, Operation, Outcome, OutcomeKind};
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{Harness, Table, operation, ours};
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+
+fn order() -> Value {
+    json!({ "order_id": 7, "amount": 42 })
+}
+
+fn charge() -> Operation {
+    operation()
+        .key("order_id")
+        .validate("amount")
+        .build()
+        .unwrap()
+}
+
+fn charge_that_waits() -> Operation {
+    operation()
+        .key("order_id")
+        .validate("amount")
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap()
+}
+
+fn is_shared<R>(outcome: &Outcome<R>) -> bool {
+    matches!(outcome.kind(), OutcomeKind::Replayed(replay) if replay.source() == Source::ConcurrentCall)
+}
+
+/// Sixteen calls at once on a real table: what each came to, how often the handler ran, what the table was asked.
+async fn sixteen(charge: Operation) -> (Vec<Result<Outcome<usize>, BoxError>>, usize, Vec<String>) {
+    let table = Arc::new(Table::start().await.unwrap());
+    let (charge, runs) = (Arc::new(charge), Arc::new(AtomicUsize::new(0)));
+    let mut calls = JoinSet::new();
+    for _ in 0..16 {
+        let (table, charge, runs) = (Arc::clone(&table), Arc::clone(&charge), Arc::clone(&runs));
+        calls.spawn(async move {
+            table
+                .call(&charge, &order(), async || {
+                    // The others hear of the run.
+                    tokio::task::yield_now().await;
+                    Ok(runs.fetch_add(1, Ordering::Relaxed) + 1)
+                })
+                .await
+        });
+    }
+    let results = calls.join_all().await;
+    let requests = table.requests().into_iter().map(|(operation, _)| operation);
+    (results, runs.load(Ordering::Relaxed), requests.collect())
+}
+
+#[tokio::test]
+async fn of_duplicates_at_once_one_asks_the_store_and_those_who_wait_share_its_answer() {
+    let (results, runs, requests) = sixteen(charge_that_waits()).await;
+    assert_eq!(runs, 1);
+    assert_eq!(requests, ["PutItem", "UpdateItem"]);
+    let outcomes: Vec<_> = results.into_iter().map(Result::unwrap).collect();
+    assert_eq!(
+        outcomes.iter().filter(|outcome| is_shared(outcome)).count(),
+        15
+    );
+    assert!(outcomes.iter().all(|outcome| *outcome.response() == 1));
+}
+
+#[tokio::test]
+async fn of_duplicates_at_once_those_who_do_not_wait_are_refused_without_a_request() {
+    let (results, runs, requests) = sixteen(charge()).await;
+    assert_eq!(runs, 1);
+    assert_eq!(requests, ["PutItem", "UpdateItem"]);
+    let refused = results
+        .iter()
+        .filter_map(|result| result.as_ref().err())
+        .map(|error| ours(error).kind());
+    assert_eq!(
+        refused.collect::<Vec<_>>(),
+        vec![ErrorKind::AlreadyInProgress; 15]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_several_threads_everybody_is_woken_and_given_the_one_answer() {
+    let harness = Arc::new(Harness::default());
+    let charge = Arc::new(charge_that_waits());
+    for key in 0..50 {
+        let mut calls = JoinSet::new();
+        for _ in 0..16 {
+            let (harness, charge) = (Arc::clone(&harness), Arc::clone(&charge));
+            calls.spawn(async move {
+                let order = json!({ "order_id": key, "amount": 42 });
+                let call = harness.call_with(&charge, order, async |run| {
+                    tokio::task::yield_now().await;
+                    Ok(run)
+                });
+                call.await.map(Outcome::into_response)
+            });
+        }
+        let answers = calls.join_all().await;
+        let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+        assert_eq!(answers, vec![key + 1; 16]);
+    }
+    assert_eq!(harness.runs(), 50);
+}
+
+/// A first call that runs until it is told how to end, and what a second one comes to meanwhile.
+async fn beside_a_run<T>(
+    harness: &Harness,
+    charge: &Operation,
+    first_ends: Result<&'static str, &'static str>,
+    second: impl AsyncFnOnce(oneshot::Sender<()>) -> T,
+) -> T {
+    let (go_on, wait) = oneshot::channel();
+    let first = harness.call_with(charge, order(), async |_| {
+        wait.await?;
+        first_ends.map(str::to_owned).map_err(BoxError::from)
+    });
+    let second = async {
+        tokio::task::yield_now().await;
+        second(go_on).await
+    };
+    let (_, second) = tokio::join!(first, second);
+    second
+}
+
+#[tokio::test]
+async fn another_payload_is_told_of_the_mismatch_and_not_of_the_progress() {
+    let harness = Harness::default();
+    let charge = charge();
+    let error = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
+        let other = json!({ "order_id": 7, "amount": 99 });
+        let error = harness.call(&charge, other).await.unwrap_err();
+        go_on.send(()).unwrap();
+        error
+    });
+    assert_eq!(ours(&error.await).kind(), ErrorKind::PayloadMismatch);
+}
+
+#[tokio::test]
+async fn another_operation_of_the_process_has_flights_of_its_own() {
+    let harness = Harness::default();
+    let refund = operation()
+        .key("order_id")
+        .key_prefix("refund")
+        .build()
+        .unwrap();
+    let charge = charge();
+    let outcome = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
+        let outcome = harness.call(&refund, order()).await;
+        go_on.send(()).unwrap();
+        outcome
+    });
+    assert!(!outcome.await.unwrap().is_replayed());
+}
+
+#[tokio::test]
+async fn whoever_waited_for_a_run_that_fails_runs_itself() {
+    let harness = Harness::default();
+    let charge = charge_that_waits();
+    let outcome = beside_a_run(&harness, &charge, Err("declined"), async |go_on| {
+        let second = harness.call_with(&charge, order(), async |_| Ok("paid".to_owned()));
+        let (outcome, ()) = tokio::join!(second, async { go_on.send(()).unwrap() });
+        outcome
+    })
+    .await
+    .unwrap();
+    assert!(!outcome.is_replayed());
+    assert_eq!(
+        (harness.runs(), outcome.into_response()),
+        (2, "paid".to_owned())
+    );
+    assert_eq!(harness.requests(), [2, 1, 1, 0], "nobody polled the store");
+}
+
+#[tokio::test]
+async fn whoever_waited_for_an_answer_that_nobody_confirmed_asks_the_store() {
+    let harness = Harness::default();
+    let charge = charge_that_waits();
+    // The completion never reaches the table, in none of its tries.
+    for nth in 1..=4 {
+        harness
+            .store
+            .inject(StoreOperation::Update, nth, StoreFault::LoseRequest);
+    }
+    let outcome = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
+        let second = harness.call_with(&charge, order(), async |_| Ok("again".to_owned()));
+        let others = async {
+            go_on.send(()).unwrap();
+            // The pauses between the first one's tries, then the end of its lease.
+            for _ in 0..200 {
+                harness.clock.advance(Duration::from_millis(200));
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::join!(second, others).0
+    })
+    .await;
+    // The claim that was never completed stands in the way as long as either of them has time.
+    assert_eq!(
+        ours(&outcome.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    let [puts, _, _, reads] = harness.requests();
+    assert!(puts == 2 && reads > 0, "it asked the store itself");
+}
+
+#[tokio::test]
+async fn a_run_that_outlives_its_lease_holds_nobody_up() {
+    for charge in [charge(), charge_that_waits()] {
+        let harness = Harness::default();
+        let outcome = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
+            harness.clock.advance(Duration::from_millis(30_001));
+            let next = harness.call_with(&charge, order(), async |_| Ok("next".to_owned()));
+            let outcome = next.await;
+            go_on.send(()).unwrap();
+            outcome
+        });
+        assert_eq!(outcome.await.unwrap().into_response(), "next");
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_goes_to_the_store_when_the_first_ones_lease_ends() {
+    let harness = Harness::default();
+    let charge = charge_that_waits();
+    let outcome = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
+        // It has 10 s more than the first.
+        harness.clock.advance(Duration::from_secs(10));
+        let second = harness.call_with(&charge, order(), async |_| Ok("next".to_owned()));
+        let others = async {
+            tokio::task::yield_now().await;
+            harness.clock.advance(Duration::from_millis(20_001));
+            tokio::task::yield_now().await;
+            go_on.send(()).unwrap();
+        };
+        tokio::join!(second, others).0
+    });
+    assert_eq!(outcome.await.unwrap().into_response(), "next");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_on_its_way_leaves_those_who_follow_it_to_the_store() {
+    let harness = Harness::default();
+    let charge = charge_that_waits();
+    let (started, mut has_started) = watch::channel(false);
+    let never_ends = harness.call_with(&charge, order(), async |_| {
+        started.send_replace(true);
+        std::future::pending::<Result<String, BoxError>>().await
+    });
+    let second = async {
+        has_started.wait_for(|started| *started).await.unwrap();
+        harness
+            .call_with(&charge, order(), async |_| Ok("next".to_owned()))
+            .await
+    };
+    let dropped = async {
+        tokio::select! {
+            biased;
+            _ = never_ends => {}
+            () = async { for _ in 0..8 { tokio::task::yield_now().await; } } => {}
+        }
+        // Its claim is still there, until its lease ends.
+        for _ in 0..40 {
+            harness.clock.advance(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+    };
+    let (outcome, ()) = tokio::join!(second, dropped);
+    let error = outcome.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
+    let [puts, _, _, reads] = harness.requests();
+    assert!(puts >= 2 && reads > 0, "it asked the store itself");
+}
+
+#[tokio::test]
+async fn another_process_asks_the_store() {
+    let harness = Harness::default();
+    let charge = charge();
+    let puts = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
+        let elsewhere = harness.another_process();
+        let deadline = harness.deadline_in(Duration::from_secs(30));
+        let order = order();
+        let call = charge.run(&order, deadline, async || Ok::<_, BoxError>(String::new()));
+        let error = idempotency_lambda::with_environment(elsewhere, call).await;
+        assert_eq!(
+            ours(&error.unwrap_err()).kind(),
+            ErrorKind::AlreadyInProgress
+        );
+        go_on.send(()).unwrap();
+        harness.requests()[0]
+    });
+    assert_eq!(puts.await, 2);
+}
+
+#[tokio::test]
+async fn a_cached_answer_whose_window_is_over_does_not_hide_the_call_that_runs() {
+    let harness = Harness::default();
+    let charge = operation()
+        .key("order_id")
+        .local_cache(8)
+        .expires_after(Duration::from_secs(60))
+        .build()
+        .unwrap();
+    harness.call(&charge, order()).await.unwrap();
+    harness.clock.advance(Duration::from_secs(120));
+    let puts = beside_a_run(&harness, &charge, Ok("new"), async |go_on| {
+        for _ in 0..5 {
+            let error = harness.call(&charge, order()).await.unwrap_err();
+            assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);
+        }
+        go_on.send(()).unwrap();
+        harness.requests()[0]
+    });
+    assert_eq!(puts.await, 2, "the old run's and the new one's");
+}

@@ -1,0 +1,198 @@
+//! A store that accepts requests and never answers them: how soon the caller hears, on a clock that moves with each limit.
+
+use std::time::Duration;
+
+use idempotency_lambda::core::config::Variables;
+use idempotency_lambda::core::owner::OwnerToken;
+use idempotency_lambda::core::record::{Field, Record, Status};
+use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_lambda::{
+    BoxError, Context, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, Operation, idempotent,
+    with_environment,
+};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{Harness, START, id, operation, ours};
+use serde_json::{Value, json};
+
+/// A harness on which every request of these kinds hangs.
+fn hanging(kinds: &[StoreOperation]) -> Harness {
+    let harness = Harness::with_clock(ManualClock::rushing(START));
+    for kind in kinds {
+        for nth in 1..=20 {
+            harness.store.inject(*kind, nth, StoreFault::Hang);
+        }
+    }
+    harness
+}
+
+const EVERY_KIND: &[StoreOperation] = &[
+    StoreOperation::Put,
+    StoreOperation::Update,
+    StoreOperation::Delete,
+    StoreOperation::Read,
+];
+
+/// Calls with so many milliseconds left; returns what the caller is told, and after how many milliseconds.
+async fn call_with_left(
+    harness: &Harness,
+    charge: &Operation,
+    milliseconds: u64,
+) -> (Result<u32, BoxError>, i64) {
+    let deadline = harness.deadline_in(Duration::from_millis(milliseconds));
+    let payload = json!({ "order_id": 7 });
+    let call = charge.run(&payload, deadline, || async { Ok::<_, BoxError>(42) });
+    let outcome = with_environment(harness.environment.clone(), call).await;
+    let took = harness.now().get() - START;
+    (outcome.map(|outcome| outcome.into_response()), took)
+}
+
+fn charge() -> Operation {
+    operation().key("order_id").build().unwrap()
+}
+
+#[tokio::test]
+async fn with_ten_seconds_left_the_caller_hears_of_a_hanging_store_within_three() {
+    let harness = hanging(EVERY_KIND);
+    let (told, took) = call_with_left(&harness, &charge(), 10_000).await;
+    let error = told.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert!(!ours(&error).handler_ran());
+    assert_eq!(took, 3_000);
+    // The claim, and the release of what may have been applied.
+    assert_eq!(harness.requests(), [1, 0, 1, 0]);
+    let text = error.to_string();
+    assert!(text.contains("gave no response"), "{text}");
+    assert!(text.contains("store_timeout"), "{text}");
+}
+
+#[tokio::test]
+async fn however_little_is_left_the_caller_hears_of_a_hanging_store_before_its_deadline() {
+    for (left, heard) in [
+        (30_000, 3_000),
+        (6_000, 3_000),
+        (3_000, 1_500),
+        (1_000, 500),
+        (400, 300),
+        (100, 75),
+    ] {
+        let harness = hanging(EVERY_KIND);
+        let (told, took) = call_with_left(&harness, &charge(), left).await;
+        assert_eq!(ours(&told.unwrap_err()).kind(), ErrorKind::StoreFailed);
+        assert_eq!(took, heard, "with {left} ms left");
+    }
+}
+
+#[tokio::test]
+async fn the_builder_and_the_environment_say_how_long_the_claim_may_take() {
+    let variable = ("IDEMPOTENCY_STORE_TIMEOUT".to_owned(), "700ms".to_owned());
+    let of_variable = operation()
+        .key("order_id")
+        .variables(Variables::from_iter([variable]));
+    let of_builder = operation()
+        .key("order_id")
+        .store_timeout(Duration::from_millis(700));
+    for builder in [of_variable, of_builder] {
+        let harness = hanging(EVERY_KIND);
+        let (told, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
+        assert_eq!(ours(&told.unwrap_err()).kind(), ErrorKind::StoreFailed);
+        assert_eq!(took, 700);
+    }
+}
+
+#[idempotent(key = "order_id", store_timeout = "600ms")]
+async fn charge_soon(_event: LambdaEvent<Value>) -> Result<u32, Error> {
+    Ok(42)
+}
+
+#[tokio::test]
+async fn the_attribute_says_how_long_the_claim_may_take() {
+    let harness = hanging(EVERY_KIND);
+    let mut context = Context::default();
+    context.deadline = u64::try_from(START + 10_000).unwrap();
+    let event = LambdaEvent::new(json!({ "order_id": 7 }), context);
+    let call = with_environment(harness.environment.clone(), charge_soon(event));
+    assert_eq!(call.await.unwrap_err().kind(), ErrorKind::StoreFailed);
+    assert_eq!(harness.now().get() - START, 600);
+}
+
+#[tokio::test]
+async fn a_completion_may_take_until_the_deadline_because_a_response_is_worth_storing() {
+    let harness = hanging(&[StoreOperation::Update]);
+    let (told, took) = call_with_left(&harness, &charge(), 10_000).await;
+    let error = told.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
+    assert_eq!(took, 9_800);
+}
+
+#[tokio::test]
+async fn a_handlers_own_error_waits_for_a_hanging_release_no_longer_than_the_setting() {
+    for (on_error, kind) in [
+        (OnError::Release, StoreOperation::Delete),
+        (OnError::Record, StoreOperation::Update),
+    ] {
+        let harness = hanging(&[kind]);
+        let builder = operation().key("order_id").on_error(on_error);
+        let charge = builder.build().unwrap();
+        let deadline = harness.deadline_in(Duration::from_secs(30));
+        let payload = json!({ "order_id": 7 });
+        let call = charge.run(&payload, deadline, || async {
+            Err::<u32, BoxError>("declined".into())
+        });
+        let told = with_environment(harness.environment.clone(), call).await;
+        assert_eq!(told.unwrap_err().to_string(), "declined");
+        assert_eq!(harness.now().get() - START, 3_000);
+        assert_eq!(harness.store.count(kind), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_stored_waits_for_a_hanging_release_because_it_yields_to_a_stored_one()
+ {
+    let harness = hanging(&[StoreOperation::Delete]);
+    let builder = operation().key("order_id").store_when("`false`");
+    let (told, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
+    assert_eq!(told.unwrap(), 42);
+    assert_eq!(took, 9_800);
+}
+
+#[tokio::test]
+async fn a_claim_that_was_applied_but_never_answered_is_released_so_that_a_retry_runs() {
+    let harness = Harness::with_clock(ManualClock::rushing(START));
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
+    let (told, took) = call_with_left(&harness, &charge(), 10_000).await;
+    assert_eq!(ours(&told.unwrap_err()).kind(), ErrorKind::StoreFailed);
+    assert_eq!(took, 2_800);
+    assert!(harness.store.inner().is_empty());
+    let (told, _) = call_with_left(&harness, &charge(), 10_000).await;
+    assert_eq!(told.unwrap(), 42);
+}
+
+#[tokio::test]
+async fn a_read_of_a_wait_that_hangs_takes_no_more_than_its_share_and_the_wait_goes_on() {
+    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let charge = operation()
+        .key("order_id")
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap();
+    let claim = Record {
+        expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
+        in_progress_expiration: Field::Value(EpochMillis::new(START + 9_000)),
+        status: Field::Value(Status::InProgress),
+        owner: Field::Value(OwnerToken::from_bytes([9; 16])),
+        ..Record::default()
+    };
+    harness.store.inner().insert(id(&charge, &json!(7)), claim);
+    for nth in 1..=3 {
+        harness
+            .store
+            .inject(StoreOperation::Read, nth, StoreFault::Hang);
+    }
+    // Three reads hang for 2.8 s each; then the other's lease is over, and this call runs.
+    let (told, took) = call_with_left(&harness, &charge, 30_000).await;
+    assert_eq!(told.unwrap(), 42);
+    assert!((9_000..10_500).contains(&took), "{took} ms");
+}

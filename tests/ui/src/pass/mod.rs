@@ -1,4 +1,0 @@
-//! Functions that `#[idempotent]` accepts as they are.
-
-pub mod functions;
-pub mod handlers;
