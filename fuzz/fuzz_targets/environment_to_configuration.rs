@@ -3,7 +3,7 @@
 #![no_main]
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
-use idempotency_core::operation::Operation;
+use idempotency_core::operation::CompiledOperation;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::classify;
 use idempotency_core::protocol::Call;
@@ -43,7 +43,7 @@ fuzz_target!(|text: &str| {
     let _table = TableSettings::from_variables(&variables);
 
     let settings = Settings::default();
-    let operation = match Operation::new("shop::charge", &settings, &variables) {
+    let operation = match CompiledOperation::new("shop::charge", &settings, &variables) {
         Ok(operation) => operation,
         Err(error) => {
             assert!(named(&error, &given), "{error}");

@@ -4,10 +4,10 @@
 use std::sync::LazyLock;
 
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::operation::Operation;
+use idempotency_core::operation::CompiledOperation;
 use libfuzzer_sys::fuzz_target;
 
-static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+static OPERATIONS: LazyLock<Vec<CompiledOperation>> = LazyLock::new(|| {
     [
         None,
         Some("[a, b.c, *]"),
@@ -17,12 +17,12 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     ]
     .map(|key| {
         let settings = Settings {
-            key: key.map(str::to_owned),
-            validate: Some("@".to_owned()),
-            key_prefix: Some("shop".to_owned()),
+            key: key.map(|key| key.to_owned().into()),
+            validate: Some("@".into()),
+            key_prefix: Some("shop".into()),
             ..Settings::default()
         };
-        Operation::new("charge", &settings, &Variables::default()).expect("the settings are right")
+        CompiledOperation::new("charge", &settings, &Variables::default()).expect("the settings are right")
     })
     .into()
 });

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use idempotency_core::engine::{Backend, Codec as CoreCodec};
+use idempotency_core::engine::Codec as CoreCodec;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::outcome::Outcome;
@@ -12,28 +12,28 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::event::{Event, Payload};
-use crate::invocation::{Deadline, HasContext, Scope};
-use crate::operation::{Identified, call};
-use crate::process;
+use crate::invocation::{Deadline, HasContext};
+use crate::operation::IdentifiedCall;
 
 pub use crate::invocation::assume_lambda;
-pub use crate::registry::{OPERATIONS, Spec, StaticOperation};
+pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
 pub use crate::store::StoreHandle;
-pub use idempotency_core::config::KeyRequired;
+pub use idempotency_core::config::{KeyRequired, Settings};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 pub use linkme;
+pub use std::borrow::Cow;
 pub use std::time::Duration;
 
 /// A call whose identity is known, before the handler's future is built.
-pub struct Prepared(Result<Identified, Error>);
+pub struct Prepared(Result<IdentifiedCall, Error>);
 
-pub fn prepare_event<V: Event>(operation: &'static StaticOperation, event: &V) -> Prepared {
+pub fn prepare_event<V: Event>(operation: &'static RegisteredOperation, event: &V) -> Prepared {
     prepare(operation, event.payload(), Deadline::from(event.context()))
 }
 
 pub fn prepare_value<P: Payload + ?Sized>(
-    operation: &'static StaticOperation,
+    operation: &'static RegisteredOperation,
     payload: &P,
     found: Found,
 ) -> Prepared {
@@ -41,12 +41,12 @@ pub fn prepare_value<P: Payload + ?Sized>(
 }
 
 fn prepare<P: Payload + ?Sized>(
-    operation: &'static StaticOperation,
+    operation: &'static RegisteredOperation,
     payload: &P,
     deadline: Deadline,
 ) -> Prepared {
     let operation = operation.operation();
-    Prepared(operation.and_then(|operation| Identified::new(operation, payload, deadline)))
+    Prepared(operation.and_then(|operation| IdentifiedCall::new(operation, payload, deadline)))
 }
 
 /// The deadline and tenant that the parameters of a function say, or that its surroundings shall be asked.
@@ -56,7 +56,7 @@ impl Found {
     /// Returns this, or `other` if this says nothing.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        if self.0 == Deadline::Surrounding {
+        if self.0 == Deadline::Inherited {
             other
         } else {
             self
@@ -70,7 +70,7 @@ pub fn found(contexts: &[Option<&Context>]) -> Found {
         .iter()
         .flatten()
         .map(|context| Found(Deadline::from(*context)));
-    said.fold(Found(Deadline::Surrounding), Found::or)
+    said.fold(Found(Deadline::Inherited), Found::or)
 }
 
 /// Returns what the context that the attribute names says.
@@ -199,42 +199,23 @@ pub fn store(store: impl Into<StoreHandle>) -> StoreHandle {
     store.into()
 }
 
-pub fn run<R, E, F, Fut>(
-    operation: &'static StaticOperation,
+pub fn run<R, E>(
+    operation: &'static RegisteredOperation,
     prepared: Prepared,
     store: Option<StoreHandle>,
     codec: Codec<R>,
     convert: Convert<E>,
-    handler: F,
-) -> impl Future<Output = Result<Outcome<R>, E>>
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<R, E>>,
-{
+    handler: impl Future<Output = Result<R, E>>,
+) -> impl Future<Output = Result<Outcome<R>, E>> {
     let (Codec(codec), Convert(convert)) = (codec, convert);
-    let handler = Box::new(handler);
+    let handler = Box::pin(handler);
     async move {
-        let refuse = |error| convert(refused(error));
-        let identified = prepared.0.map_err(refuse)?;
-        let environment = environment(operation, store).await.map_err(refuse)?;
-        let compiled = operation.operation().map_err(refuse)?;
-        call(compiled, &environment, identified, codec, convert, handler).await
-    }
-}
-
-/// What is around the call, else around the operation's own store, else the process's.
-async fn environment(
-    operation: &'static StaticOperation,
-    store: Option<StoreHandle>,
-) -> Result<Backend, Error> {
-    // First of all: a twin is a mistake in the program, whatever surrounds the call.
-    operation.check_prefix()?;
-    if let Some(environment) = Scope::current().environment.clone() {
-        return Ok(environment);
-    }
-    match store {
-        Some(store) => Ok(operation.environment_over(store)),
-        None => process::environment().await.cloned(),
+        let call = prepared.0.map_err(|error| convert(refused(error)))?;
+        let call = match store {
+            Some(store) => call.map_operation(|compiled| operation.with_store(compiled, store)),
+            None => call,
+        };
+        call.run_with(codec, convert, handler).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a call's payload is, for each kind of parameter.
 
 use idempotency_core::error::Error;
-use idempotency_core::operation::{Identity, Operation};
+use idempotency_core::operation::{CompiledOperation, Identity};
 use lambda_runtime::{Context, LambdaEvent};
 use serde::Serialize;
 
@@ -11,10 +11,10 @@ use crate::raw::Raw;
 ///
 /// ```
 /// use idempotency_lambda::Payload;
-/// use idempotency_lambda::core::{config::*, operation::Operation};
+/// use idempotency_lambda::core::{config::*, operation::CompiledOperation};
 /// use serde_json::json;
 ///
-/// let operation = Operation::new("orders::place", &Settings::default(), &Variables::default())?;
+/// let operation = CompiledOperation::new("orders::place", &Settings::default(), &Variables::default())?;
 /// let first = json!({"id": 7, "note": "fast"}).identity(&operation, None)?;
 /// assert_eq!(first, json!({"note": "fast", "id": 7}).identity(&operation, None)?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -29,18 +29,30 @@ pub trait Payload {
     ///
     /// # Errors
     /// If no identity can be computed; the handler has not run.
-    fn identity(&self, operation: &Operation, tenant: Option<&str>) -> Result<Identity, Error>;
+    fn identity(
+        &self,
+        operation: &CompiledOperation,
+        tenant: Option<&str>,
+    ) -> Result<Identity, Error>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + ?Sized> Payload for T {
-    fn identity(&self, operation: &Operation, tenant: Option<&str>) -> Result<Identity, Error> {
+    fn identity(
+        &self,
+        operation: &CompiledOperation,
+        tenant: Option<&str>,
+    ) -> Result<Identity, Error> {
         operation.identify_value(self, tenant)
     }
 }
 
 impl<T> Payload for Raw<T> {
-    fn identity(&self, operation: &Operation, tenant: Option<&str>) -> Result<Identity, Error> {
+    fn identity(
+        &self,
+        operation: &CompiledOperation,
+        tenant: Option<&str>,
+    ) -> Result<Identity, Error> {
         operation.identify(self.text(), tenant)
     }
 }

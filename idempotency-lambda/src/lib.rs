@@ -28,13 +28,13 @@
 //! |---|---|
 //! | annotate a function | [`idempotent`], with every setting |
 //! | start the function | [`run`]; or [`init`] and [`service`] under a `Runtime` of your own; or [`init`] and [`InvocationLayer`] |
-//! | call from a task, or outside of any invocation | [`carry`], [`without_invocation`] |
+//! | call from a task, or outside of any invocation | [`in_current_invocation`], [`without_invocation`] |
 //! | stop in time | [`time_left`] |
 //! | take keys from what was sent | [`Raw`] |
 //! | protect a piece of code, and see the outcome | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
 //! | know what went wrong | [`Error`], [`ErrorKind`], [`diagnostic()`] |
-//! | bring a client or a store of your own | [`install`], [`DynamoDbStore`], [`environment_with`] |
-//! | test | [`with_environment`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
+//! | bring a client or a store of your own | [`set_global_backend`], [`DynamoDbStore`], [`backend_over`] |
+//! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
 //! What is promised, and what is not, is in `docs/reference/protocol.md` of the repository.
 
@@ -44,28 +44,25 @@ pub mod __private;
 mod clock;
 mod diagnostic;
 mod event;
-mod init_error;
 mod invocation;
-mod notice;
 mod operation;
 mod process;
 mod raw;
-#[allow(missing_docs)]
-mod registry;
-mod run;
+mod start;
 mod store;
+mod warning;
 
 pub use clock::{SystemClock, SystemRandom};
 pub use diagnostic::diagnostic;
 pub use event::{Event, Payload};
 pub use invocation::{
-    Deadline, HasContext, InScope, InvocationLayer, InvocationService, carry, time_left,
-    with_deadline, with_environment, with_invocation, with_tenant, without_invocation,
+    Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
+    time_left, with_backend, with_deadline, with_invocation, with_tenant, without_invocation,
 };
 pub use operation::{IdentifiedCall, Operation, OperationBuilder};
-pub use process::{environment_with, install};
+pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};
-pub use run::{ClearCaches, init, run, service};
+pub use start::{ClearCaches, init, run, service};
 pub use store::StoreHandle;
 
 pub use idempotency_core as core;
@@ -77,6 +74,7 @@ pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
 pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 pub use idempotency_core::store::MemoryStore;
+#[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::DynamoDbStore;
 pub use idempotency_macros::idempotent;
 pub use lambda_runtime::{Context, LambdaEvent};

@@ -66,7 +66,7 @@ pub(crate) fn expand(function: &Function, operation: &ValidatedFn) -> TokenStrea
                 store,
                 codec,
                 convert,
-                move || async move {
+                async move {
                     if false {
                         return #never;
                     }
@@ -90,7 +90,7 @@ fn statics(function: &Function, operation: &ValidatedFn) -> TokenStream {
     let name = function.name();
     let private = operation.runtime.private(site);
     // Each field is written out, so that a new one cannot be forgotten here.
-    let spec = arguments::constants().map(|name| {
+    let settings = arguments::constants().map(|name| {
         let field = values::field(name);
         let written = operation
             .constants
@@ -107,6 +107,10 @@ fn statics(function: &Function, operation: &ValidatedFn) -> TokenStream {
                     let required = at.head(&operation.runtime, "Required");
                     quote_spanned!(at.end=> #required(#path).key_required())
                 }
+                "key" | "validate" | "key_prefix" | "store_when" => {
+                    let text = at.head(&operation.runtime, "Cow");
+                    quote_spanned!(at.end=> #text::Borrowed(#path))
+                }
                 _ => path.to_token_stream(),
             })
         };
@@ -122,16 +126,16 @@ fn statics(function: &Function, operation: &ValidatedFn) -> TokenStream {
         .then(|| quote_spanned!(site=> .with_its_own_store()));
     quote_spanned! {site=>
         {
-            static __IDEMPOTENT_OPERATION: #private::StaticOperation = #private::StaticOperation::new(
+            static __IDEMPOTENT_OPERATION: #private::RegisteredOperation = #private::RegisteredOperation::new(
                 ::core::concat!(::core::module_path!(), "::", #name),
                 ::core::concat!(::core::file!(), ":", ::core::line!()),
-                #private::Spec {
-                    #(#spec)*
+                #private::Settings {
+                    #(#settings)*
                 },
             )#own_store;
             #[#private::linkme::distributed_slice(#private::OPERATIONS)]
             #[linkme(crate = #private::linkme)]
-            static __IDEMPOTENT_REGISTERED: &'static #private::StaticOperation = &__IDEMPOTENT_OPERATION;
+            static __IDEMPOTENT_REGISTERED: &'static #private::RegisteredOperation = &__IDEMPOTENT_OPERATION;
             &__IDEMPOTENT_OPERATION
         }
     }
@@ -140,7 +144,7 @@ fn statics(function: &Function, operation: &ValidatedFn) -> TokenStream {
 fn constant(value: &Constant, private: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
     match value {
-        Constant::Text(text) => quote_spanned!(site=> #text),
+        Constant::Text(text) => quote_spanned!(site=> #private::Cow::Borrowed(#text)),
         Constant::Truth(truth) => quote_spanned!(site=> #truth),
         Constant::Number(number) => quote_spanned!(site=> #number),
         Constant::Time(time) => {
@@ -367,9 +371,11 @@ mod tests {
         let arguments =
             "expires_after = WINDOW, key = crate::keys::of_orders, on_timeout = OnTimeout::Hold";
         let code = expanded(arguments, HANDLER);
+        let key =
+            ":: idempotency_lambda :: __private :: Cow :: Borrowed (crate :: keys :: of_orders)";
         for (field, path) in [
             ("expires_after", "WINDOW"),
-            ("key", "crate :: keys :: of_orders"),
+            ("key", key),
             ("on_timeout", "OnTimeout :: Hold"),
         ] {
             let set = format!("{field} : :: core :: option :: Option :: Some ({path})");

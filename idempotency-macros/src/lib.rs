@@ -103,7 +103,7 @@ use proc_macro::TokenStream;
 /// Inside Lambda a call that finds no invocation at all is refused: its lease and its tenant would be a guess.
 ///
 /// The invocation around the call is read when the future is first polled, and not when the function is called. A future that
-/// is made inside an invocation and spawned is polled outside of it: wrap it with `carry`.
+/// is made inside an invocation and spawned is polled outside of it: wrap it with `in_current_invocation`.
 ///
 /// # What the function must be
 ///

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Builder, Region};
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, Operation, environment_with, with_environment,
+    Backend, BoxError, Deadline, DynamoDbStore, Operation, backend_over, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, FaultBuilder, TableSpec};
 use serde_json::json;
@@ -85,10 +85,10 @@ async fn main() -> Result<(), BoxError> {
                 }
                 let payload = json!({ "order": orders });
                 let begun = Instant::now();
-                let run = operation.run(&payload, Deadline::Surrounding, || async {
+                let run = operation.run(&payload, Deadline::Inherited, || async {
                     Ok::<_, BoxError>(1)
                 });
-                let outcome = with_environment(environment.clone(), run).await;
+                let outcome = with_backend(environment.clone(), run).await;
                 let took = begun.elapsed();
                 database.clear_faults();
                 database.clear_requests();
@@ -130,7 +130,7 @@ fn environment(
     } else {
         builder.sdk_config(&config)
     };
-    Ok(environment_with(Arc::new(store.build()?)))
+    Ok(backend_over(Arc::new(store.build()?)))
 }
 
 /// The median in milliseconds.

@@ -20,7 +20,7 @@ use idempotency_lambda::core::record::{Record, RecordId};
 use idempotency_lambda::core::store::MemoryStore;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, Operation, OperationBuilder, Outcome, with_environment,
+    Backend, BoxError, Deadline, Operation, OperationBuilder, Outcome, with_backend,
 };
 use idempotency_testkit::store::{FaultyStore, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -130,7 +130,7 @@ impl Harness {
             let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
             handler(run).await
         });
-        with_environment(environment, call).await
+        with_backend(environment, call).await
     }
 
     /// How often a handler ran.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use idempotency_lambda::core::clock::Clock;
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, Operation, Outcome, with_environment,
+    Backend, BoxError, Deadline, DynamoDbStore, Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -78,7 +78,7 @@ impl Table {
         F: AsyncFnOnce() -> Result<R, BoxError>,
     {
         let deadline = Deadline::At(self.clock.now().plus(Duration::from_secs(30)));
-        with_environment(
+        with_backend(
             self.environment.clone(),
             operation.run(payload, deadline, || handler()),
         )

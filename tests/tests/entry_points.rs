@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_lambda::{
-    BoxError, InvocationLayer, LambdaEvent, carry, idempotent, init, without_invocation,
+    BoxError, InvocationLayer, LambdaEvent, idempotent, in_current_invocation, init,
+    without_invocation,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::lambda::{Environment, Function, InvokeError, LocalLambda, Reply};
@@ -47,7 +48,7 @@ async fn spawning(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
 }
 
 async fn carrying(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
-    tokio::spawn(carry(charge(event.payload))).await?
+    tokio::spawn(in_current_invocation(charge(event.payload))).await?
 }
 
 struct App;
@@ -257,7 +258,7 @@ async fn refuses(role: &'static str) {
     for remedy in [
         "InvocationLayer",
         "context = event.context",
-        "carry",
+        "in_current_invocation",
         "without_invocation",
     ] {
         assert!(error.contains(remedy), "{role}: {error}");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::operation::{Identity, Operation};
+use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_lambda::Error;
 use idempotency_tests::hostile::{self, EVENT, Hostile};
 use peak_alloc::PeakAlloc;
@@ -14,19 +14,19 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 /// What is not charged: the text of an error, a piece of text on its way into the digest.
 const SLACK: usize = 64 * 1024;
 
-fn operation(hostile: &Hostile, memory: &str) -> Operation {
+fn operation(hostile: &Hostile, memory: &str) -> CompiledOperation {
     let variable = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE".to_owned();
     let variables = Variables::from_iter([(variable, memory.to_owned())]);
     let settings = Settings {
-        key: hostile.key.map(str::to_owned),
-        key_prefix: Some("shop".to_owned()),
+        key: hostile.key.map(|key| key.to_owned().into()),
+        key_prefix: Some("shop".into()),
         ..Settings::default()
     };
-    Operation::new("shop", &settings, &variables).unwrap()
+    CompiledOperation::new("shop", &settings, &variables).unwrap()
 }
 
 /// The identity, and the most bytes that were allocated at any moment on its way.
-fn measured(operation: &Operation, event: &str) -> (Result<Identity, Error>, usize) {
+fn measured(operation: &CompiledOperation, event: &str) -> (Result<Identity, Error>, usize) {
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
     let identity = operation.identify(event, None);

@@ -8,7 +8,7 @@ use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::store::MemoryStore;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, KeyRequired, LambdaEvent, Operation, idempotent,
-    with_environment,
+    with_backend,
 };
 use idempotency_tests::{Harness, ours};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn all_by_a_constant(event: LambdaEvent<Value>) -> Result<Value, BoxError>
 #[tokio::test]
 async fn a_constant_that_requires_keys_is_a_truth_value_or_the_settings_own() {
     let harness = Harness::default();
-    let within = |call| with_environment(harness.environment.clone(), call);
+    let within = |call| with_backend(harness.environment.clone(), call);
     let calls: [std::pin::Pin<Box<dyn Future<Output = _>>>; 2] = [
         Box::pin(required_by_a_constant(donation(1))),
         Box::pin(all_by_a_constant(donation(1))),
@@ -76,7 +76,7 @@ async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() 
     let harness = Harness::default();
     for _ in 0..2 {
         let call = charge_all(donation(10));
-        let error = with_environment(harness.environment.clone(), call)
+        let error = with_backend(harness.environment.clone(), call)
             .await
             .unwrap_err();
         let error = ours(&error);
@@ -93,7 +93,7 @@ async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() 
     }
     assert_eq!(harness.requests(), [0; 4], "a refused call asks no store");
     let whole = charge_all(event(json!({ "user_id": 1, "order_id": 2, "amount": 3 })));
-    let paid = with_environment(harness.environment.clone(), whole).await;
+    let paid = with_backend(harness.environment.clone(), whole).await;
     assert_eq!(paid.unwrap(), json!({ "paid": 3 }));
 }
 
@@ -135,7 +135,7 @@ async fn the_warning_of_a_missing_key_names_the_expression_and_the_setting() {
 #[tokio::test]
 async fn each_element_of_a_payload_tuple_is_a_part_of_the_key() {
     let harness = Harness::default();
-    let call = |user| with_environment(harness.environment.clone(), reserve(user, 7));
+    let call = |user| with_backend(harness.environment.clone(), reserve(user, 7));
     let error = call(None).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::KeyMissing);
     assert!(error.to_string().contains("`[0]` of the key"), "{error}");
@@ -161,7 +161,7 @@ async fn the_builder_and_the_variable_require_every_part_too() {
         let operation = builder.store(Arc::new(MemoryStore::new())).build().unwrap();
         let call = async |payload: Value| {
             operation
-                .run(&payload, Deadline::Surrounding, || async {
+                .run(&payload, Deadline::Inherited, || async {
                     Ok::<_, BoxError>(1)
                 })
                 .await
@@ -204,7 +204,7 @@ async fn logged<T>(environment: &Backend, call: impl Future<Output = T>) -> (T, 
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    let call = with_environment(environment.clone(), call);
+    let call = with_backend(environment.clone(), call);
     let result = call.with_subscriber(subscriber).await;
     let bytes = log.0.lock().unwrap().clone();
     (result, String::from_utf8(bytes).unwrap())

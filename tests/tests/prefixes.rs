@@ -7,7 +7,7 @@ use std::time::Duration;
 use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::store::MemoryStore;
 use idempotency_lambda::{
-    BoxError, ErrorKind, HashAlgorithm, Operation, environment_with, idempotent, with_environment,
+    BoxError, ErrorKind, HashAlgorithm, Operation, backend_over, idempotent, with_backend,
 };
 
 struct Shop;
@@ -37,11 +37,11 @@ async fn from_queue(order: u32) -> Result<String, BoxError> {
 
 #[tokio::test]
 async fn a_prefix_copied_from_one_method_to_the_next_is_refused_at_each_call() {
-    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let environment = backend_over(Arc::new(MemoryStore::new()));
     for _ in 0..2 {
         let calls = [
-            with_environment(environment.clone(), Shop.charge(1)).await,
-            with_environment(environment.clone(), Shop.ship(1)).await,
+            with_backend(environment.clone(), Shop.charge(1)).await,
+            with_backend(environment.clone(), Shop.ship(1)).await,
             Shop.charge(1).await,
             Shop.ship(1).await,
         ];
@@ -61,9 +61,9 @@ async fn a_prefix_copied_from_one_method_to_the_next_is_refused_at_each_call() {
 
 #[tokio::test]
 async fn a_prefix_that_both_share_on_purpose_makes_them_one_operation() {
-    let environment = environment_with(Arc::new(MemoryStore::new()));
-    let first = with_environment(environment.clone(), over_http(1)).await;
-    let second = with_environment(environment, from_queue(1)).await;
+    let environment = backend_over(Arc::new(MemoryStore::new()));
+    let first = with_backend(environment.clone(), over_http(1)).await;
+    let second = with_backend(environment, from_queue(1)).await;
     assert_eq!(first.unwrap(), "charged 1 over http");
     assert_eq!(second.unwrap(), "charged 1 over http");
 }

@@ -89,7 +89,7 @@ pub async fn reserve(order: &Order) -> Result<Reservation, BoxError> {
 mod tests {
     use super::*;
     use idempotency_lambda::core::store::MemoryStore;
-    use idempotency_lambda::{environment_with, with_environment};
+    use idempotency_lambda::{backend_over, with_backend};
     use std::sync::Arc;
 
     #[tokio::test]
@@ -100,8 +100,8 @@ mod tests {
             { "messageId": "m-3", "body": "not an order" },
         ]});
         let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), Default::default());
-        let environment = environment_with(Arc::new(MemoryStore::new()));
-        let response = with_environment(environment, handler(event)).await.unwrap();
+        let environment = backend_over(Arc::new(MemoryStore::new()));
+        let response = with_backend(environment, handler(event)).await.unwrap();
         let failed: Vec<_> = response
             .batch_item_failures
             .iter()

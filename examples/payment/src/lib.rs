@@ -86,7 +86,7 @@ fn user(request: &ApiGatewayV2httpRequest) -> Option<&str> {
 mod tests {
     use super::*;
     use idempotency_lambda::core::store::MemoryStore;
-    use idempotency_lambda::{Error, ErrorKind, environment_with, with_environment};
+    use idempotency_lambda::{Error, ErrorKind, backend_over, with_backend};
     use std::sync::Arc;
 
     /// A request of `user` for order `o-1`; `None` is a request that no authorizer has seen.
@@ -116,8 +116,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_retry_is_given_the_first_receipt_and_another_amount_is_refused() {
-        let environment = environment_with(Arc::new(MemoryStore::new()));
-        with_environment(environment, async {
+        let environment = backend_over(Arc::new(MemoryStore::new()));
+        with_backend(environment, async {
             let first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
             let again = handler(event("r-2", Some("u-1"), 4_200)).await.unwrap();
             assert_eq!(first, again);
@@ -129,8 +129,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_user_who_sends_the_order_of_another_is_not_given_the_receipt_of_the_other() {
-        let environment = environment_with(Arc::new(MemoryStore::new()));
-        with_environment(environment, async {
+        let environment = backend_over(Arc::new(MemoryStore::new()));
+        with_backend(environment, async {
             let of_first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
             let of_second = handler(event("r-2", Some("u-2"), 4_200)).await.unwrap();
             assert_ne!(of_first.body, of_second.body);
@@ -143,8 +143,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_an_authenticated_user_or_an_order_is_refused_before_the_handler() {
-        let environment = environment_with(Arc::new(MemoryStore::new()));
-        with_environment(environment, async {
+        let environment = backend_over(Arc::new(MemoryStore::new()));
+        with_backend(environment, async {
             let error = handler(event("r-1", None, 4_200)).await.unwrap_err();
             assert_eq!(kind(&error), ErrorKind::KeyMissing);
             let mut donation = event("r-2", Some("u-1"), 4_200).payload.text().to_owned();

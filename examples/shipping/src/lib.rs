@@ -56,7 +56,7 @@ pub async fn handler(
 mod tests {
     use super::*;
     use idempotency_lambda::core::store::MemoryStore;
-    use idempotency_lambda::{Context, environment_with, with_environment};
+    use idempotency_lambda::{Context, backend_over, with_backend};
     use std::sync::Arc;
 
     #[tokio::test]
@@ -67,7 +67,7 @@ mod tests {
             context.request_id = request_id.to_owned();
             LambdaEvent::new(Raw::from_json(text).unwrap(), context)
         };
-        with_environment(environment_with(Arc::new(MemoryStore::new())), async {
+        with_backend(backend_over(Arc::new(MemoryStore::new())), async {
             let first = handler(event("r-1")).await.unwrap();
             assert_eq!(handler(event("r-2")).await.unwrap(), first);
         })

@@ -66,7 +66,7 @@ impl Query {
         self.identify(event).unwrap_or_else(Answer::Error)
     }
 
-    /// As `Operation::identify` does it, keeping the text that is hashed.
+    /// As `CompiledOperation::identify` does it, keeping the text that is hashed.
     fn identify(&self, event: &Text) -> Result<Answer, String> {
         let key = compile("expression", &self.expression)?;
         let validate = compile("validate", &self.validate)?;
@@ -138,7 +138,7 @@ pub(super) fn checked_prefix(prefix: &str) -> Result<Option<String>, Configurati
         return Ok(None);
     }
     let settings = Settings {
-        key_prefix: Some(prefix.to_owned()),
+        key_prefix: Some(prefix.to_owned().into()),
         ..Settings::default()
     };
     settings.key_prefix(&Variables::default(), "").map(Some)
@@ -171,7 +171,7 @@ fn evaluate<'a>(
 
 #[cfg(test)]
 mod tests {
-    use idempotency_core::operation::Operation;
+    use idempotency_core::operation::CompiledOperation;
 
     use super::*;
 
@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn the_answer_is_the_identity_that_a_function_computes() {
         let settings = Settings {
-            key: Some("[user, order]".to_owned()),
-            validate: Some("amount".to_owned()),
-            key_prefix: Some("shop".to_owned()),
+            key: Some("[user, order]".into()),
+            validate: Some("amount".into()),
+            key_prefix: Some("shop".into()),
             hash: Some(HashAlgorithm::Sha256),
             ..Settings::default()
         };
-        let operation = Operation::new("a::b", &settings, &Variables::default()).unwrap();
+        let operation = CompiledOperation::new("a::b", &settings, &Variables::default()).unwrap();
         let event = r#"{"user": "u-1", "order": 42, "amount": 1e400}"#;
         for tenant in [None, Some("a#b")] {
             let query = query(KeyArguments {
@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn missing_parts_are_those_that_a_function_would_name() {
         let settings = Settings {
-            key: Some("[user, body.order]".to_owned()),
+            key: Some("[user, body.order]".into()),
             ..Settings::default()
         };
-        let operation = Operation::new("a::b", &settings, &Variables::default()).unwrap();
+        let operation = CompiledOperation::new("a::b", &settings, &Variables::default()).unwrap();
         let event = r#"{"user": "u-1", "body": {}}"#;
         let query = query(KeyArguments {
             expression: "[user, body.order]".to_owned(),

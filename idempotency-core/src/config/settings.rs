@@ -1,5 +1,6 @@
 //! What the attribute or the builder says, and how each setting is found.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
@@ -22,15 +23,15 @@ use crate::record::TENANT_MARK;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The JMESPath expression of the key; the whole payload where it is left out.
-    pub key: Option<String>,
+    pub key: Option<Cow<'static, str>>,
     /// The JMESPath expression of the part that must be the same in a duplicate.
-    pub validate: Option<String>,
+    pub validate: Option<Cow<'static, str>>,
     /// What a payload must have of its key.
     pub key_required: Option<KeyRequired>,
     /// The operation's name in its keys: the whole prefix.
-    pub key_prefix: Option<String>,
+    pub key_prefix: Option<Cow<'static, str>>,
     /// Whether other operations of the program may have the same `key_prefix`, because all of them are one operation.
-    pub shared_key_prefix: bool,
+    pub shared_key_prefix: Option<bool>,
     /// The digest of keys and validation.
     pub hash: Option<HashAlgorithm>,
     /// How long an answer is replayed.
@@ -50,13 +51,48 @@ pub struct Settings {
     /// What becomes of a claim whose handler failed.
     pub on_error: Option<OnError>,
     /// The JMESPath expression over the response that decides whether it is stored.
-    pub store_when: Option<String>,
+    pub store_when: Option<Cow<'static, str>>,
 }
 
 /// The longest prefix: with tenant and digest, an id must fit DynamoDB's 1024 bytes of a sort key.
 const LONGEST_PREFIX: usize = 512;
 
 impl Settings {
+    /// Returns settings of which none is set.
+    ///
+    /// It is a constant function, so that an attribute can keep its settings in a static.
+    ///
+    /// ```
+    /// # use idempotency_core::config::Settings;
+    /// const NONE: Settings = Settings::new();
+    /// assert_eq!(NONE, Settings::default());
+    /// ```
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            key: None,
+            validate: None,
+            key_required: None,
+            key_prefix: None,
+            shared_key_prefix: None,
+            hash: None,
+            expires_after: None,
+            lease: None,
+            store_timeout: None,
+            local_cache: None,
+            local_cache_bytes: None,
+            on_in_progress: None,
+            on_timeout: None,
+            on_error: None,
+            store_when: None,
+        }
+    }
+
+    /// Returns true if other operations of the program may have the same `key_prefix`.
+    pub fn shares_key_prefix(&self) -> bool {
+        self.shared_key_prefix == Some(true)
+    }
+
     /// Returns what a payload must have of its key.
     ///
     /// ```
@@ -153,7 +189,7 @@ impl Settings {
     /// assert_eq!(Settings::default().key_prefix(&variables, "orders::place")?, "shop.orders.place");
     /// let named = Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "my-shop".to_owned())]);
     /// assert_eq!(Settings::default().key_prefix(&named, "orders::place")?, "my-shop.orders.place");
-    /// let settings = Settings { key_prefix: Some("orders".to_owned()), ..Settings::default() };
+    /// let settings = Settings { key_prefix: Some("orders".into()), ..Settings::default() };
     /// assert_eq!(settings.key_prefix(&variables, "orders::place")?, "orders");
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
@@ -171,7 +207,7 @@ impl Settings {
             check_prefix(variable, application)?;
         }
         let (name, prefix) = match &self.key_prefix {
-            Some(prefix) => ("key_prefix", prefix.clone()),
+            Some(prefix) => ("key_prefix", prefix.clone().into_owned()),
             None => {
                 let application = application
                     .or_else(|| variables.value("AWS_LAMBDA_FUNCTION_NAME"))

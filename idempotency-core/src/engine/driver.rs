@@ -43,16 +43,12 @@ pub(crate) enum Ending<E> {
 }
 
 impl<R> Driver<'_, R> {
-    /// Drives the call to its end. The handler is built and polled only under a claim.
-    pub(crate) async fn drive<E, F, Fut>(
+    /// Drives the call to its end. The handler is polled only under a claim.
+    pub(crate) async fn drive<E>(
         self,
         report: &mut Report<'_>,
-        handler: F,
-    ) -> Result<Outcome<R>, Ending<E>>
-    where
-        F: FnOnce() -> Fut,
-        Fut: Future<Output = Result<R, E>>,
-    {
+        handler: impl Future<Output = Result<R, E>>,
+    ) -> Result<Outcome<R>, Ending<E>> {
         let mut handler = Some(handler);
         let mut finished: Option<Finished<R, E>> = None;
         let mut trouble: Option<StoreError> = None;

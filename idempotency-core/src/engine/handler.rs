@@ -30,17 +30,13 @@ pub(crate) struct StoreWhen<'a> {
     pub(crate) memory_limit: usize,
 }
 
-/// Builds and runs the handler. A panic is caught, so that the protocol can decide on the claim before the panic goes on.
-pub(super) async fn run<R, E, F, Fut>(
-    handler: F,
+/// Runs the handler. A panic is caught, so that the protocol can decide on the claim before the panic goes on.
+pub(super) async fn run<R, E>(
+    handler: impl Future<Output = Result<R, E>>,
     codec: Codec<R>,
     store_when: &StoreWhen<'_>,
     report: &mut Report<'_>,
-) -> (HandlerResult, Finished<R, E>)
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<R, E>>,
-{
+) -> (HandlerResult, Finished<R, E>) {
     match timed(handler, report).await {
         Ok(Ok(answer)) => (
             represent(&answer, codec, store_when, report),
@@ -55,16 +51,12 @@ where
     }
 }
 
-/// Builds and runs a handler that has no claim. Its panic is caught, so that the outcome is told before it goes on.
-pub(crate) async fn run_unprotected<R, E, F, Fut>(
-    handler: F,
+/// Runs a handler that has no claim. Its panic is caught, so that the outcome is told before it goes on.
+pub(crate) async fn run_unprotected<R, E>(
+    handler: impl Future<Output = Result<R, E>>,
     why: Bypass,
     report: &mut Report<'_>,
-) -> Result<Outcome<R>, Ending<E>>
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<R, E>>,
-{
+) -> Result<Outcome<R>, Ending<E>> {
     match timed(handler, report).await {
         Ok(Ok(answer)) => Ok(Outcome::bypassed(answer, why)),
         Ok(Err(error)) => Err(Ending::Failed(error, Some(why))),
@@ -72,13 +64,12 @@ where
     }
 }
 
-async fn timed<R, E, F, Fut>(handler: F, report: &mut Report<'_>) -> Result<Result<R, E>, Panic>
-where
-    F: FnOnce() -> Fut,
-    Fut: Future<Output = Result<R, E>>,
-{
+async fn timed<R, E>(
+    handler: impl Future<Output = Result<R, E>>,
+    report: &mut Report<'_>,
+) -> Result<Result<R, E>, Panic> {
     report.handler_started();
-    let came_to = caught(async move { handler().await }).await;
+    let came_to = caught(handler).await;
     report.handler_ended(&came_to);
     came_to
 }

@@ -3,8 +3,8 @@
 //! `docs/reference/events.md` of the repository describes it as an interface: fields, values and levels. All entry points (the
 //! attribute, the functional form, layers) use it:
 //!
-//! - [`Operation::run`](crate::operation::Operation::run) emits the event of each call that it gets.
-//! - [`Operation::identify`](crate::operation::Operation::identify) emits the event if it refuses the call, because no run
+//! - [`CompiledOperation::run`](crate::operation::CompiledOperation::run) emits the event of each call that it gets.
+//! - [`CompiledOperation::identify`](crate::operation::CompiledOperation::identify) emits the event if it refuses the call, because no run
 //!   follows.
 //! - [`refused`] is for an entry point whose call ends before either of them.
 //!
@@ -20,7 +20,7 @@ use crate::error::Error;
 use summary::{Ended, Summary};
 
 /// Emits the outcome event of a call that ends with `error` before it reaches
-/// [`Operation::run`](crate::operation::Operation::run), and returns the error.
+/// [`CompiledOperation::run`](crate::operation::CompiledOperation::run), and returns the error.
 ///
 /// It emits nothing if the event of this error was emitted before.
 ///

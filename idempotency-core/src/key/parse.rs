@@ -26,7 +26,7 @@ impl Json {
     /// the last value at the place of the first. `NaN`, `Infinity` and `-Infinity` are parsed as floats.
     ///
     /// There is no limit of memory: `[0,0,0]` takes about twelve times its length. The event of a call is parsed within a
-    /// limit, by [`Operation::identify`](crate::operation::Operation::identify).
+    /// limit, by [`CompiledOperation::identify`](crate::operation::CompiledOperation::identify).
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::Operation;
+use super::CompiledOperation;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
@@ -16,9 +16,9 @@ use crate::record::RecordId;
 ///
 /// ```
 /// use idempotency_core::config::{Settings, Variables};
-/// use idempotency_core::operation::Operation;
-/// let settings = Settings { key_prefix: Some("shop".to_owned()), ..Settings::default() };
-/// let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+/// use idempotency_core::operation::CompiledOperation;
+/// let settings = Settings { key_prefix: Some("shop".into()), ..Settings::default() };
+/// let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
 /// let identity = operation.identify(r#"{"a": 1}"#, None).unwrap();
 /// assert_eq!(identity.key().unwrap().as_str(), "shop#42b7b4f2921788ea14dac5566e6f06d0");
 /// ```
@@ -40,9 +40,9 @@ impl Identity {
     /// The record's id, if the call is protected.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, operation::Operation};
-    /// # let settings = Settings { key_prefix: Some("shop".to_owned()), ..Settings::default() };
-    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// # let settings = Settings { key_prefix: Some("shop".into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// let identity = operation.identify(r#"{"a": 1}"#, Some("blue"))?;
     /// assert!(identity.key().unwrap().as_str().starts_with("shop#tenant=blue#"));
     /// # Ok::<(), idempotency_core::error::Error>(())
@@ -54,10 +54,10 @@ impl Identity {
     /// The hash of the validated part, if the call is protected and the operation validates.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, operation::Operation};
-    /// # let (id, amount) = (Some("id".to_owned()), Some("amount".to_owned()));
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// # let (id, amount) = (Some("id".into()), Some("amount".into()));
     /// let settings = Settings { key: id, validate: amount, ..Settings::default() };
-    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// let first = operation.identify(r#"{"id": 1, "amount": 10}"#, None)?;
     /// let other = operation.identify(r#"{"id": 1, "amount": 99}"#, None)?;
     /// assert_eq!(first.key(), other.key());
@@ -71,9 +71,9 @@ impl Identity {
     /// Why the handler runs unprotected, if it does.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, operation::Operation, outcome::Bypass};
-    /// let settings = Settings { key: Some("order_id".to_owned()), ..Settings::default() };
-    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// # use idempotency_core::{config::*, operation::CompiledOperation, outcome::Bypass};
+    /// let settings = Settings { key: Some("order_id".into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// assert_eq!(operation.identify("{}", None)?.bypass(), Some(Bypass::NoKey));
     /// assert_eq!(operation.identify(r#"{"order_id": 7}"#, None)?.bypass(), None);
     /// # Ok::<(), idempotency_core::error::Error>(())
@@ -88,9 +88,9 @@ impl Identity {
     /// [`KeyRequired::All`] there is no identity with missing parts.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, operation::Operation};
-    /// let settings = Settings { key: Some("[user_id, order_id]".to_owned()), ..Settings::default() };
-    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// let settings = Settings { key: Some("[user_id, order_id]".into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// let identity = operation.identify(r#"{"user_id": "u-1"}"#, None)?;
     /// assert_eq!(identity.missing_parts().collect::<Vec<_>>(), ["order_id"]);
     /// # Ok::<(), idempotency_core::error::Error>(())
@@ -111,14 +111,14 @@ impl Identity {
     }
 }
 
-impl Operation {
+impl CompiledOperation {
     /// The identity of a call from its payload's JSON text, as it was sent.
     ///
     /// A tenant, where the invocation has one, gets keys of its own.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, error::ErrorKind, operation::Operation};
-    /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    /// # use idempotency_core::{config::*, error::ErrorKind, operation::CompiledOperation};
+    /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     /// let identity = operation.identify(r#"{"b": 2, "a": 1}"#, None)?;
     /// assert_eq!(identity, operation.identify(r#"{"a":1,"b":2}"#, None)?);
     /// assert_eq!(operation.identify("{", None).unwrap_err().kind(), ErrorKind::InvalidPayload);
@@ -208,8 +208,8 @@ impl Operation {
     /// The identity of a call from its payload as a value.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, operation::Operation};
-    /// # let operation = Operation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     /// let identity = operation.identify_value(&("u-1", 42), None)?;
     /// assert_eq!(identity, operation.identify(r#"["u-1", 42]"#, None)?);
     /// # Ok::<(), idempotency_core::error::Error>(())
@@ -248,9 +248,9 @@ impl Operation {
     /// The outcome event of [`run`](Self::run) gives the same text as its `cause`. It names the key's expression, never the payload.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, operation::Operation};
-    /// let settings = Settings { key: Some("order_id".to_owned()), ..Settings::default() };
-    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// let settings = Settings { key: Some("order_id".into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// let unprotected = operation.identify("{}", None)?;
     /// assert!(operation.warning(&unprotected).unwrap().contains("`key_required = true`"));
     /// let protected = operation.identify(r#"{"order_id": 7}"#, None)?;
@@ -321,9 +321,9 @@ impl Operation {
     /// Returns what a developer should change in the expressions although they can be used. It is said once, at the start.
     ///
     /// ```
-    /// # use idempotency_core::{config::*, operation::Operation};
-    /// let settings = Settings { key: Some(r#"headers."idempotency-key""#.to_owned()), ..Settings::default() };
-    /// # let operation = Operation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// let settings = Settings { key: Some(r#"headers."idempotency-key""#.into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// assert!(operation.advice()[0].contains("write `header(@, 'idempotency-key')`"));
     /// ```
     pub fn advice(&self) -> Vec<String> {

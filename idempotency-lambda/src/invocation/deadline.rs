@@ -26,7 +26,7 @@ pub enum Deadline {
     /// That of the invocation this call is made in. Without an invocation the configured lease counts, and inside Lambda
     /// the call is refused.
     #[default]
-    Surrounding,
+    Inherited,
     /// This point in time. The tenant is that of the invocation this call is made in.
     At(EpochMillis),
     /// That of this invocation, whose tenant the call is for, whatever surrounds the call.
@@ -44,7 +44,7 @@ impl Deadline {
     /// `cargo lambda watch`.
     pub fn end(&self) -> Option<EpochMillis> {
         match self {
-            Self::Surrounding => Scope::current().invocation.deadline,
+            Self::Inherited => Scope::current().invocation.deadline,
             Self::At(end) => Some(*end),
             Self::Invocation { deadline, .. } => *deadline,
         }
@@ -52,7 +52,7 @@ impl Deadline {
 
     /// Returns how much time is left, or nothing where the deadline is not known; zero if it has passed.
     ///
-    /// The clock is the one that a call made here would read: that of [`with_environment`](crate::with_environment), else
+    /// The clock is the one that a call made here would read: that of [`with_backend`](crate::with_backend), else
     /// the process's.
     ///
     /// ```
@@ -73,7 +73,7 @@ impl Deadline {
     /// If it depends on what surrounds the call, and nothing known does. The handler has not run.
     pub(crate) fn invocation(self, operation: &str) -> Result<Invocation, Error> {
         match self {
-            Self::Surrounding => Scope::of_a_call(operation),
+            Self::Inherited => Scope::of_a_call(operation),
             Self::At(end) => Ok(Invocation {
                 deadline: Some(end),
                 ..Scope::of_a_call(operation)?
@@ -106,7 +106,7 @@ impl Deadline {
 /// # }
 /// ```
 pub fn time_left() -> Option<Duration> {
-    Deadline::Surrounding.time_left()
+    Deadline::Inherited.time_left()
 }
 
 /// A context that was made by hand and left empty, as `Context::default()` is, says nothing: then what surrounds the call
@@ -118,7 +118,7 @@ impl From<&Context> for Deadline {
                 deadline: invocation.deadline,
                 tenant: invocation.tenant,
             },
-            None => Self::Surrounding,
+            None => Self::Inherited,
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{Invocation, Scope};
 /// in whatever order their futures were made.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
-    environment: Option<Backend>,
+    backend: Option<Backend>,
     invocation: Option<Invocation>,
     deadline: Option<EpochMillis>,
     tenant: Option<String>,
@@ -39,9 +39,9 @@ impl Change {
         }
     }
 
-    pub(super) fn of_environment(environment: Backend) -> Self {
+    pub(super) fn of_backend(backend: Backend) -> Self {
         Self {
-            environment: Some(environment),
+            backend: Some(backend),
             ..Self::default()
         }
     }
@@ -63,7 +63,7 @@ impl Change {
     /// Returns the change to all that `scope` says.
     pub(super) fn carried(scope: Option<Arc<Scope>>) -> Self {
         scope.map_or_else(Self::default, |scope| Self {
-            environment: scope.environment.clone(),
+            backend: scope.backend.clone(),
             invocation: (scope.invocation != Invocation::default())
                 .then(|| scope.invocation.clone()),
             ..Self::default()
@@ -71,7 +71,7 @@ impl Change {
     }
 
     fn is_none(&self) -> bool {
-        self.environment.is_none()
+        self.backend.is_none()
             && self.invocation.is_none()
             && self.deadline.is_none()
             && self.tenant.is_none()
@@ -79,8 +79,8 @@ impl Change {
 
     fn apply(&self, around: Option<&Scope>) -> Scope {
         let mut scope = around.cloned().unwrap_or_default();
-        if let Some(environment) = &self.environment {
-            scope.environment = Some(environment.clone());
+        if let Some(backend) = &self.backend {
+            scope.backend = Some(backend.clone());
         }
         if let Some(invocation) = &self.invocation {
             scope.invocation = invocation.clone();
@@ -115,7 +115,7 @@ impl Made {
 }
 
 pin_project! {
-    /// A future that runs within a scope of its own: with another environment, deadline or tenant around it.
+    /// A future that runs within a scope of its own: with another backend, deadline or tenant around it.
     ///
     /// The service of [`InvocationLayer`](crate::InvocationLayer) returns it. It holds the future in place, without a box.
     #[must_use = "a future does nothing unless it is polled"]
@@ -128,7 +128,7 @@ pin_project! {
 }
 
 impl<F: Future> InScope<F> {
-    pub(super) fn new(change: Change, future: F) -> Self {
+    pub(crate) fn new(change: Change, future: F) -> Self {
         Self {
             change,
             made: None,
@@ -137,7 +137,7 @@ impl<F: Future> InScope<F> {
     }
 
     /// Builds the future within the scope too: it may look at its invocation before it is polled.
-    pub(crate) fn enter(change: Change, build: impl FnOnce() -> F) -> Self {
+    pub(super) fn enter(change: Change, build: impl FnOnce() -> F) -> Self {
         if change.is_none() {
             return Self::new(change, build());
         }

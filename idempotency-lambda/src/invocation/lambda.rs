@@ -24,6 +24,6 @@ pub(super) fn unknown_invocation(operation: &str) -> Error {
     Error::new(ErrorKind::UnknownInvocation, operation).with_detail(
         "start the function with `idempotency_lambda::run`, or put `InvocationLayer` around its service; or hand the \
          context in (`context = event.context` in the attribute, `&event.context` to `Operation::run`); wrap a spawned \
-         task with `idempotency_lambda::carry`, and work that belongs to no invocation with `without_invocation`",
+         task with `idempotency_lambda::in_current_invocation`, and work that belongs to no invocation with `without_invocation`",
     )
 }

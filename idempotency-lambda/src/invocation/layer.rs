@@ -41,7 +41,7 @@ use super::{Change, HasContext, InScope};
 /// ```
 ///
 /// A request without a context passes unchanged. A layer inside that spawns a task, such as tower's `Buffer`, leaves the
-/// scope, and so does a streamed body, which is sent after the response: see [`carry`](crate::carry).
+/// scope, and so does a streamed body, which is sent after the response: see [`in_current_invocation`](crate::in_current_invocation).
 #[derive(Clone, Debug, Default)]
 pub struct InvocationLayer {
     /// Room for settings.
@@ -102,7 +102,7 @@ mod tests {
     type Seen = [Option<i64>; 2];
 
     fn now() -> Option<i64> {
-        Deadline::Surrounding.end().map(EpochMillis::get)
+        Deadline::Inherited.end().map(EpochMillis::get)
     }
 
     async fn seen<Q: HasContext>(request: Q) -> Seen {

@@ -24,7 +24,8 @@ pub use lambda::assume_lambda;
 pub use layer::{InvocationLayer, InvocationService};
 pub(crate) use scope::Scope;
 pub use scope::{
-    carry, with_deadline, with_environment, with_invocation, with_tenant, without_invocation,
+    in_current_invocation, with_backend, with_deadline, with_invocation, with_tenant,
+    without_invocation,
 };
 
 use idempotency_core::time::EpochMillis;
@@ -51,6 +52,11 @@ impl Invocation {
             deadline: deadline_of(context),
             tenant: context.tenant_id.clone(),
         })
+    }
+
+    /// Returns the invocation around the code that runs now, known or not.
+    pub(crate) fn current() -> Self {
+        Scope::current().invocation.clone()
     }
 
     /// Returns what is known of work that belongs to no invocation: no deadline and no tenant.

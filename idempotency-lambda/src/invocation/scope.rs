@@ -1,7 +1,7 @@
-//! What surrounds a call: the invocation, and in tests an environment of their own.
+//! What surrounds a call: the invocation, and in tests a backend of their own.
 //!
 //! The scope is a thread-local that a small future swaps in around each poll, so it survives `join!` and `select!`. A
-//! spawned task leaves it, unless it is wrapped with [`carry`].
+//! spawned task leaves it, unless it is wrapped with [`in_current_invocation`].
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -24,7 +24,7 @@ thread_local! {
 /// What surrounds a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    pub(crate) environment: Option<Backend>,
+    pub(crate) backend: Option<Backend>,
     pub(crate) invocation: Invocation,
 }
 
@@ -58,8 +58,8 @@ impl Scope {
 
     /// Returns the time on the clock of the calls made here.
     pub(super) fn now(&self) -> EpochMillis {
-        match (&self.environment, process::existing()) {
-            (Some(environment), _) | (None, Some(environment)) => environment.clock().now(),
+        match (&self.backend, process::existing_backend()) {
+            (Some(backend), _) | (None, Some(backend)) => backend.clock().now(),
             (None, None) => crate::SystemClock.now(),
         }
     }
@@ -86,11 +86,11 @@ fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output
 
 /// Runs `future` with a store, clock, randomness and cache of its own: for tests, which then never meet each other.
 ///
-/// Every annotated function and every [`Operation`](crate::Operation) called inside works with `environment`, whatever
+/// Every annotated function and every [`Operation`](crate::Operation) called inside works with `backend`, whatever
 /// the process or a `store = ..` says.
 ///
 /// ```
-/// use idempotency_lambda::{Backend, LambdaEvent, environment_with, idempotent, with_environment};
+/// use idempotency_lambda::{Backend, LambdaEvent, backend_over, idempotent, with_backend};
 /// use idempotency_lambda::core::store::MemoryStore;
 /// use serde_json::{Value, json};
 /// use std::sync::Arc;
@@ -102,8 +102,8 @@ fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), idempotency_lambda::BoxError> {
-/// let environment = environment_with(Arc::new(MemoryStore::new()));
-/// with_environment(environment, async {
+/// let backend = backend_over(Arc::new(MemoryStore::new()));
+/// with_backend(backend, async {
 ///     let event = |amount| LambdaEvent::new(json!({"order_id": 1, "amount": amount}), Default::default());
 ///     assert_eq!(handler(event(10)).await?, json!({ "charged": 10 }));
 ///     assert_eq!(handler(event(99)).await?, json!({ "charged": 10 }));
@@ -112,11 +112,8 @@ fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output
 /// .await
 /// # }
 /// ```
-pub fn with_environment<F: Future>(
-    environment: Backend,
-    future: F,
-) -> impl Future<Output = F::Output> {
-    boxed(Change::of_environment(environment), future)
+pub fn with_backend<F: Future>(backend: Backend, future: F) -> impl Future<Output = F::Output> {
+    boxed(Change::of_backend(backend), future)
 }
 
 /// Runs `future` as part of the invocation that `context` describes, for calls inside to find its deadline and tenant.
@@ -131,7 +128,7 @@ pub fn with_environment<F: Future>(
 /// # async fn main() {
 /// let mut context = Context::default();
 /// context.deadline = 1_700_000_030_000;
-/// let end = with_invocation(&context, async { Deadline::Surrounding.end() }).await;
+/// let end = with_invocation(&context, async { Deadline::Inherited.end() }).await;
 /// assert_eq!(end.map(|end| end.get()), Some(1_700_000_030_000));
 /// # }
 /// ```
@@ -188,7 +185,7 @@ pub fn with_deadline<F: Future>(
 /// # async fn main() {
 /// use idempotency_lambda::{Deadline, Operation, with_tenant};
 /// let charge = Operation::builder("payments::charge").build().unwrap();
-/// let blue = with_tenant("blue", async { charge.identify(&7, Deadline::Surrounding) }).await.unwrap();
+/// let blue = with_tenant("blue", async { charge.identify(&7, Deadline::Inherited) }).await.unwrap();
 /// assert!(blue.key().unwrap().as_str().contains("#tenant=blue#"));
 /// # }
 /// ```
@@ -199,17 +196,17 @@ pub fn with_tenant<F: Future>(tenant: &str, future: F) -> impl Future<Output = F
 /// Wraps a future so that, spawned as a task of its own, it still knows the deadline and tenant of the invocation that
 /// spawned it. Inside Lambda, a call in a task that was not wrapped is refused.
 ///
-/// `carry` takes the scope along when it is called, so call it inside the invocation: `spawn(carry(task))`. Inside the task
+/// `in_current_invocation` takes the scope along when it is called, so call it inside the invocation: `spawn(in_current_invocation(task))`. Inside the task
 /// it would find nothing. The wrapped future reads its scope when it is polled, wherever it was made.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let task = tokio::spawn(idempotency_lambda::carry(async { 42 }));
+/// let task = tokio::spawn(idempotency_lambda::in_current_invocation(async { 42 }));
 /// assert_eq!(task.await.unwrap(), 42);
 /// # }
 /// ```
-pub fn carry<F: Future>(future: F) -> impl Future<Output = F::Output> {
+pub fn in_current_invocation<F: Future>(future: F) -> impl Future<Output = F::Output> {
     boxed(Change::carried(Scope::surrounding()), future)
 }
 

@@ -24,7 +24,7 @@ async fn two_joined_futures_keep_their_own_scopes() {
 async fn a_spawned_task_leaves_the_scope_unless_it_is_carried() {
     let (left, kept) = within(7, async {
         let left = tokio::spawn(async { current_deadline() });
-        let kept = tokio::spawn(carry(async { current_deadline() }));
+        let kept = tokio::spawn(in_current_invocation(async { current_deadline() }));
         (left.await.unwrap(), kept.await.unwrap())
     })
     .await;
@@ -34,8 +34,11 @@ async fn a_spawned_task_leaves_the_scope_unless_it_is_carried() {
 #[tokio::test]
 async fn what_is_carried_from_nowhere_takes_nothing_along_and_opens_no_scope() {
     let look = async || (current_deadline(), Scope::surrounding().is_none());
-    assert_eq!(carry(look()).await, (None, true));
-    assert_eq!(within(7, carry(look())).await, (Some(7), false));
+    assert_eq!(in_current_invocation(look()).await, (None, true));
+    assert_eq!(
+        within(7, in_current_invocation(look())).await,
+        (Some(7), false)
+    );
 }
 
 #[tokio::test]
@@ -44,24 +47,20 @@ async fn changes_compose_whether_their_futures_are_made_inside_or_outside_of_one
         let scope = Scope::current();
         tokio::task::yield_now().await;
         assert_eq!(scope.invocation, Scope::current().invocation);
-        let environment = scope.environment.as_ref().map(|own| own.store().name());
-        (environment.is_some(), scope.invocation.clone())
+        let backend = scope.backend.as_ref().map(|own| own.store().name());
+        (backend.is_some(), scope.invocation.clone())
     };
-    let environment =
-        || crate::environment_with(Arc::new(idempotency_core::store::MemoryStore::new()));
+    let backend = || crate::backend_over(Arc::new(idempotency_core::store::MemoryStore::new()));
     let both = Invocation {
         is_known: false,
         deadline: Some(EpochMillis::new(7)),
         tenant: Some("blue".to_owned()),
     };
-    let outside = with_environment(environment(), with_tenant("blue", within(7, look())));
+    let outside = with_backend(backend(), with_tenant("blue", within(7, look())));
     assert_eq!(outside.await, (true, both.clone()));
-    let outside = within(
-        7,
-        with_tenant("blue", with_environment(environment(), look())),
-    );
+    let outside = within(7, with_tenant("blue", with_backend(backend(), look())));
     assert_eq!(outside.await, (true, both.clone()));
-    let inside = with_environment(environment(), async {
+    let inside = with_backend(backend(), async {
         within(7, with_tenant("blue", look())).await
     });
     assert_eq!(inside.await, (true, both));
@@ -108,7 +107,7 @@ fn elsewhere_a_call_without_an_invocation_is_none() {
 
 #[tokio::test]
 async fn outside_lambda_a_tenant_of_an_earlier_test_refuses_no_later_call() {
-    let invocation = || crate::Deadline::Surrounding.invocation("charge").unwrap();
+    let invocation = || crate::Deadline::Inherited.invocation("charge").unwrap();
     let inside = with_tenant("blue", async { invocation() }).await;
     assert_eq!(inside.tenant.as_deref(), Some("blue"));
     assert_eq!(invocation(), Invocation::default());

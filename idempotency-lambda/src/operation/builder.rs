@@ -1,18 +1,17 @@
 //! Building an operation in code.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::time::Duration;
 
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
-use idempotency_core::operation::Operation as CoreOperation;
 use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
 
-use super::{Inner, Operation};
-use crate::notice::warn;
+use super::Operation;
+use super::registry::{self, Claimant};
+use crate::process;
 use crate::store::StoreHandle;
-use crate::{process, registry};
 
 /// The settings of an [`Operation`] to be; what is left out comes from the environment variables, then from the defaults.
 ///
@@ -54,7 +53,7 @@ macro_rules! text_setters {
         $(
             $(#[$doc])*
             pub fn $name(mut self, $name: impl Into<String>) -> Self {
-                self.settings.$name = Some($name.into());
+                self.settings.$name = Some(Cow::Owned($name.into()));
                 self
             }
         )+
@@ -201,7 +200,7 @@ impl OperationBuilder {
     /// assert!(charge("cron::charge").build().is_err());
     /// ```
     pub fn shared_key_prefix(mut self, shared: bool) -> Self {
-        self.settings.shared_key_prefix = shared;
+        self.settings.shared_key_prefix = Some(shared);
         self
     }
 
@@ -261,7 +260,7 @@ impl OperationBuilder {
     /// program has the key prefix: one of another path, or of the same path with another `key`, `validate` or `hash`.
     pub fn build(self) -> Result<Operation, Error> {
         if self.variables.is_none() {
-            process::check()?;
+            process::check_variables()?;
         }
         self.compile().map_err(|(path, error)| {
             Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
@@ -273,24 +272,13 @@ impl OperationBuilder {
             .variables
             .as_ref()
             .unwrap_or_else(|| process::variables());
-        process::note_overridden(&self.path, &self.settings, variables);
-        let compiled = CoreOperation::new(&self.path, &self.settings, variables).and_then(|core| {
-            let settings = &self.settings;
-            let fingerprint = registry::Fingerprint {
-                key: settings.key.clone(),
-                validate: settings.validate.clone(),
-                hash: settings.hash(variables)?,
-            };
-            let (prefix, shares) = (core.key_prefix(), settings.shared_key_prefix);
-            if registry::claim_prefix(&self.path, prefix, fingerprint, shares)? {
-                core.advice().iter().for_each(|advice| warn(advice));
-            }
-            Ok(core)
-        });
-        let core = compiled.map_err(|error| (self.path, error))?;
+        let claimant = Claimant::Built(&self.path);
+        let compiled = Operation::compile(claimant, &self.settings, variables);
+        let operation = compiled.map_err(|error| (self.path, error))?;
         registry::note_built(self.store.is_some());
-        let own = self.store;
-        let environment = own.map(|StoreHandle(store)| process::environment_with(store));
-        Ok(Operation(Arc::new(Inner { core, environment })))
+        Ok(match self.store {
+            Some(store) => operation.with_store(store),
+            None => operation,
+        })
     }
 }

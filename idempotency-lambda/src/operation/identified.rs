@@ -2,16 +2,21 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 
 use idempotency_core::engine::Codec;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
+use idempotency_core::operation::Identity;
 use idempotency_core::outcome::{Bypass, Outcome};
 use idempotency_core::record::RecordId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Identified, Operation, call};
+use super::Operation;
+use crate::event::Payload;
+use crate::invocation::{Change, Deadline, InScope, Invocation};
+use crate::warning::warn;
 
 /// A call whose payload was looked at and is no longer needed: the handler may take it. It can be run once.
 ///
@@ -76,25 +81,49 @@ use super::{Identified, Operation, call};
 #[must_use = "a call does nothing unless it is run"]
 pub struct IdentifiedCall {
     operation: Operation,
-    identified: Identified,
+    identity: Identity,
+    invocation: Invocation,
 }
 
 impl IdentifiedCall {
-    pub(super) fn new(operation: Operation, identified: Identified) -> Self {
-        Self {
-            operation,
-            identified,
-        }
+    /// Identifies a call with this payload, before the handler takes the event.
+    ///
+    /// # Errors
+    /// If the invocation is not known, or no identity can be computed. The handler has not run.
+    pub(crate) fn new<P: Payload + ?Sized>(
+        operation: &Operation,
+        payload: &P,
+        deadline: Deadline,
+    ) -> Result<Self, Error> {
+        let compiled = operation.compiled();
+        let invocation = if compiled.is_disabled() {
+            // Nothing is claimed, so a call without a known invocation is not refused.
+            Invocation::current()
+        } else {
+            deadline.invocation(compiled.key_prefix())?
+        };
+        let identity = payload.identity(compiled, invocation.tenant.as_deref())?;
+        Ok(Self {
+            operation: operation.clone(),
+            identity,
+            invocation,
+        })
+    }
+
+    /// Replaces the store: `change` returns the same operation with another one.
+    pub(crate) fn map_operation(mut self, change: impl FnOnce(&Operation) -> Operation) -> Self {
+        self.operation = change(&self.operation);
+        self
     }
 
     /// Returns the id of the call's record, unless the call is bypassed. It is a hash and shows nothing of the payload.
     pub fn key(&self) -> Option<&RecordId> {
-        self.identified.identity.key()
+        self.identity.key()
     }
 
     /// Returns why the handler will run unprotected, if it will.
     pub fn bypass(&self) -> Option<Bypass> {
-        self.identified.identity.bypass()
+        self.identity.bypass()
     }
 
     /// Returns true if the handler will run unprotected: the payload has no key, or protection is switched off.
@@ -103,9 +132,9 @@ impl IdentifiedCall {
     /// # use idempotency_lambda::{Deadline, Error, Operation};
     /// # use serde_json::json;
     /// let charge = Operation::builder("payments::charge").key("order_id").build()?;
-    /// let call = charge.identify(&json!({"amount": 4_200}), Deadline::Surrounding)?;
+    /// let call = charge.identify(&json!({"amount": 4_200}), Deadline::Inherited)?;
     /// assert!(call.is_bypassed());
-    /// let call = charge.identify(&json!({"order_id": 7, "amount": 4_200}), Deadline::Surrounding)?;
+    /// let call = charge.identify(&json!({"order_id": 7, "amount": 4_200}), Deadline::Inherited)?;
     /// assert!(call.key().unwrap().as_str().starts_with("local.payments.charge#"));
     /// # Ok::<(), Error>(())
     /// ```
@@ -146,23 +175,45 @@ impl IdentifiedCall {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
     {
-        let handler = Box::new(handler);
+        // Lazy: the handler is built at its first poll, inside its scope.
+        let handler = Box::pin(async move { handler().await });
+        self.run_with(Codec::json(), E::from, handler)
+    }
+
+    /// Runs `handler` as [`run`](Self::run) does, with the response's codec and the error's conversion as arguments.
+    ///
+    /// Every form of a call ends here. The handler runs inside the call's invocation, so that nested calls find its deadline
+    /// and tenant. They do not find the operation's store.
+    ///
+    /// The handler is boxed, because a future that is built in several layers would hold it once in each.
+    pub(crate) fn run_with<R, E, H: Future<Output = Result<R, E>>>(
+        self,
+        codec: Codec<R>,
+        convert: fn(Error) -> E,
+        handler: Pin<Box<H>>,
+    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<R, E, H> {
         async move {
             let Self {
                 operation,
-                identified,
+                identity,
+                invocation,
             } = self;
-            let environment = operation.environment().await.map_err(refused)?;
-            let (codec, convert) = (Codec::json(), E::from);
-            call(
-                &operation.0.core,
-                &environment,
-                identified,
-                codec,
-                convert,
-                handler,
-            )
-            .await
+            let backend = operation
+                .backend()
+                .await
+                .map_err(|error| convert(refused(error)))?;
+            let compiled = operation.compiled();
+            if !tracing::dispatcher::has_been_set()
+                && let Some(warning) = compiled.warning(&identity)
+            {
+                // The outcome event says so too, but there is no subscriber.
+                warn(&format!("{}: {warning}", compiled.key_prefix()));
+            }
+            let deadline = invocation.deadline;
+            let handler = InScope::new(Change::to(invocation), handler);
+            compiled
+                .run(&backend, &identity, deadline, codec, convert, handler)
+                .await
         }
     }
 }

@@ -1,20 +1,21 @@
 //! The functional form: an operation as a value, and the call that every other form ends in.
 
 mod builder;
-mod call;
 mod identified;
+pub(crate) mod registry;
 
 pub use builder::OperationBuilder;
-pub(crate) use call::{Identified, call};
 pub use identified::IdentifiedCall;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
+use idempotency_core::operation::CompiledOperation;
 use idempotency_core::outcome::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,13 +23,16 @@ use serde::de::DeserializeOwned;
 use crate::event::Payload;
 use crate::invocation::{Deadline, Scope};
 use crate::process;
+use crate::store::StoreHandle;
+use crate::warning::warn;
+use registry::Claimant;
 
 /// A protected operation, for where an attribute does not fit: closures, configuration known at run time, outcomes.
 ///
 /// A clone is the same operation and costs a reference count.
 ///
 /// ```
-/// use idempotency_lambda::{BoxError, Deadline, Operation, environment_with, with_environment};
+/// use idempotency_lambda::{BoxError, Deadline, Operation, backend_over, with_backend};
 /// use idempotency_lambda::core::store::MemoryStore;
 /// use serde_json::json;
 /// use std::sync::Arc;
@@ -36,11 +40,11 @@ use crate::process;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
 /// let charge = Operation::builder("payments::charge").key("order_id").build()?;
-/// # with_environment(environment_with(Arc::new(MemoryStore::new())), async {
+/// # with_backend(backend_over(Arc::new(MemoryStore::new())), async {
 /// for replayed in [false, true] {
 ///     let order = json!({"order_id": 7, "amount": 4_200});
 ///     let outcome = charge
-///         .run(&order, Deadline::Surrounding, || async { Ok::<_, BoxError>("paid".to_owned()) })
+///         .run(&order, Deadline::Inherited, || async { Ok::<_, BoxError>("paid".to_owned()) })
 ///         .await?;
 ///     assert_eq!(outcome.is_replayed(), replayed);
 ///     assert_eq!(outcome.response(), "paid");
@@ -53,9 +57,9 @@ use crate::process;
 pub struct Operation(Arc<Inner>);
 
 struct Inner {
-    core: idempotency_core::operation::Operation,
-    /// The environment around a store of the operation's own.
-    environment: Option<Backend>,
+    compiled: Arc<CompiledOperation>,
+    /// The backend over a store of the operation's own.
+    backend: Option<Backend>,
 }
 
 impl Operation {
@@ -78,12 +82,12 @@ impl Operation {
     /// assert_eq!(operation.key_prefix(), "payments");
     /// ```
     pub fn key_prefix(&self) -> &str {
-        self.0.core.key_prefix()
+        self.0.compiled.key_prefix()
     }
 
     /// Identifies the call that `payload` names, to be run with a handler that may take the payload.
     ///
-    /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Surrounding`]. The payload is looked at
+    /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Inherited`]. The payload is looked at
     /// now and not kept.
     ///
     /// ```
@@ -116,13 +120,12 @@ impl Operation {
     where
         P: Payload + ?Sized,
     {
-        let identified = Identified::new(&self.0.core, payload, deadline)?;
-        Ok(IdentifiedCall::new(self.clone(), identified))
+        IdentifiedCall::new(self, payload, deadline)
     }
 
     /// Runs `handler` as the call that `payload` names, or gives the response of an earlier one.
     ///
-    /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Surrounding`]. The payload is looked at
+    /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Inherited`]. The payload is looked at
     /// now and not kept. A handler that takes the payload needs [`identify`](Self::identify) first, because it cannot be
     /// moved and borrowed in one expression.
     ///
@@ -166,11 +169,47 @@ impl Operation {
         async move { call.map_err(refused)?.run(handler).await }
     }
 
-    /// Returns the environment of a call that is polled now: a test wraps a call that it has already made.
-    async fn environment(&self) -> Result<Backend, Error> {
-        match (&Scope::current().environment, &self.0.environment) {
-            (Some(environment), _) | (None, Some(environment)) => Ok(environment.clone()),
-            (None, None) => process::environment().await.cloned(),
+    /// Compiles the settings of an operation, annotated or built in code.
+    ///
+    /// # Errors
+    /// If a variable or a setting cannot be used, or if another operation has the key prefix.
+    pub(crate) fn compile(
+        claimant: Claimant<'_>,
+        settings: &Settings,
+        variables: &Variables,
+    ) -> Result<Self, ConfigurationError> {
+        process::note_overridden(claimant.path(), settings, variables);
+        let compiled = CompiledOperation::new(claimant.path(), settings, variables)?;
+        let prefix = compiled.key_prefix();
+        if registry::claim(&claimant, prefix, settings, variables)? {
+            compiled.advice().iter().for_each(|advice| warn(advice));
+        }
+        Ok(Self(Arc::new(Inner {
+            compiled: Arc::new(compiled),
+            backend: None,
+        })))
+    }
+
+    /// Returns the same operation with a store of its own.
+    pub(crate) fn with_store(&self, StoreHandle(store): StoreHandle) -> Self {
+        Self(Arc::new(Inner {
+            compiled: Arc::clone(&self.0.compiled),
+            backend: Some(process::backend_over(store)),
+        }))
+    }
+
+    pub(crate) fn compiled(&self) -> &CompiledOperation {
+        &self.0.compiled
+    }
+
+    /// Returns the backend of a call that is polled now: that of the scope (a test), else the operation's own, else the
+    /// global one.
+    ///
+    /// The scope is looked up when the call is polled, because a test may wrap a call that exists already.
+    async fn backend(&self) -> Result<Backend, Error> {
+        match (&Scope::current().backend, &self.0.backend) {
+            (Some(backend), _) | (None, Some(backend)) => Ok(backend.clone()),
+            (None, None) => process::global_backend().await.cloned(),
         }
     }
 }

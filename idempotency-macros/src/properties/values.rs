@@ -78,7 +78,7 @@ proptest! {
     fn a_prefix_is_taken_if_it_is_at_start(
         text in prop_oneof![any::<String>(), "[a-f]{500,520}", "é{250,260}", ".{0,4}#tenant=.{0,4}"],
     ) {
-        let settings = Settings { key_prefix: Some(text.clone()), ..Settings::default() };
+        let settings = Settings { key_prefix: Some(text.clone().into()), ..Settings::default() };
         let at_start = settings.key_prefix(&Variables::default(), "shop::charge");
         prop_assert_eq!(takes("key_prefix", &text), at_start.is_ok());
     }

@@ -1,7 +1,7 @@
 //! One call after the other, and both at once.
 
 use idempotency_lambda::{
-    BoxError, Context, ErrorKind, LambdaEvent, OnInProgress, idempotent, with_environment,
+    BoxError, Context, ErrorKind, LambdaEvent, OnInProgress, idempotent, with_backend,
 };
 use idempotency_testkit::dynamodb::Fault;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub(crate) async fn annotated(stage: &mut Stage) -> Result<(), BoxError> {
             stage.python.call(Call::of(&order), &answer).await?;
         }
         let event = LambdaEvent::new(order.clone(), Context::default());
-        let given = with_environment(rust.environment.clone(), handler(event)).await?;
+        let given = with_backend(rust.environment.clone(), handler(event)).await?;
         assert_eq!(given, answer);
         let again = stage.python.call(Call::of(&order), &Value::Null).await?;
         assert_eq!(again, (Said::Returned(answer), false));

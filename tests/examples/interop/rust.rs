@@ -8,7 +8,7 @@ use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OperationBuilder,
-    SystemRandom, environment_with, with_environment,
+    SystemRandom, backend_over, with_backend,
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
@@ -107,7 +107,7 @@ impl Rust {
     fn with_store(store: DynamoDbStore, operation: OperationBuilder) -> Result<Self, BoxError> {
         let store = Arc::new(store);
         Ok(Self {
-            environment: environment_with(store.clone()),
+            environment: backend_over(store.clone()),
             store,
             operation: operation.build()?,
             now: Now::System,
@@ -135,7 +135,7 @@ impl Rust {
         };
         let deadline = Deadline::At(now.plus(Duration::from_secs(30)));
         let call = self.operation.run(event, deadline, || handler());
-        let outcome: Result<_, BoxError> = with_environment(self.environment.clone(), call).await;
+        let outcome: Result<_, BoxError> = with_backend(self.environment.clone(), call).await;
         Ok(match outcome {
             Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_response()),
             Ok(outcome) => Ended::Ran(outcome.into_response()),

@@ -29,7 +29,7 @@ pub async fn named(order: u32) -> Result<u32, BoxError> {
 mod tests {
     use std::sync::Arc;
 
-    use protected::{Context, MemoryStore, environment_with, with_environment};
+    use protected::{Context, MemoryStore, backend_over, with_backend};
 
     use super::*;
 
@@ -37,7 +37,7 @@ mod tests {
     async fn a_renamed_crate_and_a_re_exported_one_protect_their_functions() -> Result<(), BoxError>
     {
         let store = Arc::new(MemoryStore::new());
-        with_environment(environment_with(store.clone()), async {
+        with_backend(backend_over(store.clone()), async {
             for _ in 0..2 {
                 assert_eq!(found(LambdaEvent::new(1, Context::default())).await?, 1);
                 assert_eq!(named(2).await?, 2);

@@ -13,7 +13,7 @@ use idempotency_lambda::core::store::{Store, WriteOutcome};
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, OnError, OnInProgress, OnTimeout,
-    Operation, Outcome, with_environment,
+    Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
@@ -111,7 +111,7 @@ impl Stage {
         let call = charge.run(&json!({ "order_id": 1 }), deadline, || async {
             handler(self.runs.fetch_add(1, Ordering::Relaxed) + 1).await
         });
-        with_environment(self.process(), call).await
+        with_backend(self.process(), call).await
     }
 
     /// What the next caller gets.
@@ -227,7 +227,7 @@ async fn a_cached_duplicate_has_no_step_to_die_at() {
         let run = charge.run(&json!({ "order_id": 1 }), deadline, || async {
             Ok::<_, BoxError>(1)
         });
-        with_environment(process.clone(), run)
+        with_backend(process.clone(), run)
     };
     call().await.unwrap();
     let before = stage.store.calls().len();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use idempotency_lambda::core::clock::Clock;
-use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_environment};
+use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_backend};
 use idempotency_testkit::dynamodb::Fault;
 use idempotency_tests::{Table, operation, ours};
 use serde_json::{Value, json};
@@ -134,7 +134,7 @@ async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another
             tokio::task::yield_now().await;
             Ok::<_, BoxError>(runs.fetch_add(1, Ordering::Relaxed) + 1)
         });
-        with_environment(table.another_process(process), call)
+        with_backend(table.another_process(process), call)
     };
     let (a, b, c, d, e, f) = tokio::join!(call(1), call(2), call(3), call(4), call(5), call(6));
     for result in [a, b, c, d, e, f] {
@@ -215,7 +215,7 @@ async fn refused_permissions_and_a_missing_table_name_the_table_and_the_remedy()
         .key("order_id")
         .store(std::sync::Arc::new(missing))
         .build()?;
-    let deadline = idempotency_lambda::Deadline::Surrounding;
+    let deadline = idempotency_lambda::Deadline::Inherited;
     let error: BoxError = charge
         .run(&order(), deadline, || async { Ok::<_, BoxError>(1) })
         .await

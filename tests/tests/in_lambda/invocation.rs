@@ -7,8 +7,9 @@ use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::record::Field;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, carry, idempotent,
-    time_left, with_deadline, with_environment, with_invocation, without_invocation,
+    BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, idempotent,
+    in_current_invocation, time_left, with_backend, with_deadline, with_invocation,
+    without_invocation,
 };
 use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation, ours};
@@ -152,7 +153,7 @@ async fn the_attribute_finds_the_context_among_the_parameters_whatever_they_look
     let harness = harness();
     macro_rules! finds {
         ($($call:expr),+ $(,)?) => {$(
-            let response = with_environment(harness.environment.clone(), $call).await;
+            let response = with_backend(harness.environment.clone(), $call).await;
             assert_eq!(response.unwrap(), 1, stringify!($call));
             assert_eq!(claimed(&harness), blue(20), stringify!($call));
         )+};
@@ -182,25 +183,25 @@ async fn the_attribute_finds_the_context_among_the_parameters_whatever_they_look
 #[tokio::test]
 async fn a_call_that_knows_no_invocation_is_refused_before_anything_is_asked_of_the_store() {
     let harness = harness();
-    let within = |call| with_environment(harness.environment.clone(), call);
+    let within = |call| with_backend(harness.environment.clone(), call);
     let refused = |result: Result<u32, BoxError>| {
         let error = result.unwrap_err();
         assert_eq!(ours(&error).kind(), ErrorKind::UnknownInvocation);
         assert!(!ours(&error).handler_ran());
         error.to_string()
     };
-    assert!(refused(within(without(1)).await).contains("carry"));
+    assert!(refused(within(without(1)).await).contains("in_current_invocation"));
     let by_hand = LambdaEvent::new(1, Context::default());
-    refused(with_environment(harness.environment.clone(), by_value(&App, by_hand)).await);
+    refused(with_backend(harness.environment.clone(), by_value(&App, by_hand)).await);
     let request = http_request(http::Request::new(1));
-    refused(with_environment(harness.environment.clone(), request).await);
+    refused(with_backend(harness.environment.clone(), request).await);
     let environment = harness.environment.clone();
     let spawned = with_invocation(&context("blue", 20), async {
-        tokio::spawn(with_environment(environment, without(1))).await
+        tokio::spawn(with_backend(environment, without(1))).await
     });
     refused(spawned.await.unwrap());
     let only_a_deadline = with_deadline(harness.now(), without(1));
-    refused(with_environment(harness.environment.clone(), only_a_deadline).await);
+    refused(with_backend(harness.environment.clone(), only_a_deadline).await);
     assert_eq!(harness.requests(), [0; 4]);
 }
 
@@ -209,7 +210,7 @@ async fn the_functional_form_is_refused_too_with_a_deadline_of_its_own_whose_ten
     let harness = harness();
     let charge = operation().build().unwrap();
     let end = harness.now().plus(Duration::from_secs(20));
-    for deadline in [Deadline::Surrounding, Deadline::At(end)] {
+    for deadline in [Deadline::Inherited, Deadline::At(end)] {
         let error = charge.identify(&1, deadline.clone()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnknownInvocation);
         let inside = async { charge.identify(&1, deadline) };
@@ -221,7 +222,7 @@ async fn the_functional_form_is_refused_too_with_a_deadline_of_its_own_whose_ten
 #[tokio::test]
 async fn work_that_belongs_to_no_invocation_has_the_configured_lease_and_no_tenant() {
     let harness = harness();
-    let call = with_environment(harness.environment.clone(), without_invocation(without(1)));
+    let call = with_backend(harness.environment.clone(), without_invocation(without(1)));
     assert_eq!(call.await.unwrap(), 1);
     assert_eq!(claimed(&harness), (None, 15 * 60));
 }
@@ -229,9 +230,11 @@ async fn work_that_belongs_to_no_invocation_has_the_configured_lease_and_no_tena
 #[tokio::test]
 async fn a_carried_task_knows_the_invocation_that_spawned_it() {
     let harness = harness();
-    let task = with_environment(harness.environment.clone(), async {
+    let task = with_backend(harness.environment.clone(), async {
         with_invocation(&context("blue", 20), async {
-            tokio::spawn(carry(without(1))).await.unwrap()
+            tokio::spawn(in_current_invocation(without(1)))
+                .await
+                .unwrap()
         })
         .await
     });
@@ -249,7 +252,7 @@ async fn outer(event: LambdaEvent<u32>, inner: Context) -> Result<u32, BoxError>
 async fn a_nested_call_takes_its_own_context_before_what_surrounds_it_and_leaves_that_as_it_was() {
     let harness = harness();
     let call = outer(event("blue"), context("green", 7));
-    let call = with_environment(harness.environment.clone(), call);
+    let call = with_backend(harness.environment.clone(), call);
     assert_eq!(call.await.unwrap(), 3);
     let claims: Vec<_> = harness.store.calls();
     let of = |tenant: &str, seconds: i64| {
@@ -269,7 +272,7 @@ async fn a_function_that_is_switched_off_needs_no_invocation() {
     assert!(idempotency_lambda::__private::assume_lambda());
     let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
     let off = operation().variables(variables).build().unwrap();
-    let call = off.identify(&1, Deadline::Surrounding).unwrap();
+    let call = off.identify(&1, Deadline::Inherited).unwrap();
     assert!(call.is_bypassed());
     assert_eq!(call.key(), None);
 }
@@ -285,7 +288,7 @@ async fn the_time_left_is_read_from_the_clock_of_the_calls_around_it() {
         (before, later, time_left())
     };
     let inside = async { with_invocation(&context("blue", 20), look()).await };
-    let seen = with_environment(harness.environment.clone(), inside).await;
+    let seen = with_backend(harness.environment.clone(), inside).await;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(seen, (seconds(20), seconds(5), seconds(0)));
     let mut watch = context("blue", 20);
@@ -305,7 +308,7 @@ async fn an_identified_call_lets_the_handler_take_the_payload_and_runs_on_any_th
     // The operation is not borrowed.
     drop(charge);
     let run = call.run(move || async move { Ok::<_, Error>(event.payload) });
-    let task = tokio::spawn(with_environment(harness.environment.clone(), run));
+    let task = tokio::spawn(with_backend(harness.environment.clone(), run));
     let outcome = task.await.unwrap().unwrap();
     assert_eq!(outcome.into_response()["order_id"], 1);
     assert!(harness.store.inner().record(&key).is_some());

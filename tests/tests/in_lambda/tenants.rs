@@ -3,7 +3,7 @@
 use idempotency_lambda::core::record::Field;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, LambdaEvent, carry, idempotent, service, with_environment,
+    BoxError, Context, LambdaEvent, idempotent, in_current_invocation, service, with_backend,
 };
 use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation};
@@ -45,7 +45,7 @@ async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 async fn spawning(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
     let amount = event.payload["amount"].clone();
     if event.payload["amount"] == 1 {
-        tokio::spawn(carry(inner(1, amount))).await?
+        tokio::spawn(in_current_invocation(inner(1, amount))).await?
     } else {
         tokio::spawn(inner(1, amount)).await?
     }
@@ -55,7 +55,7 @@ async fn spawning(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 async fn two_tenants_with_the_same_payload_never_meet() {
     let harness = harness();
     let call = |tenant, amount| {
-        with_environment(
+        with_backend(
             harness.environment.clone(),
             annotated(event(tenant, amount)),
         )
@@ -75,9 +75,8 @@ async fn cached(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 #[tokio::test]
 async fn two_tenants_with_the_same_payload_do_not_meet_in_the_cache_either() {
     let harness = harness();
-    let call = |tenant, amount| {
-        with_environment(harness.environment.clone(), cached(event(tenant, amount)))
-    };
+    let call =
+        |tenant, amount| with_backend(harness.environment.clone(), cached(event(tenant, amount)));
     assert_eq!(call("blue", 1).await.unwrap(), 1);
     assert_eq!(call("green", 2).await.unwrap(), 2);
     let asked = harness.requests();
@@ -97,7 +96,7 @@ async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
             &context,
             || async move { Ok::<_, BoxError>(amount) },
         );
-        with_environment(harness.environment.clone(), call)
+        with_backend(harness.environment.clone(), call)
             .await
             .unwrap()
             .into_response()
@@ -112,7 +111,7 @@ async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant()
     let harness = harness();
     let mut function = service(handler);
     for (tenant, amount) in [("blue", 1), ("green", 2)] {
-        let call = with_environment(harness.environment.clone(), async {
+        let call = with_backend(harness.environment.clone(), async {
             function.call(event(tenant, amount)).await
         });
         assert!(call.await.is_ok());
@@ -133,7 +132,7 @@ async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant()
 async fn a_spawned_call_that_nobody_carried_is_refused_where_it_could_be_any_tenants() {
     let harness = harness();
     let call = |amount| {
-        with_environment(harness.environment.clone(), async move {
+        with_backend(harness.environment.clone(), async move {
             let mut function = service(spawning);
             function.call(event("blue", amount)).await.map(drop)
         })
@@ -142,7 +141,7 @@ async fn a_spawned_call_that_nobody_carried_is_refused_where_it_could_be_any_ten
     let error = call(2).await.unwrap_err();
     assert_eq!(error.error_type, "IdempotencyUnknownInvocation");
     assert!(
-        error.error_message.contains("carry"),
+        error.error_message.contains("in_current_invocation"),
         "{}",
         error.error_message
     );

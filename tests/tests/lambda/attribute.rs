@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_lambda::core::record::{Data, Field, Record, RecordId, Status};
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, Error, ErrorKind, LambdaEvent, Raw, Replay, idempotent, with_environment,
+    BoxError, Context, Error, ErrorKind, LambdaEvent, Raw, Replay, idempotent, with_backend,
 };
 use idempotency_tests::{Harness, START, ours};
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ async fn charge(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 #[tokio::test]
 async fn the_lease_of_a_claim_ends_with_the_invocation() {
     let harness = Harness::default();
-    with_environment(
+    with_backend(
         harness.environment.clone(),
         charge(event(json!({ "order_id": 1 }))),
     )
@@ -66,14 +66,17 @@ async fn reserve(order_id: u32) -> Result<u32, BoxError> {
 
 #[idempotent(key = "order_id", key_prefix = "place")]
 async fn place(event: LambdaEvent<Value>) -> Result<u32, BoxError> {
-    let (first, second) = tokio::join!(reserve(1), idempotency_lambda::carry(reserve(2)));
+    let (first, second) = tokio::join!(
+        reserve(1),
+        idempotency_lambda::in_current_invocation(reserve(2))
+    );
     Ok(first? + second?)
 }
 
 #[tokio::test]
 async fn nested_calls_take_the_invocations_deadline_by_themselves() {
     let harness = Harness::default();
-    let three = with_environment(
+    let three = with_backend(
         harness.environment.clone(),
         place(event(json!({ "order_id": 1 }))),
     )
@@ -104,7 +107,7 @@ async fn with_hook(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 async fn a_hook_sees_replayed_answers_alone() {
     let harness = Harness::default();
     let call = || {
-        with_environment(
+        with_backend(
             harness.environment.clone(),
             with_hook(event(json!({ "order_id": 1, "paid": true }))),
         )
@@ -122,7 +125,7 @@ async fn an_answer_that_is_not_to_be_stored_leaves_the_key_free() {
     let harness = Harness::default();
     for _ in 0..2 {
         let event = event(json!({ "order_id": 1, "paid": false }));
-        let answer = with_environment(harness.environment.clone(), with_hook(event))
+        let answer = with_backend(harness.environment.clone(), with_hook(event))
             .await
             .unwrap();
         assert_eq!(answer, json!({ "paid": false }));
@@ -133,7 +136,7 @@ async fn an_answer_that_is_not_to_be_stored_leaves_the_key_free() {
 #[tokio::test]
 async fn a_panic_gives_up_the_claim_and_goes_on() {
     let harness = Harness::default();
-    let call = with_environment(
+    let call = with_backend(
         harness.environment.clone(),
         charge(event(json!({ "order_id": 1, "card": "panics" }))),
     );
@@ -145,7 +148,7 @@ async fn a_panic_gives_up_the_claim_and_goes_on() {
 #[tokio::test]
 async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
     let harness = Harness::default();
-    let stuck = with_environment(
+    let stuck = with_backend(
         harness.environment.clone(),
         charge(event(json!({ "order_id": 1, "card": "stuck" }))),
     );
@@ -155,7 +158,7 @@ async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
         () = std::future::ready(()) => {}
     }
     let again = || {
-        with_environment(
+        with_backend(
             harness.environment.clone(),
             charge(event(json!({ "order_id": 1, "amount": 5 }))),
         )
@@ -174,7 +177,7 @@ async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
     let mut retry = event(json!({ "order_id": 1, "amount": 5 }));
     retry.context.deadline += 60_000;
     assert_eq!(
-        with_environment(harness.environment.clone(), charge(retry))
+        with_backend(harness.environment.clone(), charge(retry))
             .await
             .unwrap()["paid"],
         5
@@ -196,7 +199,7 @@ async fn a_raw_event_is_keyed_by_the_text_that_was_sent() {
     let harness = Harness::default();
     let payload = Raw::from_json(r#"{"amount": 10}"#).unwrap();
     let call = raw(LambdaEvent::new(payload, Context::default()));
-    with_environment(harness.environment.clone(), call)
+    with_backend(harness.environment.clone(), call)
         .await
         .unwrap();
     // md5 of `10`, not of `10.0`.
@@ -216,7 +219,7 @@ async fn strict(event: LambdaEvent<Value>) -> Result<(), BoxError> {
 async fn bad_payloads_are_refused_by_name_before_anything_runs() {
     let harness = Harness::default();
     let kind = async |payload: Value| {
-        let error = with_environment(harness.environment.clone(), strict(event(payload)))
+        let error = with_backend(harness.environment.clone(), strict(event(payload)))
             .await
             .unwrap_err();
         let error = ours(&error);
@@ -244,7 +247,7 @@ async fn bad_payloads_are_refused_by_name_before_anything_runs() {
 async fn a_clock_before_1970_is_refused_and_named() {
     let harness = Harness::default();
     harness.clock.set(-1);
-    let error = with_environment(
+    let error = with_backend(
         harness.environment.clone(),
         charge(event(json!({ "order_id": 1 }))),
     )
@@ -274,7 +277,7 @@ async fn a_record_that_cannot_be_understood_names_its_key_and_runs_nothing() {
     for (status, data, what) in cases {
         let harness = Harness::default();
         let call = || {
-            with_environment(
+            with_backend(
                 harness.environment.clone(),
                 charge(event(json!({ "order_id": 1 }))),
             )
@@ -302,7 +305,7 @@ async fn typed(order: u32) -> Result<Typed, BoxError> {
 #[tokio::test]
 async fn an_answer_whose_type_was_changed_while_the_window_was_open_is_named_without_its_text() {
     let harness = Harness::default();
-    let call = || with_environment(harness.environment.clone(), typed(1));
+    let call = || with_backend(harness.environment.clone(), typed(1));
     call().await.unwrap();
     let (id, mut record) = only_record(&harness);
     record.data = Field::Value(Data::new(r#"{"amount":"s3cr3t"}"#));
@@ -338,7 +341,7 @@ async fn with_anyhow(order: u32) -> anyhow::Result<u32> {
 #[tokio::test]
 async fn every_kind_of_error_type_keeps_the_handlers_own_error_and_ours() {
     let harness = Harness::default();
-    let within = |call| with_environment(harness.environment.clone(), call);
+    let within = |call| with_backend(harness.environment.clone(), call);
     assert!(matches!(
         within(with_enum(0)).await,
         Err(PaymentError::Declined)
@@ -352,7 +355,7 @@ async fn every_kind_of_error_type_keeps_the_handlers_own_error_and_ours() {
         idempotency_lambda::diagnostic(error).error_type,
         "IdempotencyEnvironment"
     );
-    let error = with_environment(harness.environment.clone(), with_anyhow(1))
+    let error = with_backend(harness.environment.clone(), with_anyhow(1))
         .await
         .unwrap_err();
     let error = error.context("while paying");
@@ -375,7 +378,7 @@ async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
         Ok(order + u32::from(buffer[0]))
     }
     let harness = Harness::default();
-    let call = with_environment(harness.environment.clone(), large(1));
+    let call = with_backend(harness.environment.clone(), large(1));
     assert_eq!(size_of_val(&small(1)), size_of_val(&large(1)));
     assert!(size_of_val(&call) < 1_024, "{}", size_of_val(&call));
     assert_eq!(call.await.unwrap(), 1);
@@ -392,10 +395,10 @@ async fn a_function_that_is_switched_off_runs_each_time_and_asks_nothing() {
         .build()
         .unwrap();
     for run in 0..2 {
-        let call = off.run(&json!(1), Deadline::Surrounding, || async move {
+        let call = off.run(&json!(1), Deadline::Inherited, || async move {
             Ok::<_, BoxError>(run)
         });
-        let outcome = with_environment(harness.environment.clone(), call)
+        let outcome = with_backend(harness.environment.clone(), call)
             .await
             .unwrap();
         assert_eq!(outcome.kind(), &OutcomeKind::Bypassed(Bypass::Disabled));
@@ -489,7 +492,7 @@ async fn a_store_that_hangs_at_the_completion_is_told_before_the_deadline() {
     let order = json!({ "order_id": 1 });
     let deadline = harness.deadline_in(Duration::from_secs(3));
     let call = charge.run(&order, deadline, || async { Ok::<_, BoxError>(1) });
-    let error = with_environment(harness.environment.clone(), call)
+    let error = with_backend(harness.environment.clone(), call)
         .await
         .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);

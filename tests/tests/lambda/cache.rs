@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use idempotency_lambda::core::store::MemoryStore;
-use idempotency_lambda::{BoxError, ErrorKind, Operation, idempotent, with_environment};
+use idempotency_lambda::{BoxError, ErrorKind, Operation, idempotent, with_backend};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, START, operation, ours};
@@ -123,7 +123,7 @@ async fn an_attribute_bounds_the_bytes_too() {
     let harness = Harness::default();
     for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
         let call = async || {
-            let called = with_environment(harness.environment.clone(), bounded(order_id, length));
+            let called = with_backend(harness.environment.clone(), bounded(order_id, length));
             assert_eq!(called.await.unwrap().len(), length);
         };
         assert_eq!(requests_of_the_duplicate(&harness, call).await, requests);

@@ -32,7 +32,7 @@ fn before() -> Version {
         application: "",
         path: "shop::orders::charge",
         settings: Settings {
-            key: Some("order_id".to_owned()),
+            key: Some("order_id".into()),
             ..Settings::default()
         },
         tenant: None,
@@ -52,13 +52,14 @@ impl Version {
                 self.application.to_owned(),
             ),
         ]);
-        let operation = operation::Operation::new(self.path, &self.settings, &variables).unwrap();
+        let operation =
+            operation::CompiledOperation::new(self.path, &self.settings, &variables).unwrap();
         let identity = operation.identify(self.event, self.tenant).unwrap();
         identity.key().unwrap().to_string()
     }
 
     fn with_prefix(mut self, prefix: &str) -> Self {
-        self.settings.key_prefix = Some(prefix.to_owned());
+        self.settings.key_prefix = Some(prefix.to_owned().into());
         self
     }
 }
@@ -104,7 +105,7 @@ fn the_prefix_in_use_can_be_written_down_and_any_other_makes_other_ids() {
 #[test]
 fn another_key_digest_tenant_or_text_makes_other_ids() {
     let mut key = before();
-    key.settings.key = Some("[order_id, amount]".to_owned());
+    key.settings.key = Some("[order_id, amount]".into());
     let mut hash = before();
     hash.settings.hash = Some(HashAlgorithm::Sha256);
     let tenant = Version {

@@ -353,16 +353,16 @@ async fn hazard_09_the_cache_validates_keeps_only_answers_and_ends_with_the_wind
 
 #[tokio::test]
 async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left_is_a_deadline() {
-    use idempotency_lambda::{BoxError, Deadline, with_environment};
+    use idempotency_lambda::{BoxError, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();
     // No context: the configured lease protects the claim.
     let first = order();
-    let call = charge.run(&first, Deadline::Surrounding, || async {
+    let call = charge.run(&first, Deadline::Inherited, || async {
         let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
         Ok::<_, BoxError>(ours(&duplicate).kind() == ErrorKind::AlreadyInProgress)
     });
-    let outcome = with_environment(harness.environment.clone(), call)
+    let outcome = with_backend(harness.environment.clone(), call)
         .await
         .unwrap();
     assert!(outcome.into_response());
@@ -373,7 +373,7 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
     );
     // No time left: nothing is claimed and nothing runs.
     let over = Deadline::At(EpochMillis::new(START - 1));
-    let error = with_environment(
+    let error = with_backend(
         harness.environment.clone(),
         charge.run(&json!({ "order_id": 8 }), over, || async {
             Ok::<_, BoxError>(())
@@ -387,7 +387,7 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
 
 #[tokio::test]
 async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_surrounds_it() {
-    use idempotency_lambda::{BoxError, Context, Deadline, with_environment};
+    use idempotency_lambda::{BoxError, Context, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();
     let (outer, inner) = (order(), json!({ "order_id": 8 }));
@@ -395,13 +395,13 @@ async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_
     context.deadline = START as u64 + 20_000;
     let call = charge.run(&outer, &context, || async {
         charge
-            .run(&inner, Deadline::Surrounding, || async {
+            .run(&inner, Deadline::Inherited, || async {
                 Ok::<_, BoxError>(())
             })
             .await
             .map(drop)
     });
-    with_environment(harness.environment.clone(), call)
+    with_backend(harness.environment.clone(), call)
         .await
         .unwrap();
     for order_id in [7, 8] {
@@ -421,19 +421,19 @@ struct Order {
 
 #[tokio::test]
 async fn hazard_11_a_handler_that_changes_its_input_saves_its_answer_under_the_key_that_was_sent() {
-    use idempotency_lambda::{BoxError, Deadline, with_environment};
+    use idempotency_lambda::{BoxError, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();
     let order = Order {
         order_id: AtomicU32::new(7),
     };
-    let call = charge.run(&order, Deadline::Surrounding, || async {
+    let call = charge.run(&order, Deadline::Inherited, || async {
         order.order_id.store(9, Ordering::Relaxed);
         Ok::<_, BoxError>(1)
     });
     // Between the call and its first poll counts as after it was sent.
     order.order_id.store(8, Ordering::Relaxed);
-    let outcome = with_environment(harness.environment.clone(), call).await;
+    let outcome = with_backend(harness.environment.clone(), call).await;
     assert!(!outcome.unwrap().is_replayed());
     assert_eq!(order.order_id.load(Ordering::Relaxed), 9);
     assert_eq!(

@@ -5,7 +5,7 @@ use aws_lambda_events::event::alb::AlbTargetGroupRequest;
 use aws_lambda_events::event::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use aws_lambda_events::event::lambda_function_urls::LambdaFunctionUrlRequest;
 use idempotency_lambda::core::config::{Settings, Variables};
-use idempotency_lambda::core::operation::Operation;
+use idempotency_lambda::core::operation::CompiledOperation;
 use idempotency_lambda::{ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, idempotent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -59,14 +59,14 @@ fn load_balancer(name: &str, values: &[&str], several: bool) -> Value {
     event
 }
 
-fn operation() -> Operation {
+fn operation() -> CompiledOperation {
     let settings = Settings {
-        key: Some("header(@, 'Idempotency-Key')".to_owned()),
+        key: Some("header(@, 'Idempotency-Key')".into()),
         key_required: Some(KeyRequired::All),
-        key_prefix: Some("headers".to_owned()),
+        key_prefix: Some("headers".into()),
         ..Settings::default()
     };
-    Operation::new("headers", &settings, &Variables::default()).unwrap()
+    CompiledOperation::new("headers", &settings, &Variables::default()).unwrap()
 }
 
 /// The key of an event as it was sent, and as the type writes it.
@@ -149,7 +149,7 @@ async fn the_attribute_takes_a_header_together_with_other_parts() {
     let call = |event: Value| {
         let event = Raw::from_json(event.to_string()).unwrap();
         let call = handler(LambdaEvent::new(event, Default::default()));
-        idempotency_lambda::with_environment(harness.environment.clone(), call)
+        idempotency_lambda::with_backend(harness.environment.clone(), call)
     };
     assert_eq!(call(format_1("Idempotency-Key", &["k"])).await.unwrap(), 1);
     assert_eq!(harness.requests(), [1, 1, 0, 0]);
@@ -167,10 +167,10 @@ async fn the_attribute_takes_a_header_together_with_other_parts() {
 #[test]
 fn a_body_in_base64_is_named_as_the_reason() {
     let settings = Settings {
-        key: Some("powertools_json(body).order_id".to_owned()),
+        key: Some("powertools_json(body).order_id".into()),
         ..Settings::default()
     };
-    let operation = Operation::new("encoded", &settings, &Variables::default()).unwrap();
+    let operation = CompiledOperation::new("encoded", &settings, &Variables::default()).unwrap();
     // `{"order_id":1}`, and a text that is no JSON even when it is opened.
     for body in ["eyJvcmRlcl9pZCI6MX0=", "c2VjcmV0"] {
         let event = json!({ "body": body, "isBase64Encoded": true });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_lambda::core::record::{Field, Record, Status};
 use idempotency_lambda::{
     BoxError, Deadline, ErrorKind, LambdaEvent, OnInProgress, OnTimeout, Operation, idempotent,
-    with_environment,
+    with_backend,
 };
 use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation, ours, unless_it_panics};
@@ -68,13 +68,13 @@ async fn panic_of(call: impl Future<Output = Result<Value, BoxError>> + Send + '
 async fn under_hold_a_panic_goes_on_and_its_key_waits_for_an_operator() {
     let harness = Harness::default();
     let environment = || harness.environment.clone();
-    let panic = panic_of(with_environment(environment(), charge_once(order()))).await;
+    let panic = panic_of(with_backend(environment(), charge_once(order()))).await;
     assert_eq!(panic, "after the charge");
     let claim = record(&harness).unwrap();
     assert_eq!(claim.status, Field::Value(Status::InProgress));
 
     let told = async || {
-        let call = with_environment(environment(), charge_once(order()));
+        let call = with_backend(environment(), charge_once(order()));
         ours(&call.await.unwrap_err()).kind()
     };
     assert_eq!(told().await, ErrorKind::AlreadyInProgress);
@@ -87,7 +87,7 @@ async fn under_hold_a_panic_goes_on_and_its_key_waits_for_an_operator() {
         later.context.deadline += 60_000;
         later
     };
-    let call = with_environment(environment(), charge_once(later()));
+    let call = with_backend(environment(), charge_once(later()));
     let error = call.await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::Unresolved);
     assert_eq!(record(&harness), Some(claim));
@@ -97,7 +97,7 @@ async fn under_hold_a_panic_goes_on_and_its_key_waits_for_an_operator() {
 async fn under_hold_a_panic_is_not_recorded_as_a_failure_which_would_free_the_key() {
     let harness = Harness::default();
     let call = charge_once_and_record(order());
-    panic_of(with_environment(harness.environment.clone(), call)).await;
+    panic_of(with_backend(harness.environment.clone(), call)).await;
     let claim = record(&harness).unwrap();
     assert_eq!(claim.failure, Field::Absent);
     assert!(claim.owner.exists());
@@ -108,7 +108,7 @@ async fn under_hold_a_panic_is_not_recorded_as_a_failure_which_would_free_the_ke
 async fn under_rerun_a_panic_is_recorded_where_failures_are() {
     let harness = Harness::default();
     let call = charge_and_record(order());
-    let panic = panic_of(with_environment(harness.environment.clone(), call)).await;
+    let panic = panic_of(with_backend(harness.environment.clone(), call)).await;
     assert_eq!(panic, "in the gateway");
     let record = record(&harness).unwrap();
     assert_eq!(record.failure, Field::Value("panic".to_owned()));
@@ -118,7 +118,7 @@ async fn under_rerun_a_panic_is_recorded_where_failures_are() {
 async fn under_hold_an_error_is_a_reported_end_and_frees_the_key() {
     let harness = Harness::default();
     for _ in 0..2 {
-        let call = with_environment(harness.environment.clone(), declined_once(order()));
+        let call = with_backend(harness.environment.clone(), declined_once(order()));
         assert_eq!(call.await.unwrap_err().to_string(), "declined");
     }
     assert!(record(&harness).is_none());
@@ -140,13 +140,13 @@ async fn beside_a_panic(charge: &Operation, harness: &Harness) -> (ErrorKind, i6
             now.await?;
             panics_without_a_word()
         });
-        let ended = unless_it_panics(with_environment(environment(), run)).await;
+        let ended = unless_it_panics(with_backend(environment(), run)).await;
         assert!(ended.is_err(), "the panic goes on to its own caller");
     };
     let duplicate = async {
         tokio::task::yield_now().await;
         let run = charge.run(&payload, deadline(60), || async { Ok::<u32, BoxError>(1) });
-        let error = with_environment(environment(), run).await.unwrap_err();
+        let error = with_backend(environment(), run).await.unwrap_err();
         (ours(&error).kind(), harness.now().get() - START)
     };
     let time = async {
@@ -194,7 +194,7 @@ async fn under_hold_a_duplicate_in_the_process_of_a_panicking_call_is_told_in_pr
     let payload = json!({ "order_id": 1 });
     let deadline = Deadline::At(harness.now());
     let again = charge.run(&payload, deadline, || async { Ok::<u32, BoxError>(2) });
-    let error = with_environment(harness.environment.clone(), again)
+    let error = with_backend(harness.environment.clone(), again)
         .await
         .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);

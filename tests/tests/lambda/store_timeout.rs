@@ -8,7 +8,7 @@ use idempotency_lambda::core::record::{Field, Record, Status};
 use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
     BoxError, Context, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, Operation, idempotent,
-    with_environment,
+    with_backend,
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
@@ -42,7 +42,7 @@ async fn call_with_left(
     let deadline = harness.deadline_in(Duration::from_millis(milliseconds));
     let payload = json!({ "order_id": 7 });
     let call = charge.run(&payload, deadline, || async { Ok::<_, BoxError>(42) });
-    let outcome = with_environment(harness.environment.clone(), call).await;
+    let outcome = with_backend(harness.environment.clone(), call).await;
     let took = harness.now().get() - START;
     (outcome.map(|outcome| outcome.into_response()), took)
 }
@@ -111,7 +111,7 @@ async fn the_attribute_says_how_long_the_claim_may_take() {
     let mut context = Context::default();
     context.deadline = u64::try_from(START + 10_000).unwrap();
     let event = LambdaEvent::new(json!({ "order_id": 7 }), context);
-    let call = with_environment(harness.environment.clone(), charge_soon(event));
+    let call = with_backend(harness.environment.clone(), charge_soon(event));
     assert_eq!(call.await.unwrap_err().kind(), ErrorKind::StoreFailed);
     assert_eq!(harness.now().get() - START, 600);
 }
@@ -139,7 +139,7 @@ async fn a_handlers_own_error_waits_for_a_hanging_release_no_longer_than_the_set
         let call = charge.run(&payload, deadline, || async {
             Err::<u32, BoxError>("declined".into())
         });
-        let told = with_environment(harness.environment.clone(), call).await;
+        let told = with_backend(harness.environment.clone(), call).await;
         assert_eq!(told.unwrap_err().to_string(), "declined");
         assert_eq!(harness.now().get() - START, 3_000);
         assert_eq!(harness.store.count(kind), 1);

@@ -6,9 +6,7 @@ use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::protocol::condition::Condition;
 use idempotency_lambda::core::record::{Field, Record, RecordId, Status};
 use idempotency_lambda::core::store::{MemoryStore, Store as _};
-use idempotency_lambda::{
-    Error, LambdaEvent, OnInProgress, OnTimeout, idempotent, with_environment,
-};
+use idempotency_lambda::{Error, LambdaEvent, OnInProgress, OnTimeout, idempotent, with_backend};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{START, id, unless_it_panics};
@@ -216,7 +214,7 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
     let payload = || json!({ "card": "s3cr3t" });
     let by_attribute = recorded(async {
         let event = LambdaEvent::new(payload(), Default::default());
-        with_environment(harness.environment.clone(), annotated(event))
+        with_backend(harness.environment.clone(), annotated(event))
             .await
             .unwrap_err();
     })
@@ -371,7 +369,7 @@ async fn a_call_without_time_is_told_so() {
             .run(&order, deadline, async || Ok::<_, BoxError>(1))
             .await
     };
-    let line = line_of(with_environment(harness.environment.clone(), call)).await;
+    let line = line_of(with_backend(harness.environment.clone(), call)).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyNoTimeLeft store_requests=0 store_ms=0 \
                     handler_ms=0";
     assert_eq!(line, told("WARN", expected));
@@ -467,7 +465,7 @@ async fn a_store_of_its_own_is_told_the_same() {
     let line = line_of(async {
         own.run(
             &payload,
-            idempotency_lambda::Deadline::Surrounding,
+            idempotency_lambda::Deadline::Inherited,
             async || Ok::<_, BoxError>(1),
         )
         .await

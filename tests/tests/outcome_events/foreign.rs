@@ -1,31 +1,41 @@
 //! A stored response whose record names another operation: two programs, or two versions of one, under one prefix.
 
+use idempotency_core::engine::Codec;
 use idempotency_lambda::core::config::{Settings, Variables};
-use idempotency_lambda::core::operation::Operation;
+use idempotency_lambda::core::operation::CompiledOperation;
 use idempotency_lambda::core::protocol::Source;
 use idempotency_lambda::core::record::{Field, Record};
 use idempotency_lambda::core::store::MemoryStore;
-use idempotency_lambda::{Backend, BoxError, OutcomeKind, Replay, environment_with};
+use idempotency_lambda::{Backend, BoxError, OutcomeKind, Replay, backend_over};
 use std::sync::Arc;
 
 use super::recorder::recorded;
 
-fn operation(path: &str, shared_key_prefix: bool) -> Operation {
+fn operation(path: &str, shared_key_prefix: bool) -> CompiledOperation {
     let settings = Settings {
-        key_prefix: Some("programs".to_owned()),
-        shared_key_prefix,
+        key_prefix: Some("programs".into()),
+        shared_key_prefix: Some(shared_key_prefix),
         ..Settings::default()
     };
-    Operation::new(path, &settings, &Variables::default()).unwrap()
+    CompiledOperation::new(path, &settings, &Variables::default()).unwrap()
 }
 
 /// The replay that a call is given, if it is, and its one line in the log.
-async fn call(environment: &Backend, operation: &Operation) -> (Option<Replay>, String) {
+async fn call(environment: &Backend, operation: &CompiledOperation) -> (Option<Replay>, String) {
     let identity = operation.identify("7", None).unwrap();
     let mut replay = None;
     let lines = recorded(async {
-        let handler = || async { Ok::<_, BoxError>(1) };
-        let outcome = operation.run(environment, &identity, None, handler).await;
+        let handler = async { Ok::<_, BoxError>(1) };
+        let outcome = operation
+            .run(
+                environment,
+                &identity,
+                None,
+                Codec::json(),
+                BoxError::from,
+                handler,
+            )
+            .await;
         if let OutcomeKind::Replayed(given) = outcome.unwrap().kind() {
             replay = Some(given.clone());
         }
@@ -37,7 +47,7 @@ async fn call(environment: &Backend, operation: &Operation) -> (Option<Replay>, 
 
 #[tokio::test]
 async fn a_response_that_another_operation_stored_is_given_and_names_it() {
-    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let environment = backend_over(Arc::new(MemoryStore::new()));
     let (old, new) = ("shop::charge", "shop::payments::charge");
     assert_eq!(call(&environment, &operation(old, false)).await.0, None);
     for (path, shared) in [(old, false), (new, false), (new, true)] {
@@ -53,7 +63,7 @@ async fn a_response_that_another_operation_stored_is_given_and_names_it() {
 #[tokio::test]
 async fn a_record_that_names_no_operation_or_an_unreadable_one_is_given_without_a_warning() {
     let store = Arc::new(MemoryStore::new());
-    let environment = environment_with(Arc::clone(&store) as _);
+    let environment = backend_over(Arc::clone(&store) as _);
     let charge = operation("shop::charge", false);
     assert_eq!(call(&environment, &charge).await.0, None);
     let id = charge.identify("7", None).unwrap().key().unwrap().clone();
@@ -74,12 +84,12 @@ async fn a_record_that_names_no_operation_or_an_unreadable_one_is_given_without_
 
 #[tokio::test]
 async fn a_cached_response_names_its_operation_too() {
-    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let environment = backend_over(Arc::new(MemoryStore::new()));
     let settings = Settings {
         local_cache: Some(1),
         ..Settings::default()
     };
-    let charge = Operation::new("shop::charge", &settings, &Variables::default()).unwrap();
+    let charge = CompiledOperation::new("shop::charge", &settings, &Variables::default()).unwrap();
     assert_eq!(call(&environment, &charge).await.0, None);
     let replay = call(&environment, &charge).await.0.unwrap();
     assert_eq!(replay.source(), Source::Cache);
@@ -88,7 +98,7 @@ async fn a_cached_response_names_its_operation_too() {
 
 #[tokio::test]
 async fn a_long_path_is_cut_and_still_known_as_ones_own() {
-    let environment = environment_with(Arc::new(MemoryStore::new()));
+    let environment = backend_over(Arc::new(MemoryStore::new()));
     let long = operation(&format!("shops::{}", "é".repeat(100)), false);
     assert_eq!(call(&environment, &long).await.0, None);
     let (replay, line) = call(&environment, &long).await;

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, Config};
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::operation::Operation;
+use idempotency_core::operation::CompiledOperation;
 use idempotency_dynamodb::settings::Settings as TableSettings;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn any_variables_make_an_operation_or_an_error_that_names_one_of_them(variables in variables(OF_OPERATIONS)) {
         let found = Variables::from_iter(variables.clone());
-        match Operation::new("shop::charge", &Settings::default(), &found) {
+        match CompiledOperation::new("shop::charge", &Settings::default(), &found) {
             Ok(operation) => {
                 prop_assert!(operation.policy().lease.as_millis() >= 1);
                 prop_assert!(operation.policy().store_timeout.as_millis() >= 1);
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn an_operation_that_was_made_can_be_used_whatever_its_durations(variables in variables(OF_OPERATIONS)) {
         let found = Variables::from_iter(variables);
-        if let Ok(operation) = Operation::new("shop::charge", &Settings::default(), &found) {
+        if let Ok(operation) = CompiledOperation::new("shop::charge", &Settings::default(), &found) {
             let identity = operation.identify("[1]", None);
             prop_assert!(identity.is_ok(), "{:?}", identity);
         }

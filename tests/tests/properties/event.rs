@@ -2,7 +2,7 @@
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::key::Json;
-use idempotency_core::operation::Operation;
+use idempotency_core::operation::CompiledOperation;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -12,17 +12,17 @@ use crate::given::{quoted, tree};
 /// `{prefix}#{32 hex digits}`.
 const KEY_BYTES: usize = "shop".len() + 1 + 32;
 
-fn operation(key: Option<&str>) -> Operation {
+fn operation(key: Option<&str>) -> CompiledOperation {
     let settings = Settings {
-        key: key.map(str::to_owned),
-        validate: Some("@".to_owned()),
-        key_prefix: Some("shop".to_owned()),
+        key: key.map(|key| key.to_owned().into()),
+        validate: Some("@".into()),
+        key_prefix: Some("shop".into()),
         ..Settings::default()
     };
-    Operation::new("charge", &settings, &Variables::default()).unwrap()
+    CompiledOperation::new("charge", &settings, &Variables::default()).unwrap()
 }
 
-fn operations() -> Vec<Operation> {
+fn operations() -> Vec<CompiledOperation> {
     [
         None,
         Some("a"),

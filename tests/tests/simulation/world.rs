@@ -11,7 +11,7 @@ use idempotency_lambda::core::protocol::Source;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, OnInProgress, OnTimeout, Operation, OutcomeKind,
-    with_environment,
+    with_backend,
 };
 use idempotency_testkit::SeededRandom;
 use idempotency_tests::{START, operation, ours, unless_it_panics};
@@ -302,7 +302,7 @@ fn deliver(call: Call, operation: Rc<Operation>, environment: Backend, faults: F
                 Err(BoxError::from("declined"))
             }
         };
-        let outcome = with_environment(
+        let outcome = with_backend(
             environment,
             operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
         );

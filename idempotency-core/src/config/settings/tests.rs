@@ -1,5 +1,5 @@
 use super::*;
-use crate::operation::Operation;
+use crate::operation::CompiledOperation;
 
 fn with(name: &str, value: &str) -> Variables {
     Variables::from_iter([(name.to_owned(), value.to_owned())])
@@ -94,7 +94,7 @@ fn the_prefix_of_a_template_names_the_application_and_gives_no_two_operations_on
     assert_eq!(prefix("orders::charge"), "shop.orders.charge");
     assert_ne!(prefix("orders::charge"), prefix("orders::ship"));
     let whole = Settings {
-        key_prefix: Some("charge".to_owned()),
+        key_prefix: Some("charge".into()),
         ..Settings::default()
     };
     assert_eq!(
@@ -108,7 +108,7 @@ fn the_prefix_of_a_template_names_the_application_and_gives_no_two_operations_on
 #[test]
 fn a_prefix_cannot_pass_for_a_tenants() {
     let settings = Settings {
-        key_prefix: Some("shop#tenant=a".to_owned()),
+        key_prefix: Some("shop#tenant=a".into()),
         ..Settings::default()
     };
     assert!(settings.key_prefix(&nothing(), "shop").is_err());
@@ -164,7 +164,7 @@ fn a_size_of_the_local_cache_that_is_no_number_is_refused() {
 fn a_variable_that_cannot_be_understood_is_refused_where_a_setting_is_used_instead_too() {
     let all = Settings {
         key_required: Some(KeyRequired::Any),
-        key_prefix: Some("charge".to_owned()),
+        key_prefix: Some("charge".into()),
         hash: Some(HashAlgorithm::Md5),
         expires_after: Some(Duration::from_secs(1)),
         lease: Some(Duration::from_secs(1)),
@@ -190,7 +190,7 @@ fn a_variable_that_cannot_be_understood_is_refused_where_a_setting_is_used_inste
         ("on_error", "IDEMPOTENCY_ON_ERROR", "keep"),
     ] {
         let variables = with(variable, value);
-        let error = Operation::new("shop::charge", &all, &variables).unwrap_err();
+        let error = CompiledOperation::new("shop::charge", &all, &variables).unwrap_err();
         assert!(
             error
                 .to_string()

@@ -72,7 +72,7 @@ fn a_response_type_that_panics_when_it_is_read_back_completes_the_key_without_a_
     let backend = example::backend_over(store.clone());
     let mut report = Report::new("charge", None, &Fixed);
     let call = driver(&backend, codec);
-    let call = call.drive(&mut report, || async { Ok::<_, Error>(42) });
+    let call = call.drive(&mut report, async { Ok::<_, Error>(42) });
     let Poll::Ready(Ok(outcome)) = pin!(call).poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("the response is not given to its own caller");
     };

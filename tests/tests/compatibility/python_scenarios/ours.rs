@@ -14,7 +14,7 @@ use idempotency_lambda::core::store::Store;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OutcomeKind, Replay,
-    with_environment,
+    with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -115,16 +115,14 @@ impl<'a> Play<'a> {
         let result = match &self.operation {
             Err(kind) => Err(Failure::Ours(*kind)),
             Ok(operation) => {
-                let deadline = step
-                    .remaining_ms
-                    .map_or(Deadline::Surrounding, |remaining| {
-                        Deadline::At(EpochMillis::new(step.at_ms + remaining))
-                    });
+                let deadline = step.remaining_ms.map_or(Deadline::Inherited, |remaining| {
+                    Deadline::At(EpochMillis::new(step.at_ms + remaining))
+                });
                 let call = operation.run(&step.event, deadline, || async {
                     runs.fetch_add(1, Ordering::Relaxed);
                     handle(&step.handler)
                 });
-                let outcome = with_environment(self.environment.clone(), call).await;
+                let outcome = with_backend(self.environment.clone(), call).await;
                 outcome
                     .map(|outcome| {
                         bypassed = matches!(outcome.kind(), OutcomeKind::Bypassed(_));

@@ -94,7 +94,7 @@ async fn beside_a_call_that_waits<T>(
     let (environment, order) = (harness.another_process(), order());
     let deadline = harness.deadline_in(Duration::from_secs(600));
     let elsewhere = charge.run(&order, deadline, || elsewhere_ends);
-    let elsewhere = idempotency_lambda::with_environment(environment, elsewhere);
+    let elsewhere = idempotency_lambda::with_backend(environment, elsewhere);
     let first = async {
         tokio::task::yield_now().await;
         harness.call(charge, order.clone()).await
@@ -125,7 +125,7 @@ async fn whoever_meets_a_call_that_waits_is_told_of_the_other_processs_lease() {
     let error = beside_a_call_that_waits(&harness, &charge, std::future::pending(), async || {
         let deadline = harness.deadline_in(Duration::from_millis(200));
         let call = charge.run(&order, deadline, async || Ok::<_, BoxError>(String::new()));
-        let call = idempotency_lambda::with_environment(harness.environment.clone(), call);
+        let call = idempotency_lambda::with_backend(harness.environment.clone(), call);
         call.await.unwrap_err()
     });
     let text = error.await.to_string();

@@ -291,7 +291,7 @@ async fn another_process_asks_the_store() {
         let deadline = harness.deadline_in(Duration::from_secs(30));
         let order = order();
         let call = charge.run(&order, deadline, async || Ok::<_, BoxError>(String::new()));
-        let error = idempotency_lambda::with_environment(elsewhere, call).await;
+        let error = idempotency_lambda::with_backend(elsewhere, call).await;
         assert_eq!(
             ours(&error.unwrap_err()).kind(),
             ErrorKind::AlreadyInProgress

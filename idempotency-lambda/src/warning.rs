@@ -1,6 +1,6 @@
-//! What somebody must know at start-up.
+//! Warnings at start-up.
 
-/// Says it as a tracing event, or on standard error where nobody collects those.
+/// Logs a `tracing` warning, or writes it to standard error if no subscriber is set.
 pub(crate) fn warn(text: &str) {
     if tracing::dispatcher::has_been_set() {
         tracing::warn!("{text}");

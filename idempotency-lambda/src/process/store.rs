@@ -1,0 +1,120 @@
+//! The store that the environment variables name.
+
+use std::sync::Arc;
+
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::store::{MemoryStore, Store};
+
+use crate::warning::warn;
+
+/// The variable that names the store.
+const STORE: &str = "IDEMPOTENCY_STORE";
+
+/// A kind of store that [`STORE`] can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreKind {
+    DynamoDb,
+    Memory,
+}
+
+impl StoreKind {
+    fn of(variables: &Variables) -> Result<Self, ConfigurationError> {
+        match variables.value(STORE) {
+            None | Some("dynamodb") => Ok(Self::DynamoDb),
+            Some("memory") => Ok(Self::Memory),
+            Some(other) => Err(ConfigurationError::value(
+                STORE,
+                other,
+                "write one of `dynamodb`, `memory`",
+            )),
+        }
+    }
+}
+
+/// Checks the variables that describe a store, without a connection.
+pub(super) fn check(variables: &Variables) -> Result<(), ConfigurationError> {
+    StoreKind::of(variables)?;
+    #[cfg(feature = "dynamodb")]
+    idempotency_dynamodb::settings::Settings::check(variables)?;
+    Ok(())
+}
+
+/// Makes the store that the variables name.
+///
+/// # Errors
+/// If a variable that it needs is missing or cannot be used, or if the store is not compiled into this program.
+pub(super) async fn from_variables(
+    variables: &Variables,
+) -> Result<Arc<dyn Store>, ConfigurationError> {
+    if Settings::disabled(variables)? {
+        // No request is made to it, and a function that is switched off needs no table.
+        return Ok(Arc::new(MemoryStore::new()));
+    }
+    match StoreKind::of(variables)? {
+        StoreKind::DynamoDb => dynamodb(variables).await,
+        StoreKind::Memory => {
+            warn(
+                "IDEMPOTENCY_STORE is `memory`: calls are protected within this process alone, and not after it ends",
+            );
+            Ok(Arc::new(MemoryStore::new()))
+        }
+    }
+}
+
+#[cfg(feature = "dynamodb")]
+async fn dynamodb(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
+    let settings = idempotency_dynamodb::settings::Settings::from_variables(variables)?;
+    let client = idempotency_dynamodb::client::client().await?;
+    Ok(Arc::new(settings.store(client)?))
+}
+
+#[cfg(not(feature = "dynamodb"))]
+async fn dynamodb(_: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
+    Err(ConfigurationError::new(
+        "there is no store, because this program is built without the feature `dynamodb` of `idempotency-lambda`: switch \
+         the feature on, call `set_global_backend` before `run` or `init`, give each operation a store (`store = ..`), or set \
+         IDEMPOTENCY_STORE to `memory` for a trial",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_unknown_store_is_refused_with_the_known_names() {
+        let variables = Variables::from_iter([(STORE.to_owned(), "redis".to_owned())]);
+        let error = from_variables(&variables).await.err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "IDEMPOTENCY_STORE is `redis`: write one of `dynamodb`, `memory`"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_store_in_memory_needs_no_other_variable() {
+        let variables = Variables::from_iter([(STORE.to_owned(), "memory".to_owned())]);
+        assert_eq!(from_variables(&variables).await.unwrap().name(), "memory");
+    }
+
+    #[cfg(feature = "dynamodb")]
+    #[tokio::test]
+    async fn without_a_table_the_error_names_the_variable_to_set() {
+        let error = from_variables(&Variables::default()).await.err().unwrap();
+        assert!(error.to_string().contains("IDEMPOTENCY_TABLE"), "{error}");
+    }
+
+    #[cfg(not(feature = "dynamodb"))]
+    #[tokio::test]
+    async fn without_the_feature_the_error_names_every_other_way_to_a_store() {
+        let error = from_variables(&Variables::default()).await.err().unwrap();
+        for remedy in [
+            "`dynamodb`",
+            "`set_global_backend`",
+            "`store = ..`",
+            "IDEMPOTENCY_STORE to `memory`",
+        ] {
+            assert!(error.to_string().contains(remedy), "{error}");
+        }
+    }
+}

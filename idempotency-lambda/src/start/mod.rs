@@ -1,0 +1,20 @@
+//! The start of a function: before the first event, the service of events, and after a snapshot was restored.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `run` | the start in one line |
+//! | `init` | the checks before the first event, and the connection to the store |
+//! | `init_error` | the report of a start that failed |
+//! | `service` | the handler as a service with stable `errorType` names |
+//! | `snapstart` | the resource that clears the local caches |
+
+mod init;
+mod init_error;
+mod run;
+mod service;
+mod snapstart;
+
+pub use init::init;
+pub use run::run;
+pub use service::service;
+pub use snapstart::ClearCaches;
