@@ -186,35 +186,33 @@ impl IdentifiedCall {
     /// and tenant. They do not find the operation's store.
     ///
     /// The handler is boxed, because a future that is built in several layers would hold it once in each.
-    pub(crate) fn run_with<R, E, H: Future<Output = Result<R, E>>>(
+    pub(crate) async fn run_with<R, E>(
         self,
         codec: Codec<R>,
         convert: fn(Error) -> E,
-        handler: Pin<Box<H>>,
-    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<R, E, H> {
-        async move {
-            let Self {
-                operation,
-                identity,
-                invocation,
-            } = self;
-            let backend = operation
-                .backend()
-                .await
-                .map_err(|error| convert(refused(error)))?;
-            let compiled = operation.compiled();
-            if !tracing::dispatcher::has_been_set()
-                && let Some(warning) = compiled.warning(&identity)
-            {
-                // The outcome event says so too, but there is no subscriber.
-                warn(&format!("{}: {warning}", compiled.key_prefix()));
-            }
-            let deadline = invocation.deadline;
-            let handler = InScope::new(Change::to(invocation), handler);
-            compiled
-                .run(&backend, &identity, deadline, codec, convert, handler)
-                .await
+        handler: Pin<Box<impl Future<Output = Result<R, E>>>>,
+    ) -> Result<Outcome<R>, E> {
+        let Self {
+            operation,
+            identity,
+            invocation,
+        } = self;
+        let backend = operation
+            .backend()
+            .await
+            .map_err(|error| convert(refused(error)))?;
+        let compiled = operation.compiled();
+        if !tracing::dispatcher::has_been_set()
+            && let Some(warning) = compiled.warning(&identity)
+        {
+            // The outcome event says so too, but there is no subscriber.
+            warn(&format!("{}: {warning}", compiled.key_prefix()));
         }
+        let deadline = invocation.deadline;
+        let handler = InScope::new(Change::to(invocation), handler);
+        compiled
+            .run(&backend, &identity, deadline, codec, convert, handler)
+            .await
     }
 }
 
