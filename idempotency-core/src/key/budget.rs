@@ -81,6 +81,12 @@ impl Budget {
         self.limit
     }
 
+    /// Returns the bytes that are charged.
+    #[cfg(test)]
+    pub(crate) fn charged(&self) -> usize {
+        self.limit - self.left
+    }
+
     /// Returns the steps that were taken.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn worked(&self) -> usize {
@@ -176,7 +182,7 @@ mod tests {
             (Some(10_240), 256),
             (Some(usize::MAX), 256),
         ] {
-            assert_eq!(limit_for(memory), limit * MIB, "{memory:?}");
+            assert_eq!(limit_for(memory), limit * 1_048_576, "{memory:?}");
         }
     }
 
@@ -191,5 +197,70 @@ mod tests {
         assert_eq!(budget.left, heap(32));
         assert_eq!(budget.push(&mut list, 8), Err(Exhausted::Memory));
         assert_eq!(list.len(), 8);
+    }
+
+    #[test]
+    fn an_allocation_takes_a_header_and_a_multiple_of_sixteen_bytes() {
+        for (bytes, taken) in [(0, 0), (1, 32), (24, 32), (25, 48), (40, 48), (41, 64)] {
+            assert_eq!(heap(bytes), taken, "{bytes}");
+        }
+        assert_eq!(heap(usize::MAX), usize::MAX);
+    }
+
+    #[test]
+    fn an_evaluation_may_take_the_largest_limit() {
+        assert_eq!(Budget::of_one_evaluation().limit(), 268_435_456);
+        assert!(Budget::unbounded().holds(usize::MAX - 15));
+    }
+
+    #[test]
+    fn charges_end_at_the_limit_and_are_given_back() {
+        let mut budget = Budget::new(100);
+        assert_eq!(budget.limit(), 100);
+        assert!(budget.holds(88) && !budget.holds(89));
+        let mark = budget.mark();
+        assert_eq!(budget.charge(101), Err(Exhausted::Memory));
+        assert_eq!(budget.charge(60), Ok(()));
+        assert_eq!(budget.charged(), 60);
+        assert_eq!(budget.allocate(24), Ok(()));
+        assert_eq!(budget.charged(), 60 + 32);
+        budget.free(24);
+        assert_eq!(budget.charged(), 60);
+        budget.restore(&mark);
+        assert_eq!(budget.charged(), 0);
+        budget.free(24);
+        assert_eq!(
+            budget.charged(),
+            0,
+            "no more is given back than was charged"
+        );
+    }
+
+    #[test]
+    fn steps_end_and_are_renewed_for_the_next_expression() {
+        let mut budget = Budget::new(0);
+        assert_eq!(budget.work(268_435_455), Ok(()));
+        assert_eq!(budget.worked(), 268_435_455);
+        assert_eq!(budget.work(2), Err(Exhausted::Work));
+        assert_eq!(budget.work(1), Ok(()));
+        assert_eq!(budget.work(1), Err(Exhausted::Work));
+        budget.renew_work();
+        assert_eq!(budget.work(1), Ok(()));
+        assert_eq!(budget.worked(), 1);
+    }
+
+    #[test]
+    fn a_list_is_charged_for_its_room_and_a_full_one_grows_at_least_twofold() {
+        let mut budget = Budget::new(10_000);
+        let mut list: Vec<u64> = budget.list(4).unwrap();
+        assert_eq!((list.capacity(), budget.charged()), (4, heap(32)));
+        list.extend([1, 2]);
+        budget.reserve(&mut list, 2).unwrap();
+        assert_eq!((list.capacity(), budget.charged()), (4, heap(32)));
+        budget.reserve(&mut list, 3).unwrap();
+        assert_eq!((list.capacity(), budget.charged()), (8, heap(64)));
+        budget.reserve(&mut list, 100).unwrap();
+        assert_eq!((list.capacity(), budget.charged()), (102, heap(816)));
+        assert!(budget.list::<u64>(2000).is_err());
     }
 }

@@ -135,7 +135,7 @@ fn write_string(out: &mut impl Write, text: &Text) -> fmt::Result {
             0..=0xFFFF => write_escape(out, code),
             _ => {
                 write_escape(out, 0xD800 + ((code - 0x1_0000) >> 10))?;
-                write_escape(out, 0xDC00 + ((code - 0x1_0000) & 0x3FF))
+                write_escape(out, 0xDC00 + (code & 0x3FF))
             }
         }?;
     }
@@ -274,5 +274,32 @@ mod tests {
             json.to_text(&COMPACT),
             r#"{"b":{"z":1,"y":2},"\ud83d\ude00":1,"\uffff":2,"B":3}"#
         );
+    }
+
+    #[test]
+    fn each_layout_has_its_separators_and_its_length() {
+        let json = Json::parse(r#"{"b": [1, [], [2]], "a": {}, "c": [true, false, null, "é"]}"#);
+        let json = json.unwrap();
+        let canonical = r#"{"a": {}, "b": [1, [], [2]], "c": [true, false, null, "\u00e9"]}"#;
+        let compact = r#"{"b":[1,[],[2]],"a":{},"c":[true,false,null,"\u00e9"]}"#;
+        for (layout, text) in [(&CANONICAL, canonical), (&COMPACT, compact)] {
+            assert_eq!(json.to_text(layout), text);
+            assert_eq!(json.text_length(layout), text.len());
+        }
+        let mut written = String::new();
+        json.write_canonical(&mut written).unwrap();
+        assert_eq!(written, canonical);
+    }
+
+    #[test]
+    fn a_character_beyond_16_bits_is_written_as_its_surrogates() {
+        for (character, text) in [
+            ("\u{10000}", r#""\ud800\udc00""#),
+            ("\u{103ff}", r#""\ud800\udfff""#),
+            ("\u{10400}", r#""\ud801\udc00""#),
+            ("\u{10ffff}", r#""\udbff\udfff""#),
+        ] {
+            assert_eq!(Json::Str(character.into()).to_canonical(), text);
+        }
     }
 }

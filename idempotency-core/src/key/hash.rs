@@ -231,4 +231,22 @@ mod tests {
             "e31b8b84a9be62e9ae878d3fb2b80004"
         );
     }
+
+    #[test]
+    fn a_text_is_hashed_in_blocks_of_one_size() {
+        let mut sink = Sink {
+            digest: Md5::new(),
+            pending: String::with_capacity(BLOCK),
+        };
+        for _ in 0..3 * BLOCK {
+            sink.write_str("abc").unwrap();
+            assert!(sink.pending.len() <= BLOCK);
+        }
+        sink.write_str(&"d".repeat(BLOCK + 1)).unwrap();
+        assert!(sink.pending.is_empty());
+        sink.write_str("e").unwrap();
+        sink.flush();
+        let whole = format!("{}{}e", "abc".repeat(3 * BLOCK), "d".repeat(BLOCK + 1));
+        assert_eq!(hex(&sink.digest.finalize()), HashAlgorithm::Md5.hex(&whole));
+    }
 }

@@ -152,4 +152,45 @@ mod tests {
         let json = Json::parse("[\"secret\", 4242]").unwrap();
         assert_eq!(format!("{json:?}"), "Json(array)");
     }
+
+    #[test]
+    fn a_copy_takes_the_blocks_of_its_parts() {
+        for (text, blocks) in [
+            ("null", vec![]),
+            ("true", vec![]),
+            ("1.5", vec![]),
+            ("9223372036854775807", vec![]),
+            ("9223372036854775808", vec![19]),
+            (r#""""#, vec![]),
+            (r#""text""#, vec![4]),
+            ("[]", vec![]),
+            (r#"[1, "text", 9223372036854775808]"#, vec![3 * 24, 4, 19]),
+            (r#"[["text"], ["texts"]]"#, vec![2 * 24, 24, 4, 24, 5]),
+            ("{}", vec![]),
+        ] {
+            let expected: usize = blocks.into_iter().map(heap).sum();
+            assert_eq!(Json::parse(text).unwrap().heap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_type_has_its_name_and_only_strings_have_a_text() {
+        for (text, name) in [
+            ("null", "null"),
+            ("true", "boolean"),
+            ("1", "number"),
+            ("1.5", "number"),
+            (r#""a""#, "string"),
+            ("[]", "array"),
+            ("{}", "object"),
+        ] {
+            let json = Json::parse(text).unwrap();
+            assert_eq!(json.type_name(), name);
+            assert_eq!(json.as_str(), (name == "string").then_some("a"));
+        }
+        let object = Json::parse(r#"{"a": 1}"#).unwrap();
+        assert_eq!(object.member("a"), Some(&Json::Int(1.into())));
+        assert_eq!(object.member("b"), None);
+        assert_eq!(Json::Null.member("a"), None);
+    }
 }

@@ -86,4 +86,21 @@ mod tests {
         assert_eq!(pushed, Err(Exhausted::Memory));
         assert_eq!(list.many.capacity(), 0);
     }
+
+    #[test]
+    fn a_list_is_charged_for_its_block() {
+        for (items, room) in [(0_u64, 0), (1, 1), (8, 8), (9, 16), (17, 32)] {
+            let mut budget = Budget::new(10_000);
+            let mut list = List::new();
+            for item in 0..items {
+                list.push(item, &mut budget).unwrap();
+            }
+            list.finish(&mut budget).unwrap();
+            assert_eq!(
+                budget.charged(),
+                crate::key::budget::heap(8 * room),
+                "{items}"
+            );
+        }
+    }
 }

@@ -150,4 +150,56 @@ mod tests {
             assert_eq!(digits, expected.trim_start_matches('0'), "{float:e}");
         }
     }
+
+    /// Returns the number with these digits.
+    fn of(digits: &str) -> Magnitude {
+        let mut number = Magnitude::default();
+        number.add(digits);
+        number
+    }
+
+    #[test]
+    fn an_addition_touches_the_limbs_of_the_number_and_of_the_carry() {
+        let mut number = Magnitude::default();
+        assert_eq!(number.add("1"), 1);
+        assert_eq!(number.add("1000000000000000000"), 2);
+        assert_eq!(number.add(&"9".repeat(36)), 3, "the carry is a third limb");
+        assert_eq!(number.add("5"), 1);
+        assert_eq!(
+            number.digits().trim_start_matches('0'),
+            "1000000000000000001000000000000000005"
+        );
+    }
+
+    #[test]
+    fn numbers_are_compared_and_subtracted_limb_by_limb() {
+        let (small, large) = ("999999999999999999", "1000000000000000000");
+        for (greater, lesser, difference) in [
+            (large, small, "1"),
+            (large, "1", small),
+            (
+                "3000000000000000005",
+                "1000000000000000006",
+                "1999999999999999999",
+            ),
+            (
+                "1000000000000000000000000000000000000",
+                "1",
+                "999999999999999999999999999999999999",
+            ),
+            ("5", "", "5"),
+        ] {
+            let (mut a, b) = (of(greater), of(lesser));
+            assert!(
+                a.exceeds(&b) && !b.exceeds(&a) && !b.exceeds(&b),
+                "{greater}"
+            );
+            a.subtract(&b);
+            assert_eq!(a.digits().trim_start_matches('0'), difference);
+        }
+        let mut same = of(large);
+        assert!(!same.exceeds(&of(large)));
+        same.subtract(&of(large));
+        assert_eq!(same.digits().trim_start_matches('0'), "");
+    }
 }

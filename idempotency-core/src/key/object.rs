@@ -26,7 +26,7 @@ pub struct Object(Option<Box<Members>>);
 #[derive(Clone)]
 struct Members {
     entries: Vec<(Text, Json)>,
-    /// The indices of the entries in the order of their names; empty for up to [`FEW`] entries.
+    /// The indices of the entries in the order of their names; empty if the text has at most [`FEW`] members.
     sorted: Box<[u32]>,
 }
 
@@ -236,66 +236,4 @@ impl fmt::Debug for Object {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(object: &Object) -> Vec<&str> {
-        object.keys().filter_map(Text::as_str).collect()
-    }
-
-    /// Returns an object of `count` members, made of a text in which each name occurs twice.
-    fn doubled(count: usize) -> Object {
-        let value = |number: usize| Json::Int(i64::try_from(number).unwrap().into());
-        (0..2 * count)
-            .map(|number| (format!("{}", (number * 7) % count).into(), value(number)))
-            .collect()
-    }
-
-    #[test]
-    fn few_and_many_members_are_joined_found_and_ordered_in_the_same_way() {
-        for count in [1, 2, 4, 5, 8, 9, 100, 1000] {
-            if count % 7 == 0 {
-                continue;
-            }
-            let object = doubled(count);
-            assert_eq!(object.len(), count);
-            let ordered: Vec<_> = (0..count)
-                .map(|number| ((number * 7) % count).to_string())
-                .collect();
-            assert_eq!(names(&object), ordered);
-            for number in 0..count {
-                let name = ((number * 7) % count).to_string();
-                let last = Json::Int(i64::try_from(count + number).unwrap().into());
-                assert_eq!(object.get(name.as_bytes()), Some(&last), "{count}: {name}");
-            }
-            assert_eq!(object.get(b"none"), None);
-            let mut seen = Vec::new();
-            object
-                .each_by_name(|name, _| {
-                    seen.push(name.clone());
-                    Ok(())
-                })
-                .unwrap();
-            assert!(seen.is_sorted() && seen.len() == count);
-        }
-    }
-
-    #[test]
-    fn a_removed_member_is_not_found_and_the_other_members_keep_their_order() {
-        let mut object = doubled(9);
-        let before: Vec<_> = names(&object).into_iter().map(str::to_owned).collect();
-        assert!(object.remove(b"3").is_some());
-        assert_eq!(object.remove(b"3"), None);
-        let after: Vec<_> = before.into_iter().filter(|name| name != "3").collect();
-        assert_eq!(names(&object), after);
-        assert!(object.get(b"4").is_some());
-    }
-
-    #[test]
-    fn objects_with_the_same_members_are_equal_in_any_order() {
-        let of = |text: &str| Json::parse(text).unwrap();
-        assert!(of(r#"{"a":1,"b":2}"#) == of(r#"{"b":2,"a":1}"#));
-        assert!(of(r#"{"a":1,"b":2}"#) != of(r#"{"a":1,"c":2}"#));
-        assert!(of(r#"{"a":1}"#) != of(r#"{"a":1,"b":2}"#));
-    }
-}
+mod tests;

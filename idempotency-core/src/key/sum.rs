@@ -110,4 +110,13 @@ mod tests {
         assert!(steps < 10_000 * 3 + 4300, "{steps}");
         assert_eq!(sum.total().to_string(), longest);
     }
+
+    #[test]
+    fn an_addition_returns_the_limbs_that_it_touches() {
+        let mut sum = Sum::default();
+        assert_eq!(sum.add(&int("9223372036854775807")), 1);
+        assert_eq!(sum.add(&int(&"9".repeat(40))), 3);
+        assert_eq!(sum.add(&int(&format!("-{}", "9".repeat(40)))), 3);
+        assert_eq!(sum.total().to_string(), "9223372036854775807");
+    }
 }

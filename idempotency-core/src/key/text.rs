@@ -188,4 +188,61 @@ mod tests {
     fn debug_shows_no_text() {
         assert_eq!(format!("{:?}", Text::from("secret")), "Text(6 bytes)");
     }
+
+    #[test]
+    fn every_code_point_is_the_same_after_a_round_trip() {
+        for code in (0..0x1_1000).chain([0x10_FFFF]) {
+            let text = of(&[code]);
+            assert_eq!(text.code_points().collect::<Vec<_>>(), [code], "{code:x}");
+            assert_eq!(text.chars(), 1, "{code:x}");
+            if let Some(character) = char::from_u32(code) {
+                assert_eq!(text, Text::from(character.to_string()), "{code:x}");
+            }
+        }
+        assert_eq!(of(&[0xD800]).as_bytes(), [0xED, 0xA0, 0x80]);
+        assert_eq!(of(&[0xDFFF]).as_bytes(), [0xED, 0xBF, 0xBF]);
+    }
+
+    #[test]
+    fn code_points_are_reversed_whole() {
+        let codes = [0x41, 0xE9, 0xD83D, 0xFFFF, 0x1_F600, 0xDE00];
+        let bytes: Vec<u8> = of(&codes)
+            .code_points_reversed()
+            .flatten()
+            .copied()
+            .collect();
+        let mut reversed = codes;
+        reversed.reverse();
+        assert_eq!(Text::from_trusted(bytes), of(&reversed));
+    }
+
+    #[test]
+    fn only_text_without_lone_surrogates_is_a_str() {
+        assert_eq!(Text::from("aé😀").as_str(), Some("aé😀"));
+        assert_eq!(of(&[0x41, 0xD800]).as_str(), None);
+        assert_eq!((Text::from("aé😀").chars(), Text::from("").chars()), (3, 0));
+        assert!(Text::from("").is_empty() && !Text::from("a").is_empty());
+        assert_eq!(
+            (Text::from("").heap(), Text::from("a").heap()),
+            (0, heap(1))
+        );
+    }
+
+    #[test]
+    fn a_plain_run_ends_at_the_first_character_that_is_escaped() {
+        for (text, run) in [
+            ("plain ~", "plain ~"),
+            ("a\"b", "a"),
+            ("a\\b", "a"),
+            ("a\u{7f}", "a"),
+            ("a\u{1f}", "a"),
+            ("aé", "a"),
+            ("\"a", ""),
+        ] {
+            let text = Text::from(text);
+            let mut codes = text.code_points();
+            assert_eq!(codes.plain_run(), run);
+            assert_eq!(codes.count(), text.chars() - run.len());
+        }
+    }
 }

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use idempotency_expression::Comparator;
 
 use super::compare::{equal, is_false, is_ordered, order, steps_of_mixed};
-use super::compile::{Node, Selected};
+use super::compile::Node;
 use super::error::EvaluationError;
 use super::functions;
-use super::missing::{Missing, Taking, Use};
-use crate::key::{Budget, Json, List, Object, Text, is_absent_key};
+use super::missing::{Missing, Taking};
+use crate::key::{Budget, Json, Text};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
@@ -101,7 +101,7 @@ impl Walk<'_> {
 
     /// Like [`visit`](Self::visit), for a node of whose value the expression takes only a part. A part of a multi-select that
     /// is not taken is not missing.
-    fn visit_taking<'v>(
+    pub(super) fn visit_taking<'v>(
         &mut self,
         node: &'v Node,
         value: &'v Json,
@@ -170,176 +170,11 @@ impl Walk<'_> {
         }
     }
 
-    fn list<'v>(
-        &mut self,
-        elements: &'v [Selected],
-        value: &'v Json,
-        taking: Option<&Taking<'_>>,
-    ) -> Result<Cow<'v, Json>> {
-        if matches!(value, Json::Null) {
-            return Ok(NULL);
-        }
-        let mut list = self.budget.list(elements.len())?;
-        for (at, element) in elements.iter().enumerate() {
-            let used = Taking::element(taking, at, elements.len());
-            let part = self.part(element, value, used)?;
-            list.push(part);
-        }
-        Ok(Cow::Owned(Json::Array(list)))
-    }
-
-    /// Evaluates a part of a multi-select, and notes it if it is missing.
-    fn part(&mut self, part: &Selected, value: &Json, used: Use<'_>) -> Result<Json> {
-        let mark = self.missing.mark();
-        let taking = match used {
-            Use::Taken(taking) => taking,
-            Use::Filtered | Use::Dropped => None,
-        };
-        let selected = self.visit_taking(&part.node, value, taking)?;
-        let selected = self.own(selected)?;
-        if matches!(used, Use::Dropped) {
-            self.missing.forget_since(mark);
-            return Ok(selected);
-        }
-        self.missing.name_since(mark, &part.text);
-        if is_absent_key(&selected) {
-            self.work(weight(&selected))?;
-            if matches!(used, Use::Taken(_)) {
-                self.missing.note(mark, Some(&part.text));
-            }
-        }
-        Ok(selected)
-    }
-
     /// Evaluates an element of a new array, and appends it.
     pub(super) fn push(&mut self, list: &mut Vec<Json>, node: &Node, value: &Json) -> Result<()> {
         let element = self.visit(node, value)?;
         let element = self.own(element)?;
         Ok(self.budget.push(list, element)?)
-    }
-
-    fn hash<'v>(
-        &mut self,
-        node: &'v Node,
-        value: &'v Json,
-        taking: Option<&Taking<'_>>,
-    ) -> Result<Cow<'v, Json>> {
-        let (Node::Hash(pairs), false) = (node, matches!(value, Json::Null)) else {
-            return Ok(NULL);
-        };
-        let mut members = self.budget.list(pairs.len())?;
-        for (name, part) in pairs {
-            let used = Taking::member(taking, name);
-            let name = self.name(name)?;
-            members.push((name, self.part(part, value, used)?));
-        }
-        let members = Object::charged(members, self.budget)?;
-        Ok(Cow::Owned(Json::Object(members)))
-    }
-
-    /// Returns a charged copy of a member's name.
-    pub(super) fn name(&mut self, name: &Text) -> Result<Text> {
-        self.work(name.as_bytes().len())?;
-        self.budget.charge(name.heap())?;
-        Ok(name.clone())
-    }
-
-    fn project<'v>(
-        &mut self,
-        over: &'v Node,
-        condition: Option<&'v Node>,
-        each: &'v Node,
-        value: &'v Json,
-    ) -> Result<Cow<'v, Json>> {
-        // A filter decides which parts are taken, as in `[a, b][?@]`.
-        let taking = condition.is_some().then(Taking::filter);
-        let over = self.visit_taking(over, value, taking.as_ref())?;
-        let Json::Array(elements) = &*over else {
-            return Ok(NULL);
-        };
-        let mut projected = List::new();
-        for element in elements {
-            if let Some(condition) = condition {
-                let mark = self.missing.mark();
-                let dropped = is_false(&*self.visit(condition, element)?);
-                self.missing.forget_since(mark);
-                if dropped {
-                    continue;
-                }
-            }
-            let mark = self.missing.mark();
-            let result = self.visit(each, element)?;
-            self.missing.forget_unnamed_since(mark);
-            if !matches!(*result, Json::Null) {
-                let result = self.own(result)?;
-                projected.push(result, self.budget)?;
-            }
-        }
-        Ok(Cow::Owned(Json::Array(projected.finish(self.budget)?)))
-    }
-
-    fn values<'v>(&mut self, over: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
-        let over = self.visit(over, value)?;
-        let Json::Object(members) = &*over else {
-            return Ok(NULL);
-        };
-        self.copy(members.values())
-    }
-
-    fn flatten<'v>(&mut self, over: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
-        let over = self.visit(over, value)?;
-        let Json::Array(elements) = &*over else {
-            return Ok(NULL);
-        };
-        self.copy(elements.iter().flat_map(|element| match element {
-            Json::Array(inner) => inner.as_slice(),
-            other => std::slice::from_ref(other),
-        }))
-    }
-
-    /// Returns a new array of these elements.
-    pub(super) fn copy<'a, 'v>(
-        &mut self,
-        elements: impl Iterator<Item = &'a Json>,
-    ) -> Result<Cow<'v, Json>> {
-        let mut copied = List::new();
-        for element in elements {
-            self.work(1)?;
-            let element = self.own(Cow::Borrowed(element))?;
-            copied.push(element, self.budget)?;
-        }
-        Ok(Cow::Owned(Json::Array(copied.finish(self.budget)?)))
-    }
-
-    fn slice<'v>(
-        &mut self,
-        value: &'v Json,
-        start: Option<i64>,
-        stop: Option<i64>,
-        step: i64,
-    ) -> Result<Cow<'v, Json>> {
-        let Json::Array(elements) = value else {
-            return Ok(NULL);
-        };
-        let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
-        // A backward slice ends before the first element, at index -1.
-        let (low, high) = if step < 0 {
-            (-1, length - 1)
-        } else {
-            (0, length)
-        };
-        let place = |bound: i64| {
-            if bound < 0 {
-                (bound + length).max(low)
-            } else {
-                bound.min(high)
-            }
-        };
-        let start = start.map_or(if step < 0 { high } else { low }, place);
-        let stop = stop.map_or(if step < 0 { low } else { high }, place);
-        let places = std::iter::successors(Some(start), |at| at.checked_add(step))
-            .take_while(|&at| step != 0 && if step < 0 { at > stop } else { at < stop });
-        self.copy(places.filter_map(|place| elements.get(usize::try_from(place).ok()?)))
     }
 
     fn compare<'v>(

@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 
 use idempotency_expression::Function;
 
-use super::compare::{order, same};
+use super::compare::order;
 use super::compile::Node;
 use super::error::EvaluationError;
 use super::evaluate::{NULL, Walk, weight};
-use super::{aggregate, envelope, header, number};
+use super::{aggregate, envelope, header, merge, number, search};
 use crate::key::canonical::COMPACT;
-use crate::key::{Integer, Json, JsonErrorKind, Object, Text, is_absent_key};
+use crate::key::{Integer, Json, JsonErrorKind, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
@@ -29,7 +29,7 @@ pub(super) fn call<'v>(
             aggregate::by(walk, function, array(function, &over)?, expression)
         }
         (Function::NotNull, candidates) => not_null(walk, candidates, value),
-        (Function::Merge, objects) => merge(walk, objects, value),
+        (Function::Merge, objects) => merge::merge(walk, objects, value),
         (_, [argument]) => {
             let mark = walk.missing.mark();
             let argument = walk.visit(argument, value)?;
@@ -46,7 +46,7 @@ pub(super) fn call<'v>(
             let (first, second) = (walk.visit(first, value)?, walk.visit(second, value)?);
             let result = match function {
                 Function::Header => header::header(walk, &first, &second),
-                _ => two(walk, function, &first, &second),
+                _ => search::two(walk, function, &first, &second),
             };
             result.map(Cow::Owned)
         }
@@ -248,152 +248,6 @@ fn rounded(function: Function, argument: &Json) -> Result<Json> {
     }
 }
 
-/// Evaluates a function of two arguments.
-fn two(walk: &mut Walk<'_>, function: Function, first: &Json, second: &Json) -> Result<Json> {
-    match function {
-        Function::Contains => match first {
-            Json::Array(elements) => {
-                for element in elements {
-                    walk.work(1 + weight(element).min(weight(second)))?;
-                    let mut steps = 0;
-                    let found = same(element, second, &mut steps);
-                    walk.work(steps)?;
-                    if found {
-                        return Ok(Json::Bool(true));
-                    }
-                }
-                Ok(Json::Bool(false))
-            }
-            // In UTF-8, a match of bytes is a match of whole characters.
-            Json::Str(text) => {
-                let (text, part) = (text.as_bytes(), string(function, second)?.as_bytes());
-                walk.work(text.len() + part.len())?;
-                Ok(Json::Bool(memchr::memmem::find(text, part).is_some()))
-            }
-            other => Err(EvaluationError::argument(
-                function,
-                "an array or a string",
-                given(other),
-            )),
-        },
-        Function::StartsWith => {
-            let (text, start) = (string(function, first)?, string(function, second)?);
-            walk.work(start.as_bytes().len())?;
-            Ok(Json::Bool(text.as_bytes().starts_with(start.as_bytes())))
-        }
-        Function::EndsWith => {
-            let (text, end) = (string(function, first)?, string(function, second)?);
-            walk.work(end.as_bytes().len())?;
-            Ok(Json::Bool(text.as_bytes().ends_with(end.as_bytes())))
-        }
-        _ => {
-            let (separator, parts) = (string(function, first)?, array(function, second)?);
-            let mut length = 0_usize;
-            for part in parts {
-                let part = string(function, part)?.as_bytes().len() + separator.as_bytes().len();
-                length = length.saturating_add(part);
-            }
-            let length = length.saturating_sub(separator.as_bytes().len());
-            walk.work(parts.len().saturating_add(length))?;
-            let mut joined = walk.budget.list(length)?;
-            for (at, part) in parts.iter().enumerate() {
-                let part = string(function, part)?;
-                if at > 0 {
-                    joined.extend_from_slice(separator.as_bytes());
-                }
-                joined.extend_from_slice(part.as_bytes());
-            }
-            Ok(Json::Str(Text::from_trusted(joined)))
-        }
-    }
-}
-
-/// Evaluates `merge`. The first argument is an object. The others are what Python's `dict.update` takes: objects or arrays
-/// of pairs.
-fn merge<'v>(walk: &mut Walk<'_>, objects: &'v [Node], value: &'v Json) -> Result<Cow<'v, Json>> {
-    let mut evaluated = Vec::with_capacity(objects.len());
-    for object in objects {
-        evaluated.push(walk.visit(object, value)?);
-    }
-    if let Some(first) = evaluated.first()
-        && !matches!(**first, Json::Object(_))
-    {
-        return Err(EvaluationError::argument(
-            Function::Merge,
-            "objects",
-            given(first),
-        ));
-    }
-    let mut merged = Vec::new();
-    for object in evaluated {
-        let object = walk.own(object)?;
-        update(walk, &mut merged, object)?;
-    }
-    walk.work(merged.len())?;
-    Ok(Cow::Owned(Json::Object(Object::charged(
-        merged,
-        walk.budget,
-    )?)))
-}
-
-/// Adds the members of `with` to `merged`.
-fn update(walk: &mut Walk<'_>, merged: &mut Vec<(Text, Json)>, with: Json) -> Result<()> {
-    match with {
-        Json::Object(members) => {
-            let members = members.into_entries();
-            walk.budget.reserve(merged, members.len())?;
-            merged.extend(members);
-        }
-        Json::Str(text) if text.is_empty() => {}
-        Json::Array(pairs) => {
-            for pair in pairs {
-                let characters = matches!(pair, Json::Str(_));
-                let (name, value) = name_and_value(pair).ok_or(EvaluationError::failed(
-                    Function::Merge,
-                    "an array must have pairs as its elements",
-                ))?;
-                if characters {
-                    walk.budget.charge(name.heap() + value.heap())?;
-                }
-                walk.budget.push(merged, (name, value))?;
-            }
-        }
-        other => {
-            return Err(EvaluationError::argument(
-                Function::Merge,
-                "objects",
-                given(&other),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the name and the value of a pair, as Python unpacks it: an array, an object or a string of length 2.
-fn name_and_value(pair: Json) -> Option<(Text, Json)> {
-    let (name, value) = match pair {
-        Json::Array(pair) => {
-            let [name, value]: [Json; 2] = pair.try_into().ok()?;
-            (name, value)
-        }
-        Json::Object(members) if members.len() == 2 => {
-            let entries = members.into_entries().into_iter();
-            let mut names = entries.map(|(name, _)| Json::Str(name));
-            (names.next()?, names.next()?)
-        }
-        Json::Str(text) if text.chars() == 2 => {
-            let character = |code| Json::Str(Text::of_code_points([code]));
-            let mut characters = text.code_points().map(character);
-            (characters.next()?, characters.next()?)
-        }
-        _ => return None,
-    };
-    match name {
-        Json::Str(name) => Some((name, value)),
-        _ => None,
-    }
-}
-
 /// Returns the elements of an array argument.
 pub(super) fn array(function: Function, argument: &Json) -> Result<&[Json]> {
     match argument {
@@ -403,14 +257,6 @@ pub(super) fn array(function: Function, argument: &Json) -> Result<&[Json]> {
             "an array",
             given(other),
         )),
-    }
-}
-
-/// Returns the text of a string argument.
-fn string(function: Function, argument: &Json) -> Result<&Text> {
-    match argument {
-        Json::Str(text) => Ok(text),
-        other => Err(EvaluationError::argument(function, "strings", given(other))),
     }
 }
 

@@ -9,8 +9,12 @@ mod evaluate;
 mod exact;
 mod functions;
 mod header;
+mod merge;
 mod missing;
+mod multi_select;
 mod number;
+mod projection;
+mod search;
 
 use std::fmt;
 use std::str::FromStr;
@@ -236,7 +240,5 @@ impl PartialEq for Expression {
 
 impl Eq for Expression {}
 
-#[cfg(test)]
-mod steps;
 #[cfg(test)]
 mod tests;

@@ -111,4 +111,38 @@ mod tests {
             Some("Infinity".to_owned())
         );
     }
+
+    #[test]
+    fn digits_of_each_script_and_underscores_between_digits_are_read() {
+        for zero in ZEROS {
+            let digit = |value: u32| char::from_u32(zero + value).unwrap();
+            let text: String = (0..10).map(digit).collect();
+            let number = read(&text.as_str().into()).map(|json| json.to_canonical());
+            assert_eq!(number.as_deref(), Some("123456789"), "{zero:x}");
+        }
+        for text in ["1_", "_1", "1__2", "a_1", "1_a", "1_.2"] {
+            assert_eq!(without_underscores(text), None, "{text}");
+        }
+        assert_eq!(without_underscores("1_2_3").as_deref(), Some("123"));
+    }
+
+    #[test]
+    fn a_text_is_an_integer_only_if_all_its_characters_are_digits() {
+        for (text, number) in [
+            ("12", Some("12")),
+            ("-12", Some("-12")),
+            ("+12", Some("12")),
+            ("", None),
+            ("-", None),
+            ("1a", None),
+            ("1.0", None),
+        ] {
+            assert_eq!(
+                integer(text).map(|json| json.to_canonical()).as_deref(),
+                number,
+                "{text}"
+            );
+        }
+        assert!(integer(&"9".repeat(4300)).is_some() && integer(&"9".repeat(4301)).is_none());
+    }
 }

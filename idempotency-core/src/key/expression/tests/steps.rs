@@ -1,6 +1,6 @@
 //! Tests that the steps of an expression grow at most in proportion to the payload, whatever the payload is.
 
-use super::*;
+use super::super::*;
 
 /// Returns the steps of an expression on a payload.
 fn steps(expression: &str, payload: &str) -> usize {
