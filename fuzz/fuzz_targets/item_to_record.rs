@@ -14,7 +14,7 @@ use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Field, Record, RecordId};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::fuzzing;
-use idempotency_dynamodb::names::Names;
+use idempotency_dynamodb::AttributeNames;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
@@ -113,7 +113,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(item) = item(&mut Unstructured::new(bytes)) else {
         return;
     };
-    let names = Names::default();
+    let names = AttributeNames::default();
     let record = fuzzing::record(item.clone(), &names);
     let (is_n, is_s) = (AttributeValue::is_n, AttributeValue::is_s);
     check(&record.expiration, item.get("expiration"), is_n);

@@ -5,7 +5,7 @@
 #![no_main]
 #![allow(dead_code)]
 
-#[path = "../../idempotency-macros/src/arguments.rs"]
+#[path = "../../idempotency-macros/src/arguments/mod.rs"]
 mod arguments;
 #[path = "../../idempotency-macros/src/attribute.rs"]
 mod attribute;

@@ -5,13 +5,12 @@ use std::error::Error as StdError;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use idempotency_core::config::Variables;
-use idempotency_dynamodb::settings::Settings;
-use idempotency_dynamodb::{DynamoDbStore, client};
+use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
 
 use crate::exit::{Exit, Failure};
 
 pub(crate) struct Connection {
-    pub(crate) settings: Settings,
+    pub(crate) settings: TableConfig,
     pub(crate) client: Client,
     pub(crate) store: DynamoDbStore,
     /// Whether a variable says what the partition key of a composite key holds.
@@ -24,8 +23,8 @@ impl Connection {
             let message = "no table is named: add `--table NAME`, or set IDEMPOTENCY_TABLE";
             return Err(Failure::new(Exit::Usage, message));
         }
-        let settings = Settings::from_variables(variables)?;
-        let client = client::client().await?;
+        let settings = TableConfig::from_variables(variables)?;
+        let client = default_client().await?;
         let store = settings.store(client.clone())?;
         let known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"];
         Ok(Self {

@@ -17,14 +17,8 @@ Exit codes:
   5  the event has no key";
 
 /// How the command ends: its exit code.
-///
-/// ```
-/// use idempotency_cli::exit::Exit;
-/// assert_eq!(Exit::NoRecord as u8, 3);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Exit {
+pub(crate) enum Exit {
     /// It did what it was asked for.
     Done = 0,
     /// It failed, or found something wrong with the table.
@@ -75,5 +69,25 @@ impl Failure {
 impl From<ConfigurationError> for Failure {
     fn from(error: ConfigurationError) -> Self {
         Self::new(Exit::Usage, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_exit_code() {
+        for (exit, line) in [
+            (Exit::Done, "  0  done"),
+            (Exit::Failed, "  1  failed"),
+            (Exit::Usage, "  2  wrong usage"),
+            (Exit::NoRecord, "  3  there is no such record"),
+            (Exit::Refused, "  4  not evicted"),
+            (Exit::NoKey, "  5  the event has no key"),
+        ] {
+            assert!(line.starts_with(&format!("  {}  ", exit as u8)));
+            assert!(HELP.contains(&format!("\n{line}")), "{line}");
+        }
     }
 }

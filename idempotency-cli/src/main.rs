@@ -1,14 +1,36 @@
-//! The command `idempotency`.
+//! The command `idempotency`: prints the key of an event, shows or evicts the record under a key, creates or checks the table.
+//!
+//! The README says how to use it. The crate is a program and has no library.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `arguments` | the command line |
+//! | `exit` | exit codes, and the errors that lead to them |
+//! | `run` | calls the command that the arguments name |
+//! | `key` | `idempotency key`: one event, or one a line |
+//! | `record` | `idempotency get` and `evict` |
+//! | `table` | `idempotency table create` and `check` |
+//! | `connection` | the table and the client that the environment variables describe |
+//! | `json`, `time` | JSON output, and times in a form for people |
+
+mod arguments;
+mod connection;
+mod exit;
+mod json;
+mod key;
+mod record;
+mod run;
+mod table;
+mod time;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use idempotency_cli::arguments::Arguments;
 
 fn main() -> ExitCode {
-    // `vars` would panic on a name or value that is not Unicode; such a one cannot be ours.
+    // `std::env::vars` panics on names and values that are not Unicode. Ours are Unicode.
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    idempotency_cli::run(&Arguments::parse(), variables).into()
+    run::run(&arguments::Arguments::parse(), variables).into()
 }

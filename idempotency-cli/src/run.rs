@@ -3,22 +3,19 @@
 use std::io::Write;
 
 use idempotency_core::config::Variables;
+use idempotency_dynamodb::TableConfig;
 
 use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::{json, key, record, table};
 
+/// A variable that functions read and this command does not: no warning if it is set.
+const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
+
 /// Does what the arguments say, on the standard streams. `variables` are the environment's.
-///
-/// ```
-/// use clap::Parser;
-/// use idempotency_cli::{arguments::Arguments, exit::Exit};
-/// let arguments = Arguments::parse_from(["idempotency", "get", "shop#42b7"]);
-/// assert_eq!(idempotency_cli::run(&arguments, Vec::new()), Exit::Usage, "no table is named");
-/// ```
 #[must_use]
-pub fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
+pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
     let (result, as_json) = match &arguments.command {
         Command::Key(arguments) => {
             let variables = variables.into_iter().collect();
@@ -66,7 +63,8 @@ fn on_store(
         variables.push(("IDEMPOTENCY_TABLE".to_owned(), table.clone()));
     }
     let variables: Variables = variables.into_iter().collect();
-    for unknown in variables.unknown() {
+    let others = [&[FUNCTIONS_STORE], TableConfig::VARIABLES].concat();
+    for unknown in variables.unknown(&others) {
         eprintln!("warning: {unknown}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -89,5 +87,18 @@ fn tell(failure: &Failure, as_json: bool) {
     if !told {
         // There is nobody left to tell if this fails as well.
         let _ = writeln!(std::io::stderr(), "error: {}", failure.message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn a_command_on_a_record_without_a_table_is_wrong_usage() {
+        let arguments = Arguments::parse_from(["idempotency", "get", "shop#42b7"]);
+        assert_eq!(run(&arguments, Vec::new()), Exit::Usage);
     }
 }

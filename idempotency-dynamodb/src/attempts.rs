@@ -19,7 +19,8 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata};
 use idempotency_core::store::{SendLog, StoreError};
 
-use crate::failure::{self, Place};
+use crate::failure;
+use crate::table_ref::TableRef;
 
 /// The shortest time of a send: a new connection and a response need some tens of milliseconds.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -32,7 +33,7 @@ fn share(limit: Duration) -> Duration {
 /// Notes the sends of one call whose operation fails with `E`.
 pub(crate) struct Attempts<E> {
     log: SendLog,
-    place: Arc<Place>,
+    table: Arc<TableRef>,
     /// The IAM action.
     action: &'static str,
     /// How many sends were noted before this call: a write can follow a read in one request.
@@ -42,11 +43,11 @@ pub(crate) struct Attempts<E> {
 
 impl<E> Attempts<E> {
     /// Begins the notes of a call: nothing was sent yet.
-    pub(crate) fn new(log: &SendLog, place: &Arc<Place>, action: &'static str) -> Self {
+    pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
         log.preparing();
         Self {
             log: log.clone(),
-            place: Arc::clone(place),
+            table: Arc::clone(table),
             action,
             before: log.sends(),
             error: PhantomData,
@@ -73,7 +74,7 @@ impl<E> Clone for Attempts<E> {
     fn clone(&self) -> Self {
         Self {
             log: self.log.clone(),
-            place: Arc::clone(&self.place),
+            table: Arc::clone(&self.table),
             action: self.action,
             before: self.before,
             error: PhantomData,
@@ -122,7 +123,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.place.sends_to(context.request().uri());
+        self.table.sends_to(context.request().uri());
         if self.action == READ {
             self.log.reading();
         } else {
@@ -148,10 +149,12 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
             Some(Err(error)) => {
                 if let Some(connector) = error.as_connector_error() {
                     let known = failure::never_connected(connector);
-                    let error = self.place.unreachable(known, connector.is_timeout());
+                    let error = self
+                        .table
+                        .send_without_response(known, connector.is_timeout());
                     (known, Some(error))
                 } else if error.is_timeout_error() {
-                    (false, Some(self.place.unreachable(false, true)))
+                    (false, Some(self.table.send_without_response(false, true)))
                 } else {
                     let error = error
                         .as_operation_error()
@@ -181,7 +184,7 @@ impl<E> Attempts<E> {
     ) -> Option<StoreError> {
         (code != Some(CONDITION_FAILED)).then(|| {
             let status = status.unwrap_or_default();
-            self.place.answer(self.action, status, code, message)
+            self.table.send_error(self.action, status, code, message)
         })
     }
 }

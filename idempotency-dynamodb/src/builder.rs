@@ -6,10 +6,10 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::ConfigurationError;
 
+use crate::attribute_names::AttributeNames;
 use crate::client;
-use crate::failure::Place;
-use crate::names::Names;
 use crate::store::DynamoDbStore;
+use crate::table_ref::TableRef;
 
 /// The longest partition key, in bytes.
 const LONGEST_PARTITION: usize = 2048;
@@ -34,10 +34,10 @@ const LONGEST_PARTITION: usize = 2048;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `build`"]
-pub struct Builder {
+pub struct DynamoDbStoreBuilder {
     table: Option<String>,
     client: Option<Client>,
-    names: Names,
+    names: AttributeNames,
     composite: Option<Composite>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Composite {
     pub(crate) partition: String,
 }
 
-impl Builder {
+impl DynamoDbStoreBuilder {
     /// The table's name or ARN.
     ///
     /// ```
@@ -62,12 +62,12 @@ impl Builder {
         self
     }
 
-    /// A client of the caller's, or the one that [`client`](crate::client::client()) makes.
+    /// A client of the caller's, or the one that [`default_client`](crate::default_client) makes.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
-    /// # use idempotency_dynamodb::{DynamoDbStore, client};
-    /// let builder = DynamoDbStore::builder().client(client::client().await?);
+    /// # use idempotency_dynamodb::{DynamoDbStore, default_client};
+    /// let builder = DynamoDbStore::builder().client(default_client().await?);
     /// # Ok(())
     /// # }
     /// ```
@@ -97,11 +97,12 @@ impl Builder {
     /// The names of the attributes.
     ///
     /// ```
-    /// # use idempotency_dynamodb::{DynamoDbStore, names::Names};
-    /// let names = Names { key: "pk".to_owned(), ..Names::default() };
+    /// # use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
+    /// let mut names = AttributeNames::default();
+    /// names.key = "pk".to_owned();
     /// let builder = DynamoDbStore::builder().names(names);
     /// ```
-    pub fn names(mut self, names: Names) -> Self {
+    pub fn names(mut self, names: AttributeNames) -> Self {
         self.names = names;
         self
     }
@@ -161,7 +162,7 @@ impl Builder {
         if let Some(Composite { partition, .. }) = &self.composite {
             check_partition(partition)?;
         }
-        let place = Place {
+        let table_ref = TableRef {
             table,
             region,
             sort_key: self
@@ -173,7 +174,7 @@ impl Builder {
         };
         Ok(DynamoDbStore::new(
             client,
-            place,
+            table_ref,
             self.names,
             self.composite,
         ))
@@ -210,13 +211,13 @@ mod tests {
         Client::from_conf(config.region(region).build())
     }
 
-    fn builder() -> Builder {
+    fn builder() -> DynamoDbStoreBuilder {
         DynamoDbStore::builder()
             .table("idempotency")
             .client(client(Some(Region::from_static("eu-west-1"))))
     }
 
-    fn refusal(builder: Builder) -> String {
+    fn refusal(builder: DynamoDbStoreBuilder) -> String {
         builder.build().unwrap_err().to_string()
     }
 

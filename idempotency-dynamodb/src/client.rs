@@ -45,7 +45,7 @@ fn behavior() -> BehaviorVersion {
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
-/// let client = idempotency_dynamodb::client::client().await?;
+/// let client = idempotency_dynamodb::default_client().await?;
 /// let store = idempotency_dynamodb::DynamoDbStore::builder().table("idempotency").client(client).build()?;
 /// # Ok(())
 /// # }
@@ -53,7 +53,7 @@ fn behavior() -> BehaviorVersion {
 ///
 /// # Errors
 /// If no region is configured.
-pub async fn client() -> Result<Client, ConfigurationError> {
+pub async fn default_client() -> Result<Client, ConfigurationError> {
     // Not the SDK's own chain: that ends with EC2's metadata service, which a function waits for in vain.
     let region =
         RegionProviderChain::first_try(present(&EnvironmentVariableRegionProvider::new()).await)

@@ -9,21 +9,21 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::Attribute;
 
+use crate::attribute_names::AttributeNames;
 use crate::item;
-use crate::names::Names;
 
 /// The placeholder of the key. It is no attribute's default name, so it meets none of theirs.
 const KEY: &str = "#id";
 
 /// The expressions of one request, and what their placeholders stand for.
 pub(crate) struct Expressions<'a> {
-    names: &'a Names,
+    names: &'a AttributeNames,
     used: HashMap<String, String>,
     values: Vec<AttributeValue>,
 }
 
 impl<'a> Expressions<'a> {
-    pub(crate) fn new(names: &'a Names) -> Self {
+    pub(crate) fn new(names: &'a AttributeNames) -> Self {
         Self {
             names,
             used: HashMap::new(),
@@ -166,5 +166,4 @@ fn parenthesised(text: String, inside: bool) -> String {
 }
 
 #[cfg(test)]
-#[path = "expression_tests.rs"]
 mod tests;

@@ -1,60 +1,18 @@
 //! What an error of the SDK means, and what to do about it.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::io;
-use std::sync::OnceLock;
 
 use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
 use crate::size;
+use crate::table_ref::{TableRef, is_of_aws};
 
 /// How much of the service's own message is repeated, in characters.
 const QUOTED: usize = 400;
 
-/// The table that errors speak of.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) table: String,
-    pub(crate) region: String,
-    /// The name of the sort key, where the table has one.
-    pub(crate) sort_key: Option<String>,
-    /// The name of the partition key.
-    pub(crate) key: String,
-    /// Where requests are sent, as `https://host`: known once the first one leaves.
-    pub(crate) endpoint: OnceLock<String>,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynamoDB table `{}` in {}", self.table, self.region)?;
-        match self.configured_endpoint() {
-            Some(endpoint) => write!(f, " at {endpoint}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Whether this is an endpoint of AWS's own.
-fn is_of_aws(endpoint: &str) -> bool {
-    [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
-        .iter()
-        .any(|domain| endpoint.ends_with(domain))
-}
-
-impl Place {
-    /// Returns the endpoint that was configured in place of the region's own, which may be why something fails.
-    pub(crate) fn configured_endpoint(&self) -> Option<&str> {
-        let endpoint = self.endpoint.get()?;
-        (!is_of_aws(endpoint)).then_some(endpoint)
-    }
-
-    /// Notes where a request is sent.
-    pub(crate) fn sends_to(&self, uri: &str) {
-        self.endpoint.get_or_init(|| origin(uri));
-    }
-
+impl TableRef {
     /// What a failed call means. `action` is the IAM action; `sent` is whether anything left this process.
     ///
     /// The raw response is dropped: its `Debug` shows bodies, and in them answers. What caused the failure stays as
@@ -68,19 +26,22 @@ impl Place {
             .map(|response| response.status().as_u16());
         let meta = error.meta();
         let (kind, message) = match &error {
-            SdkError::ServiceError(_) | SdkError::ResponseError(_) => self.answered(
+            SdkError::ServiceError(_) | SdkError::ResponseError(_) => self.classify_response(
                 action,
                 status.unwrap_or_default(),
                 meta.code(),
                 meta.message(),
             ),
-            _ if !sent => self.unsent(action, &error),
+            _ if !sent => self.classify_unsent(action, &error),
             SdkError::DispatchFailure(failure) => {
                 let connector = failure.as_connector_error();
-                self.unanswered(connector.is_some_and(never_connected), failure.is_timeout())
+                self.classify_no_response(
+                    connector.is_some_and(never_connected),
+                    failure.is_timeout(),
+                )
             }
-            SdkError::TimeoutError(_) => self.unanswered(false, true),
-            _ => self.unanswered(false, false),
+            SdkError::TimeoutError(_) => self.classify_no_response(false, true),
+            _ => self.classify_no_response(false, false),
         };
         let made = StoreError::new(kind, message);
         match error.into_source() {
@@ -90,20 +51,20 @@ impl Place {
     }
 
     /// Returns what an error response to one send means.
-    pub(crate) fn answer(
+    pub(crate) fn send_error(
         &self,
         action: &str,
         status: u16,
         code: Option<&str>,
         message: Option<&str>,
     ) -> StoreError {
-        let (kind, message) = self.answered(action, status, code, message);
+        let (kind, message) = self.classify_response(action, status, code, message);
         StoreError::new(kind, message)
     }
 
     /// Returns what it means that one send got no response.
-    pub(crate) fn unreachable(&self, never_connected: bool, timeout: bool) -> StoreError {
-        let (kind, message) = self.unanswered(never_connected, timeout);
+    pub(crate) fn send_without_response(&self, never_connected: bool, timeout: bool) -> StoreError {
+        let (kind, message) = self.classify_no_response(never_connected, timeout);
         StoreError::new(kind, message)
     }
 
@@ -116,8 +77,8 @@ impl Place {
         )
     }
 
-    /// The service answered, with an error or with something unreadable.
-    fn answered(
+    /// Classifies an error response, or one that could not be read.
+    fn classify_response(
         &self,
         action: &str,
         status: u16,
@@ -189,7 +150,7 @@ impl Place {
             "" => (
                 Kind::Internal,
                 format!(
-                    "what answered for {self} with status {status} did not speak as DynamoDB: check the endpoint and \
+                    "the response for {self} with status {status} is not one of DynamoDB: check the endpoint and \
                      proxies, or try again later"
                 ),
             ),
@@ -201,7 +162,11 @@ impl Place {
     }
 
     /// The request left and nothing readable came back, or it could not leave.
-    fn unanswered(&self, never_connected: bool, timeout: bool) -> (StoreErrorKind, String) {
+    fn classify_no_response(
+        &self,
+        never_connected: bool,
+        timeout: bool,
+    ) -> (StoreErrorKind, String) {
         let what = match (never_connected, timeout) {
             (true, _) => "no connection to",
             (false, true) => "no answer in time from",
@@ -219,7 +184,7 @@ impl Place {
     }
 
     /// Nothing was sent: the request could not be made or signed.
-    fn unsent<E: StdError + 'static>(
+    fn classify_unsent<E: StdError + 'static>(
         &self,
         action: &str,
         error: &SdkError<E>,
@@ -245,26 +210,6 @@ impl Place {
     fn refused_size(&self) -> String {
         format!("the record is larger than {self} takes: {TOO_LARGE}")
     }
-
-    fn keys(&self) -> String {
-        match &self.sort_key {
-            None => format!("the partition key `{}` of type S alone", self.key),
-            Some(sort_key) => {
-                format!(
-                    "the partition key `{}` and the sort key `{sort_key}`, both of type S",
-                    self.key
-                )
-            }
-        }
-    }
-}
-
-/// Returns scheme, host and port of an address: neither its path nor credentials that it may hold.
-fn origin(uri: &str) -> String {
-    let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}")
 }
 
 /// What to do about a large record.
@@ -316,127 +261,4 @@ fn chain<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place() -> Place {
-        Place {
-            table: "payments".to_owned(),
-            region: "eu-west-1".to_owned(),
-            sort_key: None,
-            key: "id".to_owned(),
-            endpoint: OnceLock::new(),
-        }
-    }
-
-    #[test]
-    fn an_endpoint_is_named_without_its_path_and_without_credentials() {
-        for (uri, named) in [
-            ("http://localhost:8000/", "http://localhost:8000"),
-            ("https://user:word@proxy.local/a?b", "https://proxy.local"),
-        ] {
-            let place = place();
-            place.sends_to(uri);
-            assert!(
-                place
-                    .to_string()
-                    .ends_with(&format!("in eu-west-1 at {named}"))
-            );
-        }
-    }
-
-    #[test]
-    fn an_endpoint_of_awss_own_is_named_where_it_gave_no_response() {
-        let place = place();
-        place.sends_to("https://dynamodb.eu-west-1.amazonaws.com/");
-        assert!(!place.to_string().contains("amazonaws"));
-        let (_, text) = place.unanswered(true, false);
-        assert!(
-            text.contains("in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: check"),
-            "{text}"
-        );
-    }
-
-    fn answered(code: &str, message: &str) -> (StoreErrorKind, String) {
-        place().answered("dynamodb:PutItem", 400, Some(code), Some(message))
-    }
-
-    #[test]
-    fn a_validation_of_size_and_one_of_keys_are_told_apart_from_the_rest() {
-        let size = "Item size has exceeded the maximum allowed size";
-        assert_eq!(
-            answered("ValidationException", size).0,
-            StoreErrorKind::TooLarge
-        );
-        let size = "Item size to update has exceeded the maximum allowed size";
-        assert_eq!(
-            answered("ValidationException", size).0,
-            StoreErrorKind::TooLarge
-        );
-        for keys in [
-            "The provided key element does not match the schema",
-            "One or more parameter values were invalid: Missing the key pk in the item",
-            "One or more parameter values were invalid: Type mismatch for key id expected: N actual: S",
-            "The number of conditions on the keys is invalid",
-        ] {
-            let (kind, text) = answered("ValidationException", keys);
-            assert_eq!(kind, StoreErrorKind::WrongSchema);
-            assert!(text.starts_with(
-                "the keys of DynamoDB table `payments` in eu-west-1 are not the partition key `id` of type S alone: "
-            ));
-        }
-        let (kind, text) = answered("ValidationException", "Invalid ConditionExpression: x");
-        assert_eq!(kind, StoreErrorKind::Rejected);
-        assert_eq!(
-            text,
-            "dynamodb:PutItem was refused by DynamoDB table `payments` in eu-west-1: \
-             ValidationException: Invalid ConditionExpression: x"
-        );
-    }
-
-    #[test]
-    fn a_composite_key_is_named_whole() {
-        let place = Place {
-            sort_key: Some("sk".to_owned()),
-            ..place()
-        };
-        assert_eq!(
-            place.keys(),
-            "the partition key `id` and the sort key `sk`, both of type S"
-        );
-    }
-
-    #[test]
-    fn each_code_has_its_kind() {
-        use StoreErrorKind as Kind;
-        for (code, kind) in [
-            ("ResourceNotFoundException", Kind::TableMissing),
-            ("AccessDeniedException", Kind::AccessDenied),
-            ("UnrecognizedClientException", Kind::Credentials),
-            ("ExpiredTokenException", Kind::Credentials),
-            ("ThrottlingException", Kind::Throttled),
-            ("ProvisionedThroughputExceededException", Kind::Throttled),
-            ("RequestLimitExceeded", Kind::Throttled),
-            ("TransactionConflictException", Kind::Throttled),
-            ("ItemCollectionSizeLimitExceededException", Kind::TooLarge),
-            ("SerializationException", Kind::Rejected),
-        ] {
-            assert_eq!(answered(code, "m").0, kind, "{code}");
-        }
-        let unavailable =
-            place().answered("dynamodb:PutItem", 503, Some("ServiceUnavailable"), None);
-        assert_eq!(unavailable.0, Kind::Internal);
-        assert_eq!(
-            place().answered("dynamodb:PutItem", 502, None, None).0,
-            Kind::Internal
-        );
-    }
-
-    #[test]
-    fn a_refused_connection_is_certain_and_a_reset_one_is_not() {
-        let of = |kind: io::ErrorKind| ConnectorError::io(Box::new(io::Error::from(kind)));
-        assert!(never_connected(&of(io::ErrorKind::ConnectionRefused)));
-        assert!(!never_connected(&of(io::ErrorKind::ConnectionReset)));
-        assert!(!never_connected(&of(io::ErrorKind::TimedOut)));
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use crate::names::Names;
+use crate::attribute_names::AttributeNames;
 use crate::{json, number};
 
 /// An item, as the SDK has it.
@@ -69,7 +69,7 @@ pub(crate) fn millis(at: EpochMillis) -> AttributeValue {
 }
 
 /// The record that an item holds, whoever wrote it.
-pub(crate) fn record(mut item: Item, names: &Names) -> Record {
+pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
     let mut take = |attribute| item.remove(names.of(attribute));
     Record {
         expiration: whole(take(Attribute::Expiration), EpochSeconds::new),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn stored(record: &Record) -> Value {
-        let names = Names::default();
+        let names = AttributeNames::default();
         attributes(record)
             .into_iter()
             .map(|(attribute, value)| {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn item(record: &Record) -> Item {
-        let names = Names::default();
+        let names = AttributeNames::default();
         attributes(record)
             .into_iter()
             .map(|(attribute, value)| (names.of(attribute).to_owned(), value))
@@ -198,15 +198,15 @@ mod tests {
     #[test]
     fn what_was_written_reads_back_as_it_was() {
         for written in [Record::default(), claim(), whole_record()] {
-            assert_eq!(record(item(&written), &Names::default()), written);
+            assert_eq!(record(item(&written), &AttributeNames::default()), written);
         }
     }
 
     #[test]
     fn attributes_are_found_under_their_configured_names_and_others_are_left_alone() {
-        let names = Names {
+        let names = AttributeNames {
             status: "state".to_owned(),
-            ..Names::default()
+            ..AttributeNames::default()
         };
         let item = Item::from([
             (
@@ -227,8 +227,12 @@ mod tests {
 
     #[test]
     fn attributes_of_a_wrong_type_are_there_but_unreadable() {
-        let wrong =
-            |name: &str, value| record(Item::from([(name.to_owned(), value)]), &Names::default());
+        let wrong = |name: &str, value| {
+            record(
+                Item::from([(name.to_owned(), value)]),
+                &AttributeNames::default(),
+            )
+        };
         let text = || AttributeValue::S("1700000000".to_owned());
         let number = || AttributeValue::N("1".to_owned());
         assert_eq!(wrong("expiration", text()).expiration, Field::Unreadable);
@@ -252,7 +256,13 @@ mod tests {
 
     #[test]
     fn a_native_answer_reads_as_its_json_text() {
-        let read = |value| record(Item::from([("data".to_owned(), value)]), &Names::default()).data;
+        let read = |value| {
+            record(
+                Item::from([("data".to_owned(), value)]),
+                &AttributeNames::default(),
+            )
+            .data
+        };
         let native = AttributeValue::M(HashMap::from([(
             "n".to_owned(),
             AttributeValue::N("1.50".to_owned()),
@@ -278,7 +288,7 @@ mod tests {
             "expiration".to_owned(),
             AttributeValue::N("1700000000.75".to_owned()),
         )]);
-        let read = record(item, &Names::default());
+        let read = record(item, &AttributeNames::default());
         assert_eq!(
             read.expiration,
             Field::Value(EpochSeconds::new(1_700_000_000))

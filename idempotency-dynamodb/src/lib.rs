@@ -2,34 +2,41 @@
 //!
 //! Functions on AWS Lambda use [`idempotency-lambda`](https://docs.rs/idempotency-lambda), which is built on this crate.
 //!
-//! | module | what it holds |
+//! | item | what it is |
 //! |---|---|
-//! | [`store`] | [`DynamoDbStore`]: one request an operation |
-//! | [`builder`] | its settings |
-//! | [`names`] | the names of the attributes |
-//! | [`settings`] | table and names from environment variables |
-//! | [`client`] | a DynamoDB client with timeouts that suit a Lambda function |
-//! | `expression` | a condition or a change as DynamoDB's expressions |
-//! | `item`, `number`, `json`, `size` | a record as an item, and back |
-//! | `attempts` | whether a send of a call may have been applied without anybody hearing of it |
-//! | `failure` | what an error of the SDK means, and what to do about it |
-
-pub mod builder;
-pub mod client;
-pub mod names;
-pub mod settings;
-pub mod store;
-
-#[cfg(fuzzing)]
-#[doc(hidden)]
-pub mod fuzzing;
+//! | [`DynamoDbStore`], [`DynamoDbStoreBuilder`] | the store and its settings |
+//! | [`default_client`] | a DynamoDB client with timeouts and retries that suit a Lambda function |
+//! | [`TableConfig`] | table and attribute names from environment variables |
+//! | [`AttributeNames`] | the names of a record's attributes |
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `store`, `builder` | send one request for each operation |
+//! | `expression` | renders a condition or a change as DynamoDB's expressions |
+//! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
+//! | `attempts` | notes for each send whether it may have been applied |
+//! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
 
 mod attempts;
+mod attribute_names;
+mod builder;
+mod client;
 mod expression;
 mod failure;
 mod item;
 mod json;
 mod number;
 mod size;
+mod store;
+mod table_config;
+mod table_ref;
 
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
+
+pub use attribute_names::AttributeNames;
+pub use builder::DynamoDbStoreBuilder;
+pub use client::default_client;
 pub use store::DynamoDbStore;
+pub use table_config::TableConfig;

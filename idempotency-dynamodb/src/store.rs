@@ -22,12 +22,12 @@ use idempotency_core::store::{
 };
 
 use crate::attempts::{Attempts, CONDITION_FAILED, READ};
-use crate::builder::{Builder, Composite};
+use crate::attribute_names::AttributeNames;
+use crate::builder::{Composite, DynamoDbStoreBuilder};
 use crate::expression::Expressions;
-use crate::failure::Place;
 use crate::item::{self, Item};
-use crate::names::Names;
 use crate::size;
+use crate::table_ref::TableRef;
 
 /// The id that a warm-up reads. Records end with a hex digest, so none has it.
 const NOBODY: &str = "#warm-up";
@@ -42,7 +42,7 @@ const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionChec
 /// use idempotency_core::store::Store;
 /// use idempotency_dynamodb::DynamoDbStore;
 ///
-/// let client = idempotency_dynamodb::client::client().await?;
+/// let client = idempotency_dynamodb::default_client().await?;
 /// let store = DynamoDbStore::builder().table("idempotency").client(client).build()?;
 /// store.warm_up().await?;
 /// # Ok(())
@@ -50,8 +50,8 @@ const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionChec
 /// ```
 pub struct DynamoDbStore {
     client: Client,
-    place: Arc<Place>,
-    names: Names,
+    place: Arc<TableRef>,
+    names: AttributeNames,
     composite: Option<Composite>,
     /// Whether a request has shown that the table has the keys that are configured.
     keys_are_right: AtomicBool,
@@ -65,8 +65,8 @@ impl DynamoDbStore {
     /// let error = DynamoDbStore::builder().build().unwrap_err();
     /// assert!(error.to_string().contains("set IDEMPOTENCY_TABLE"));
     /// ```
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> DynamoDbStoreBuilder {
+        DynamoDbStoreBuilder::default()
     }
 
     /// A store with the default names, on a client from a configuration of the caller's.
@@ -103,8 +103,8 @@ impl DynamoDbStore {
 
     pub(crate) fn new(
         client: Client,
-        place: Place,
-        names: Names,
+        place: TableRef,
+        names: AttributeNames,
         composite: Option<Composite>,
     ) -> Self {
         Self {

@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit};
 
-use crate::arguments::{KNOWN, Setting, constants};
+use crate::arguments::{self, Setting, constants};
 
 /// A value that is known when the program is compiled.
 #[derive(Debug, PartialEq)]
@@ -100,7 +100,7 @@ fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
             format!("the value of `{name}` is a text: write it in quotes, `{name} = \"{written}\"`")
         }
         _ => {
-            let example = example(name);
+            let example = arguments::example(name).unwrap_or_default();
             format!(
                 "the value of `{name}` is a text: write it in quotes, like `{name} = {example}`"
             )
@@ -127,13 +127,6 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
         } else {
             path.segments.len() > 1 || is_capital && !name.contains(char::is_lowercase)
         }
-}
-
-fn example(name: &str) -> &'static str {
-    KNOWN
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map_or("..", |(_, example)| example)
 }
 
 fn expression(name: &str, value: &Expr, otherwise: &str) -> syn::Result<Constant> {
@@ -294,7 +287,7 @@ fn code(name: &str, value: Expr) -> syn::Result<Expr> {
             literal,
             format!(
                 "`{name}` is an expression, not a literal: write it without quotes, like `{name} = {}`",
-                example(name)
+                arguments::example(name).unwrap_or_default()
             ),
         )),
         _ => Ok(value),

@@ -1,4 +1,4 @@
-//! A clock and a source of randomness that tests hold in their hands.
+//! A clock and a random source controlled by the test.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,10 +11,12 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::time::EpochMillis;
 
-/// What rounds a duration up once its parts of a millisecond are dropped.
-const A_MILLISECOND_LESS_A_PART: Duration = Duration::from_nanos(999_999);
+/// Added to a duration so that truncation to milliseconds rounds it up.
+const ROUND_UP: Duration = Duration::from_nanos(999_999);
 
-/// A clock that stands still until it is moved. Clones show the same time.
+/// A clock that moves only when the test moves it. Clones share the same time.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::clock::Clock;
@@ -30,31 +32,27 @@ pub struct ManualClock(Arc<Mutex<Inner>>);
 
 struct Inner {
     now: EpochMillis,
-    /// Whether a sleep passes by itself: then it moves the clock instead of waiting to be moved.
-    rushes: bool,
+    /// True if a sleep moves the clock instead of waiting for the test.
+    auto_advance: bool,
     sleepers: Vec<Waker>,
 }
 
 impl ManualClock {
-    /// A clock that shows this time, in milliseconds since the epoch, until somebody moves it.
-    ///
-    /// ```
-    /// # use idempotency_core::clock::Clock;
-    /// # use idempotency_testkit::ManualClock;
-    /// assert_eq!(ManualClock::at(5).now().get(), 5);
-    /// ```
+    /// Creates a clock at this time, in milliseconds since the epoch. It stands still until the test moves it.
     pub fn at(milliseconds: i64) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             now: EpochMillis::new(milliseconds),
-            rushes: false,
+            auto_advance: false,
             sleepers: Vec::new(),
         })))
     }
 
-    /// A clock on which every sleep passes by itself and moves it by as much: for code that waits and retries.
+    /// Creates a clock on which every sleep ends by itself and moves the clock by its duration: for code that waits and retries.
     ///
-    /// A sleep lets everything else of its task be polled twice before it passes. So a request that hangs
-    /// ([`StoreFault::Hang`](crate::store::StoreFault::Hang)) is seen as hanging before the time that it may take is over.
+    /// Before a sleep ends, everything else in its task is polled twice. A request that hangs
+    /// ([`StoreFault::Hang`](crate::store::StoreFault::Hang)) is therefore observed as hanging before its timeout ends.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::clock::Clock;
@@ -62,45 +60,26 @@ impl ManualClock {
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// let clock = ManualClock::rushing(0);
+    /// let clock = ManualClock::auto_advancing(0);
     /// clock.sleep(Duration::from_secs(60)).await;
     /// assert_eq!(clock.now().get(), 60_000);
     /// # }
     /// ```
-    pub fn rushing(milliseconds: i64) -> Self {
+    pub fn auto_advancing(milliseconds: i64) -> Self {
         let clock = Self::at(milliseconds);
-        clock.inner().rushes = true;
+        clock.inner().auto_advance = true;
         clock
     }
 
-    /// Moves the clock on. A part of a millisecond counts as a whole one, as in a sleep: a sleep of `duration` that began now
-    /// has then ended.
-    ///
-    /// ```
-    /// # use idempotency_core::clock::Clock;
-    /// # use idempotency_testkit::ManualClock;
-    /// # use std::time::Duration;
-    /// let clock = ManualClock::at(0);
-    /// clock.advance(Duration::from_millis(3));
-    /// assert_eq!(clock.now().get(), 3);
-    /// ```
+    /// Moves the clock forward. As in a sleep, a part of a millisecond counts as a whole one: a sleep of `duration` that began
+    /// now has ended then.
     pub fn advance(&self, duration: Duration) {
         let mut inner = self.inner();
-        inner.now = inner
-            .now
-            .plus(duration.saturating_add(A_MILLISECOND_LESS_A_PART));
+        inner.now = inner.now.plus(duration.saturating_add(ROUND_UP));
         inner.sleepers.drain(..).for_each(Waker::wake);
     }
 
-    /// Sets the clock, back as well as on.
-    ///
-    /// ```
-    /// # use idempotency_core::clock::Clock;
-    /// # use idempotency_testkit::ManualClock;
-    /// let clock = ManualClock::at(10);
-    /// clock.set(-1);
-    /// assert_eq!(clock.now().get(), -1);
-    /// ```
+    /// Sets the clock, forward or back.
     pub fn set(&self, milliseconds: i64) {
         let mut inner = self.inner();
         inner.now = EpochMillis::new(milliseconds);
@@ -112,9 +91,9 @@ impl ManualClock {
     }
 }
 
-/// How often a sleep on a rushing clock lets its task go on before it passes. Two: in `select!`, which polls its branches in
-/// any order, every other branch is then polled after the first of these.
-const COURTESIES: u8 = 2;
+/// How many times a sleep on an auto-advancing clock yields before it ends. `select!` polls its branches in any order: with
+/// two, every other branch is polled once after the first of them.
+const YIELDS: u8 = 2;
 
 impl Clock for ManualClock {
     fn now(&self) -> EpochMillis {
@@ -122,17 +101,15 @@ impl Clock for ManualClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        // A part of a millisecond counts as a whole one, as with a runtime's timers: else a loop of short sleeps never ends.
-        let until = self
-            .now()
-            .plus(duration.saturating_add(A_MILLISECOND_LESS_A_PART));
+        // Rounded up, as the timers of a runtime are: otherwise a loop of short sleeps never ends.
+        let until = self.now().plus(duration.saturating_add(ROUND_UP));
         let clock = self.clone();
-        let mut courtesies = COURTESIES;
+        let mut yields = YIELDS;
         Box::pin(poll_fn(move |context| {
             let mut inner = clock.inner();
-            if inner.now < until && inner.rushes {
-                if courtesies > 0 {
-                    courtesies -= 1;
+            if inner.now < until && inner.auto_advance {
+                if yields > 0 {
+                    yields -= 1;
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -153,7 +130,9 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// Random bytes that are the same in every run with the same seed. Clones go on with one sequence.
+/// Random bytes that are the same in every run with the same seed. Clones continue one sequence.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::random::Random;
@@ -166,18 +145,12 @@ impl fmt::Debug for ManualClock {
 pub struct SeededRandom(Arc<Mutex<u64>>);
 
 impl SeededRandom {
-    /// A sequence of its own for each seed.
-    ///
-    /// ```
-    /// # use idempotency_core::random::Random;
-    /// # use idempotency_testkit::SeededRandom;
-    /// assert_ne!(SeededRandom::new(1).bytes().unwrap(), SeededRandom::new(2).bytes().unwrap());
-    /// ```
+    /// Creates the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(seed)))
     }
 
-    /// The next word of the SplitMix64 sequence (Steele, Lea and Flood, OOPSLA 2014).
+    /// Returns the next word of the SplitMix64 sequence (Steele, Lea and Flood, OOPSLA 2014).
     fn word(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = *state;
@@ -200,8 +173,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_part_of_a_millisecond_moves_a_rushing_clock_by_a_whole_one() {
-        let clock = ManualClock::rushing(0);
+    async fn a_part_of_a_millisecond_moves_an_auto_advancing_clock_by_a_whole_one() {
+        let clock = ManualClock::auto_advancing(0);
         clock.sleep(Duration::from_nanos(1)).await;
         assert_eq!(clock.now().get(), 1);
         clock.sleep(Duration::from_millis(2)).await;
@@ -211,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clock_that_is_moved_by_a_sleeps_duration_ends_the_sleep() {
+    async fn moving_the_clock_by_the_duration_of_a_sleep_ends_the_sleep() {
         for duration in [1, 999_999, 1_000_000, 1_000_001].map(Duration::from_nanos) {
             let clock = ManualClock::at(0);
             let slept = clock.sleep(duration);

@@ -56,10 +56,10 @@ async fn a_process_finds_the_table_by_its_environment() {
 async fn the_write_of_a_killed_process_can_arrive_after_its_death() {
     let (db, lambda) = start().await;
     let held = db.inject(Fault::on("PutItem").hold());
-    let environment = lambda.environment().await.unwrap();
-    let pending = environment.invoke(r#"{"id":"o-1"}"#).start();
+    let process = lambda.start_process().await.unwrap();
+    let pending = process.invoke(r#"{"id":"o-1"}"#).start();
     held.reached().await;
-    environment.kill().await;
+    process.kill().await;
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     assert!(db.items("orders").await.unwrap().is_empty());
     held.release().await;

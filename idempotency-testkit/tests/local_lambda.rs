@@ -1,7 +1,7 @@
 //! The local Lambda, with a real process on `lambda_runtime`: this test program, started again as [`the_function`].
 #![allow(clippy::unwrap_used)]
 
-use idempotency_testkit::lambda::{Environment, Function, InvokeError, LocalLambda, LogSource};
+use idempotency_testkit::lambda::{Function, FunctionProcess, InvokeError, LocalLambda, LogSource};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -134,13 +134,10 @@ fn call(method: &str, path: &str, body: &str) -> String {
 #[tokio::test]
 async fn a_call_is_given_the_answer_and_its_own_log() {
     let lambda = lambda("handler").await;
-    let environment = lambda.environment().await.unwrap();
-    environment.ready().await.unwrap();
+    let process = lambda.start_process().await.unwrap();
+    process.ready().await.unwrap();
     for n in 1..=2 {
-        let reply = environment
-            .invoke(json!({ "n": n }).to_string())
-            .await
-            .unwrap();
+        let reply = process.invoke(json!({ "n": n }).to_string()).await.unwrap();
         assert_eq!(reply.json().unwrap()["event"], json!({ "n": n }));
         let log: Vec<_> = reply
             .log
@@ -219,38 +216,38 @@ async fn an_error_keeps_its_type_and_message() {
 #[tokio::test]
 async fn a_panic_is_an_error_and_its_process_goes_on() {
     let lambda = lambda("handler").await;
-    let environment = lambda.environment().await.unwrap();
-    let error = environment.invoke(r#"{"do":"panic"}"#).await.unwrap_err();
+    let process = lambda.start_process().await.unwrap();
+    let error = process.invoke(r#"{"do":"panic"}"#).await.unwrap_err();
     assert!(matches!(&error, InvokeError::Function { .. }), "{error:?}");
     assert!(error.to_string().contains("on purpose"), "{error}");
-    let reply = environment.invoke("{}").await.unwrap();
+    let reply = process.invoke("{}").await.unwrap();
     assert_eq!(
         reply.json().unwrap()["process"],
-        json!(environment.process_id())
+        json!(process.process_id())
     );
 }
 
 #[tokio::test]
 async fn a_kill_in_the_handler_ends_the_invocation_and_those_behind_it() {
     let lambda = lambda("handler").await;
-    let environment = lambda.environment().await.unwrap();
-    let running = environment.invoke(r#"{"do":"hang"}"#).start();
-    let waiting = environment.invoke("{}").start();
-    let line = environment.wait_for_line("begun").await.unwrap();
+    let process = lambda.start_process().await.unwrap();
+    let running = process.invoke(r#"{"do":"hang"}"#).start();
+    let waiting = process.invoke("{}").start();
+    let line = process.wait_for_line("begun").await.unwrap();
     assert_eq!(line.source, LogSource::Stdout);
-    environment.kill().await;
-    assert!(!environment.is_alive());
+    process.kill().await;
+    assert!(!process.is_alive());
     let error = running.await.unwrap_err();
-    assert_eq!(error.log().len(), 1, "{:?}", environment.log());
+    assert_eq!(error.log().len(), 1, "{:?}", process.log());
     assert!(
         matches!(error, InvokeError::Exited { status: Some(status), .. } if status.code().is_none())
     );
     assert!(matches!(waiting.await, Err(InvokeError::Exited { .. })));
     assert!(matches!(
-        environment.invoke("{}").await,
+        process.invoke("{}").await,
         Err(InvokeError::Exited { .. })
     ));
-    assert!(environment.wait_for_line("begun").await.is_err());
+    assert!(process.wait_for_line("begun").await.is_err());
 }
 
 #[tokio::test]
@@ -265,16 +262,16 @@ async fn a_process_that_ends_itself_is_not_a_timeout() {
 #[tokio::test]
 async fn a_passed_deadline_kills_the_process_and_the_next_call_has_a_new_one() {
     let lambda = lambda("handler").await;
-    let environment = lambda.environment().await.unwrap();
-    let call = environment.invoke(r#"{"do":"hang"}"#);
+    let process = lambda.start_process().await.unwrap();
+    let call = process.invoke(r#"{"do":"hang"}"#);
     let error = call
         .deadline_in(Duration::from_millis(50))
         .await
         .unwrap_err();
     assert!(matches!(error, InvokeError::TimedOut { .. }), "{error:?}");
-    assert!(!environment.is_alive());
+    assert!(!process.is_alive());
     lambda.invoke("{}").await.unwrap();
-    assert_eq!(lambda.all_environments().len(), 2);
+    assert_eq!(lambda.processes().len(), 2);
 }
 
 #[tokio::test]
@@ -288,10 +285,10 @@ async fn a_deadline_that_is_not_enforced_is_only_told() {
 }
 
 #[tokio::test]
-async fn two_environments_are_two_processes_at_work_at_once() {
+async fn two_processes_handle_events_at_the_same_time() {
     let lambda = lambda("handler").await;
-    let one = lambda.environment().await.unwrap();
-    let two = lambda.environment().await.unwrap();
+    let one = lambda.start_process().await.unwrap();
+    let two = lambda.start_process().await.unwrap();
     let held = one.invoke(r#"{"do":"hang"}"#).start();
     one.wait_for_line("begun").await.unwrap();
     let reply = two.invoke("{}").await.unwrap();
@@ -303,7 +300,7 @@ async fn two_environments_are_two_processes_at_work_at_once() {
 }
 
 #[tokio::test]
-async fn an_idle_environment_is_used_again_and_a_busy_one_is_not() {
+async fn an_idle_process_is_used_again_and_a_busy_one_is_not() {
     let lambda = lambda("handler").await;
     let first = lambda.invoke("{}").await.unwrap().json().unwrap();
     let second = lambda.invoke("{}").await.unwrap().json().unwrap();
@@ -325,7 +322,7 @@ async fn a_concurrent_function_has_several_events_in_one_process() {
         [one.await.unwrap().payload, two.await.unwrap().payload],
         expected
     );
-    assert_eq!(lambda.all_environments().len(), 1);
+    assert_eq!(lambda.processes().len(), 1);
 }
 
 #[tokio::test]
@@ -336,7 +333,7 @@ async fn a_process_that_ends_before_its_first_event_failed_to_start() {
     assert!(error.log().iter().any(|line| line.text == "no table"));
     assert_eq!(error.error_type(), "Runtime.ExitError");
     assert!(error.to_string().contains("exit status: 3"), "{error}");
-    assert!(lambda.environment().await.unwrap().ready().await.is_err());
+    assert!(lambda.start_process().await.unwrap().ready().await.is_err());
 }
 
 #[tokio::test]
@@ -358,11 +355,11 @@ async fn a_reported_start_error_keeps_its_type() {
 #[tokio::test]
 async fn replies_against_the_rules_are_refused() {
     let lambda = lambda("by hand").await;
-    let environment = lambda.environment().await.unwrap();
-    let reply = environment.invoke("{}").await.unwrap();
+    let process = lambda.start_process().await.unwrap();
+    let reply = process.invoke("{}").await.unwrap();
     assert_eq!(reply.payload, "first");
-    environment.ended().await;
-    let log = environment.log();
+    process.ended().await;
+    let log = process.log();
     let said = |text: &str| log.iter().any(|line| line.text.starts_with(text));
     assert!(said(
         r#"400 {"errorMessage":"Invalid request ID","errorType":"InvalidRequestID"}"#
@@ -399,20 +396,20 @@ async fn what_no_header_can_carry_is_refused() {
     let error = lambda.invoke("{}").tenant("a\nb").await.unwrap_err();
     assert!(matches!(error, InvokeError::Invalid { .. }));
     assert!(lambda.invoke("{}").request_id("a/b").await.is_err());
-    assert!(lambda.all_environments().is_empty());
+    assert!(lambda.processes().is_empty());
 }
 
 #[tokio::test]
 async fn dropping_the_lambda_ends_its_processes() {
     let lambda = lambda("handler").await;
-    let environment: Environment = lambda.environment().await.unwrap();
-    let pending = environment.invoke(r#"{"do":"hang"}"#).start();
-    environment.wait_for_line("begun").await.unwrap();
+    let process: FunctionProcess = lambda.start_process().await.unwrap();
+    let pending = process.invoke(r#"{"do":"hang"}"#).start();
+    process.wait_for_line("begun").await.unwrap();
     drop(lambda);
     assert!(matches!(
         pending.await,
         Err(InvokeError::Exited { status: None, .. })
     ));
-    assert!(!environment.is_alive());
-    assert!(environment.invoke("{}").await.is_err());
+    assert!(!process.is_alive());
+    assert!(process.invoke("{}").await.is_err());
 }

@@ -11,7 +11,7 @@ use idempotency_lambda::{
     without_invocation,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::lambda::{Environment, Function, InvokeError, LocalLambda, Reply};
+use idempotency_testkit::lambda::{Function, FunctionProcess, InvokeError, LocalLambda, Reply};
 use lambda_runtime::tower::{Layer, ServiceBuilder};
 use lambda_runtime::{Runtime, service_fn};
 use serde::{Deserialize, Serialize};
@@ -140,7 +140,7 @@ struct Harness {
     database: EmbeddedDynamoDb,
     // Ends the processes when it is dropped.
     _lambda: LocalLambda,
-    process: Environment,
+    process: FunctionProcess,
 }
 
 /// A claim as the table was asked for it.
@@ -165,7 +165,7 @@ impl Harness {
             function = function.concurrency(4);
         }
         let lambda = LocalLambda::start(function).await.unwrap();
-        let process = lambda.environment().await.unwrap();
+        let process = lambda.start_process().await.unwrap();
         Self {
             role,
             database,

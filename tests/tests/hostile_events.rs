@@ -86,7 +86,7 @@ fn peak(process: u32) -> u64 {
 /// Sends each event twice to one process, which answers all, and then an event that is not hostile.
 async fn survives(role: &str, events: Vec<(&str, String)>) -> Result<(), BoxError> {
     let lambda = start(role).await?;
-    let process = lambda.environment().await?;
+    let process = lambda.start_process().await?;
     for (name, event) in events.iter().chain(&events) {
         let told = match process.invoke(event.as_str()).await {
             Ok(reply) => reply.json()?.to_string(),

@@ -71,8 +71,16 @@ fn error_type(result: Result<Reply, InvokeError>) -> String {
 #[tokio::test]
 async fn a_duplicate_in_another_process_is_given_the_first_answer() -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
-    let first = lambda.environment().await?.invoke(order("good", 1)).await?;
-    let again = lambda.environment().await?.invoke(order("good", 1)).await?;
+    let first = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
+    let again = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
     assert_eq!(first.json()?, again.json()?);
     assert_eq!(
         error_type(lambda.invoke(order("good", 2)).await),
@@ -90,7 +98,7 @@ async fn a_duplicate_in_another_process_is_given_the_first_answer() -> Result<()
 async fn a_process_killed_in_its_handler_frees_the_key_when_its_deadline_is_over()
 -> Result<(), BoxError> {
     let (_database, lambda) = start().await?;
-    let killed = lambda.environment().await?;
+    let killed = lambda.start_process().await?;
     let pending = killed
         .invoke(order("stuck", 1))
         .deadline_in(Duration::from_secs(2))
@@ -118,7 +126,7 @@ async fn a_process_killed_with_its_claim_on_the_wire_leaves_a_claim_that_ends_wi
 -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     let held = database.inject(Fault::on("PutItem").hold());
-    let killed = lambda.environment().await?;
+    let killed = lambda.start_process().await?;
     let pending = killed
         .invoke(order("good", 1))
         .deadline_in(Duration::from_secs(2))
@@ -143,14 +151,14 @@ async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed(
 -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     let held = database.inject(Fault::on("UpdateItem").hold());
-    let environment = lambda.environment().await?;
+    let environment = lambda.start_process().await?;
     let pending = environment.invoke(order("good", 1)).start();
     held.reached().await;
     // Killed between its effect and its completion, which arrives after its death all the same.
     environment.kill().await;
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     held.release().await;
-    let retried = lambda.environment().await?;
+    let retried = lambda.start_process().await?;
     let answer = retried.invoke(order("good", 1)).await?;
     assert_eq!(answer.json()?["statusCode"], 201);
     assert!(
@@ -173,7 +181,7 @@ async fn duplicates_that_meet_in_one_process_are_refused_by_the_first_and_not_by
         .env("IDEMPOTENCY_TABLE", "idempotency")
         .concurrency(4);
     let lambda = LocalLambda::start(function).await?;
-    let process = lambda.environment().await?;
+    let process = lambda.start_process().await?;
     let first = process.invoke(order("stuck", 1)).start();
     process.wait_for_line("charging the card").await?;
     for _ in 0..3 {
@@ -206,7 +214,7 @@ async fn a_store_that_hangs_is_told_before_the_process_is_killed() -> Result<(),
     database.inject(Fault::on("PutItem").always().hold());
     database.inject(Fault::on("GetItem").nth(2).always().hold());
     database.inject(Fault::on("DeleteItem").always().hold());
-    let call = lambda.environment().await?;
+    let call = lambda.start_process().await?;
     let result = call
         .invoke(order("good", 1))
         .deadline_in(Duration::from_secs(2))
@@ -234,7 +242,7 @@ async fn a_misspelt_variable_is_warned_about_with_the_nearest_name() -> Result<(
         .env("IDEMPOTENCY_STORE", "memory")
         .env("IDEMPOTENCY_TABEL", "t");
     let lambda = LocalLambda::start(function).await?;
-    let environment = lambda.environment().await?;
+    let environment = lambda.start_process().await?;
     environment
         .wait_for_line(
             "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
@@ -250,7 +258,7 @@ async fn a_missing_table_is_named_at_start_and_at_every_event() -> Result<(), Bo
         .envs(database.environment())
         .env("IDEMPOTENCY_TABLE", "nowhere");
     let lambda = LocalLambda::start(function).await?;
-    let environment = lambda.environment().await?;
+    let environment = lambda.start_process().await?;
     for _ in 0..2 {
         let error = environment.invoke(order("good", 1)).await.unwrap_err();
         assert_eq!(error.error_type(), "IdempotencyStoreFailed");
@@ -272,7 +280,7 @@ async fn a_missing_table_is_named_at_start_and_at_every_event() -> Result<(), Bo
 async fn events_that_are_no_orders_are_answered_with_an_error_and_the_next_event_is_served()
 -> Result<(), BoxError> {
     let (_database, lambda) = start().await?;
-    let environment = lambda.environment().await?;
+    let environment = lambda.start_process().await?;
     let deep = format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000));
     for event in ["null", "\"text\"", "{\"body\": 1}", "{}", &deep] {
         assert_ne!(
@@ -295,12 +303,20 @@ async fn plain_lambda_runtime_protects_too_and_a_wrong_setting_fails_every_event
     database.create_table(TableSpec::new("idempotency")).await?;
     let plain = || function().envs(database.environment()).env(ROLE, PLAIN);
     let lambda = LocalLambda::start(plain().env("IDEMPOTENCY_TABLE", "idempotency")).await?;
-    let first = lambda.environment().await?.invoke(order("good", 1)).await?;
-    let again = lambda.environment().await?.invoke(order("good", 1)).await?;
+    let first = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
+    let again = lambda
+        .start_process()
+        .await?
+        .invoke(order("good", 1))
+        .await?;
     assert_eq!(first.json()?, again.json()?);
 
     let lambda = LocalLambda::start(plain().env("IDEMPOTENCY_HASH", "md6")).await?;
-    let environment = lambda.environment().await?;
+    let environment = lambda.start_process().await?;
     for _ in 0..2 {
         let error = environment.invoke(order("good", 1)).await.unwrap_err();
         assert!(

@@ -1,4 +1,4 @@
-//! Events of the shapes that AWS sends: those of `examples/events`, with the fields that a step changes.
+//! Events in the form that AWS sends: those of `examples/events`, with the fields that a step changes.
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ pub(crate) struct Payment {
 }
 
 impl Payment {
-    /// An order of 42.00 EUR.
+    /// Returns a request that pays 42.00 EUR for an order.
     pub(crate) fn order(order_id: &str) -> Result<Self> {
         let event: Value = serde_json::from_str(PAYMENT)?;
         let body = event["body"]
@@ -25,24 +25,26 @@ impl Payment {
         Ok(Self { event, body }.with("order_id", order_id))
     }
 
-    /// The same request, sent by another user.
+    /// Changes the authenticated user.
     pub(crate) fn by(mut self, user: &str) -> Self {
         self.event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user.into();
         self
     }
 
+    /// Sets a field of the body.
     pub(crate) fn with(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.body.insert(field.to_owned(), value.into());
         self
     }
 
+    /// Returns the event as JSON text.
     pub(crate) fn event(mut self) -> String {
         self.event["body"] = Value::Object(self.body).to_string().into();
         self.event.to_string()
     }
 }
 
-/// Three messages from SQS, the third of which repeats the first.
+/// Returns a batch of three messages from SQS. The third repeats the first.
 pub(crate) fn orders() -> Result<Batch> {
     let event: Value = serde_json::from_str(ORDERS)?;
     let records = event["Records"]
@@ -68,14 +70,14 @@ pub(crate) struct Batch {
     event: Value,
 }
 
-/// What a step says of one message.
+/// The parts of a message that the output shows.
 pub(crate) struct Message {
     pub(crate) id: String,
     pub(crate) order_id: String,
 }
 
 impl Batch {
-    /// As it is delivered for the nth time, from 1.
+    /// Returns the batch as SQS delivers it for the `nth` time, counted from 1.
     pub(crate) fn delivery(&self, nth: u32) -> String {
         let mut event = self.event.clone();
         for record in event["Records"].as_array_mut().into_iter().flatten() {
@@ -85,7 +87,7 @@ impl Batch {
     }
 }
 
-/// A paid order, from EventBridge.
+/// Returns an event from EventBridge for a paid order.
 pub(crate) fn paid(order_id: &str) -> Result<String> {
     let mut event: Value = serde_json::from_str(SHIPPING)?;
     event["detail"]["order_id"] = order_id.into();

@@ -1,4 +1,4 @@
-//! The example functions, each in processes of its own: this program, started again with a variable that names the role.
+//! The example functions. Each runs in its own processes: this program, started again with a variable that names the role.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use idempotency_testkit::lambda::Function;
 
 const ROLE: &str = "DEMO_FUNCTION";
 
-/// Which function a process is.
+/// The function that a process runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Payment,
@@ -19,7 +19,7 @@ pub(crate) enum Role {
 impl Role {
     const ALL: [Self; 3] = [Self::Payment, Self::Orders, Self::Shipping];
 
-    /// The role this process was started in; `None` in the demo itself.
+    /// Returns the role of this process; `None` in the demo itself.
     pub(crate) fn of_this_process() -> Option<Self> {
         let name = std::env::var(ROLE).ok()?;
         Self::ALL.into_iter().find(|role| role.name() == name)
@@ -33,7 +33,7 @@ impl Role {
         }
     }
 
-    /// The line that the handler logs each time it begins.
+    /// Returns the line that the handler logs each time it begins.
     pub(crate) fn first_line(self) -> &'static str {
         match self {
             Self::Payment => "charging the card",
@@ -42,7 +42,7 @@ impl Role {
         }
     }
 
-    /// Is the function, until Lambda ends it.
+    /// Runs the function until Lambda ends the process.
     pub(crate) async fn serve(self) -> Result<()> {
         tracing_subscriber::fmt().with_ansi(false).init();
         match self {
@@ -53,14 +53,14 @@ impl Role {
         .map_err(|error| anyhow!(error))
     }
 
-    /// What a Lambda starts as this function.
+    /// Returns the function, with the command that starts its processes.
     pub(crate) fn function(self) -> Result<Function> {
         // The link survives a rebuild during the run; the path does not.
         let link = Path::new("/proc/self/exe");
         let program = if link.exists() {
             link.to_owned()
         } else {
-            std::env::current_exe().context("this program's own path could not be found")?
+            std::env::current_exe().context("the path of this program could not be found")?
         };
         Ok(Function::new(self.name(), Command::new(program)).env(ROLE, self.name()))
     }

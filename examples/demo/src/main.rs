@@ -1,43 +1,43 @@
-//! Every promise at work: real function processes, the events that AWS sends, and what each one cost.
+//! Shows each promise of the framework at work: real function processes, events in AWS's form, and what each event cost.
 //!
-//! | file | what it is |
+//! | file | what it holds |
 //! |---|---|
 //! | `functions.rs` | the example functions: this program, started again |
-//! | `events.rs` | the events of `examples/events`, with other fields |
-//! | `stage.rs` | DynamoDB, Lambda and the functions' processes; sends events and observes |
-//! | `seen.rs` | what was observed of one event |
-//! | `promise.rs` | what was promised, and the error if something else was seen |
-//! | `timeline.rs` | how it is printed |
-//! | `scenario/` | the story, step by step |
+//! | `events.rs` | the events of `examples/events`, with changed fields |
+//! | `harness.rs` | the embedded DynamoDB, the local Lambda and the functions' processes; sends events |
+//! | `observation.rs` | what was observed of one event |
+//! | `expectation.rs` | what is expected of one event, and the error if it differs |
+//! | `timeline.rs` | the printed output |
+//! | `scenario/` | the steps, in order |
 
 mod events;
+mod expectation;
 mod functions;
-mod promise;
+mod harness;
+mod observation;
 mod scenario;
-mod seen;
-mod stage;
 mod timeline;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 usage: cargo run
-Sends events to the example functions and shows what is promised at work; exit code 1 if a promise is broken.";
+Sends events to the example functions and checks each result; the exit code is 1 if a result is not as promised.";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let ended = match functions::Role::of_this_process() {
+    let result = match functions::Role::of_this_process() {
         Some(role) => role.serve().await,
         None => match std::env::args().nth(1).as_deref() {
-            None => scenario::play().await,
+            None => scenario::run().await,
             Some("-h" | "--help") => {
                 println!("{HELP}");
                 Ok(())
             }
-            Some(other) => Err(anyhow::anyhow!("`{other}` is not known here\n{HELP}")),
+            Some(other) => Err(anyhow::anyhow!("unknown argument `{other}`\n{HELP}")),
         },
     };
-    match ended {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("demo: {error:#}");

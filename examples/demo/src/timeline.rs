@@ -1,8 +1,8 @@
-//! How the story is printed: a block for each step, a line for each event, in 100 columns.
+//! The printed output: a block for each step and a line for each event, in 100 columns.
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::seen::{Did, Seen};
+use crate::observation::{Action, Observation};
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -12,7 +12,7 @@ const YELLOW: &str = "\x1b[33m";
 const CYAN: &str = "\x1b[36m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Prints to standard output, in colours where a person looks at it.
+/// Prints to standard output, with colours on a terminal.
 pub(crate) struct Timeline {
     colours: bool,
 }
@@ -25,7 +25,7 @@ impl Timeline {
         }
     }
 
-    /// A step's title, with the function it is about.
+    /// Prints a step's title and the function that it uses.
     pub(crate) fn step(&self, number: usize, title: &str, function: &str) -> io::Result<()> {
         let title = format!("{number}  {title}");
         let gap = 99_usize.saturating_sub(title.chars().count() + function.chars().count());
@@ -37,33 +37,38 @@ impl Timeline {
         ))
     }
 
-    /// The names of the columns.
+    /// Prints the names of the columns.
     pub(crate) fn columns(&self) -> io::Result<()> {
-        let names = row("", "sent", "key", "function", "DynamoDB", "answer");
+        let names = row("", "sent", "key", "function", "DynamoDB", "response");
         self.line(&self.coloured(DIM, names.join(" ").trim_end()))
     }
 
-    /// An event, or a message of one, and what became of it.
-    pub(crate) fn event(&self, number: &str, sent: &str, seen: &Seen) -> io::Result<()> {
-        let did = seen.did.to_string();
-        let key = seen.key().unwrap_or("-");
-        let calls = seen.calls();
-        let [number, sent, key, did, calls, told] =
-            row(number, sent, key, &did, &calls, &seen.told);
-        let did = self.coloured(colour(seen.did), &did);
+    /// Prints an event, or one message of a batch, and what was observed of it.
+    pub(crate) fn event(&self, number: &str, sent: &str, observed: &Observation) -> io::Result<()> {
+        let action = observed.action.to_string();
+        let key = observed.key().unwrap_or("-");
+        let requests = observed.requests();
+        let [number, sent, key, action, requests, response] =
+            row(number, sent, key, &action, &requests, &observed.response);
+        let action = self.coloured(colour(observed.action), &action);
         let number = self.coloured(DIM, &number);
         let key = self.coloured(DIM, &key);
-        self.line(&format!("{number} {sent} {key} {did} {calls} {told}"))
+        self.line(&format!(
+            "{number} {sent} {key} {action} {requests} {response}"
+        ))
     }
 
-    /// The head of a batch, whose messages follow.
-    pub(crate) fn batch(&self, number: &str, sent: &str, told: &str) -> io::Result<()> {
-        let [number, sent, key, did, calls, told] = row(number, sent, "", "", "", told);
+    /// Prints the line of a batch; the lines of its messages follow.
+    pub(crate) fn batch(&self, number: &str, sent: &str, response: &str) -> io::Result<()> {
+        let [number, sent, key, action, requests, response] =
+            row(number, sent, "", "", "", response);
         let number = self.coloured(DIM, &number);
-        self.line(&format!("{number} {sent} {key} {did} {calls} {told}"))
+        self.line(&format!(
+            "{number} {sent} {key} {action} {requests} {response}"
+        ))
     }
 
-    /// A remark on what stands above.
+    /// Prints a remark on the line above.
     pub(crate) fn note(&self, text: &str) -> io::Result<()> {
         self.line(&format!("   {}", self.coloured(DIM, text)))
     }
@@ -87,23 +92,30 @@ impl Timeline {
     }
 }
 
-/// The columns of a line: with the widest answer, an `errorType`, 100 characters.
-fn row(number: &str, sent: &str, key: &str, did: &str, calls: &str, told: &str) -> [String; 6] {
+/// Pads the columns of a line. With the widest response, an `errorType`, a line has 100 characters.
+fn row(
+    number: &str,
+    sent: &str,
+    key: &str,
+    action: &str,
+    requests: &str,
+    response: &str,
+) -> [String; 6] {
     [
         format!("{number:>2}"),
         format!("{sent:<31}"),
         format!("{key:<8}"),
-        format!("{did:<13}"),
-        format!("{calls:<11}"),
-        told.to_owned(),
+        format!("{action:<15}"),
+        format!("{requests:<11}"),
+        response.to_owned(),
     ]
 }
 
-fn colour(did: Did) -> &'static str {
-    match did {
-        Did::Ran => GREEN,
-        Did::Replayed | Did::Cached => CYAN,
-        Did::Refused | Did::Unprotected => YELLOW,
-        Did::Failed | Did::Killed => RED,
+fn colour(action: Action) -> &'static str {
+    match action {
+        Action::Ran => GREEN,
+        Action::Replayed | Action::Cached => CYAN,
+        Action::Refused | Action::Unprotected => YELLOW,
+        Action::Failed | Action::Killed => RED,
     }
 }

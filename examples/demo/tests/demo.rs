@@ -1,4 +1,4 @@
-//! The demo as `cargo run` starts it.
+//! Runs the demo as `cargo run` does.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};
@@ -18,8 +18,8 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
     assert!(output.status.success(), "{timeline}\n{errors}");
     assert_eq!(errors, "");
     for words in [
-        "stored answer",
-        "cached answer",
+        "stored response",
+        "cached response",
         "ran, failed",
         "ran, killed",
         "refused",
@@ -29,7 +29,7 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
         "the handler runs unprotected",
         "of another user",
         "Put Delete",
-        "this would be the second time",
+        "this would be the second charge",
         "Every promise was kept",
         "README.md",
     ] {
@@ -38,14 +38,17 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
             "`{words}` is missing in\n{timeline}"
         );
     }
-    assert!(!timeline.contains('\x1b'), "colours belong on a terminal");
+    assert!(
+        !timeline.contains('\x1b'),
+        "colours are for a terminal only"
+    );
     for line in timeline.lines() {
         assert!(line.chars().count() <= 100, "more than 100 columns: {line}");
     }
 }
 
 #[test]
-fn help_is_two_lines_and_an_unknown_argument_is_refused() {
+fn help_has_two_lines_and_an_unknown_argument_is_an_error() {
     let help = demo(&["--help"]);
     assert!(help.status.success());
     assert_eq!(String::from_utf8(help.stdout).unwrap().lines().count(), 2);
@@ -54,6 +57,6 @@ fn help_is_two_lines_and_an_unknown_argument_is_refused() {
     assert!(
         String::from_utf8(unknown.stderr)
             .unwrap()
-            .contains("`--fast` is not known here")
+            .contains("unknown argument `--fast`")
     );
 }

@@ -3,15 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Every `IDEMPOTENCY_*` variable that this framework reads.
+/// The `IDEMPOTENCY_*` variables that this crate reads. Each other crate names its own.
 const KNOWN: &[&str] = &[
-    "IDEMPOTENCY_DATA_ATTR",
     "IDEMPOTENCY_DISABLED",
     "IDEMPOTENCY_EXPIRES_AFTER",
-    "IDEMPOTENCY_EXPIRY_ATTR",
     "IDEMPOTENCY_HASH",
-    "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
-    "IDEMPOTENCY_KEY_ATTR",
     "IDEMPOTENCY_KEY_PREFIX",
     "IDEMPOTENCY_KEY_REQUIRED",
     "IDEMPOTENCY_LEASE",
@@ -20,13 +16,7 @@ const KNOWN: &[&str] = &[
     "IDEMPOTENCY_ON_ERROR",
     "IDEMPOTENCY_ON_IN_PROGRESS",
     "IDEMPOTENCY_ON_TIMEOUT",
-    "IDEMPOTENCY_SORT_KEY_ATTR",
-    "IDEMPOTENCY_STATIC_PK_VALUE",
-    "IDEMPOTENCY_STATUS_ATTR",
-    "IDEMPOTENCY_STORE",
     "IDEMPOTENCY_STORE_TIMEOUT",
-    "IDEMPOTENCY_TABLE",
-    "IDEMPOTENCY_VALIDATION_ATTR",
 ];
 
 /// The prefix of our own variables.
@@ -65,7 +55,7 @@ pub struct Variables(BTreeMap<String, String>);
 /// use idempotency_core::config::Variables;
 /// let variables = Variables::from_iter([("IDEMPOTENCY_TABEL".to_owned(), "payments".to_owned())]);
 /// assert_eq!(
-///     variables.unknown()[0].to_string(),
+///     variables.unknown(&["IDEMPOTENCY_TABLE"])[0].to_string(),
 ///     "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
 /// );
 /// ```
@@ -101,31 +91,33 @@ impl Variables {
             .filter(|value| !value.is_empty())
     }
 
-    /// Returns true if this framework reads a variable of this name.
+    /// Returns true if this crate reads a variable of this name.
     pub fn is_known(name: &str) -> bool {
         [FUNCTION_NAME, MEMORY_SIZE, POWERTOOLS_DISABLED].contains(&name) || KNOWN.contains(&name)
     }
 
-    /// Returns the variables that this framework does not read, but that were probably meant for it, each with the probable
+    /// Returns the variables that nothing reads, but that were probably meant for this framework, each with the probable
     /// name. These are names with our prefix, names of Powertools' idempotency, and misspelt names.
+    ///
+    /// `others` are the variables that other crates read, such as those of a store.
     ///
     /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::Variables;
     /// let variables = Variables::from_iter([("IDEMPOTENT_LEASE".to_owned(), "1m".to_owned())]);
-    /// assert_eq!(variables.unknown()[0].nearest, "IDEMPOTENCY_LEASE");
+    /// assert_eq!(variables.unknown(&[])[0].nearest, "IDEMPOTENCY_LEASE");
     /// let variables = Variables::from_iter([("LEASE".to_owned(), "1m".to_owned())]);
-    /// assert_eq!(variables.unknown(), []);
+    /// assert_eq!(variables.unknown(&[]), []);
     /// ```
-    pub fn unknown(&self) -> Vec<UnknownVariable> {
+    pub fn unknown(&self, others: &[&'static str]) -> Vec<UnknownVariable> {
         self.0
             .keys()
-            .filter(|name| !Self::is_known(name))
+            .filter(|name| !Self::is_known(name) && !others.contains(&name.as_str()))
             .filter_map(|name| {
                 Some(UnknownVariable {
                     name: name.clone(),
-                    nearest: meant(name)?,
+                    nearest: meant(name, others)?,
                 })
             })
             .collect()
@@ -133,7 +125,7 @@ impl Variables {
 }
 
 /// Returns the known name that is most similar to an unknown one; `None` if the variable belongs to another program.
-fn meant(name: &str) -> Option<&'static str> {
+fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
     /// The most misspelt letters of a name without our prefix. With more, it belongs to another program.
     const SLIPS: usize = 2;
     /// The longest name that is compared: a comparison takes time for each pair of letters.
@@ -161,6 +153,7 @@ fn meant(name: &str) -> Option<&'static str> {
         .chain(
             KNOWN
                 .iter()
+                .chain(others)
                 .map(|known| (strsim::damerau_levenshtein(&ours, known), *known)),
         )
         .min_by_key(|(slips, _)| *slips)?;
@@ -196,12 +189,15 @@ mod tests {
             .iter()
             .map(|name| ((*name).to_owned(), "1".to_owned()))
             .collect();
-        assert_eq!(variables.unknown(), []);
+        assert_eq!(variables.unknown(&[]), []);
     }
+
+    const OTHERS: &[&str] = &["IDEMPOTENCY_STORE", "IDEMPOTENCY_TABLE"];
 
     fn meant_by(name: &str) -> Option<&'static str> {
         let variables = Variables::from_iter([(name.to_owned(), String::new())]);
-        variables.unknown().first().map(|unknown| unknown.nearest)
+        let unknown = variables.unknown(OTHERS);
+        unknown.first().map(|unknown| unknown.nearest)
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind, Write};
-use idempotency_dynamodb::DynamoDbStore;
-use idempotency_dynamodb::builder::Builder;
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 
 use crate::script::{Reply, Wire};
 use crate::{claim, id};
@@ -21,7 +20,10 @@ async fn given_up_on_a_composite_table(
     of_table(table.composite_key("sk", "idempotency#charge"), replies).await
 }
 
-async fn of_table(table: Builder, replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
+async fn of_table(
+    table: DynamoDbStoreBuilder,
+    replies: impl IntoIterator<Item = Reply>,
+) -> (bool, StoreError) {
     let wire = Wire::new(replies).whose_pauses_never_end();
     let store = table
         .sdk_config(&wire.sdk_config("eu-central-1"))

@@ -4,8 +4,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
 use idempotency_core::store::{Change, ReadOutcome, Store, WriteOutcome};
-use idempotency_dynamodb::DynamoDbStore;
-use idempotency_dynamodb::names::Names;
+use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
 use serde_json::json;
 
 use crate::script::{Reply, Wire};
@@ -63,10 +62,8 @@ async fn an_update_is_one_request_that_leaves_other_attributes_alone() {
 #[tokio::test]
 async fn composite_keys_hold_the_id_in_the_sort_key() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
-    let names = Names {
-        key: "pk".to_owned(),
-        ..Names::default()
-    };
+    let mut names = AttributeNames::default();
+    names.key = "pk".to_owned();
     let store = DynamoDbStore::builder()
         .table("payments")
         .client(wire.client())

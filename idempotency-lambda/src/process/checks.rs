@@ -19,7 +19,7 @@ use crate::warning::warn;
 pub(crate) fn check_variables() -> Result<(), Error> {
     static CHECKED: OnceLock<Result<(), ConfigurationError>> = OnceLock::new();
     let checked = CHECKED.get_or_init(|| {
-        for unknown in variables().unknown() {
+        for unknown in variables().unknown(&store::variables()) {
             warn(&unknown.to_string());
         }
         check_values(variables())

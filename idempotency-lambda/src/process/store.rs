@@ -31,11 +31,19 @@ impl StoreKind {
     }
 }
 
+/// Returns the variables that describe a store, which core does not know.
+pub(super) fn variables() -> Vec<&'static str> {
+    let mut variables = vec![STORE];
+    #[cfg(feature = "dynamodb")]
+    variables.extend(idempotency_dynamodb::TableConfig::VARIABLES);
+    variables
+}
+
 /// Checks the variables that describe a store, without a connection.
 pub(super) fn check(variables: &Variables) -> Result<(), ConfigurationError> {
     StoreKind::of(variables)?;
     #[cfg(feature = "dynamodb")]
-    idempotency_dynamodb::settings::Settings::check(variables)?;
+    idempotency_dynamodb::TableConfig::check(variables)?;
     Ok(())
 }
 
@@ -63,9 +71,9 @@ pub(super) async fn from_variables(
 
 #[cfg(feature = "dynamodb")]
 async fn dynamodb(variables: &Variables) -> Result<Arc<dyn Store>, ConfigurationError> {
-    let settings = idempotency_dynamodb::settings::Settings::from_variables(variables)?;
-    let client = idempotency_dynamodb::client::client().await?;
-    Ok(Arc::new(settings.store(client)?))
+    let table = idempotency_dynamodb::TableConfig::from_variables(variables)?;
+    let client = idempotency_dynamodb::default_client().await?;
+    Ok(Arc::new(table.store(client)?))
 }
 
 #[cfg(not(feature = "dynamodb"))]

@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 
 use idempotency_core::config::Variables;
 
+use super::store;
+
 static VARIABLES: OnceLock<Variables> = OnceLock::new();
 
 /// Returns the process's variables, as they were at the first call.
@@ -20,7 +22,7 @@ pub(crate) fn variables() -> &'static Variables {
 /// Copies a variable. Of a variable that this framework does not read, only the name is kept: it may be a misspelt one of
 /// ours, but its value may be a credential, which does not belong in a static.
 fn copied(name: String, value: &OsStr) -> (String, String) {
-    let value = if Variables::is_known(&name) {
+    let value = if Variables::is_known(&name) || store::variables().contains(&name.as_str()) {
         // A value that is not Unicode must not count as not set.
         value.to_string_lossy().into_owned()
     } else {

@@ -1,10 +1,11 @@
-//! What a test asks of the proxy: what arrived, and what shall go wrong.
+//! Methods for the test: which requests arrived, and which faults to inject.
 
 use super::{EmbeddedDynamoDb, Fault, Injected, Request};
 
 impl EmbeddedDynamoDb {
-    /// Every request that arrived since the start or the last [`clear_requests`](Self::clear_requests), in order of
-    /// arrival.
+    /// Returns every request since the start or the last [`clear_requests`](Self::clear_requests), in order of arrival.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
@@ -19,26 +20,20 @@ impl EmbeddedDynamoDb {
     }
 
     /// Forgets the requests noted so far.
-    ///
-    /// ```no_run
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.client().list_tables().send().await?;
-    /// db.clear_requests();
-    /// assert!(db.requests().is_empty());
-    /// # Ok(()) }
-    /// ```
     pub fn clear_requests(&self) {
         self.proxy.clear_requests();
     }
 
-    /// Puts a fault in force. Where several meet one request, the one injected first has it.
+    /// Activates a fault. If several faults match a request, the one that was injected first applies.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
     /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let lost = db.inject(Fault::on("ListTables").drop_reply());
+    /// let fault = db.inject(Fault::on("ListTables").drop_reply());
     /// db.client().list_tables().send().await?;
-    /// assert_eq!(lost.met(), 1);
+    /// assert_eq!(fault.met(), 1);
     /// assert_eq!(db.requests().len(), 2, "the SDK sent it again");
     /// # Ok(()) }
     /// ```
@@ -46,10 +41,12 @@ impl EmbeddedDynamoDb {
         self.proxy.faults.inject(fault)
     }
 
-    /// Asks `choose` about each request that no injected fault meets, such as one in ten by a seeded chance.
+    /// Calls `choose` for each request that no injected fault applies to, for example to fail one in ten at random.
     ///
-    /// Where the fault it returns would strike does not count: `choose` has seen the request. Replaces what was chosen with
-    /// before. `choose` must not wait; requests are asked about one at a time.
+    /// The [`FaultBuilder`](super::FaultBuilder)'s own conditions are ignored, because `choose` has seen the request. A later
+    /// call replaces `choose`. `choose` must not block; it is called for one request at a time.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
@@ -67,17 +64,7 @@ impl EmbeddedDynamoDb {
         self.proxy.faults.choose(Box::new(choose));
     }
 
-    /// Takes all faults out of force. Requests that one of them holds go on waiting for their release.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on_any().always().access_denied());
-    /// assert!(db.client().list_tables().send().await.is_err());
-    /// db.clear_faults();
-    /// assert!(db.client().list_tables().send().await.is_ok());
-    /// # Ok(()) }
-    /// ```
+    /// Removes all faults. Requests that a fault holds still wait for their release.
     pub fn clear_faults(&self) {
         self.proxy.faults.clear();
     }

@@ -1,34 +1,35 @@
-use super::Error;
-use super::proxy::Proxy;
-use super::table::{Item, TableSpec};
-use crate::background::Background;
-use crate::wire;
+//! Starts and stops the database, and makes clients for it.
+
+use std::fmt;
+use std::sync::Arc;
+
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType, TimeToLiveSpecification,
-};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_types::SdkConfig;
-use std::fmt;
-use std::sync::Arc;
+
+use super::Error;
+use super::proxy::Proxy;
+use crate::background::Background;
+use crate::wire;
 
 const REGION: &str = "eu-central-1";
 const ACCESS_KEY_ID: &str = "test";
 const SECRET_ACCESS_KEY: &str = "test";
 
-/// A DynamoDB in memory, on a loopback port, for as long as this value lives.
+/// An in-memory DynamoDB on a loopback port. It runs as long as this value lives.
 ///
-/// It runs on a thread of its own: it can be shared by tests that each have their runtime, and a paused tokio clock
-/// does not reach it. Dropping it closes the port and all connections, and forgets the data. Expired items stay: TTL is
-/// accepted as a setting, and nothing sweeps.
+/// It runs on its own thread: tests with different runtimes can share it, and a paused tokio clock does not affect it.
+/// Dropping it closes the port and all connections and discards the data. Expired items stay: TTL is accepted as a
+/// setting, but no item is deleted.
 ///
-/// [`requests`](Self::requests), [`clear_requests`](Self::clear_requests) and [`inject`](Self::inject) concern what
-/// arrives at [`endpoint`](Self::endpoint). The helpers [`create_table`](Self::create_table), [`put`](Self::put),
-/// [`item`](Self::item), [`items`](Self::items) and [`delete`](Self::delete) go around it: they are neither counted nor
-/// spoiled.
+/// [`requests`](Self::requests), [`clear_requests`](Self::clear_requests) and [`inject`](Self::inject) apply to requests
+/// that arrive at [`endpoint`](Self::endpoint). The helpers [`create_table`](Self::create_table), [`put`](Self::put),
+/// [`item`](Self::item), [`items`](Self::items) and [`delete`](Self::delete) go to the database directly: they are not
+/// counted, and no fault applies to them.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
@@ -42,34 +43,29 @@ const SECRET_ACCESS_KEY: &str = "test";
 pub struct EmbeddedDynamoDb {
     endpoint: String,
     pub(super) proxy: Arc<Proxy>,
-    /// Speaks to the database itself, and only on our own runtime: pooled connections die with the runtime of their
-    /// first use.
-    direct: Client,
-    background: Background,
+    /// Connects to the database directly. Used on the background runtime only, because pooled connections end with the
+    /// runtime that opened them.
+    pub(super) direct: Client,
+    pub(super) background: Background,
 }
 
 impl EmbeddedDynamoDb {
-    /// Starts an empty database.
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let db = EmbeddedDynamoDb::start().await?;
-    /// let tables = db.client().list_tables().send().await?;
-    /// assert!(tables.table_names().is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Starts an empty database on an unused port.
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] or [`Error::Port`] without a free thread or port, [`Error::Open`] if the database does not open.
+    /// [`Error::Start`] or [`Error::Port`] if no thread or port is available, [`Error::Open`] if the database does not open.
     pub async fn start() -> Result<Self, Error> {
         Self::start_on(0).await
     }
 
-    /// Starts an empty database on this port of the loopback interface; 0 is an unused one.
+    /// Starts an empty database on this port of the loopback interface; 0 is an unused port.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Port`] if the port is in use; otherwise as [`start`](Self::start).
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Error};
@@ -78,14 +74,10 @@ impl EmbeddedDynamoDb {
     /// let db = EmbeddedDynamoDb::start_on(0).await?;
     /// let port = db.endpoint().rsplit(':').next().unwrap_or_default().parse()?;
     /// let second = EmbeddedDynamoDb::start_on(port).await;
-    /// assert!(matches!(second, Err(Error::Port { .. })), "it is taken");
+    /// assert!(matches!(second, Err(Error::Port { .. })), "the port is in use");
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Port`] if the port cannot be had; otherwise as [`start`](Self::start).
     pub async fn start_on(port: u16) -> Result<Self, Error> {
         let background = Background::start("embedded-dynamodb").map_err(Error::Start)?;
         let served = background.handle().spawn(async move {
@@ -116,38 +108,26 @@ impl EmbeddedDynamoDb {
         })
     }
 
-    /// Where it listens: `http://127.0.0.1:PORT`.
-    ///
-    /// ```no_run
-    /// # fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) {
-    /// println!("aws dynamodb scan --table-name orders --endpoint-url {}", db.endpoint());
-    /// # }
-    /// ```
+    /// Returns the address: `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// A new SDK client for it, with the SDK's default retries.
+    /// Returns a new SDK client with the SDK's default retries.
     ///
-    /// Connections belong to the runtime that first uses the client: make one per test.
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let order = db.client().get_item().table_name("orders").key("id", AttributeValue::S("o-1".into()));
-    /// assert!(order.send().await?.item.is_none());
-    /// # Ok(()) }
-    /// ```
+    /// A connection belongs to the runtime that first uses the client: make one client per test.
     #[must_use]
     pub fn client(&self) -> Client {
         Client::new(&self.sdk_config())
     }
 
-    /// The SDK configuration: endpoint, region, static credentials and no proxy, everything else by default.
+    /// Returns the SDK configuration: endpoint, region, static credentials and no proxy; everything else is the default.
     ///
-    /// By default the SDK waits up to a second before it tries again; tests that retry much may want a shorter
+    /// By default the SDK waits up to 1 s before it sends again. A test with many retries may set a shorter
     /// `RetryConfig::standard().with_initial_backoff(..)`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use aws_sdk_dynamodb::{Client, config::{Builder, retry::RetryConfig}};
@@ -166,9 +146,11 @@ impl EmbeddedDynamoDb {
         sdk_config(&self.endpoint)
     }
 
-    /// The environment variables with which another process's SDK finds it.
+    /// Returns the environment variables with which the SDK of another process finds this database.
     ///
     /// Pass them to a `Command`, or to a function of the local Lambda.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) {
@@ -187,202 +169,6 @@ impl EmbeddedDynamoDb {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec()
     }
-
-    /// Creates a table; it can be used at once.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk");
-    /// db.create_table(shared.clone()).await?;
-    /// assert!(db.create_table(shared).await.is_err(), "there is one already");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] if there is such a table already, or a name is not allowed.
-    pub async fn create_table(&self, table: TableSpec) -> Result<(), Error> {
-        let client = self.direct.clone();
-        let create = async move {
-            let partition = Some((table.partition_key, KeyType::Hash));
-            let sort = table.sort_key.map(|attribute| (attribute, KeyType::Range));
-            let keys: Vec<_> = partition.into_iter().chain(sort).collect();
-            let create = client
-                .create_table()
-                .table_name(&table.name)
-                .billing_mode(BillingMode::PayPerRequest)
-                .set_attribute_definitions(Some(keys.iter().filter_map(definition).collect()))
-                .set_key_schema(Some(keys.iter().filter_map(key).collect()));
-            create
-                .send()
-                .await
-                .map_err(|error| Error::refused("CreateTable", &table.name, error))?;
-            if let Some(attribute) = table.ttl {
-                let ttl = TimeToLiveSpecification::builder()
-                    .attribute_name(attribute)
-                    .enabled(true)
-                    .build();
-                client
-                    .update_time_to_live()
-                    .table_name(&table.name)
-                    .set_time_to_live_specification(ttl.ok())
-                    .send()
-                    .await
-                    .map_err(|error| Error::refused("UpdateTimeToLive", &table.name, error))?;
-            }
-            Ok(())
-        };
-        self.aside(create).await
-    }
-
-    /// Writes an item as it is, replacing what was there.
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// // What another program may have left in the table: an item without a status.
-    /// db.put("orders", [("id", AttributeValue::S("o-1".into()))]).await?;
-    /// assert!(db.put("payments", [("id", AttributeValue::S("o-1".into()))]).await.is_err());
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] without such a table, or if a key attribute is missing.
-    pub async fn put<K>(
-        &self,
-        table: &str,
-        item: impl IntoIterator<Item = (K, AttributeValue)>,
-    ) -> Result<(), Error>
-    where
-        K: Into<String>,
-    {
-        let item: Item = item
-            .into_iter()
-            .map(|(name, value)| (name.into(), value))
-            .collect();
-        let put = self
-            .direct
-            .put_item()
-            .table_name(table)
-            .set_item(Some(item));
-        let put = self.aside(async move { Ok(put.send().await) }).await?;
-        put.map(drop)
-            .map_err(|error| Error::refused("PutItem", table, error))
-    }
-
-    /// Reads the item with this key (consistently); `None` if there is none.
-    ///
-    /// ```
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = EmbeddedDynamoDb::start().await?;
-    /// db.create_table(TableSpec::new("orders")).await?;
-    /// db.put("orders", [("id", AttributeValue::S("o-1".into())), ("paid", AttributeValue::Bool(true))]).await?;
-    ///
-    /// let item = db.item("orders", [("id", "o-1")]).await?.expect("it was put");
-    /// assert_eq!(item["paid"], AttributeValue::Bool(true));
-    /// assert!(db.requests().is_empty(), "helpers are not counted");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] without such a table, or if a key attribute is missing.
-    pub async fn item<K, V>(
-        &self,
-        table: &str,
-        key: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Option<Item>, Error>
-    where
-        K: Into<String>,
-        V: Into<String>,
-    {
-        let read = self
-            .direct
-            .get_item()
-            .table_name(table)
-            .consistent_read(true)
-            .set_key(Some(strings(key)));
-        let read = self.aside(async move { Ok(read.send().await) }).await?;
-        read.map(|output| output.item)
-            .map_err(|error| Error::refused("GetItem", table, error))
-    }
-
-    /// Reads all items of a table, in no particular order.
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// for id in ["o-1", "o-2"] {
-    ///     db.put("orders", [("id", AttributeValue::S(id.into()))]).await?;
-    /// }
-    /// assert_eq!(db.items("orders").await?.len(), 2);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] without such a table.
-    pub async fn items(&self, table: &str) -> Result<Vec<Item>, Error> {
-        let pages = self
-            .direct
-            .scan()
-            .table_name(table)
-            .consistent_read(true)
-            .into_paginator()
-            .items();
-        let all = self
-            .aside(async move { Ok(pages.send().collect::<Result<Vec<_>, _>>().await) })
-            .await?;
-        all.map_err(|error| Error::refused("Scan", table, error))
-    }
-
-    /// Deletes the item with this key, as TTL or an operator would.
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.put("orders", [("id", AttributeValue::S("o-1".into()))]).await?;
-    /// db.delete("orders", [("id", "o-1")]).await?;
-    /// assert!(db.items("orders").await?.is_empty());
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] without such a table, or if a key attribute is missing.
-    pub async fn delete<K, V>(
-        &self,
-        table: &str,
-        key: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<(), Error>
-    where
-        K: Into<String>,
-        V: Into<String>,
-    {
-        let delete = self
-            .direct
-            .delete_item()
-            .table_name(table)
-            .set_key(Some(strings(key)));
-        let delete = self.aside(async move { Ok(delete.send().await) }).await?;
-        delete
-            .map(drop)
-            .map_err(|error| Error::refused("DeleteItem", table, error))
-    }
-
-    async fn aside<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        let done = self.background.handle().spawn(work).await;
-        done.map_err(|_| Error::Stopped)?
-    }
 }
 
 impl fmt::Debug for EmbeddedDynamoDb {
@@ -394,7 +180,7 @@ impl fmt::Debug for EmbeddedDynamoDb {
 }
 
 fn sdk_config(endpoint: &str) -> SdkConfig {
-    // The SDK's own client would take `HTTP_PROXY` at its word and ask the proxy for a loopback address.
+    // The SDK's default HTTP client would send requests for a loopback address to the proxy in `HTTP_PROXY`.
     let http = aws_smithy_http_client::Builder::new()
         .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
         .build_https();
@@ -406,31 +192,4 @@ fn sdk_config(endpoint: &str) -> SdkConfig {
         .endpoint_url(endpoint)
         .http_client(http)
         .build()
-}
-
-fn strings<K, V>(key: impl IntoIterator<Item = (K, V)>) -> Item
-where
-    K: Into<String>,
-    V: Into<String>,
-{
-    key.into_iter()
-        .map(|(name, value)| (name.into(), AttributeValue::S(value.into())))
-        .collect()
-}
-
-// All that is required is given, so neither builder can refuse.
-fn definition((attribute, _): &(String, KeyType)) -> Option<AttributeDefinition> {
-    AttributeDefinition::builder()
-        .attribute_name(attribute)
-        .attribute_type(ScalarAttributeType::S)
-        .build()
-        .ok()
-}
-
-fn key((attribute, kind): &(String, KeyType)) -> Option<KeySchemaElement> {
-    KeySchemaElement::builder()
-        .attribute_name(attribute)
-        .key_type(kind.clone())
-        .build()
-        .ok()
 }

@@ -1,43 +1,47 @@
+//! Errors of the embedded DynamoDB.
+
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error as StdError;
 use std::io;
 
 /// Why the embedded DynamoDB could not do what the test asked for.
 ///
+/// # Examples
+///
 /// ```no_run
 /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
 /// use idempotency_testkit::dynamodb::Error;
 /// let refused = db.items("payments").await;
-/// assert!(matches!(refused, Err(Error::Refused { operation: "Scan", .. })), "there is no such table");
+/// assert!(matches!(refused, Err(Error::Refused { operation: "Scan", .. })), "no such table");
 /// # Ok(()) }
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No port or no thread could be had.
+    /// No thread or port is available.
     #[error("the embedded DynamoDB could not start: check the limits on open files and threads")]
     Start(#[source] io::Error),
 
-    /// The port asked for could not be had.
+    /// The requested port is not available.
     #[error(
-        "the embedded DynamoDB could not listen on port {port}: choose another, or 0 for an unused one"
+        "the embedded DynamoDB could not listen on port {port}: choose another one, or 0 for an unused one"
     )]
     #[non_exhaustive]
     Port {
-        /// The port; 0 stood for any.
+        /// The requested port; 0 means any.
         port: u16,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 
-    /// The database itself did not open.
+    /// The database did not open.
     #[error("the embedded database could not be opened: {0}")]
     Open(String),
 
-    /// The database refused a helper's request.
+    /// The database rejected the request of a helper.
     #[error(
-        "{operation} on table `{table}` failed: {reason}; create the table first, once, and give every key attribute"
+        "{operation} on table `{table}` failed: {reason}; create the table first, and set every key attribute"
     )]
     #[non_exhaustive]
     Refused {
@@ -45,21 +49,22 @@ pub enum Error {
         operation: &'static str,
         /// The table.
         table: String,
-        /// What the database said.
+        /// The code and message of the database.
         reason: String,
     },
 
-    /// The server's thread is gone.
-    #[error("the embedded DynamoDB has stopped: keep it alive for as long as it is used")]
+    /// The thread of the server has ended.
+    #[error("the embedded DynamoDB has stopped: keep the value alive while it is used")]
     Stopped,
 }
 
 impl Error {
+    /// Classifies an error of the SDK.
     pub(super) fn refused<E>(operation: &'static str, table: &str, error: SdkError<E>) -> Self
     where
         E: ProvideErrorMetadata + StdError + 'static,
     {
-        // Code and message alone: the SDK's full context would print the raw reply, and with it the item.
+        // Code and message only: the SDK's full context would print the raw response, which contains the item.
         let reason = match &error {
             SdkError::ServiceError(context) => {
                 let code = context.err().code().unwrap_or("unknown error");
@@ -67,10 +72,10 @@ impl Error {
                 format!("{code}: {message}")
             }
             SdkError::DispatchFailure(_) | SdkError::TimeoutError(_) => {
-                "the database did not answer".to_owned()
+                "the database did not respond".to_owned()
             }
             SdkError::ConstructionFailure(_) => "the request could not be built".to_owned(),
-            _ => "the database's answer could not be read".to_owned(),
+            _ => "the response of the database could not be read".to_owned(),
         };
         Self::Refused {
             operation,

@@ -1,19 +1,24 @@
-use super::request::Request;
+//! Faults: which requests they apply to, and what happens to those.
+
 use std::time::Duration;
 
-/// Something that goes wrong with one request, or with several: built with [`Fault::on`], put in force with
+use super::request::Request;
+
+/// A failure of one or more requests: built with [`Fault::on`], injected with
 /// [`EmbeddedDynamoDb::inject`](super::EmbeddedDynamoDb::inject).
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::dynamodb::Fault;
 /// // The second write is applied, but its reply is lost.
-/// let lost = Fault::on("UpdateItem").table("idempotency").nth(2).drop_reply();
-/// # let _ = lost;
+/// let fault = Fault::on("UpdateItem").table("idempotency").nth(2).drop_reply();
+/// # let _ = fault;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `EmbeddedDynamoDb::inject`"]
 pub struct Fault {
-    pub(super) place: FaultBuilder,
+    pub(super) target: FaultBuilder,
     pub(super) kind: Kind,
 }
 
@@ -27,16 +32,18 @@ pub(super) enum Kind {
     ArriveAfter(Duration),
     Delay(Duration),
     DelayReply(Duration),
-    Answer {
+    Respond {
         status: u16,
         error: String,
         message: String,
-        /// Whether the request is applied all the same.
+        /// Whether the request is applied before the error is sent.
         applied: bool,
     },
 }
 
-/// Which requests a [`Fault`] meets: by default the first of the operation that arrives after the injection.
+/// Selects the requests that a [`Fault`] applies to. By default: the first one of the operation after the injection.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::dynamodb::Fault;
@@ -53,13 +60,7 @@ pub struct FaultBuilder {
 }
 
 impl Fault {
-    /// Meets requests of one API operation, such as `PutItem`.
-    ///
-    /// ```
-    /// use idempotency_testkit::dynamodb::Fault;
-    /// let second_and_third = Fault::on("PutItem").nth(2).times(2).throttle();
-    /// # let _ = second_and_third;
-    /// ```
+    /// Selects requests of one API operation, such as `PutItem`.
     pub fn on(operation: impl Into<String>) -> FaultBuilder {
         FaultBuilder {
             operation: Some(operation.into()),
@@ -67,13 +68,7 @@ impl Fault {
         }
     }
 
-    /// Meets requests of every operation.
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::Fault;
-    /// let outage = Fault::on_any().always().internal_error();
-    /// # let _ = outage;
-    /// ```
+    /// Selects requests of every operation.
     pub fn on_any() -> FaultBuilder {
         FaultBuilder {
             operation: None,
@@ -85,23 +80,15 @@ impl Fault {
 }
 
 impl FaultBuilder {
-    /// Meets requests to one table alone.
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on("PutItem").table("payments").access_denied());
-    /// let put = db.client().put_item().table_name("orders");
-    /// assert!(put.item("id", AttributeValue::S("o-1".into())).send().await.is_ok());
-    /// # Ok(()) }
-    /// ```
+    /// Selects only requests to this table.
     pub fn table(mut self, table: impl Into<String>) -> Self {
         self.table = Some(table.into());
         self
     }
 
-    /// Lets the matching requests before the `nth` pass; counted from 1, from the injection on, retries included.
+    /// Lets the matching requests before the `nth` pass. Counted from 1, starting at the injection, retries included.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
@@ -116,12 +103,14 @@ impl FaultBuilder {
         self
     }
 
-    /// Meets this many requests in a row; 1 by default.
+    /// Applies to this many requests in a row; 1 by default.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
     /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// // The SDK tries three times: twice in vain, then it is answered.
+    /// // The SDK makes three attempts: the first two fail, the third succeeds.
     /// let throttled = db.inject(Fault::on("ListTables").times(2).throttle());
     /// assert!(db.client().list_tables().send().await.is_ok());
     /// assert_eq!(throttled.met(), 2);
@@ -132,39 +121,19 @@ impl FaultBuilder {
         self
     }
 
-    /// Meets every request from the [`nth`](Self::nth) on.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// // The SDK tries three times, always in vain.
-    /// let throttled = db.inject(Fault::on("ListTables").always().throttle());
-    /// assert!(db.client().list_tables().send().await.is_err());
-    /// assert_eq!(throttled.met(), 3);
-    /// # Ok(()) }
-    /// ```
+    /// Applies to every request, starting with the [`nth`](Self::nth).
     pub fn always(self) -> Self {
         self.times(usize::MAX)
     }
 
-    /// The request is lost: the connection closes and nothing is applied.
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on("PutItem").drop_request());
-    /// let put = db.client().put_item().table_name("orders");
-    /// put.item("id", AttributeValue::S("o-1".into())).send().await?;
-    /// let statuses: Vec<_> = db.requests().iter().map(|request| request.status).collect();
-    /// assert_eq!(statuses, [None, Some(200)], "the second try was applied");
-    /// # Ok(()) }
-    /// ```
+    /// Loses the request: the connection closes and nothing is applied.
     pub fn drop_request(self) -> Fault {
         self.kind(Kind::DropRequest)
     }
 
-    /// The reply is lost: the request is applied, then the connection closes.
+    /// Loses the reply: the request is applied, then the connection closes.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -173,14 +142,16 @@ impl FaultBuilder {
     /// db.inject(Fault::on("PutItem").drop_reply());
     /// let put = db.client().put_item().table_name("orders").condition_expression("attribute_not_exists(id)");
     /// let put = put.item("id", AttributeValue::S("o-1".into())).send().await;
-    /// assert!(put.is_err(), "the second try is refused: it meets the item of the first");
+    /// assert!(put.is_err(), "the condition of the second attempt fails: the first one wrote the item");
     /// # Ok(()) }
     /// ```
     pub fn drop_reply(self) -> Fault {
         self.kind(Kind::DropReply)
     }
 
-    /// The connection closes now, and the request is applied upon [`Injected::release`](super::Injected::release).
+    /// Closes the connection now and applies the request on [`Injected::release`](super::Injected::release).
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -191,7 +162,7 @@ impl FaultBuilder {
     /// put.item("id", AttributeValue::S("o-1".into())).send().await?;
     /// db.delete("orders", [("id", "o-1")]).await?;
     ///
-    /// // The first try arrives now, long after the second was answered.
+    /// // The first attempt arrives now, long after the second one succeeded.
     /// late.release().await;
     /// assert_eq!(db.items("orders").await?.len(), 1);
     /// # Ok(()) }
@@ -200,7 +171,9 @@ impl FaultBuilder {
         self.kind(Kind::LateArrival)
     }
 
-    /// The request waits for [`Injected::release`](super::Injected::release), then is applied and answered.
+    /// Holds the request until [`Injected::release`](super::Injected::release), then applies it and responds.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -219,121 +192,62 @@ impl FaultBuilder {
         self.kind(Kind::Hold)
     }
 
-    /// The request is applied at once, and its reply waits for [`Injected::release`](super::Injected::release).
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let held = db.inject(Fault::on("PutItem").hold_reply());
-    /// let put = db.client().put_item().table_name("orders").item("id", AttributeValue::S("o-1".into()));
-    /// let put = tokio::spawn(put.send());
-    /// held.reached().await;
-    /// assert_eq!(db.items("orders").await?.len(), 1, "it is applied, and nobody has heard of it");
-    /// held.release().await;
-    /// put.await??;
-    /// # Ok(()) }
-    /// ```
+    /// Applies the request at once, and holds its reply until [`Injected::release`](super::Injected::release).
     pub fn hold_reply(self) -> Fault {
         self.kind(Kind::HoldReply)
     }
 
-    /// `ProvisionedThroughputExceededException` (400), which the SDK retries; nothing is applied.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on("ListTables").throttle());
-    /// assert!(db.client().list_tables().send().await.is_ok());
-    /// assert_eq!(db.requests().len(), 2);
-    /// # Ok(()) }
-    /// ```
+    /// Responds with `ProvisionedThroughputExceededException` (400), which the SDK retries. Nothing is applied.
     pub fn throttle(self) -> Fault {
-        self.answer(400, "ProvisionedThroughputExceededException")
+        self.respond_with(400, "ProvisionedThroughputExceededException")
     }
 
-    /// `InternalServerError` (500), which the SDK retries; nothing is applied.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on("ListTables").internal_error());
-    /// assert!(db.client().list_tables().send().await.is_ok());
-    /// assert_eq!(db.requests().len(), 2);
-    /// # Ok(()) }
-    /// ```
+    /// Responds with `InternalServerError` (500), which the SDK retries. Nothing is applied.
     pub fn internal_error(self) -> Fault {
-        self.answer(500, "InternalServerError")
+        self.respond_with(500, "InternalServerError")
     }
 
-    /// `AccessDeniedException` (400), which the SDK does not retry; nothing is applied.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on("ListTables").access_denied());
-    /// assert!(db.client().list_tables().send().await.is_err());
-    /// assert_eq!(db.requests().len(), 1);
-    /// # Ok(()) }
-    /// ```
+    /// Responds with `AccessDeniedException` (400), which the SDK does not retry. Nothing is applied.
     pub fn access_denied(self) -> Fault {
-        self.answer(400, "AccessDeniedException")
+        self.respond_with(400, "AccessDeniedException")
     }
 
-    /// Any other error of the service, by status and name, such as `(400, "RequestLimitExceeded")`; nothing is applied.
+    /// Responds with this HTTP status and error code, such as `(400, "RequestLimitExceeded")`. Nothing is applied.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
     /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
     /// use aws_sdk_dynamodb::error::ProvideErrorMetadata;
-    /// db.inject(Fault::on("ListTables").answer(400, "ValidationException"));
+    /// db.inject(Fault::on("ListTables").respond_with(400, "ValidationException"));
     /// let error = db.client().list_tables().send().await.unwrap_err();
     /// assert_eq!(error.code(), Some("ValidationException"));
     /// # Ok(()) }
     /// ```
-    pub fn answer(self, status: u16, error: impl Into<String>) -> Fault {
+    pub fn respond_with(self, status: u16, error: impl Into<String>) -> Fault {
         self.failed(status, error.into(), false)
     }
 
-    /// `InternalServerError` (500) although the request was applied: after a 500 a client cannot know.
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// db.inject(Fault::on("PutItem").times(3).internal_error_although_applied());
-    /// let put = db.client().put_item().table_name("orders");
-    /// assert!(put.item("id", AttributeValue::S("o-1".into())).send().await.is_err());
-    /// assert_eq!(db.items("orders").await?.len(), 1);
-    /// # Ok(()) }
-    /// ```
+    /// Applies the request and responds with `InternalServerError` (500): after a 500 a client cannot know the result.
     pub fn internal_error_although_applied(self) -> Fault {
         self.failed(500, "InternalServerError".to_owned(), true)
     }
 
-    /// The request waits this long, by the system's clock, then is applied and answered.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::{Duration, Instant};
-    /// let (delay, began) = (Duration::from_millis(20), Instant::now());
-    /// db.inject(Fault::on("ListTables").delay(delay));
-    /// db.client().list_tables().send().await?;
-    /// assert!(began.elapsed() >= delay);
-    /// # Ok(()) }
-    /// ```
+    /// Delays the request by this long, by the system clock, then applies it and responds.
     pub fn delay(self, delay: Duration) -> Fault {
         self.kind(Kind::Delay(delay))
     }
 
-    /// The request is applied at once, and its reply is sent this much later, by the system's clock.
+    /// Applies the request at once, and sends its reply this much later, by the system clock.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
     /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// // Longer than the client waits for one send: it sends again.
+    /// // Longer than the timeout of one attempt: the client sends the request again.
     /// db.inject(Fault::on("PutItem").delay_reply(Duration::from_secs(2)));
     /// # Ok(()) }
     /// ```
@@ -341,24 +255,16 @@ impl FaultBuilder {
         self.kind(Kind::DelayReply(delay))
     }
 
-    /// The connection closes now, and the request is applied this much later, by the system's clock.
+    /// Closes the connection now, and applies the request this much later, by the system clock.
     ///
     /// As [`late_arrival`](Self::late_arrival), for a test that does not choose the moment.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// db.inject(Fault::on("PutItem").arrive_after(Duration::from_millis(100)));
-    /// # Ok(()) }
-    /// ```
     pub fn arrive_after(self, delay: Duration) -> Fault {
         self.kind(Kind::ArriveAfter(delay))
     }
 
     fn failed(self, status: u16, error: String, applied: bool) -> Fault {
         let message = format!("{error}, injected by a test");
-        self.kind(Kind::Answer {
+        self.kind(Kind::Respond {
             status,
             error,
             message,
@@ -367,10 +273,11 @@ impl FaultBuilder {
     }
 
     fn kind(self, kind: Kind) -> Fault {
-        Fault { place: self, kind }
+        Fault { target: self, kind }
     }
 
-    pub(super) fn meets(&self, request: &Request) -> bool {
+    /// Returns true if the fault selects this request.
+    pub(super) fn matches(&self, request: &Request) -> bool {
         let same = |wanted: &Option<String>, found: Option<&str>| match wanted {
             Some(wanted) => found == Some(wanted),
             None => true,

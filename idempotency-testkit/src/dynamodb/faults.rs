@@ -1,11 +1,12 @@
-//! Which fault meets a request.
+//! The active faults, and the choice of the one that applies to a request.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::fault::{Fault, Kind};
 use super::injected::Injected;
 use super::request::Request;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All faults in force, in the order of their injection.
+/// All active faults, in the order of their injection.
 #[derive(Default)]
 pub(super) struct Faults(Mutex<Table>);
 
@@ -15,7 +16,7 @@ struct Table {
     choose: Option<Choose>,
 }
 
-/// Chooses what goes wrong with a request that no injected fault meets.
+/// Chooses the fault of a request that no injected fault applies to.
 pub(super) type Choose = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
 
 #[derive(Debug)]
@@ -44,22 +45,23 @@ impl Faults {
         *self.table() = Table::default();
     }
 
-    /// Returns the fault that meets this request: the one injected first, else the chosen one. All injected ones count it.
-    pub(super) fn meet(&self, request: &Request) -> Option<(Kind, Injected)> {
-        let mut met = None;
+    /// Returns the fault that applies to this request: the first injected one, otherwise the chosen one. Every injected
+    /// fault that matches counts the request.
+    pub(super) fn apply_to(&self, request: &Request) -> Option<(Kind, Injected)> {
+        let mut found = None;
         let mut table = self.table();
         for armed in &mut table.armed {
-            let place = &armed.fault.place;
-            if !place.meets(request) {
+            let target = &armed.fault.target;
+            if !target.matches(request) {
                 continue;
             }
             armed.seen += 1;
-            let due = armed.seen >= place.first && armed.seen - place.first < place.times;
-            if due && met.is_none() {
-                met = Some((armed.fault.kind.clone(), armed.injected.clone()));
+            let due = armed.seen >= target.first && armed.seen - target.first < target.times;
+            if due && found.is_none() {
+                found = Some((armed.fault.kind.clone(), armed.injected.clone()));
             }
         }
-        met.or_else(|| {
+        found.or_else(|| {
             let fault = table.choose.as_mut()?(request)?;
             Some((fault.kind, Injected::new()))
         })

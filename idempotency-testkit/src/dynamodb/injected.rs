@@ -1,7 +1,12 @@
+//! The handle of an injected fault: counts the requests that it applied to, and releases those that it holds.
+
 use std::sync::Arc;
+
 use tokio::sync::watch;
 
-/// A fault in force. It stays in force when this handle is dropped.
+/// A fault that was injected. It stays active when this handle is dropped.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # use idempotency_testkit::dynamodb::*;
@@ -34,7 +39,9 @@ impl Injected {
         }
     }
 
-    /// How many requests the fault has met so far.
+    /// Returns the number of requests that the fault has applied to.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
@@ -43,7 +50,7 @@ impl Injected {
     /// for _ in 0..3 {
     ///     let _ = db.client().list_tables().send().await;
     /// }
-    /// assert_eq!(denied.met(), 1, "a fault meets one request unless it is told otherwise");
+    /// assert_eq!(denied.met(), 1, "a fault applies to one request unless `times` or `always` is set");
     /// # Ok(()) }
     /// ```
     #[must_use]
@@ -51,9 +58,11 @@ impl Injected {
         *self.state.met.borrow()
     }
 
-    /// Waits until the fault has met its first request.
+    /// Waits until the fault has applied to its first request.
     ///
-    /// Of a held request this means that it is being held now; of a lost or held reply, that the request has been applied.
+    /// If the fault holds the request, the request is held now. If it drops or holds the reply, the request has been applied.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::dynamodb::*;
@@ -70,29 +79,18 @@ impl Injected {
         self.reached_times(1).await;
     }
 
-    /// Waits until the fault has met this many requests, such as two claims that are to be let go at once.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::dynamodb::*;
-    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let held = db.inject(Fault::on("ListTables").times(2).hold());
-    /// let one = tokio::spawn(db.client().list_tables().send());
-    /// let two = tokio::spawn(db.client().list_tables().send());
-    /// held.reached_times(2).await;
-    /// held.release().await;
-    /// one.await??;
-    /// two.await??;
-    /// # Ok(()) }
-    /// ```
+    /// Waits until the fault has applied to this many requests, for example to release two claims at once.
     pub async fn reached_times(&self, times: usize) {
         let mut met = self.state.met.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
         let _ = met.wait_for(|met| *met >= times).await;
     }
 
-    /// Lets the waiting requests go, and waits until the database has dealt with each of them.
+    /// Releases the held requests, and waits until the database has processed each of them.
     ///
-    /// Requests that the fault meets later do not wait any more. Without effect on faults that hold nothing back.
+    /// Requests that the fault applies to later do not wait. Has no effect on a fault that holds nothing.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -125,16 +123,16 @@ impl Injected {
         let _ = open.wait_for(|open| *open).await;
     }
 
-    /// Counts the request as dealt with once the guard is dropped, whichever way its handling ends.
-    pub(super) fn dealing(&self) -> Dealing {
+    /// Counts the request as processed when the guard is dropped, however the processing ends.
+    pub(super) fn processing(&self) -> Processing {
         self.state.met.send_modify(|met| *met += 1);
-        Dealing(self.clone())
+        Processing(self.clone())
     }
 }
 
-pub(super) struct Dealing(Injected);
+pub(super) struct Processing(Injected);
 
-impl Drop for Dealing {
+impl Drop for Processing {
     fn drop(&mut self) {
         self.0.state.done.send_modify(|done| *done += 1);
     }

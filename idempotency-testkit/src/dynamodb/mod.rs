@@ -1,8 +1,10 @@
-//! A DynamoDB inside the test's own process, which counts requests and breaks them where it is told to.
+//! An in-process DynamoDB that counts requests and injects faults.
 //!
-//! [`EmbeddedDynamoDb`] speaks DynamoDB's HTTP protocol on a loopback port, so the real SDK (and a function's real
-//! process) talks to it. Between the port and the database stands a proxy that notes each [`Request`] and applies each
-//! [`Fault`]; retries of the SDK are therefore real retries, and a lost reply is a connection that closes.
+//! [`EmbeddedDynamoDb`] speaks DynamoDB's HTTP protocol on a loopback port, so the real SDK, or the real process of a
+//! function, connects to it. A proxy between the port and the database notes each [`Request`] and applies each [`Fault`].
+//! Retries are therefore the SDK's own, and a lost reply is a connection that closes.
+//!
+//! # Examples
 //!
 //! ```
 //! use aws_sdk_dynamodb::types::AttributeValue;
@@ -13,7 +15,7 @@
 //! let db = EmbeddedDynamoDb::start().await?;
 //! db.create_table(TableSpec::new("orders")).await?;
 //!
-//! // The first write is applied, but its reply never arrives: the SDK sends it again.
+//! // The first attempt is applied, but its reply is lost: the SDK sends it again.
 //! db.inject(Fault::on("PutItem").drop_reply());
 //! let put = db.client().put_item().table_name("orders");
 //! put.item("id", AttributeValue::S("o-1".into())).send().await?;
@@ -30,6 +32,7 @@ mod error;
 mod fault;
 mod faults;
 mod injected;
+mod items;
 mod proxy;
 mod request;
 mod table;

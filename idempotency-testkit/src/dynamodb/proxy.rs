@@ -1,20 +1,22 @@
-//! What stands between the port and the database: notes each request and applies the faults.
+//! The proxy between the port and the database: notes each request and applies the faults.
 
-use super::fault::Kind;
-use super::faults::Faults;
-use super::injected::Injected;
-use super::request::{Request, error_response};
-use crate::wire::{self, HangUp};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
 use http_body_util::{BodyExt, Full};
 use hyper::Uri;
 use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 use tokio::time::sleep;
+
+use super::fault::Kind;
+use super::faults::Faults;
+use super::injected::Injected;
+use super::request::{Request, error_response};
+use crate::wire::{self, HangUp};
 
 pub(super) struct Proxy {
     database: SocketAddr,
@@ -26,7 +28,7 @@ pub(super) struct Proxy {
 #[derive(Default)]
 struct Log {
     requests: Vec<Request>,
-    /// How many were cleared: a request's number stays valid when those before it are forgotten.
+    /// How many requests were cleared. Added to an index, it gives the request's number, which stays valid.
     cleared: usize,
 }
 
@@ -57,19 +59,22 @@ impl Proxy {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
         let request = Request::read(&parts, &body);
-        let fault = self.faults.meet(&request);
+        let fault = self.faults.apply_to(&request);
         let number = self.note(request);
-        // A task of its own: a request that has arrived is carried out, even if its sender is killed meanwhile.
+        // In its own task: a request that has arrived is processed even if its sender is killed meanwhile.
         let reply = tokio::spawn(async move {
             match fault {
                 None => self.apply(number, parts, body).await,
-                Some((kind, injected)) => self.spoil(number, parts, body, kind, injected).await,
+                Some((kind, injected)) => {
+                    self.apply_with_fault(number, parts, body, kind, injected)
+                        .await
+                }
             }
         });
         reply.await.unwrap_or(Err(HangUp))
     }
 
-    async fn spoil(
+    async fn apply_with_fault(
         self: Arc<Self>,
         number: usize,
         parts: Parts,
@@ -77,58 +82,58 @@ impl Proxy {
         kind: Kind,
         injected: Injected,
     ) -> Result<wire::Response, HangUp> {
-        // Counted when the fault itself begins: where the request is applied first, after that.
+        // Counted when the fault begins. If the request is applied first, that is after the application.
         match kind {
             Kind::DropRequest => {
-                let _dealing = injected.dealing();
+                let _processing = injected.processing();
                 Err(HangUp)
             }
             Kind::DropReply => {
                 let _ = self.apply(number, parts, body).await;
-                let _dealing = injected.dealing();
+                let _processing = injected.processing();
                 Err(HangUp)
             }
             Kind::LateArrival => {
-                let dealing = injected.dealing();
+                let processing = injected.processing();
                 tokio::spawn(async move {
                     injected.released().await;
                     let _ = self.apply(number, parts, body).await;
-                    drop(dealing);
+                    drop(processing);
                 });
                 Err(HangUp)
             }
             Kind::Hold => {
-                let _dealing = injected.dealing();
+                let _processing = injected.processing();
                 injected.released().await;
                 self.apply(number, parts, body).await
             }
             Kind::HoldReply => {
                 let reply = self.apply(number, parts, body).await;
-                let _dealing = injected.dealing();
+                let _processing = injected.processing();
                 injected.released().await;
                 reply
             }
             Kind::ArriveAfter(delay) => {
-                let dealing = injected.dealing();
+                let processing = injected.processing();
                 tokio::spawn(async move {
                     sleep(delay).await;
                     let _ = self.apply(number, parts, body).await;
-                    drop(dealing);
+                    drop(processing);
                 });
                 Err(HangUp)
             }
             Kind::Delay(delay) => {
-                let _dealing = injected.dealing();
+                let _processing = injected.processing();
                 sleep(delay).await;
                 self.apply(number, parts, body).await
             }
             Kind::DelayReply(delay) => {
                 let reply = self.apply(number, parts, body).await;
-                let _dealing = injected.dealing();
+                let _processing = injected.processing();
                 sleep(delay).await;
                 reply
             }
-            Kind::Answer {
+            Kind::Respond {
                 status,
                 error,
                 message,
@@ -137,13 +142,13 @@ impl Proxy {
                 if applied {
                     let _ = self.apply(number, parts, body).await;
                 }
-                let _dealing = injected.dealing();
+                let _processing = injected.processing();
                 Ok(error_response(status, &error, &message))
             }
         }
     }
 
-    /// Sends the request on as it came; only the address differs.
+    /// Forwards the request unchanged to the database.
     async fn apply(
         &self,
         number: usize,
@@ -161,7 +166,7 @@ impl Proxy {
         let reply = self.client.request(request).await.map_err(|_| HangUp)?;
         let (parts, body) = reply.into_parts();
         let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
-        self.answered(number, parts.status.as_u16());
+        self.note_response(number, parts.status.as_u16());
         Ok(wire::Response::from_parts(parts, Full::new(body)))
     }
 
@@ -171,7 +176,7 @@ impl Proxy {
         log.cleared + log.requests.len() - 1
     }
 
-    fn answered(&self, number: usize, status: u16) {
+    fn note_response(&self, number: usize, status: u16) {
         let mut log = self.log();
         let index = number.checked_sub(log.cleared);
         if let Some(request) = index.and_then(|index| log.requests.get_mut(index)) {

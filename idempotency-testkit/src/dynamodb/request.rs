@@ -1,13 +1,19 @@
-use crate::wire;
-use hyper::body::Bytes;
-use hyper::http::request::Parts;
-use serde_json::Value;
+//! A request as it arrived.
+
 use std::fmt;
 use std::time::SystemTime;
 
-/// A request as it arrived on the wire, retries included.
+use hyper::body::Bytes;
+use hyper::http::request::Parts;
+use serde_json::Value;
+
+use crate::wire;
+
+/// A request as it arrived, retries included.
 ///
-/// `Debug` leaves the body out, because bodies hold payloads.
+/// `Debug` omits the body, because bodies contain payloads.
+///
+/// # Examples
 ///
 /// ```
 /// # use aws_sdk_dynamodb::types::AttributeValue;
@@ -31,26 +37,26 @@ use std::time::SystemTime;
 pub struct Request {
     /// The API operation, such as `PutItem`.
     pub operation: String,
-    /// The table, where the operation names exactly one.
+    /// The table, if the operation names exactly one.
     pub table: Option<String>,
-    /// The body; `Null` if it was not JSON.
+    /// The body; `Null` if it is not JSON.
     pub body: Value,
-    /// Which try of the SDK this was, from 1; `None` if the client did not say.
+    /// The number of this attempt of the SDK, counted from 1; `None` if the client did not send it.
     pub attempt: Option<u32>,
-    /// The SDK's id of the call: the same for each try of it.
+    /// The SDK's id of the call, the same in each of its attempts.
     pub call: Option<String>,
     /// When it arrived.
     pub at: SystemTime,
-    /// The status the database answered with; `None` if the request did not reach it, or has not yet.
+    /// The HTTP status of the database's response; `None` if the request has not reached the database.
     ///
-    /// It tells what happened, not what the client was told: under [`drop_reply`](super::FaultBuilder::drop_reply)
-    /// the client saw nothing of it.
+    /// The client may not have received it: [`drop_reply`](super::FaultBuilder::drop_reply) discards the response.
     pub status: Option<u16>,
-    /// When the database answered; `None` as long as `status` is.
+    /// When the database responded; `None` as long as `status` is `None`.
     pub answered_at: Option<SystemTime>,
 }
 
 impl Request {
+    /// Reads the parts that tests ask for.
     pub(super) fn read(parts: &Parts, body: &Bytes) -> Self {
         let header = |name: &str| {
             parts
@@ -72,19 +78,9 @@ impl Request {
         }
     }
 
-    /// The text of a key attribute, read from the request's `Key` or, in a `PutItem`, from its `Item`.
+    /// Returns the text of a key attribute, read from the request's `Key` or, in a `PutItem`, from its `Item`.
     ///
-    /// `None` if the request holds no such attribute, or one that is not a string, a number or binary (as base64).
-    ///
-    /// ```no_run
-    /// # use aws_sdk_dynamodb::types::AttributeValue;
-    /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-    /// let put = db.client().put_item().table_name("orders");
-    /// put.item("id", AttributeValue::S("o-1".into())).send().await?;
-    /// assert_eq!(db.requests()[0].key("id"), Some("o-1"));
-    /// assert_eq!(db.requests()[0].key("sk"), None);
-    /// # Ok(()) }
-    /// ```
+    /// `None` if the request has no such attribute, or if it is not a string, a number or binary (as base64).
     #[must_use]
     pub fn key(&self, attribute: &str) -> Option<&str> {
         let value = ["Key", "Item"]
@@ -112,7 +108,7 @@ fn attempt(header: &str) -> Option<u32> {
     rest.split(';').next()?.trim().parse().ok()
 }
 
-/// An error in the form in which DynamoDB sends one.
+/// Returns an error response in the form of DynamoDB.
 pub(super) fn error_response(status: u16, kind: &str, message: &str) -> wire::Response {
     let kind = format!("com.amazonaws.dynamodb.v20120810#{kind}");
     let body = serde_json::json!({ "__type": kind, "message": message });

@@ -1,10 +1,15 @@
-use aws_sdk_dynamodb::types::AttributeValue;
+//! The layout of a table to create.
+
 use std::collections::HashMap;
 
-/// An item as the SDK gives it: attribute names and values.
+use aws_sdk_dynamodb::types::AttributeValue;
+
+/// An item as the SDK represents it: attribute names and values.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// A table to create: by default partition key `id` (a string), on demand, TTL on `expiration`.
+/// A table to create. By default: partition key `id` (a string), on-demand billing, TTL on `expiration`.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::dynamodb::TableSpec;
@@ -23,13 +28,7 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// A table with the default layout.
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::TableSpec;
-    /// let table = TableSpec::new("idempotency");
-    /// # let _ = table;
-    /// ```
+    /// Describes a table with the default layout.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -39,49 +38,25 @@ impl TableSpec {
         }
     }
 
-    /// Names the partition key, a string attribute.
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::TableSpec;
-    /// let table = TableSpec::new("idempotency").partition_key("pk");
-    /// # let _ = table;
-    /// ```
+    /// Sets the name of the partition key, a string attribute.
     pub fn partition_key(mut self, attribute: impl Into<String>) -> Self {
         self.partition_key = attribute.into();
         self
     }
 
     /// Adds a sort key, a string attribute.
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::TableSpec;
-    /// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk");
-    /// # let _ = shared;
-    /// ```
     pub fn with_sort_key(mut self, attribute: impl Into<String>) -> Self {
         self.sort_key = Some(attribute.into());
         self
     }
 
-    /// Names the TTL attribute (a number, seconds since the epoch).
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::TableSpec;
-    /// let table = TableSpec::new("idempotency").ttl("expires_at");
-    /// # let _ = table;
-    /// ```
+    /// Sets the TTL attribute (a number, in seconds since the epoch).
     pub fn ttl(mut self, attribute: impl Into<String>) -> Self {
         self.ttl = Some(attribute.into());
         self
     }
 
     /// Leaves TTL off.
-    ///
-    /// ```
-    /// # use idempotency_testkit::dynamodb::TableSpec;
-    /// let forever = TableSpec::new("idempotency").without_ttl();
-    /// # let _ = forever;
-    /// ```
     pub fn without_ttl(mut self) -> Self {
         self.ttl = None;
         self

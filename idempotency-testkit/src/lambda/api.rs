@@ -1,4 +1,4 @@
-//! The Runtime API, as one environment's process sees it.
+//! The Runtime API, as the process of the function sees it.
 
 use super::state::{Refused, Sent, State, Taken};
 use crate::wire::{self, HangUp, json};

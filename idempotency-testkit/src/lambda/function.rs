@@ -170,7 +170,7 @@ impl Function {
         )
     }
 
-    /// The command for the environment with this number, whose Runtime API listens there.
+    /// The command for the process with this number, whose Runtime API listens there.
     pub(super) fn command(&self, api: &str, number: usize) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear();

@@ -1,4 +1,4 @@
-use super::environment::Environment;
+use super::function_process::FunctionProcess;
 use super::local::LocalLambda;
 use super::outcome::{InvokeError, Reply};
 use super::state::{Deadline, Event, Outcome};
@@ -45,7 +45,7 @@ pub struct Invocation<'a> {
 
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
-    Environment(&'a Environment),
+    Process(&'a FunctionProcess),
     Lambda(&'a LocalLambda),
 }
 
@@ -178,11 +178,11 @@ impl<'a> Invocation<'a> {
     /// Sends the invocation and returns at once.
     ///
     /// ```no_run
-    /// # use idempotency_testkit::lambda::{Environment, InvokeError};
-    /// # async fn example(environment: Environment) -> Result<(), InvokeError> {
-    /// let first = environment.invoke("1").start();
-    /// environment.wait_for_line("begun").await?;
-    /// // ... look at the table, invoke another environment, or kill this one ...
+    /// # use idempotency_testkit::lambda::{FunctionProcess, InvokeError};
+    /// # async fn example(process: FunctionProcess) -> Result<(), InvokeError> {
+    /// let first = process.invoke("1").start();
+    /// process.wait_for_line("begun").await?;
+    /// // ... look at the table, invoke another process, or kill this one ...
     /// let reply = first.await?;
     /// # let _ = reply;
     /// # Ok(())
@@ -210,7 +210,7 @@ impl<'a> Invocation<'a> {
             answer,
         };
         match self.target {
-            Target::Environment(environment) => environment.inner.state.push(event),
+            Target::Process(process) => process.inner.state.push(event),
             Target::Lambda(lambda) => lambda.send(event),
         }
         pending

@@ -1,8 +1,8 @@
-use super::environment::{Environment, Inner};
+use super::child;
 use super::function::Function;
+use super::function_process::{FunctionProcess, Inner};
 use super::invocation::{Invocation, Target};
 use super::outcome::{InvokeError, StartError};
-use super::process;
 use super::state::{Event, State};
 use crate::background::Background;
 use std::fmt;
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// ```
 pub struct LocalLambda {
     function: Function,
-    environments: Mutex<Vec<Environment>>,
+    processes: Mutex<Vec<FunctionProcess>>,
     background: Background,
 }
 
@@ -41,7 +41,7 @@ impl LocalLambda {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let lambda = LocalLambda::start(Function::new("payment", Command::new("target/debug/payment"))).await?;
-    /// assert!(lambda.all_environments().is_empty());
+    /// assert!(lambda.processes().is_empty());
     /// # Ok(())
     /// # }
     /// ```
@@ -54,19 +54,19 @@ impl LocalLambda {
             Background::start("local-lambda").map_err(|error| start_error(&function, error))?;
         Ok(Self {
             function,
-            environments: Mutex::default(),
+            processes: Mutex::default(),
             background,
         })
     }
 
-    /// Starts an execution environment: one more process of the function.
+    /// Starts an execution process: one more process of the function.
     ///
-    /// It returns when the process runs; [`Environment::ready`] tells when it has asked for its first event.
+    /// It returns when the process runs; [`FunctionProcess::ready`] tells when it has asked for its first event.
     ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let (one, two) = (lambda.environment().await?, lambda.environment().await?);
+    /// let (one, two) = (lambda.start_process().await?, lambda.start_process().await?);
     /// assert_ne!(one.process_id(), two.process_id());
     /// # Ok(())
     /// # }
@@ -75,11 +75,11 @@ impl LocalLambda {
     /// # Errors
     ///
     /// [`StartError`] if there is no such program, or it cannot be run.
-    pub async fn environment(&self) -> Result<Environment, StartError> {
-        self.add(&mut self.environments())
+    pub async fn start_process(&self) -> Result<FunctionProcess, StartError> {
+        self.add(&mut self.lock())
     }
 
-    /// Prepares an invocation in an environment with nothing to do, or in a new one.
+    /// Prepares an invocation in an process with nothing to do, or in a new one.
     ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
@@ -88,7 +88,7 @@ impl LocalLambda {
     /// let two = lambda.invoke(r#"{"order_id": 2}"#).start();
     /// one.await?;
     /// two.await?;
-    /// assert_eq!(lambda.all_environments().len(), 2, "each takes one event at a time");
+    /// assert_eq!(lambda.processes().len(), 2, "each takes one event at a time");
     /// # Ok(())
     /// # }
     /// ```
@@ -96,45 +96,45 @@ impl LocalLambda {
         Invocation::new(Target::Lambda(self), event.into(), self.function.timeout)
     }
 
-    /// Every environment started so far, those whose process has ended included.
+    /// Every process started so far, those whose process has ended included.
     ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// for environment in lambda.all_environments() {
-    ///     environment.kill().await;
+    /// for process in lambda.processes() {
+    ///     process.kill().await;
     /// }
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn all_environments(&self) -> Vec<Environment> {
-        self.environments().clone()
+    pub fn processes(&self) -> Vec<FunctionProcess> {
+        self.lock().clone()
     }
 
     pub(super) fn send(&self, mut event: Event) {
-        let mut environments = self.environments();
-        for environment in environments.iter() {
-            let state = &environment.inner.state;
+        let mut processes = self.lock();
+        for process in processes.iter() {
+            let state = &process.inner.state;
             match state.push_if_idle(event, self.function.concurrency) {
                 None => return,
                 Some(back) => event = back,
             }
         }
-        match self.add(&mut environments) {
-            Ok(environment) => environment.inner.state.push(event),
+        match self.add(&mut processes) {
+            Ok(process) => process.inner.state.push(event),
             Err(error) => {
                 let _ = event.answer.send(Err(InvokeError::Start(error)));
             }
         }
     }
 
-    fn add(&self, environments: &mut Vec<Environment>) -> Result<Environment, StartError> {
-        let number = environments.len() + 1;
+    fn add(&self, processes: &mut Vec<FunctionProcess>) -> Result<FunctionProcess, StartError> {
+        let number = processes.len() + 1;
         let state = Arc::new(State::new());
-        let process_id = process::start(self.background.handle(), &self.function, number, &state)
+        let process_id = child::start(self.background.handle(), &self.function, number, &state)
             .map_err(|error| start_error(&self.function, error))?;
-        let environment = Environment {
+        let process = FunctionProcess {
             inner: Arc::new(Inner {
                 state,
                 number,
@@ -142,12 +142,12 @@ impl LocalLambda {
                 timeout: self.function.timeout,
             }),
         };
-        environments.push(environment.clone());
-        Ok(environment)
+        processes.push(process.clone());
+        Ok(process)
     }
 
-    fn environments(&self) -> MutexGuard<'_, Vec<Environment>> {
-        self.environments
+    fn lock(&self) -> MutexGuard<'_, Vec<FunctionProcess>> {
+        self.processes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,7 +157,7 @@ impl fmt::Debug for LocalLambda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalLambda")
             .field("function", &self.function.name)
-            .field("environments", &self.environments().len())
+            .field("processes", &self.lock().len())
             .finish_non_exhaustive()
     }
 }

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 /// ```no_run
 /// # use idempotency_testkit::lambda::*;
 /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-/// let environment = lambda.environment().await?;
-/// let line = environment.wait_for_line("WARN").await?;
+/// let process = lambda.start_process().await?;
+/// let line = process.wait_for_line("WARN").await?;
 /// assert_eq!(line.source, LogSource::Stderr);
 /// # Ok(())
 /// # }

@@ -1,9 +1,9 @@
 //! A Lambda on loopback: starts a function's real process, invokes it, kills it.
 //!
-//! [`LocalLambda`] serves the Runtime API and starts execution environments. Each [`Environment`] is one process of the
+//! [`LocalLambda`] serves the Runtime API and starts processes. Each [`FunctionProcess`] is one process of the
 //! function, with the variables that Lambda gives it; its deadline is enforced with a kill, as Lambda's is. What a test
-//! needs to know it is told, not made to wait for: [`Environment::wait_for_line`] marks a place in the handler,
-//! [`Environment::kill`] returns when the process is gone.
+//! needs to know it is told, not made to wait for: [`FunctionProcess::wait_for_line`] marks a place in the handler,
+//! [`FunctionProcess::kill`] returns when the process is gone.
 //!
 //! ```no_run
 //! use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda};
@@ -14,11 +14,11 @@
 //! let function = Function::new("payment", Command::new("target/debug/payment")).env("IDEMPOTENCY_TABLE", "idempotency");
 //! let lambda = LocalLambda::start(function).await?;
 //!
-//! // One environment is killed in the middle of its handler; another answers.
-//! let environment = lambda.environment().await?;
-//! let pending = environment.invoke(r#"{"order_id": 1}"#).start();
-//! environment.wait_for_line("charged").await?;
-//! environment.kill().await;
+//! // One process is killed in the middle of its handler; another answers.
+//! let process = lambda.start_process().await?;
+//! let pending = process.invoke(r#"{"order_id": 1}"#).start();
+//! process.wait_for_line("charged").await?;
+//! process.kill().await;
 //! assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
 //!
 //! let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
@@ -28,17 +28,17 @@
 //! ```
 
 mod api;
-mod environment;
+mod child;
 mod function;
+mod function_process;
 mod invocation;
 mod local;
 mod log;
 mod outcome;
-mod process;
 mod state;
 
-pub use environment::Environment;
 pub use function::Function;
+pub use function_process::FunctionProcess;
 pub use invocation::{Invocation, Pending};
 pub use local::LocalLambda;
 pub use log::{LogLine, LogSource};

@@ -66,7 +66,7 @@ impl fmt::Debug for Reply {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let function = Function::new("payment", Command::new("no/such/program"));
-/// let error = LocalLambda::start(function).await?.environment().await.unwrap_err();
+/// let error = LocalLambda::start(function).await?.start_process().await.unwrap_err();
 /// assert!(error.to_string().contains("check that `no/such/program` is built"));
 /// # Ok(())
 /// # }

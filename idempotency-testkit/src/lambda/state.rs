@@ -1,4 +1,4 @@
-//! What one environment is doing: which invocations wait, which run, and whether its process lives.
+//! What one process is doing: which invocations wait, which run, and whether its process lives.
 
 use super::log::Log;
 use super::outcome::{InvokeError, Reply, ended};

@@ -47,7 +47,7 @@ pub enum StoreFault {
     ///
     /// The caller waits for as long as its deadline leaves, by its own clock, then gives up. On a
     /// [`ManualClock::at`](crate::ManualClock::at) that time passes when the test moves the clock; on a
-    /// [`ManualClock::rushing`](crate::ManualClock::rushing) it passes by itself, after [`FaultyStore::hung`] was ready. A test
+    /// [`ManualClock::auto_advancing`](crate::ManualClock::auto_advancing) it passes by itself, after [`FaultyStore::hung`] was ready. A test
     /// that drops its caller there works on both.
     Hang,
     /// As [`Hang`](Self::Hang), but it is applied: where a process is killed just after.
@@ -55,7 +55,7 @@ pub enum StoreFault {
     /// The record would be too large.
     TooLarge,
     /// The condition is judged, but a refusal brings no record back.
-    ForgetItem,
+    OmitItem,
 }
 
 /// A store that remembers every request, and breaks the ones it is told to.
@@ -294,7 +294,7 @@ impl<S: Store> FaultyStore<S> {
                     self.forward(&call, &log).await;
                     self.hang().await
                 }
-                StoreFault::ForgetItem => match self.forward(&call, &log).await {
+                StoreFault::OmitItem => match self.forward(&call, &log).await {
                     WriteOutcome::ConditionFailed { maybe_applied, .. } => {
                         WriteOutcome::ConditionFailed {
                             existing: None,
@@ -375,7 +375,7 @@ impl<S: Store> Store for FaultyStore<S> {
     fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             match self.note(StoreCall::Read { id: id.clone() }) {
-                None | Some(StoreFault::ForgetItem | StoreFault::Resend) => {
+                None | Some(StoreFault::OmitItem | StoreFault::Resend) => {
                     self.inner.fetch(id, log).await
                 }
                 Some(StoreFault::Backoff) => self.back_off(log).await,

@@ -1,10 +1,8 @@
-//! Stores for tests: one that counts and breaks, and one that answers from a script.
+//! A store for tests that counts its requests and injects faults.
 
 mod faulty;
-mod scripted;
 
 pub use faulty::{FaultyStore, StoreFault};
-pub use scripted::{ScriptedAnswer, ScriptedStore};
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
@@ -19,6 +17,7 @@ use idempotency_core::store::Change;
 /// assert_eq!(call.operation(), StoreOperation::Read);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StoreCall {
     /// The whole record, on a condition.
     Put {
@@ -66,6 +65,7 @@ pub enum StoreCall {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StoreOperation {
     /// A claim, or the completion of an evicted claim.
     Put,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use idempotency_dynamodb::names::Names;
+use idempotency_dynamodb::AttributeNames;
 use idempotency_lambda::core::config::Variables;
 use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
@@ -74,10 +74,8 @@ impl Rust {
 
     /// A process on a table of the sort key `sk`.
     pub(crate) fn composite(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
-        let names = Names {
-            key: "pk".to_owned(),
-            ..Names::default()
-        };
+        let mut names = AttributeNames::default();
+        names.key = "pk".to_owned();
         let store = DynamoDbStore::builder()
             .client(database.client())
             .table("composite")
@@ -88,15 +86,13 @@ impl Rust {
 
     /// A process on a table with names of its own.
     pub(crate) fn renamed(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
-        let names = Names {
-            key: "key".to_owned(),
-            expiration: "ttl".to_owned(),
-            in_progress_expiration: "lease".to_owned(),
-            status: "state".to_owned(),
-            data: "answer".to_owned(),
-            validation: "fingerprint".to_owned(),
-            ..Names::default()
-        };
+        let mut names = AttributeNames::default();
+        names.key = "key".to_owned();
+        names.expiration = "ttl".to_owned();
+        names.in_progress_expiration = "lease".to_owned();
+        names.status = "state".to_owned();
+        names.data = "answer".to_owned();
+        names.validation = "fingerprint".to_owned();
         let store = DynamoDbStore::builder()
             .client(database.client())
             .table("renamed")

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
-use idempotency_testkit::lambda::{Environment, Function, LocalLambda};
+use idempotency_testkit::lambda::{Function, FunctionProcess, LocalLambda};
 use tokio::sync::Notify;
 
 use super::chance::Chance;
@@ -34,13 +34,13 @@ pub(super) struct Processes {
     /// One for each event that can be taken.
     idle: Mutex<VecDeque<Process>>,
     returned: Notify,
-    living: Mutex<Vec<Environment>>,
+    living: Mutex<Vec<FunctionProcess>>,
 }
 
 /// A place for one event in a process.
 #[derive(Clone)]
 pub(super) struct Process {
-    pub(super) environment: Environment,
+    pub(super) environment: FunctionProcess,
     lambda: usize,
     last: bool,
 }
@@ -80,7 +80,7 @@ impl Processes {
     }
 
     async fn add(&self, lambda: usize) -> Result<(), BoxError> {
-        let environment = self.lambdas[lambda].environment().await?;
+        let environment = self.lambdas[lambda].start_process().await?;
         environment.ready().await?;
         lock(&self.living).push(environment.clone());
         // The last place replaces the process when it is dead: it is replaced once.
@@ -125,7 +125,7 @@ impl Processes {
         if !process.last {
             return;
         }
-        lock(&self.living).retain(Environment::is_alive);
+        lock(&self.living).retain(FunctionProcess::is_alive);
         let processes = Arc::clone(self);
         tokio::spawn(async move {
             // A process that is killed while it starts is started again.
@@ -163,7 +163,7 @@ impl Processes {
         }
     }
 
-    fn any(&self, chance: &mut Chance) -> Option<Environment> {
+    fn any(&self, chance: &mut Chance) -> Option<FunctionProcess> {
         let living = lock(&self.living);
         let chosen = chance.below(living.len() as u64);
         living

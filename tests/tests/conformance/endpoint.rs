@@ -38,7 +38,7 @@ pub(crate) async fn factories() -> Result<Vec<(TableFactory, ManualClock)>, BoxE
     };
     let aws = endpoint == "aws";
     let client = if aws {
-        idempotency_dynamodb::client::client().await?
+        idempotency_dynamodb::default_client().await?
     } else {
         at(&endpoint)
     };

@@ -103,6 +103,7 @@ impl StoreFactory for TableFactory {
             StoreOperation::Update => "UpdateItem",
             StoreOperation::Delete => "DeleteItem",
             StoreOperation::Read => "GetItem",
+            _ => return false,
         };
         database.inject(Fault::on(operation).drop_reply());
         true

@@ -479,7 +479,7 @@ fn an_empty_expression_does_not_switch_protection_off() {
 async fn a_store_that_hangs_at_the_completion_is_told_before_the_deadline() {
     use idempotency_testkit::ManualClock;
     use idempotency_testkit::store::{StoreFault, StoreOperation};
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     for nth in 1..=4 {
         harness
             .store

@@ -19,7 +19,7 @@ fn order() -> Value {
 
 #[tokio::test]
 async fn an_answer_that_nobody_confirmed_is_not_given_from_the_cache() {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     let charge = cached();
     // The completion never reaches the table, in none of its tries.
     for nth in 1..=4 {

@@ -23,7 +23,7 @@ fn order() -> Value {
 
 /// A harness whose pauses pass at once, and whose store has these faults.
 fn broken(faults: impl IntoIterator<Item = (StoreOperation, usize, StoreFault)>) -> Harness {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     for (operation, nth, fault) in faults {
         harness.store.inject(operation, nth, fault);
     }
@@ -77,7 +77,7 @@ async fn wait_beside_a_dead_process(harness: &Harness) -> BoxError {
 
 #[tokio::test]
 async fn a_wait_that_ends_without_news_tells_the_trouble_of_its_last_read() {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
         .inject(StoreOperation::Read, 1, StoreFault::LoseReply);
@@ -97,7 +97,7 @@ async fn a_wait_that_ends_without_news_tells_the_trouble_of_its_last_read() {
 
 #[tokio::test]
 async fn a_read_that_fails_amid_a_wait_is_not_told_where_the_last_one_was_answered() {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
         .inject(StoreOperation::Read, 2, StoreFault::Throttle);

@@ -145,7 +145,7 @@ async fn hazard_02_a_claim_whose_reply_was_lost_is_not_told_that_it_is_in_progre
 
 #[tokio::test]
 async fn hazard_02_a_claim_that_was_never_answered_is_given_up_because_it_may_have_arrived() {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
         .inject(StoreOperation::Put, 1, StoreFault::HangAfter);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// A harness on which every request of these kinds hangs.
 fn hanging(kinds: &[StoreOperation]) -> Harness {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     for kind in kinds {
         for nth in 1..=20 {
             harness.store.inject(*kind, nth, StoreFault::Hang);
@@ -158,7 +158,7 @@ async fn a_response_that_is_not_stored_waits_for_a_hanging_release_because_it_yi
 
 #[tokio::test]
 async fn a_claim_that_was_applied_but_never_answered_is_released_so_that_a_retry_runs() {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
         .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
@@ -172,7 +172,7 @@ async fn a_claim_that_was_applied_but_never_answered_is_released_so_that_a_retry
 
 #[tokio::test]
 async fn a_read_of_a_wait_that_hangs_takes_no_more_than_its_share_and_the_wait_goes_on() {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     let charge = operation()
         .key("order_id")
         .on_in_progress(OnInProgress::Wait)

@@ -377,7 +377,7 @@ async fn a_call_without_time_is_told_so() {
 
 #[tokio::test]
 async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
-    let harness = Harness::with_clock(ManualClock::rushing(START));
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
         .inject(StoreOperation::Put, 1, StoreFault::Throttle);

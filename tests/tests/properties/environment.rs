@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, Config};
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
-use idempotency_dynamodb::settings::Settings as TableSettings;
+use idempotency_dynamodb::TableConfig;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
@@ -96,6 +96,10 @@ fn variables(known: &'static [&'static str]) -> impl Strategy<Value = Vec<(Strin
     })
 }
 
+fn is_known(name: &str) -> bool {
+    Variables::is_known(name) || TableConfig::VARIABLES.contains(&name)
+}
+
 proptest! {
     #![proptest_config(cases(1_000))]
 
@@ -139,8 +143,8 @@ proptest! {
             .behavior_version(BehaviorVersion::latest())
             .region(Region::from_static("eu-west-1"))
             .build();
-        let made = TableSettings::from_variables(&Variables::from_iter(found))
-            .and_then(|settings| settings.store(Client::from_conf(config)));
+        let made = TableConfig::from_variables(&Variables::from_iter(found))
+            .and_then(|table| table.store(Client::from_conf(config)));
         if let Err(error) = made {
             let text = error.to_string();
             let named = text.starts_with("IDEMPOTENCY_") || text.contains("attribute") || text.contains("table");
@@ -151,17 +155,17 @@ proptest! {
     #[test]
     fn whatever_a_name_is_it_is_known_or_reported_with_a_known_one_or_left_alone(name in "\\PC{0,40}") {
         let found = Variables::from_iter([(name, "1".to_owned())]);
-        for unknown in found.unknown() {
-            prop_assert!(Variables::is_known(unknown.nearest) && !Variables::is_known(&unknown.name));
+        for unknown in found.unknown(TableConfig::VARIABLES) {
+            prop_assert!(is_known(unknown.nearest) && !is_known(&unknown.name));
         }
     }
 
     #[test]
     fn a_name_that_nothing_reads_is_reported_whatever_it_is(name in "IDEMPOTENCY_\\PC{0,30}") {
         let found = Variables::from_iter([(name.clone(), "1".to_owned())]);
-        for unknown in found.unknown() {
+        for unknown in found.unknown(TableConfig::VARIABLES) {
             prop_assert_eq!(&unknown.name, &name);
-            prop_assert!(Variables::is_known(unknown.nearest));
+            prop_assert!(is_known(unknown.nearest));
         }
     }
 }

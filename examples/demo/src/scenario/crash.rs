@@ -1,76 +1,80 @@
-//! A process that dies in its handler, and what frees its key.
+//! A process that is killed in its handler, and the end of its claim.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
 use crate::events::Payment;
-use crate::promise::Promise;
-use crate::seen::Did;
-use crate::stage::{Process, Stage};
+use crate::expectation::Expectation;
+use crate::harness::{Harness, Process};
+use crate::observation::Action;
 
-/// Long enough for the retry on a busy machine, short enough to wait for.
+/// Long enough for the retry on a busy machine, and short enough to wait for.
 const DEADLINE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn a_process_that_is_killed(
-    stage: &mut Stage,
+    harness: &mut Harness,
     [here, elsewhere]: &[Process; 2],
 ) -> Result<()> {
-    stage.step(
+    harness.step(
         "A process killed in its handler",
         "payment · API Gateway HTTP API",
     )?;
     let order = Payment::order("o-1004")?;
 
     let stuck = order.clone().with("card", "stuck").event();
-    let mut running = stage.start(here, stuck, DEADLINE);
-    stage.begun(here, &mut running).await?;
-    here.environment.kill().await;
-    let killed = stage.finish(running).await;
-    let dead = Promise::new(Did::Killed, "Put", "none");
-    stage.show("order o-1004, then kill -9", &killed, &dead)?;
+    let mut running = harness.start(here, stuck, DEADLINE);
+    harness.wait_until_begun(here, &mut running).await?;
+    here.handle.kill().await;
+    let killed = harness.finish(running).await;
+    let dead = Expectation::new(Action::Killed, "Put", "none");
+    harness.show("order o-1004, then kill -9", &killed, &dead)?;
 
-    let retry = stage.send(elsewhere, order.clone().event()).await;
-    let refused = Promise::new(Did::Refused, "Put✗", "IdempotencyAlreadyInProgress");
-    stage.show(
-        "its retry, at once",
+    let retry = harness.send(elsewhere, order.clone().event()).await;
+    let refused = Expectation::new(Action::Refused, "Put✗", "IdempotencyAlreadyInProgress");
+    harness.show(
+        "a retry at once",
         &retry,
-        &refused.under_the_key_of(&killed.seen),
+        &refused.with_key_of(&killed.observed),
     )?;
 
-    let claim = killed.seen.calls.first();
+    let claim = killed.observed.requests.first();
     let lease_ends = claim.and_then(|claim| claim.lease_ends);
-    let lease_ends = lease_ends.context("the claim carries no end of its lease")?;
+    let lease_ends = lease_ends.context("the claim has no lease end")?;
     let left = remaining(lease_ends)?;
-    stage.timeline.note(&format!(
-        "└ waiting {:.1} s: the dead process's claim ends with its invocation's deadline",
+    harness.timeline.note(&format!(
+        "└ waiting {:.1} s: the claim of the killed process ends with the deadline of its invocation",
         left.as_secs_f32()
     ))?;
     tokio::time::sleep(left).await;
 
-    let retry = stage.send(elsewhere, order.clone().event()).await;
-    let paid = Promise::new(Did::Ran, "Put Update", format!("201 pay-{}", retry.number));
-    stage.show(
-        "its retry, after the deadline",
+    let retry = harness.send(elsewhere, order.clone().event()).await;
+    let paid = Expectation::new(
+        Action::Ran,
+        "Put Update",
+        format!("201 pay-{}", retry.number),
+    );
+    harness.show(
+        "a retry after the deadline",
         &retry,
-        &paid.under_the_key_of(&killed.seen),
+        &paid.with_key_of(&killed.observed),
     )?;
-    stage.timeline.note(
-        "└ had the dead process charged already, this would be the second time: see on_timeout",
+    harness.timeline.note(
+        "└ if the killed process had charged, this would be the second charge: see on_timeout",
     )?;
 
-    let again = stage.send(elsewhere, order.event()).await;
-    let replayed = Promise::replay(Did::Replayed, "Put✗", &retry.seen);
-    stage.show(
-        "and once more",
+    let again = harness.send(elsewhere, order.event()).await;
+    let replayed = Expectation::replay(Action::Replayed, "Put✗", &retry.observed);
+    harness.show(
+        "one more retry",
         &again,
-        &replayed.under_the_key_of(&killed.seen),
+        &replayed.with_key_of(&killed.observed),
     )
 }
 
-/// How long until a lease is over, which it is when the clock has passed its last millisecond.
+/// Returns the time until a lease has expired, which is one millisecond after its end.
 fn remaining(lease_ends: u64) -> Result<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let over = Duration::from_millis(lease_ends.saturating_add(1));
-    Ok(over.saturating_sub(now))
+    let expired = Duration::from_millis(lease_ends.saturating_add(1));
+    Ok(expired.saturating_sub(now))
 }

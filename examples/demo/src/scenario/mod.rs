@@ -1,62 +1,62 @@
-//! The story: what happens to a shop whose every event may come twice.
+//! The steps: a shop receives each of its events more than once.
 
-mod bus;
+mod concurrent;
 mod crash;
+mod eventbridge;
 mod payments;
-mod queue;
-mod together;
+mod sqs;
 
 use std::time::Instant;
 
 use anyhow::Result;
 
 use crate::functions::Role;
-use crate::stage::Stage;
+use crate::harness::Harness;
 
-/// Plays every step and prints what it all amounts to.
+/// Runs all steps and prints a summary.
 ///
 /// # Errors
-/// The first promise that is broken, or what kept the story from being played.
-pub(crate) async fn play() -> Result<()> {
+/// Returns the first unmet expectation, or the reason why a step could not run.
+pub(crate) async fn run() -> Result<()> {
     let began = Instant::now();
-    let mut stage = Stage::build().await?;
-    stage.timeline.title(
-        "Example functions as real Lambda processes, an embedded DynamoDB: nothing here reaches AWS.",
+    let mut harness = Harness::build().await?;
+    harness.timeline.title(
+        "Example functions in real processes, with an embedded DynamoDB. Nothing here reaches AWS.",
     )?;
-    let payment = stage.processes(Role::Payment).await?;
-    let orders = stage.processes(Role::Orders).await?;
-    let shipping = stage.processes(Role::Shipping).await?;
-    stage.timeline.line(
-        "Put✗ is a write that its condition refused: it changes nothing and brings back the stored record.\n",
+    let payment = harness.processes(Role::Payment).await?;
+    let orders = harness.processes(Role::Orders).await?;
+    let shipping = harness.processes(Role::Shipping).await?;
+    harness.timeline.line(
+        "Put✗ is a write whose condition failed: it changes nothing and returns the stored record.\n",
     )?;
-    stage.timeline.columns()?;
+    harness.timeline.columns()?;
 
-    payments::a_payment_and_its_duplicates(&mut stage, &payment).await?;
-    payments::an_event_without_a_key(&mut stage, &shipping).await?;
-    together::two_at_once(&mut stage, &payment).await?;
-    payments::a_handler_that_fails(&mut stage, &payment).await?;
-    crash::a_process_that_is_killed(&mut stage, &payment).await?;
-    queue::a_batch_and_its_redelivery(&mut stage, &orders).await?;
-    bus::an_event_delivered_again(&mut stage, &shipping).await?;
+    payments::a_payment_and_its_duplicates(&mut harness, &payment).await?;
+    payments::an_event_without_a_key(&mut harness, &shipping).await?;
+    concurrent::two_at_once(&mut harness, &payment).await?;
+    payments::a_handler_that_fails(&mut harness, &payment).await?;
+    crash::a_process_that_is_killed(&mut harness, &payment).await?;
+    sqs::a_batch_and_its_redelivery(&mut harness, &orders).await?;
+    eventbridge::an_event_delivered_again(&mut harness, &shipping).await?;
 
-    summary(&stage, began)
+    summary(&harness, began)
 }
 
-fn summary(stage: &Stage, began: Instant) -> Result<()> {
-    let (tally, timeline) = (&stage.tally, &stage.timeline);
+fn summary(harness: &Harness, began: Instant) -> Result<()> {
+    let (tally, timeline) = (&harness.tally, &harness.timeline);
     timeline.line("")?;
     timeline.title(&format!(
-        "Every promise was kept: {} events sent, {} runs of a handler, {:.1} s.",
+        "Every promise was kept: {} events sent, {} handler runs, {:.1} s.",
         tally.events,
         tally.runs,
         began.elapsed().as_secs_f32()
     ))?;
     timeline.line(&format!(
-        "Of {} payment events {} reached the card gateway; without the attribute all would have.",
+        "{1} of {0} payment events reached the card gateway; without the attribute all of them would.",
         tally.payments, tally.charges
     ))?;
     timeline.line(
-        "Where to go on: README.md, \"Use it\" and \"What is promised\"; docs/guide/local.md to try it by hand.",
+        "Next: README.md, \"Use it\" and \"What is promised\"; docs/guide/local.md to run a function by hand.",
     )?;
     Ok(())
 }

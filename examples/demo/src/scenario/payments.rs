@@ -1,88 +1,99 @@
-//! Payments one after the other: duplicates, a changed amount, another user, no key, a declined card.
+//! Payments, one after the other: duplicates, a changed amount, another user, no key, a declined card.
 
 use anyhow::{Result, ensure};
 
 use crate::events::{self, Payment};
-use crate::promise::Promise;
-use crate::seen::Did;
-use crate::stage::{Process, Stage};
+use crate::expectation::Expectation;
+use crate::harness::{Harness, Process};
+use crate::observation::Action;
 
 pub(crate) async fn a_payment_and_its_duplicates(
-    stage: &mut Stage,
+    harness: &mut Harness,
     [here, elsewhere]: &[Process; 2],
 ) -> Result<()> {
-    stage.step(
-        "A payment, and its duplicates",
+    harness.step(
+        "A payment and its duplicates",
         "payment · API Gateway HTTP API",
     )?;
     let order = Payment::order("o-1001")?;
 
-    let first = stage.send(here, order.clone().event()).await;
-    let paid = Promise::new(Did::Ran, "Put Update", format!("201 pay-{}", first.number));
-    stage.show("order o-1001, 42.00 EUR", &first, &paid)?;
+    let first = harness.send(here, order.clone().event()).await;
+    let paid = Expectation::new(
+        Action::Ran,
+        "Put Update",
+        format!("201 pay-{}", first.number),
+    );
+    harness.show("order o-1001, 42.00 EUR", &first, &paid)?;
 
     let replayed =
-        Promise::replay(Did::Replayed, "Put✗", &first.seen).under_the_key_of(&first.seen);
-    let again = stage.send(here, order.clone().event()).await;
-    stage.show("the same again", &again, &replayed)?;
-    let again = stage.send(elsewhere, order.clone().event()).await;
-    stage.show("the same, to another process", &again, &replayed)?;
+        Expectation::replay(Action::Replayed, "Put✗", &first.observed).with_key_of(&first.observed);
+    let again = harness.send(here, order.clone().event()).await;
+    harness.show("the same again", &again, &replayed)?;
+    let again = harness.send(elsewhere, order.clone().event()).await;
+    harness.show("the same, to another process", &again, &replayed)?;
 
-    let refused = Promise::new(Did::Refused, "Put✗", "IdempotencyPayloadMismatch");
-    let refused = refused.under_the_key_of(&first.seen);
+    let refused = Expectation::new(Action::Refused, "Put✗", "IdempotencyPayloadMismatch");
+    let refused = refused.with_key_of(&first.observed);
     let changed = order.clone().with("amount", 9_900).event();
-    let changed = stage.send(here, changed).await;
-    stage.show("the same order, now 99.00 EUR", &changed, &refused)?;
+    let changed = harness.send(here, changed).await;
+    harness.show("the same order, now 99.00 EUR", &changed, &refused)?;
 
-    let theirs = stage.send(here, order.by("u-2").event()).await;
-    let told = format!("201 pay-{}", theirs.number);
-    let paid = Promise::new(Did::Ran, "Put Update", told);
-    stage.show("the same order, of another user", &theirs, &paid)?;
+    let theirs = harness.send(here, order.by("u-2").event()).await;
+    let response = format!("201 pay-{}", theirs.number);
+    let paid = Expectation::new(Action::Ran, "Put Update", response);
+    harness.show("the same order of another user", &theirs, &paid)?;
     ensure!(
-        theirs.seen.key() != first.seen.key(),
-        "two users met under one key"
+        theirs.observed.key() != first.observed.key(),
+        "two users share a key"
     );
-    stage.timeline.note(
-        "└ a stored response is given before the handler can check anything: the key holds the user",
+    harness.timeline.note(
+        "└ a replay returns before the handler can check the user, so the key contains the user",
     )?;
     Ok(())
 }
 
 pub(crate) async fn an_event_without_a_key(
-    stage: &mut Stage,
+    harness: &mut Harness,
     [shipping, _]: &[Process; 2],
 ) -> Result<()> {
-    stage.step("No key in the event: no run", "shipping · EventBridge")?;
-    let refused = Promise::new(Did::Refused, "none", "IdempotencyKeyMissing");
-    let sent = stage.send(shipping, events::paid("")?).await;
-    stage.show("a parcel for no order", &sent, &refused)?;
-    stage.timeline.note(
-        "└ key_required = \"all\"; without it the handler runs unprotected, with a warning",
+    harness.step(
+        "An event without a key is refused",
+        "shipping · EventBridge",
+    )?;
+    let refused = Expectation::new(Action::Refused, "none", "IdempotencyKeyMissing");
+    let sent = harness.send(shipping, events::paid("")?).await;
+    harness.show("a parcel for no order", &sent, &refused)?;
+    harness.timeline.note(
+        "└ by key_required = \"all\"; without it the handler runs unprotected, with a warning",
     )?;
     Ok(())
 }
 
 pub(crate) async fn a_handler_that_fails(
-    stage: &mut Stage,
+    harness: &mut Harness,
     [here, _]: &[Process; 2],
 ) -> Result<()> {
-    stage.step(
-        "A handler that fails gives its claim up",
+    harness.step(
+        "A failed handler releases its claim",
         "payment · API Gateway HTTP API",
     )?;
     let order = Payment::order("o-1003")?
         .with("card", "declined_once")
         .event();
 
-    let declined = stage.send(here, order.clone()).await;
-    let failed = Promise::new(Did::Failed, "Put Delete", "Error: the card was declined");
-    stage.show("order o-1003, declined once", &declined, &failed)?;
+    let declined = harness.send(here, order.clone()).await;
+    let failed = Expectation::new(Action::Failed, "Put Delete", "Error: the card was declined");
+    harness.show("order o-1003, declined once", &declined, &failed)?;
 
-    let retry = stage.send(here, order).await;
-    let paid = Promise::new(Did::Ran, "Put Update", format!("201 pay-{}", retry.number));
-    stage.show(
+    let retry = harness.send(here, order).await;
+    let paid = Expectation::new(
+        Action::Ran,
+        "Put Update",
+        format!("201 pay-{}", retry.number),
+    );
+    harness.show(
         "the retry runs again",
         &retry,
-        &paid.under_the_key_of(&declined.seen),
+        &paid.with_key_of(&declined.observed),
     )
 }

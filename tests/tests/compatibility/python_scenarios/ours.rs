@@ -156,11 +156,12 @@ impl<'a> Play<'a> {
             } else {
                 400
             };
-            self.database.inject(fault.answer(status, &injection.error));
+            self.database
+                .inject(fault.respond_with(status, &injection.error));
         }
         // A DynamoDB that refuses a claim and keeps the record to itself.
         if !self.scenario.condition_check_returns_item && self.scenario.existing_item.is_some() {
-            let refusal = Fault::on("PutItem").answer(400, "ConditionalCheckFailedException");
+            let refusal = Fault::on("PutItem").respond_with(400, "ConditionalCheckFailedException");
             self.database.inject(refusal);
         }
     }

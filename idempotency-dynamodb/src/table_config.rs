@@ -1,0 +1,190 @@
+//! Where records live, as environment variables say it.
+
+use aws_sdk_dynamodb::Client;
+use idempotency_core::config::{ConfigurationError, Variables};
+
+use crate::attribute_names::AttributeNames;
+use crate::builder::check_partition;
+use crate::store::DynamoDbStore;
+
+const TABLE: &str = "IDEMPOTENCY_TABLE";
+const KEY: &str = "IDEMPOTENCY_KEY_ATTR";
+const SORT_KEY: &str = "IDEMPOTENCY_SORT_KEY_ATTR";
+const PARTITION: &str = "IDEMPOTENCY_STATIC_PK_VALUE";
+const EXPIRATION: &str = "IDEMPOTENCY_EXPIRY_ATTR";
+const IN_PROGRESS_EXPIRATION: &str = "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR";
+const STATUS: &str = "IDEMPOTENCY_STATUS_ATTR";
+const DATA: &str = "IDEMPOTENCY_DATA_ATTR";
+const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
+
+/// A table and its layout, as `IDEMPOTENCY_TABLE` and the `IDEMPOTENCY_*_ATTR` variables describe them.
+///
+/// ```
+/// use idempotency_core::config::Variables;
+/// use idempotency_dynamodb::TableConfig;
+/// let variables = Variables::from_iter([("IDEMPOTENCY_TABLE".to_owned(), "payments".to_owned())]);
+/// let settings = TableConfig::from_variables(&variables)?;
+/// assert_eq!((settings.table.as_str(), settings.names.key.as_str()), ("payments", "id"));
+/// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableConfig {
+    /// The table's name or ARN.
+    pub table: String,
+    /// The names of the attributes.
+    pub names: AttributeNames,
+    /// The name of the sort key, where the table has one: it holds the record's id.
+    pub sort_key: Option<String>,
+    /// The value of the partition key in every record, where the table has a sort key.
+    pub partition: String,
+}
+
+impl TableConfig {
+    /// The names of all environment variables that describe a table.
+    pub const VARIABLES: &'static [&'static str] = &[
+        TABLE,
+        KEY,
+        SORT_KEY,
+        PARTITION,
+        EXPIRATION,
+        IN_PROGRESS_EXPIRATION,
+        STATUS,
+        DATA,
+        VALIDATION,
+    ];
+
+    /// The settings that the variables describe.
+    ///
+    /// ```
+    /// # use idempotency_core::config::Variables;
+    /// # use idempotency_dynamodb::TableConfig;
+    /// let variables = [("IDEMPOTENCY_TABLE", "payments"), ("IDEMPOTENCY_SORT_KEY_ATTR", "sk")];
+    /// let variables = Variables::from_iter(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    /// assert_eq!(TableConfig::from_variables(&variables)?.sort_key.as_deref(), Some("sk"));
+    /// let error = TableConfig::from_variables(&Variables::default()).unwrap_err();
+    /// assert!(error.to_string().starts_with("IDEMPOTENCY_TABLE is not set"));
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If they name no table.
+    pub fn from_variables(variables: &Variables) -> Result<Self, ConfigurationError> {
+        let table = variables.value(TABLE).ok_or_else(|| {
+            ConfigurationError::new(
+                "IDEMPOTENCY_TABLE is not set: set it to the name of the DynamoDB table (or try things without one by \
+                 IDEMPOTENCY_STORE=memory)",
+            )
+        })?;
+        let sort_key = variables.value(SORT_KEY);
+        Ok(Self {
+            table: table.to_owned(),
+            names: names(variables),
+            sort_key: sort_key.map(str::to_owned),
+            partition: partition(variables),
+        })
+    }
+
+    /// Checks every variable that describes a table, whether a table is named or not.
+    ///
+    /// ```
+    /// # use idempotency_core::config::Variables;
+    /// # use idempotency_dynamodb::TableConfig;
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_DATA_ATTR".to_owned(), "status".to_owned())]);
+    /// assert!(TableConfig::check(&variables).is_err(), "two attributes cannot share a name");
+    /// assert!(TableConfig::check(&Variables::default()).is_ok());
+    /// ```
+    ///
+    /// # Errors
+    /// If a name is one that DynamoDB would not take or that two attributes share, or the partition's value is too long.
+    pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
+        names(variables).check(variables.value(SORT_KEY))?;
+        check_partition(&partition(variables))
+    }
+
+    /// The store on this table.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
+    /// # let variables = idempotency_core::config::Variables::default();
+    /// use idempotency_dynamodb::{TableConfig, default_client};
+    /// let store = TableConfig::from_variables(&variables)?.store(default_client().await?)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the client has no region, or a name is one that DynamoDB would not take or that two attributes share.
+    pub fn store(&self, client: Client) -> Result<DynamoDbStore, ConfigurationError> {
+        let mut builder = DynamoDbStore::builder()
+            .table(&self.table)
+            .names(self.names.clone())
+            .client(client);
+        if let Some(sort_key) = &self.sort_key {
+            builder = builder.composite_key(sort_key, &self.partition);
+        }
+        builder.build()
+    }
+}
+
+fn names(variables: &Variables) -> AttributeNames {
+    let mut names = AttributeNames::default();
+    for (name, variable) in [
+        (&mut names.key, KEY),
+        (&mut names.expiration, EXPIRATION),
+        (&mut names.in_progress_expiration, IN_PROGRESS_EXPIRATION),
+        (&mut names.status, STATUS),
+        (&mut names.data, DATA),
+        (&mut names.validation, VALIDATION),
+    ] {
+        if let Some(value) = variables.value(variable) {
+            value.clone_into(name);
+        }
+    }
+    names
+}
+
+/// The partition key of every record in a table with a sort key.
+fn partition(variables: &Variables) -> String {
+    match variables.value(PARTITION) {
+        Some(value) => value.to_owned(),
+        None => {
+            let function = variables.value("AWS_LAMBDA_FUNCTION_NAME").unwrap_or("");
+            format!("idempotency#{function}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(variables: &[(&str, &str)]) -> Variables {
+        variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn the_names_of_attributes_come_from_the_variables() {
+        let names = names(&variables(&[
+            ("IDEMPOTENCY_KEY_ATTR", "pk"),
+            ("IDEMPOTENCY_DATA_ATTR", "answer"),
+        ]));
+        let changed = AttributeNames {
+            key: "pk".to_owned(),
+            data: "answer".to_owned(),
+            ..AttributeNames::default()
+        };
+        assert_eq!(names, changed);
+    }
+
+    #[test]
+    fn the_partition_of_a_composite_key_names_the_function_unless_it_is_set() {
+        let function = ("AWS_LAMBDA_FUNCTION_NAME", "shop");
+        assert_eq!(partition(&variables(&[function])), "idempotency#shop");
+        let set = ("IDEMPOTENCY_STATIC_PK_VALUE", "all");
+        assert_eq!(partition(&variables(&[function, set])), "all");
+    }
+}

@@ -1,0 +1,111 @@
+//! The table that a store works on, as its errors name it.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+/// The table that errors speak of.
+#[derive(Clone, Debug)]
+pub(crate) struct TableRef {
+    pub(crate) table: String,
+    pub(crate) region: String,
+    /// The name of the sort key, where the table has one.
+    pub(crate) sort_key: Option<String>,
+    /// The name of the partition key.
+    pub(crate) key: String,
+    /// Where requests are sent, as `https://host`: known once the first one leaves.
+    pub(crate) endpoint: OnceLock<String>,
+}
+
+impl fmt::Display for TableRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DynamoDB table `{}` in {}", self.table, self.region)?;
+        match self.configured_endpoint() {
+            Some(endpoint) => write!(f, " at {endpoint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl TableRef {
+    /// Returns the endpoint that was configured in table of the region's own, which may be why something fails.
+    pub(crate) fn configured_endpoint(&self) -> Option<&str> {
+        let endpoint = self.endpoint.get()?;
+        (!is_of_aws(endpoint)).then_some(endpoint)
+    }
+
+    /// Notes where a request is sent.
+    pub(crate) fn sends_to(&self, uri: &str) {
+        self.endpoint.get_or_init(|| origin(uri));
+    }
+
+    /// Names the key attributes, as an error about a wrong schema needs them.
+    pub(crate) fn keys(&self) -> String {
+        match &self.sort_key {
+            None => format!("the partition key `{}` of type S alone", self.key),
+            Some(sort_key) => {
+                format!(
+                    "the partition key `{}` and the sort key `{sort_key}`, both of type S",
+                    self.key
+                )
+            }
+        }
+    }
+}
+
+/// Returns scheme, host and port of an address: neither its path nor credentials that it may hold.
+fn origin(uri: &str) -> String {
+    let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}")
+}
+
+/// Whether this is an endpoint of AWS's own.
+pub(crate) fn is_of_aws(endpoint: &str) -> bool {
+    [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
+        .iter()
+        .any(|domain| endpoint.ends_with(domain))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn table() -> TableRef {
+        TableRef {
+            table: "payments".to_owned(),
+            region: "eu-west-1".to_owned(),
+            sort_key: None,
+            key: "id".to_owned(),
+            endpoint: OnceLock::new(),
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_named_without_its_path_and_without_credentials() {
+        for (uri, named) in [
+            ("http://localhost:8000/", "http://localhost:8000"),
+            ("https://user:word@proxy.local/a?b", "https://proxy.local"),
+        ] {
+            let table = table();
+            table.sends_to(uri);
+            assert!(
+                table
+                    .to_string()
+                    .ends_with(&format!("in eu-west-1 at {named}"))
+            );
+        }
+    }
+
+    #[test]
+    fn a_composite_key_is_named_whole() {
+        let table = TableRef {
+            sort_key: Some("sk".to_owned()),
+            ..table()
+        };
+        assert_eq!(
+            table.keys(),
+            "the partition key `id` and the sort key `sk`, both of type S"
+        );
+    }
+}

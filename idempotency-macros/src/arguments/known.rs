@@ -1,0 +1,99 @@
+//! The names of the settings, and other names that a user may write for them.
+
+/// The settings, in the order of the documentation, each with an example of its value.
+pub(crate) const KNOWN: [(&str, &str); 19] = [
+    ("key", "\"order_id\""),
+    ("validate", "\"amount\""),
+    ("key_required", "true"),
+    ("key_prefix", "\"charge\""),
+    ("shared_key_prefix", "true"),
+    ("hash", "\"sha256\""),
+    ("expires_after", "\"1h\""),
+    ("lease", "\"15m\""),
+    ("store_timeout", "\"2s\""),
+    ("local_cache", "256"),
+    ("local_cache_bytes", "8_388_608"),
+    ("on_in_progress", "\"wait\""),
+    ("on_timeout", "\"hold\""),
+    ("on_error", "\"record\""),
+    ("store_when", "\"status == 'ok'\""),
+    ("on_replay", "mark_as_replayed"),
+    ("store", "store.clone()"),
+    ("payload", "order"),
+    ("context", "event.context"),
+];
+
+/// The settings whose values are code.
+const CODE: [&str; 4] = ["on_replay", "store", "payload", "context"];
+
+/// Returns the example value of a setting, or `None` if there is no setting of this name.
+pub(crate) fn example(name: &str) -> Option<&'static str> {
+    let setting = KNOWN.iter().find(|(known, _)| *known == name);
+    setting.map(|(_, example)| *example)
+}
+
+/// Returns the names of the settings whose values are constants.
+pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
+    let names = KNOWN.iter().map(|(name, _)| *name);
+    names.filter(|name| !CODE.contains(name))
+}
+
+/// Settings that only the environment has, with the variable of each. A user may try to write them here.
+pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
+    ("table", "IDEMPOTENCY_TABLE"),
+    ("table_name", "IDEMPOTENCY_TABLE"),
+    ("key_attr", "IDEMPOTENCY_KEY_ATTR"),
+    ("expiry_attr", "IDEMPOTENCY_EXPIRY_ATTR"),
+    (
+        "in_progress_expiry_attr",
+        "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
+    ),
+    ("status_attr", "IDEMPOTENCY_STATUS_ATTR"),
+    ("data_attr", "IDEMPOTENCY_DATA_ATTR"),
+    ("validation_attr", "IDEMPOTENCY_VALIDATION_ATTR"),
+    ("sort_key_attr", "IDEMPOTENCY_SORT_KEY_ATTR"),
+    ("static_pk_value", "IDEMPOTENCY_STATIC_PK_VALUE"),
+    ("disabled", "IDEMPOTENCY_DISABLED"),
+    ("enabled", "IDEMPOTENCY_DISABLED"),
+];
+
+/// Names that other libraries use, or that a user may guess, with the setting of each. Names that are similar to the
+/// setting's own (`cache`, `expires`) are found without this list.
+pub(super) const OTHER_WORDS: [(&str, &str); 36] = [
+    ("ttl", "expires_after"),
+    ("window", "expires_after"),
+    ("expiration", "expires_after"),
+    ("expiry", "expires_after"),
+    ("max_age", "expires_after"),
+    ("retention", "expires_after"),
+    ("duration", "expires_after"),
+    ("timeout", "lease"),
+    ("lock", "lease"),
+    ("lock_timeout", "lease"),
+    ("lock_for", "lease"),
+    ("name", "key_prefix"),
+    ("prefix", "key_prefix"),
+    ("namespace", "key_prefix"),
+    ("operation", "key_prefix"),
+    ("scope", "key_prefix"),
+    ("id", "key"),
+    ("idempotency_key", "key"),
+    ("event_key_jmespath", "key"),
+    ("jmespath", "key"),
+    ("payload_validation_jmespath", "validate"),
+    ("fingerprint", "validate"),
+    ("required", "key_required"),
+    ("raise_on_no_idempotency_key", "key_required"),
+    ("algorithm", "hash"),
+    ("digest", "hash"),
+    ("use_local_cache", "local_cache"),
+    ("local_cache_max_items", "local_cache"),
+    ("on_conflict", "on_in_progress"),
+    ("on_duplicate", "on_in_progress"),
+    ("on_failure", "on_error"),
+    ("persistence_store", "store"),
+    ("backend", "store"),
+    ("response_hook", "on_replay"),
+    ("body", "payload"),
+    ("event", "payload"),
+];

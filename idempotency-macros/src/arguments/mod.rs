@@ -1,0 +1,178 @@
+//! Phase 1: the attribute's arguments, each written as `name = value`.
+//!
+//! Every argument passes through [`Arguments::add`], so that no setting is accepted twice and no misspelt name is missed.
+
+mod known;
+mod suggest;
+
+use proc_macro2::{TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, Ident, LitStr, Token, token};
+
+#[cfg(test)]
+pub(crate) use known::ENVIRONMENT;
+#[cfg(test)]
+pub(crate) use known::KNOWN;
+pub(crate) use known::{constants, example};
+
+/// One setting as it was written.
+pub(crate) struct Setting {
+    pub(crate) name: Ident,
+    pub(crate) value: Expr,
+}
+
+/// The settings that could be read, and the errors of the others.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    pub(crate) all: Vec<Setting>,
+    pub(crate) errors: Vec<Error>,
+    /// The path in `crate = path`.
+    pub(crate) runtime: Option<syn::Path>,
+    seen: Vec<String>,
+}
+
+impl Arguments {
+    /// Reads all arguments. An error in one does not end the reading.
+    pub(crate) fn parse(tokens: TokenStream) -> Self {
+        let mut arguments = Self::default();
+        let read = |input: ParseStream<'_>| {
+            while !input.is_empty() {
+                arguments.add(input);
+                if input.peek(Token![,]) {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = read.parse2(tokens) {
+            arguments.errors.push(error);
+        }
+        arguments
+    }
+
+    /// Returns true if a setting was written, even with a wrong value.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.seen.iter().any(|seen| seen == name)
+    }
+
+    fn add(&mut self, input: ParseStream<'_>) {
+        match self.setting(input) {
+            Ok(setting) => self.all.extend(setting),
+            Err(error) => {
+                self.errors.push(error);
+                skip_to_next(input);
+            }
+        }
+    }
+
+    /// Reads one argument; returns `None` for `crate`, which is not a setting.
+    fn setting(&mut self, input: ParseStream<'_>) -> syn::Result<Option<Setting>> {
+        let Ok(name) = input.call(Ident::parse_any) else {
+            return Err(match input.parse::<LitStr>() {
+                Ok(text) => Error::new(
+                    text.span(),
+                    "a setting has a name: write `key = \"..\"` for the key's expression",
+                ),
+                Err(_) => input.error("a setting is written `name = value`"),
+            });
+        };
+        let text = name.to_string();
+        if text == "crate" {
+            return self.runtime(input).map(|()| None);
+        }
+        let Some(example) = example(&text) else {
+            return Err(Error::new(name.span(), suggest::unknown_setting(&text)));
+        };
+        if self.names(&text) {
+            return Err(Error::new(
+                name.span(),
+                format!("`{text}` is written twice: leave one out"),
+            ));
+        }
+        self.seen.push(text.clone());
+        if !input.peek(Token![=]) || input.peek(Token![==]) {
+            return Err(Error::new(
+                name.span(),
+                format!("`{text}` needs a value: write `{text} = {example}`"),
+            ));
+        }
+        input.parse::<Token![=]>()?;
+        let value = value(input, &text, example)?;
+        if starts_setting(input) {
+            let message = format!("write a comma between the value of `{text}` and this setting");
+            self.errors.push(input.error(message));
+        }
+        Ok(Some(Setting { name, value }))
+    }
+
+    /// Reads the rest of `crate = path`.
+    fn runtime(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+        input.parse::<Token![=]>()?;
+        self.runtime = Some(input.call(syn::Path::parse_mod_style)?);
+        Ok(())
+    }
+}
+
+/// Reads a value up to the comma, or up to the next setting if the comma is missing.
+///
+/// Tokens that are not a Rust expression are most likely a text without its quotes.
+fn value(input: ParseStream<'_>, name: &str, example: &str) -> syn::Result<Expr> {
+    if input.is_empty() || input.peek(Token![,]) {
+        return Err(Error::new(
+            input.span(),
+            format!("`{name}` needs a value: write `{name} = {example}`"),
+        ));
+    }
+    let start = input.span();
+    let ends =
+        |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]) || starts_setting(input);
+    let ahead = input.fork();
+    let value = ahead.parse::<Expr>();
+    match value {
+        Ok(value) if ends(&ahead) => {
+            input.advance_to(&ahead);
+            Ok(value)
+        }
+        _ if example.starts_with('"') => Err(Error::new(
+            start,
+            format!(
+                "the value of `{name}` is a text: write it in quotes, like `{name} = {example}`"
+            ),
+        )),
+        Ok(_) => Err(ahead.error("expected `,` between two settings")),
+        Err(error) => Err(error),
+    }
+}
+
+/// Skips the rest of a setting, so that the next one is still read.
+///
+/// A comma inside an expression does not end the setting: only a comma before another setting does.
+fn skip_to_next(input: ParseStream<'_>) {
+    while !input.is_empty() {
+        let ahead = input.fork();
+        let comma = ahead.parse::<Token![,]>().is_ok();
+        if comma && (ahead.is_empty() || starts_setting(&ahead)) {
+            return;
+        }
+        // The input is not empty, so it has a token tree.
+        if input.parse::<TokenTree>().is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns true if the next tokens are most likely a setting: `name =`, or a known name at the end of an argument.
+fn starts_setting(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    let Ok(name) = ahead.call(Ident::parse_any) else {
+        return false;
+    };
+    let equals = ahead.peek(Token![=]) && !ahead.peek(Token![==]);
+    let known = example(&name.to_string()).is_some();
+    equals || known && (ahead.is_empty() || ahead.peek(Token![,]) || ahead.peek(token::Paren))
+}
+
+#[cfg(test)]
+mod tests;

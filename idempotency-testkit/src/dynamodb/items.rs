@@ -1,0 +1,206 @@
+//! The helpers of a test: they read and write the database directly, so they are not counted and no fault applies.
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType, TimeToLiveSpecification,
+};
+
+use super::table::{Item, TableSpec};
+use super::{EmbeddedDynamoDb, Error};
+
+impl EmbeddedDynamoDb {
+    /// Creates a table. It can be used at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the table exists already or a name is not allowed.
+    pub async fn create_table(&self, table: TableSpec) -> Result<(), Error> {
+        let client = self.direct.clone();
+        let create = async move {
+            let partition = Some((table.partition_key, KeyType::Hash));
+            let sort = table.sort_key.map(|attribute| (attribute, KeyType::Range));
+            let keys: Vec<_> = partition.into_iter().chain(sort).collect();
+            let create = client
+                .create_table()
+                .table_name(&table.name)
+                .billing_mode(BillingMode::PayPerRequest)
+                .set_attribute_definitions(Some(keys.iter().filter_map(definition).collect()))
+                .set_key_schema(Some(keys.iter().filter_map(key).collect()));
+            create
+                .send()
+                .await
+                .map_err(|error| Error::refused("CreateTable", &table.name, error))?;
+            if let Some(attribute) = table.ttl {
+                let ttl = TimeToLiveSpecification::builder()
+                    .attribute_name(attribute)
+                    .enabled(true)
+                    .build();
+                client
+                    .update_time_to_live()
+                    .table_name(&table.name)
+                    .set_time_to_live_specification(ttl.ok())
+                    .send()
+                    .await
+                    .map_err(|error| Error::refused("UpdateTimeToLive", &table.name, error))?;
+            }
+            Ok(())
+        };
+        self.in_background(create).await
+    }
+
+    /// Writes an item without a condition; replaces the item that has this key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if there is no such table or a key attribute is missing.
+    pub async fn put<K>(
+        &self,
+        table: &str,
+        item: impl IntoIterator<Item = (K, AttributeValue)>,
+    ) -> Result<(), Error>
+    where
+        K: Into<String>,
+    {
+        let item: Item = item
+            .into_iter()
+            .map(|(name, value)| (name.into(), value))
+            .collect();
+        let put = self
+            .direct
+            .put_item()
+            .table_name(table)
+            .set_item(Some(item));
+        let put = self
+            .in_background(async move { Ok(put.send().await) })
+            .await?;
+        put.map(drop)
+            .map_err(|error| Error::refused("PutItem", table, error))
+    }
+
+    /// Reads the item with this key, with a consistent read; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if there is no such table or a key attribute is missing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = EmbeddedDynamoDb::start().await?;
+    /// db.create_table(TableSpec::new("orders")).await?;
+    /// db.put("orders", [("id", AttributeValue::S("o-1".into())), ("paid", AttributeValue::Bool(true))]).await?;
+    ///
+    /// let item = db.item("orders", [("id", "o-1")]).await?.expect("it was put");
+    /// assert_eq!(item["paid"], AttributeValue::Bool(true));
+    /// assert!(db.requests().is_empty(), "helpers are not counted");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn item<K, V>(
+        &self,
+        table: &str,
+        key: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Option<Item>, Error>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let read = self
+            .direct
+            .get_item()
+            .table_name(table)
+            .consistent_read(true)
+            .set_key(Some(strings(key)));
+        let read = self
+            .in_background(async move { Ok(read.send().await) })
+            .await?;
+        read.map(|output| output.item)
+            .map_err(|error| Error::refused("GetItem", table, error))
+    }
+
+    /// Reads all items of a table, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if there is no such table.
+    pub async fn items(&self, table: &str) -> Result<Vec<Item>, Error> {
+        let pages = self
+            .direct
+            .scan()
+            .table_name(table)
+            .consistent_read(true)
+            .into_paginator()
+            .items();
+        let all = self
+            .in_background(async move { Ok(pages.send().collect::<Result<Vec<_>, _>>().await) })
+            .await?;
+        all.map_err(|error| Error::refused("Scan", table, error))
+    }
+
+    /// Deletes the item with this key, as TTL or an operator would.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if there is no such table or a key attribute is missing.
+    pub async fn delete<K, V>(
+        &self,
+        table: &str,
+        key: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<(), Error>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let delete = self
+            .direct
+            .delete_item()
+            .table_name(table)
+            .set_key(Some(strings(key)));
+        let delete = self
+            .in_background(async move { Ok(delete.send().await) })
+            .await?;
+        delete
+            .map(drop)
+            .map_err(|error| Error::refused("DeleteItem", table, error))
+    }
+
+    /// Runs `work` on the background runtime, which owns the connections of the direct client.
+    async fn in_background<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let done = self.background.handle().spawn(work).await;
+        done.map_err(|_| Error::Stopped)?
+    }
+}
+
+fn strings<K, V>(key: impl IntoIterator<Item = (K, V)>) -> Item
+where
+    K: Into<String>,
+    V: Into<String>,
+{
+    key.into_iter()
+        .map(|(name, value)| (name.into(), AttributeValue::S(value.into())))
+        .collect()
+}
+
+// All required fields are set, so neither builder fails.
+fn definition((attribute, _): &(String, KeyType)) -> Option<AttributeDefinition> {
+    AttributeDefinition::builder()
+        .attribute_name(attribute)
+        .attribute_type(ScalarAttributeType::S)
+        .build()
+        .ok()
+}
+
+fn key((attribute, kind): &(String, KeyType)) -> Option<KeySchemaElement> {
+    KeySchemaElement::builder()
+        .attribute_name(attribute)
+        .key_type(kind.clone())
+        .build()
+        .ok()
+}

@@ -1,0 +1,151 @@
+//! What `#[idempotent]` accepts, and what it says of each mistake.
+//!
+//! Each file in `src/pass` is part of this test program, runs, and must get no warning from the attribute.
+//! Each file in `fail` must not compile; the `.expected` file beside it says where the errors are and what they tell.
+//!
+//! Only this project's words are compared: the messages of the macro and the texts of `#[diagnostic::on_unimplemented]`,
+//! with the line and the words that each points at. What rustc adds may change with any release, so it is left out; of an
+//! error in rustc's own words, the place alone counts.
+//!
+//! After a change that is meant: `UI=overwrite cargo test -p idempotency-ui-tests`, then read the difference.
+#![allow(clippy::unwrap_used)]
+
+mod compiler;
+mod diagnostic;
+pub mod pass;
+mod report;
+mod texts;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use compiler::compile;
+use report::report;
+use texts::Texts;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Returns the files of a folder with this extension, in the order of their names.
+fn files(folder: &Path, extension: &str) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|own| own == extension))
+        .collect()
+}
+
+/// Compiles a case that must fail, and compares what it tells with what is expected.
+fn check_failing(case: &Path, texts: &Texts) -> Result<(), String> {
+    let name = case.file_name().unwrap().to_string_lossy();
+    let compiled = compile(case);
+    if compiled.success {
+        return Err(format!("{name} compiles, but must not"));
+    }
+    let found = report(case, &compiled.errors(), texts);
+    let path = case.with_extension("expected");
+    if std::env::var_os("UI").is_some_and(|value| value == "overwrite") {
+        fs::write(&path, &found).unwrap();
+        return Ok(());
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!(
+        "{name} tells something else than expected.\n\n--- expected\n{expected}\n--- found\n{found}"
+    ))
+}
+
+#[test]
+fn each_mistake_is_told_at_its_place() {
+    let folder = folder("fail");
+    let texts = Texts::of_the_runtime();
+    let cases = files(&folder, "rs");
+    let failures: Vec<_> = cases
+        .iter()
+        .filter_map(|case| check_failing(case, &texts).err())
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let expected = files(&folder, "expected");
+    let of_cases: BTreeSet<_> = cases
+        .iter()
+        .map(|case| case.with_extension("expected"))
+        .collect();
+    assert_eq!(expected, of_cases, "an expectation belongs to each case");
+}
+
+#[test]
+fn a_case_that_compiles_is_a_failure() {
+    let program = folder("src/pass/functions.rs");
+    let failure = check_failing(&program, &Texts::of_the_runtime());
+    assert_eq!(
+        failure,
+        Err("functions.rs compiles, but must not".to_owned())
+    );
+}
+
+#[test]
+fn a_warning_is_seen() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("warned.rs");
+    fs::write(&program, "fn main() { let unused = 1; }").unwrap();
+    assert_eq!(compile(&program).warnings().len(), 1);
+}
+
+#[test]
+fn the_attribute_adds_no_warning_to_a_program() {
+    for case in files(&folder("src/pass"), "rs") {
+        let name = case.file_name().unwrap();
+        if name == "mod.rs" {
+            continue;
+        }
+        let compiled = compile(&case);
+        assert!(compiled.success, "{}", compiled.rendered());
+        // A newer compiler may have a new warning for what the case itself does: that is not the attribute's.
+        let plain = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::write(
+            &plain,
+            without_the_attribute(&fs::read_to_string(&case).unwrap()),
+        )
+        .unwrap();
+        let of_the_case = compile(&plain).warnings();
+        let added: Vec<_> = compiled
+            .warnings()
+            .into_iter()
+            .filter(|warning| !of_the_case.iter().any(|other| other.is_like(warning)))
+            .map(|warning| warning.rendered)
+            .collect();
+        assert!(added.is_empty(), "{}", added.join("\n"));
+    }
+}
+
+#[test]
+fn accepted_functions_can_be_called_and_sent() {
+    pass::functions::main();
+    pass::handlers::main();
+}
+
+/// Returns a program with spaces in place of each `#[idempotent(..)]`, so that all else keeps its place.
+fn without_the_attribute(source: &str) -> String {
+    let mut rest = source;
+    let mut plain = String::new();
+    while let Some(start) = rest.find("#[idempotent") {
+        let (before, attribute) = rest.split_at(start);
+        let mut depth = 0;
+        let end = attribute.find(|character| {
+            depth += match character {
+                '[' => 1,
+                ']' => -1,
+                _ => 0,
+            };
+            character == ']' && depth == 0
+        });
+        let (attribute, after) = attribute.split_at(end.unwrap() + 1);
+        plain.push_str(before);
+        plain.extend(attribute.chars().map(|c| if c == '\n' { c } else { ' ' }));
+        rest = after;
+    }
+    plain + rest
+}

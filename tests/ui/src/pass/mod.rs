@@ -1,0 +1,4 @@
+//! Functions that `#[idempotent]` accepts as they are.
+
+pub mod functions;
+pub mod handlers;

@@ -1,0 +1,69 @@
+//! Errors without the compiler's own words, in a form that is read like the compiler's.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use crate::diagnostic::{Diagnostic, Span};
+use crate::texts::Texts;
+
+/// Stands for a message of rustc's own.
+const OF_RUSTC: &str = "(in the words of rustc)";
+
+/// Returns what is this project's in the errors of a program, in the order of their places.
+pub(crate) fn report(program: &Path, errors: &[&Diagnostic], texts: &Texts) -> String {
+    let source = fs::read_to_string(program).unwrap();
+    let mut errors = errors.to_vec();
+    errors.sort_by_key(|error| {
+        let place = error.places().next();
+        place.map(|span| (span.line_start, span.column_start))
+    });
+    let errors = errors
+        .iter()
+        .map(|error| one(program, &source, error, texts));
+    errors.collect::<Vec<_>>().join("\n")
+}
+
+fn one(program: &Path, source: &str, error: &Diagnostic, texts: &Texts) -> String {
+    let mut report = format!("error: {}\n", message(error, texts));
+    for span in error.places() {
+        if Path::new(&span.file_name) == program {
+            place(source, span, texts, &mut report);
+        } else {
+            let _ = writeln!(report, "in another file: {}", span.file_name);
+        }
+    }
+    for note in &error.children {
+        if let Some(note) = texts.find(&note.message) {
+            let _ = writeln!(report, "note: {note}");
+        }
+    }
+    report
+}
+
+/// Returns the message without a type that rustc wrote into it. An error of the macro's has no number.
+fn message(error: &Diagnostic, texts: &Texts) -> String {
+    match texts.find(&error.message) {
+        Some(text) => text.to_owned(),
+        None if error.code.is_none() => error.message.replace('\n', "\n       "),
+        None => OF_RUSTC.to_owned(),
+    }
+}
+
+/// Writes the line that an error points at, and underlines the words in it.
+fn place(source: &str, span: &Span, texts: &Texts, report: &mut String) {
+    let number = format!("{}:{}", span.line_start, span.column_start);
+    let margin = " ".repeat(number.len());
+    let line = source.lines().nth(span.line_start - 1).unwrap_or_default();
+    let end = if span.line_start == span.line_end {
+        span.column_end
+    } else {
+        line.chars().count() + 1
+    };
+    let indent = " ".repeat(span.column_start - 1);
+    let carets = "^".repeat(end.saturating_sub(span.column_start));
+    let label = span.label.as_deref().and_then(|label| texts.find(label));
+    let label = label.map(|label| format!(" {label}")).unwrap_or_default();
+    let _ = writeln!(report, "{number} | {line}");
+    let _ = writeln!(report, "{margin} | {indent}{carets}{label}");
+}
