@@ -118,7 +118,7 @@ impl Stage {
     async fn retry(&self, charge: &Operation) -> String {
         match self.call(charge, async |run| Ok(run)).await {
             Ok(outcome) if outcome.is_replayed() => {
-                format!("the answer of run {}", outcome.response())
+                format!("the response of run {}", outcome.response())
             }
             Ok(outcome) => format!("runs: run {}", outcome.response()),
             Err(error) => match ours(&error).kind() {
@@ -294,5 +294,5 @@ async fn a_write_held_on_the_wire_by_a_dead_process_harms_nobody_when_it_arrives
     };
     let arrived = stage.store.inner().update(&id, &change, &condition).await;
     assert!(matches!(arrived, WriteOutcome::ConditionFailed { .. }));
-    assert_eq!(stage.retry(&charge).await, "the answer of run 2");
+    assert_eq!(stage.retry(&charge).await, "the response of run 2");
 }
