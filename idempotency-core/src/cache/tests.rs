@@ -177,3 +177,8 @@ fn what_is_added_for_each_record_covers_what_is_beside_its_texts() {
     let place = 2 * (2 * pointer + 1);
     assert!(node + place + 8 * 16 + 2 * pointer <= OVERHEAD);
 }
+
+#[test]
+fn eight_mebibytes_are_kept_unless_the_settings_say_otherwise() {
+    assert_eq!(CacheLimits::DEFAULT_BYTES, 8_388_608);
+}

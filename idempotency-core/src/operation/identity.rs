@@ -350,3 +350,6 @@ fn too_large(what: &str, budget: &Budget) -> String {
         budget.limit() / (1024 * 1024)
     )
 }
+
+#[cfg(test)]
+mod tests;

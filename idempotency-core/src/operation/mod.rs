@@ -256,3 +256,6 @@ fn compile(
         })
         .transpose()
 }
+
+#[cfg(test)]
+mod tests;

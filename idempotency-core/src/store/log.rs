@@ -350,4 +350,37 @@ mod tests {
         log.clone().sending();
         assert_eq!((log.maybe_applied(), log.sends()), (true, 1));
     }
+
+    #[test]
+    fn the_limit_of_a_request_is_known_to_the_store() {
+        let limit = Duration::from_secs(1);
+        assert_eq!(SendLog::within(limit).limit(), Some(limit));
+        assert_eq!(SendLog::new().limit(), None);
+        assert!(SendLog::within(limit).maybe_applied(), "nothing is noted");
+    }
+
+    #[test]
+    fn a_send_is_on_its_way_until_it_ends() {
+        let log = SendLog::new();
+        assert!(!log.is_sending());
+        log.preparing();
+        assert!(!log.is_sending());
+        for send in [SendLog::reading, SendLog::sending] {
+            send(&log);
+            assert!(log.is_sending());
+            log.ended(false, None);
+            assert!(!log.is_sending());
+        }
+    }
+
+    #[test]
+    fn sends_that_ended_without_an_error_are_not_taken_for_none() {
+        let log = SendLog::new();
+        log.preparing();
+        log.sending();
+        log.ended(false, None);
+        let (maybe_applied, error) = log.given_up("the table");
+        assert!(!maybe_applied);
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
+    }
 }

@@ -200,3 +200,22 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_inserted_counted_and_evicted() {
+        let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
+        assert_eq!((store.len(), store.is_empty()), (0, true));
+        assert_eq!(store.evict(&id), None);
+        store.insert(id.clone(), Record::default());
+        store.insert(RecordId::new("a#2"), Record::default());
+        assert_eq!((store.len(), store.is_empty()), (2, false));
+        assert_eq!(store.record(&id), Some(Record::default()));
+        assert_eq!(store.evict(&id), Some(Record::default()));
+        assert_eq!((store.len(), store.record(&id)), (1, None));
+        assert_eq!(store.name(), "memory");
+    }
+}

@@ -1,0 +1,192 @@
+//! Whole calls over a store in memory: what is stored, replayed and remembered.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::example::{self, ready};
+use crate::outcome::OutcomeKind;
+use crate::protocol::Source;
+use crate::record::RecordId;
+use crate::store::MemoryStore;
+
+/// An operation whose calls share one record, and the store that holds it.
+struct Shop {
+    operation: CompiledOperation,
+    backend: Backend,
+    store: Arc<MemoryStore>,
+}
+
+impl Shop {
+    fn new(settings: Settings) -> Self {
+        let settings = Settings {
+            key_prefix: Some("shop".into()),
+            ..settings
+        };
+        let store = Arc::new(MemoryStore::new());
+        Self {
+            operation: CompiledOperation::new("shop::place", &settings, &Variables::default())
+                .unwrap(),
+            backend: example::backend_over(store.clone()),
+            store,
+        }
+    }
+
+    /// Runs a call whose handler returns `response`.
+    fn call<R>(&self, codec: Codec<R>, response: R) -> Outcome<R> {
+        let identity = self.operation.identify("1", None).unwrap();
+        let handler = async { Ok::<_, Error>(response) };
+        let call = self.operation.run(
+            &self.backend,
+            &identity,
+            None,
+            codec,
+            |error| error,
+            handler,
+        );
+        ready(call).unwrap()
+    }
+
+    fn text(&self, response: &str) -> Outcome<String> {
+        self.call(Codec::json(), response.to_owned())
+    }
+
+    fn id(&self) -> RecordId {
+        let identity = self.operation.identify("1", None).unwrap();
+        identity.key().unwrap().clone()
+    }
+}
+
+fn source<R>(outcome: &Outcome<R>) -> Option<Source> {
+    match outcome.kind() {
+        OutcomeKind::Replayed(replay) => Some(replay.source()),
+        _ => None,
+    }
+}
+
+fn cached() -> Settings {
+    Settings {
+        local_cache: Some(1),
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn a_stored_response_is_replayed_from_the_store() {
+    let shop = Shop::new(Settings::default());
+    assert_eq!(source(&shop.text("first")), None);
+    let second = shop.text("second");
+    assert_eq!(second.response(), "first");
+    assert_eq!(source(&second), Some(Source::Store));
+    shop.store.evict(&shop.id());
+    assert_eq!(shop.text("third").response(), "third", "nothing is cached");
+}
+
+#[test]
+fn a_confirmed_response_is_replayed_from_the_cache_until_it_is_cleared() {
+    let shop = Shop::new(cached());
+    assert!(!shop.text("first").is_replayed());
+    shop.store.evict(&shop.id());
+    let second = shop.text("second");
+    assert_eq!(second.response(), "first");
+    assert_eq!(source(&second), Some(Source::Cache));
+    shop.backend.clone().shared_cache().clear();
+    assert_eq!(shop.text("third").response(), "third");
+    shop.backend.cache().clear();
+    assert_eq!(source(&shop.text("fourth")), Some(Source::Store));
+    shop.store.evict(&shop.id());
+    let fifth = shop.text("fifth");
+    assert_eq!(
+        source(&fifth),
+        Some(Source::Cache),
+        "a replay fills the cache"
+    );
+    let other = shop.backend.with_store(shop.store.clone());
+    assert!(other.cache().find("shop", &shop.id()).is_none());
+}
+
+#[test]
+fn a_response_that_store_when_refuses_is_not_stored() {
+    let shop = Shop::new(Settings {
+        store_when: Some("@ == 'paid'".into()),
+        ..Settings::default()
+    });
+    for response in ["declined", "declined again", "paid"] {
+        assert_eq!(shop.text(response).response(), response);
+    }
+    assert_eq!(shop.text("later").response(), "paid");
+}
+
+#[test]
+fn a_response_is_stored_if_store_when_fails_on_it() {
+    let shop = Shop::new(Settings {
+        store_when: Some("keys(@)".into()),
+        ..Settings::default()
+    });
+    shop.text("first");
+    assert_eq!(shop.text("second").response(), "first");
+}
+
+#[test]
+fn a_response_that_cannot_be_read_back_is_not_stored() {
+    let shop = Shop::new(Settings::default());
+    // NaN becomes null, which is not a number.
+    assert!(shop.call(Codec::json(), f64::NAN).response().is_nan());
+    let record = shop.store.record(&shop.id()).unwrap();
+    assert!(
+        record.data.value().is_none(),
+        "the key is completed without a response"
+    );
+}
+
+#[test]
+fn a_clone_of_a_backend_shares_the_calls_in_progress() {
+    let shop = Shop::new(Settings::default());
+    let (identity, clone) = (
+        shop.operation.identify("1", None).unwrap(),
+        shop.backend.clone(),
+    );
+    let first = async { std::future::pending::<Result<String, Error>>().await };
+    let first = shop.operation.run(
+        &shop.backend,
+        &identity,
+        None,
+        Codec::json(),
+        |error| error,
+        first,
+    );
+    let mut first = Box::pin(first);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    // Without the call in progress, the store would not have the record, and the second call would run.
+    shop.store.evict(&shop.id());
+    let second = async { Ok("second".to_owned()) };
+    let second = shop.operation.run(
+        &clone,
+        &identity,
+        None,
+        Codec::json(),
+        |error| error,
+        second,
+    );
+    let Err(error) = ready(second) else {
+        panic!("the second call ran beside the first");
+    };
+    assert_eq!(error.kind(), ErrorKind::AlreadyInProgress);
+}
+
+#[test]
+fn the_settings_of_an_operation_are_its_own() {
+    let shop = Shop::new(Settings::default());
+    assert_eq!(shop.operation.key_prefix(), "shop");
+    assert!(!shop.operation.is_disabled());
+    let shared = Settings {
+        shared_key_prefix: Some(true),
+        ..Settings::default()
+    };
+    let error = CompiledOperation::new("shop::place", &shared, &Variables::default()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("`shared_key_prefix` needs a `key_prefix`")
+    );
+}
