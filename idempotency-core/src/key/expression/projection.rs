@@ -94,8 +94,9 @@ impl Walk<'_> {
             return Ok(NULL);
         };
         let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+        let backward = step.is_negative();
         // A backward slice ends before the first element, at index -1.
-        let (low, high) = if step < 0 {
+        let (low, high) = if backward {
             (-1, length - 1)
         } else {
             (0, length)
@@ -107,10 +108,10 @@ impl Walk<'_> {
                 bound.min(high)
             }
         };
-        let start = start.map_or(if step < 0 { high } else { low }, place);
-        let stop = stop.map_or(if step < 0 { low } else { high }, place);
+        let start = start.map_or(if backward { high } else { low }, place);
+        let stop = stop.map_or(if backward { low } else { high }, place);
         let places = std::iter::successors(Some(start), |at| at.checked_add(step))
-            .take_while(|&at| step != 0 && if step < 0 { at > stop } else { at < stop });
+            .take_while(|&at| step != 0 && if backward { at > stop } else { at < stop });
         self.copy(places.filter_map(|place| elements.get(usize::try_from(place).ok()?)))
     }
 }
