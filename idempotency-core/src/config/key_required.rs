@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::settings::truth_of;
+use super::value::truth_of;
 
 /// Whether a payload must have a key, or every part of it.
 ///

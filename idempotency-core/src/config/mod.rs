@@ -3,6 +3,7 @@
 mod error;
 mod key_required;
 mod settings;
+mod value;
 mod variables;
 
 pub use error::ConfigurationError;

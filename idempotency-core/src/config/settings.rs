@@ -1,18 +1,21 @@
-//! What the attribute or the builder says, and how each setting is found.
+//! The settings of an operation, and how each value is found: setting, environment variable, default.
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
-use std::str::FromStr;
 use std::time::Duration;
 
+use super::value::{choice, duration, number, truth};
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
 use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
 use crate::record::TENANT_MARK;
 
-/// What an attribute or a builder says of an operation; what it leaves out comes from the environment, then from the
-/// defaults.
+/// The settings of an operation, from its attribute or builder.
+///
+/// A setting that is `None` comes from its environment variable, then from its default.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::config::{KeyRequired, Settings, Variables};
@@ -22,51 +25,45 @@ use crate::record::TENANT_MARK;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The JMESPath expression of the key; the whole payload where it is left out.
+    /// The JMESPath expression that selects the key. Default: the whole payload.
     pub key: Option<Cow<'static, str>>,
-    /// The JMESPath expression of the part that must be the same in a duplicate.
+    /// The JMESPath expression that selects the part that must be equal in a duplicate.
     pub validate: Option<Cow<'static, str>>,
-    /// What a payload must have of its key.
+    /// Whether a payload must have a key, or every part of it.
     pub key_required: Option<KeyRequired>,
-    /// The operation's name in its keys: the whole prefix.
+    /// The prefix of the operation's keys. It replaces the whole default prefix.
     pub key_prefix: Option<Cow<'static, str>>,
-    /// Whether other operations of the program may have the same `key_prefix`, because all of them are one operation.
+    /// True if other operations of the program may have the same `key_prefix`, because together they are one operation.
     pub shared_key_prefix: Option<bool>,
-    /// The digest of keys and validation.
+    /// The hash algorithm of keys and of the validated part.
     pub hash: Option<HashAlgorithm>,
-    /// How long an answer is replayed.
+    /// The window: how long a stored response is replayed. At least 1 s, in whole seconds.
     pub expires_after: Option<Duration>,
-    /// How long a claim lasts where no deadline is known.
+    /// The lease of a claim if no deadline is known. At least 1 ms.
     pub lease: Option<Duration>,
-    /// How long the requests before the handler may take together.
+    /// How long the requests before the handler may take together. At least 1 ms.
     pub store_timeout: Option<Duration>,
-    /// How many answers are kept in memory; 0 is off.
+    /// The most responses in the local cache; 0 switches the cache off.
     pub local_cache: Option<usize>,
-    /// How many bytes of memory the kept responses may take; 0 is off.
+    /// The most bytes of memory that the local cache may take; 0 switches the cache off.
     pub local_cache_bytes: Option<usize>,
-    /// What a duplicate does while the first call still runs.
+    /// What a duplicate does while another call runs.
     pub on_in_progress: Option<OnInProgress>,
-    /// What a claim whose lease ended without a completion is taken for.
+    /// What to do with a claim whose lease expired before it was completed.
     pub on_timeout: Option<OnTimeout>,
-    /// What becomes of a claim whose handler failed.
+    /// What to do with the claim if the handler returns an error.
     pub on_error: Option<OnError>,
-    /// The JMESPath expression over the response that decides whether it is stored.
+    /// The JMESPath expression on the response that decides whether the response is stored.
     pub store_when: Option<Cow<'static, str>>,
 }
 
-/// The longest prefix: with tenant and digest, an id must fit DynamoDB's 1024 bytes of a sort key.
+/// The longest prefix in bytes. With tenant and digest, an id must fit into a sort key of DynamoDB: 1024 bytes.
 const LONGEST_PREFIX: usize = 512;
 
 impl Settings {
-    /// Returns settings of which none is set.
+    /// Returns settings that are all `None`.
     ///
-    /// It is a constant function, so that an attribute can keep its settings in a static.
-    ///
-    /// ```
-    /// # use idempotency_core::config::Settings;
-    /// const NONE: Settings = Settings::new();
-    /// assert_eq!(NONE, Settings::default());
-    /// ```
+    /// This function is `const`, so that an attribute can keep its settings in a static.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -93,7 +90,13 @@ impl Settings {
         self.shared_key_prefix == Some(true)
     }
 
-    /// Returns what a payload must have of its key.
+    /// Returns whether a payload must have a key, or every part of it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the variable is neither `all` nor a truth value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::{KeyRequired, Settings, Variables};
@@ -102,31 +105,27 @@ impl Settings {
     /// assert_eq!(Settings::default().key_required(&Variables::default())?, KeyRequired::No);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
-    ///
-    /// # Errors
-    /// If the variable is neither `all` nor a truth value.
     pub fn key_required(&self, variables: &Variables) -> Result<KeyRequired, ConfigurationError> {
         let name = "IDEMPOTENCY_KEY_REQUIRED";
         choice(self.key_required, variables, name, KeyRequired::default())
     }
 
-    /// The digest of keys and validation.
-    ///
-    /// ```
-    /// # use idempotency_core::{config::{Settings, Variables}, key::HashAlgorithm};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_HASH".to_owned(), "sha256".to_owned())]);
-    /// assert_eq!(Settings::default().hash(&variables)?, HashAlgorithm::Sha256);
-    /// assert_eq!(Settings::default().hash(&Variables::default())?, HashAlgorithm::Md5);
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
+    /// Returns the hash algorithm of keys and of the validated part.
     ///
     /// # Errors
-    /// If the variable names no digest.
+    ///
+    /// Returns an error if the variable does not name a hash algorithm.
     pub fn hash(&self, variables: &Variables) -> Result<HashAlgorithm, ConfigurationError> {
         choice(self.hash, variables, "IDEMPOTENCY_HASH", HashAlgorithm::Md5)
     }
 
-    /// How many answers are kept in memory, and how many bytes they may take; `None` where the cache is off.
+    /// Returns the limits of the local cache; `None` if the cache is off.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of the two variables is not a number.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{cache::CacheLimits, config::{Settings, Variables}};
@@ -136,9 +135,6 @@ impl Settings {
     /// assert_eq!(Settings::default().local_cache(&Variables::default())?, None);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
-    ///
-    /// # Errors
-    /// If one of the two variables is not a number.
     pub fn local_cache(
         &self,
         variables: &Variables,
@@ -160,10 +156,13 @@ impl Settings {
         Ok(records.map(|records| CacheLimits { records, bytes }))
     }
 
-    /// Returns how many bytes of memory one event's values, and what `key` and `validate` make of them, may take.
+    /// Returns how many bytes of memory one event may use: for its values, and for the values that `key` and `validate`
+    /// create.
     ///
-    /// The limit is a quarter of the function's memory, between 32 and 256 MiB; 64 MiB where `variables` do not tell the
-    /// memory. An event beyond it is refused before the handler runs.
+    /// The limit is a quarter of the function's memory, at least 32 and at most 256 MiB; 64 MiB if `variables` do not
+    /// contain the memory. An event beyond the limit is refused before the handler runs.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::{Settings, Variables};
@@ -178,10 +177,16 @@ impl Settings {
         limit_for(memory.and_then(|mib| mib.parse().ok()))
     }
 
-    /// Returns the operation's name in its keys: the setting, or `{application}.{path of the operation in dots}`.
+    /// Returns the prefix of the operation's keys: the setting, or `{application}.{path of the operation, with dots}`.
     ///
-    /// The application is `IDEMPOTENCY_KEY_PREFIX`, else the name of the Lambda function. So the variable can be the same
-    /// for all functions of a template, and no two operations get one prefix by it.
+    /// The application is the variable `IDEMPOTENCY_KEY_PREFIX`, or else the name of the Lambda function. So the variable
+    /// can be the same for all functions of a template, and still each operation has a prefix of its own.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the prefix is empty, longer than 512 bytes or contains `#tenant=`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::{Settings, Variables};
@@ -193,9 +198,6 @@ impl Settings {
     /// assert_eq!(settings.key_prefix(&variables, "orders::place")?, "orders");
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
-    ///
-    /// # Errors
-    /// If it is empty, too long, or could be taken for a tenant's.
     pub fn key_prefix(
         &self,
         variables: &Variables,
@@ -219,7 +221,13 @@ impl Settings {
         check_prefix(name, &prefix).map(|()| prefix)
     }
 
-    /// The policy that settings, variables and defaults make together.
+    /// Returns the policy, from settings, variables and defaults.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a variable is not a policy or not a duration, or if a duration is too short.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{config::{Settings, Variables}, protocol::policy::OnTimeout};
@@ -230,9 +238,6 @@ impl Settings {
     /// assert_eq!(policy.expires_after.as_secs(), 86_400);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
-    ///
-    /// # Errors
-    /// If a variable names no policy or is no duration, or a duration is too short.
     pub fn policy(&self, variables: &Variables) -> Result<Policy, ConfigurationError> {
         let default = Policy::default();
         Ok(Policy {
@@ -278,7 +283,9 @@ impl Settings {
         })
     }
 
-    /// Returns the settings that are used instead of a variable that is set, each with the variable's name.
+    /// Returns the settings that override a variable that is also set, each with the variable's name.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::{Settings, Variables};
@@ -288,7 +295,7 @@ impl Settings {
     /// assert_eq!(settings.overridden(&variables), [("lease", "IDEMPOTENCY_LEASE")]);
     /// ```
     pub fn overridden(&self, variables: &Variables) -> Vec<(&'static str, &'static str)> {
-        // Each field by name, so that a new setting cannot be forgotten here.
+        // All fields are listed, so that a new setting cannot be forgotten here.
         let Self {
             key: _,
             validate: _,
@@ -351,7 +358,13 @@ impl Settings {
             .collect()
     }
 
-    /// Whether protection is switched off for this process.
+    /// Returns true if protection is switched off for this process.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one of the two variables is not a truth value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::{Settings, Variables};
@@ -360,9 +373,6 @@ impl Settings {
     /// assert!(!Settings::disabled(&Variables::default())?);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
-    ///
-    /// # Errors
-    /// If one of the two variables is not a truth value.
     pub fn disabled(variables: &Variables) -> Result<bool, ConfigurationError> {
         let ours = truth(variables, "IDEMPOTENCY_DISABLED")?;
         let powertools = truth(variables, "POWERTOOLS_IDEMPOTENCY_DISABLED")?;
@@ -370,6 +380,7 @@ impl Settings {
     }
 }
 
+/// Refuses an empty prefix, one that is too long, and one that contains the mark of a tenant.
 fn check_prefix(name: &str, prefix: &str) -> Result<(), ConfigurationError> {
     let remedy = if prefix.is_empty() {
         "write a name for this operation"
@@ -381,104 +392,6 @@ fn check_prefix(name: &str, prefix: &str) -> Result<(), ConfigurationError> {
         return Ok(());
     };
     Err(ConfigurationError::value(name, prefix, remedy))
-}
-
-fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, ConfigurationError> {
-    let Some(text) = variables.value(name) else {
-        return Ok(None);
-    };
-    match truth_of(text) {
-        Some(truth) => Ok(Some(truth)),
-        None => Err(ConfigurationError::value(
-            name,
-            text,
-            "write `true` or `false`",
-        )),
-    }
-}
-
-/// Reads a truth value as Python's `strtobool` does.
-pub(super) fn truth_of(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "1" | "y" | "yes" | "t" | "true" | "on" => Some(true),
-        "0" | "n" | "no" | "f" | "false" | "off" => Some(false),
-        _ => None,
-    }
-}
-
-fn number(
-    setting: Option<usize>,
-    variables: &Variables,
-    name: &str,
-    remedy: &'static str,
-) -> Result<Option<usize>, ConfigurationError> {
-    let of_variable = read(variables, name, |text| text.parse().map_err(|_| remedy))?;
-    Ok(setting.or(of_variable))
-}
-
-fn choice<T>(
-    setting: Option<T>,
-    variables: &Variables,
-    name: &str,
-    default: T,
-) -> Result<T, ConfigurationError>
-where
-    T: FromStr<Err: std::fmt::Display>,
-{
-    let of_variable = read(variables, name, str::parse)?;
-    Ok(setting.or(of_variable).unwrap_or(default))
-}
-
-/// Reads a variable, where it is set. This comes before any setting that is used instead: a value that cannot be understood
-/// is a mistake wherever it stands, and the next operation may use it.
-fn read<T, E: std::fmt::Display>(
-    variables: &Variables,
-    name: &str,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<Option<T>, ConfigurationError> {
-    let Some(text) = variables.value(name) else {
-        return Ok(None);
-    };
-    match parse(text) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => Err(ConfigurationError::value(name, text, error)),
-    }
-}
-
-fn duration(
-    setting: Option<Duration>,
-    variables: &Variables,
-    (setting_name, variable): (&str, &str),
-    default: Duration,
-    shortest: Duration,
-) -> Result<Duration, ConfigurationError> {
-    let of_variable = read(variables, variable, |text| {
-        let value = humantime::parse_duration(text)
-            .map_err(|_| "write a duration such as `30s`, `15m` or `1h`".to_owned())?;
-        fits(value, shortest).map(|()| value)
-    })?;
-    let Some(value) = setting else {
-        return Ok(of_variable.unwrap_or(default));
-    };
-    match fits(value, shortest) {
-        Ok(()) => Ok(value),
-        Err(remedy) => Err(ConfigurationError::value(
-            setting_name,
-            &format!("{value:?}"),
-            remedy,
-        )),
-    }
-}
-
-/// Refuses a duration that is too short, or not counted in the units of `shortest`.
-fn fits(value: Duration, shortest: Duration) -> Result<(), String> {
-    if value < shortest {
-        return Err(format!("write at least `{shortest:?}`"));
-    }
-    if shortest.subsec_nanos() == 0 && value.subsec_nanos() != 0 {
-        return Err("write whole seconds".to_owned());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ fn nothing() -> Variables {
 }
 
 #[test]
-fn a_setting_wins_over_the_environment_and_the_environment_over_the_default() {
+fn a_setting_overrides_its_variable_and_a_variable_overrides_the_default() {
     let variables = with("IDEMPOTENCY_EXPIRES_AFTER", "30m");
     let expires_after = |settings: &Settings, variables: &Variables| {
         settings.policy(variables).unwrap().expires_after.as_secs()
@@ -25,7 +25,7 @@ fn a_setting_wins_over_the_environment_and_the_environment_over_the_default() {
 }
 
 #[test]
-fn a_variable_that_cannot_be_understood_is_named_with_its_value_and_what_is_accepted() {
+fn an_invalid_variable_is_named_with_its_value_and_what_is_accepted() {
     let cases = [
         (
             "IDEMPOTENCY_ON_TIMEOUT",
@@ -56,7 +56,7 @@ fn a_variable_that_cannot_be_understood_is_named_with_its_value_and_what_is_acce
 }
 
 #[test]
-fn the_case_of_a_choice_does_not_matter_here_either() {
+fn the_case_of_a_choice_does_not_matter() {
     let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_TIMEOUT", "Hold"));
     assert_eq!(policy.unwrap().on_timeout, OnTimeout::Hold);
     let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_ERROR", "RECORD"));
@@ -88,7 +88,7 @@ fn the_default_prefix_is_the_function_and_the_path_of_the_operation() {
 }
 
 #[test]
-fn the_prefix_of_a_template_names_the_application_and_gives_no_two_operations_one_prefix() {
+fn the_prefix_variable_names_the_application_and_each_operation_keeps_its_own_prefix() {
     let globals = with("IDEMPOTENCY_KEY_PREFIX", "shop");
     let prefix = |path| Settings::default().key_prefix(&globals, path).unwrap();
     assert_eq!(prefix("orders::charge"), "shop.orders.charge");
@@ -106,7 +106,7 @@ fn the_prefix_of_a_template_names_the_application_and_gives_no_two_operations_on
 }
 
 #[test]
-fn a_prefix_cannot_pass_for_a_tenants() {
+fn a_prefix_with_the_mark_of_a_tenant_is_refused() {
     let settings = Settings {
         key_prefix: Some("shop#tenant=a".into()),
         ..Settings::default()
@@ -115,7 +115,7 @@ fn a_prefix_cannot_pass_for_a_tenants() {
 }
 
 #[test]
-fn the_local_cache_is_off_unless_it_is_given_a_size() {
+fn the_local_cache_is_off_unless_it_has_a_size() {
     assert_eq!(Settings::default().local_cache(&nothing()), Ok(None));
     let bounds = |records, bytes| {
         let records = NonZeroUsize::new(records).unwrap();
@@ -139,14 +139,14 @@ fn the_local_cache_is_off_unless_it_is_given_a_size() {
 }
 
 #[test]
-fn a_size_of_the_local_cache_that_is_no_number_is_refused() {
+fn a_size_of_the_local_cache_that_is_not_a_number_is_refused() {
     for (name, value, remedy) in [
         (
             "IDEMPOTENCY_LOCAL_CACHE",
             "many",
             "write a number of records, or 0 for none",
         ),
-        // Refused although the cache is off: it will be wrong on the day that it is switched on.
+        // Refused although the cache is off, because the value is wrong once the cache is switched on.
         (
             "IDEMPOTENCY_LOCAL_CACHE_BYTES",
             "8MiB",
@@ -161,7 +161,7 @@ fn a_size_of_the_local_cache_that_is_no_number_is_refused() {
 }
 
 #[test]
-fn a_variable_that_cannot_be_understood_is_refused_where_a_setting_is_used_instead_too() {
+fn an_invalid_variable_is_refused_even_if_a_setting_overrides_it() {
     let all = Settings {
         key_required: Some(KeyRequired::Any),
         key_prefix: Some("charge".into()),
