@@ -11,7 +11,7 @@ use idempotency_core::time::EpochMillis;
 ///
 /// ```
 /// use idempotency_lambda::SystemClock;
-/// use idempotency_lambda::core::clock::Clock;
+/// use idempotency_lambda::time::Clock;
 /// assert!(SystemClock.now().get() > 1_700_000_000_000);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +38,7 @@ impl Clock for SystemClock {
 ///
 /// ```
 /// use idempotency_lambda::SystemRandom;
-/// use idempotency_lambda::core::random::Random;
+/// use idempotency_lambda::random::Random;
 /// assert_ne!(SystemRandom.bytes().unwrap(), SystemRandom.bytes().unwrap());
 /// ```
 #[derive(Clone, Copy, Debug, Default)]

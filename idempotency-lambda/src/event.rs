@@ -7,17 +7,22 @@ use serde::Serialize;
 
 use crate::raw::Raw;
 
-/// Something a key can be taken from: any `Serialize`, or an event that kept its own text ([`Raw`]).
+/// A value that a key can be taken from: any `Serialize`, or an event that kept its own text ([`Raw`]).
+///
+/// # Examples
 ///
 /// ```
-/// use idempotency_lambda::Payload;
-/// use idempotency_lambda::core::{config::*, operation::CompiledOperation};
+/// use idempotency_lambda::{Deadline, Error, Operation, Payload, Raw};
 /// use serde_json::json;
 ///
-/// let operation = CompiledOperation::new("orders::place", &Settings::default(), &Variables::default())?;
-/// let first = json!({"id": 7, "note": "fast"}).identity(&operation, None)?;
-/// assert_eq!(first, json!({"note": "fast", "id": 7}).identity(&operation, None)?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// fn key<P: Payload>(payload: &P) -> Result<String, Error> {
+///     let place = Operation::builder("orders::place").key("id").build()?;
+///     let call = place.identify(payload, Deadline::Inherited)?;
+///     Ok(call.key().map(ToString::to_string).unwrap_or_default())
+/// }
+/// let raw = Raw::<serde_json::Value>::from_json(r#"{"note": "fast", "id": 7}"#).unwrap();
+/// assert_eq!(key(&json!({"id": 7}))?, key(&raw)?);
+/// # Ok::<(), Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a key cannot be taken from `{Self}`",
@@ -25,10 +30,11 @@ use crate::raw::Raw;
     note = "derive `serde::Serialize` for it, or keep the event's own text with `Raw<T>`"
 )]
 pub trait Payload {
-    /// The identity of a call with this payload.
+    /// Returns the identity of a call with this payload.
     ///
     /// # Errors
-    /// If no identity can be computed; the handler has not run.
+    /// If no identity can be computed. The handler has not run.
+    #[doc(hidden)]
     fn identity(
         &self,
         operation: &CompiledOperation,

@@ -33,7 +33,7 @@
 //! | take keys from what was sent | [`Raw`] |
 //! | protect a piece of code, and see the outcome | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
 //! | know what went wrong | [`Error`], [`ErrorKind`], [`diagnostic()`] |
-//! | bring a client or a store of your own | [`set_global_backend`], [`DynamoDbStore`], [`backend_over`] |
+//! | bring a client or a store of your own | [`set_global_backend`], [`DynamoDbStore`], [`backend_over`], [`store::Store`] |
 //! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
 //! What is promised, and what is not, is in `docs/reference/protocol.md` of the repository.
@@ -49,7 +49,7 @@ mod operation;
 mod process;
 mod raw;
 mod start;
-mod store;
+pub mod store;
 mod warning;
 
 pub use clock::{SystemClock, SystemRandom};
@@ -63,21 +63,36 @@ pub use operation::{IdentifiedCall, Operation, OperationBuilder};
 pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};
 pub use start::{ClearCaches, init, run, service};
-pub use store::StoreHandle;
+pub use store::{MemoryStore, StoreHandle};
 
-pub use idempotency_core as core;
-pub use idempotency_core::config::KeyRequired;
+pub use idempotency_core::config::{KeyRequired, Variables};
 pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::{Error, ErrorKind};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
 pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
-pub use idempotency_core::store::MemoryStore;
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::DynamoDbStore;
 pub use idempotency_macros::idempotent;
 pub use lambda_runtime::{Context, LambdaEvent};
+
+/// What a record holds: for stores of your own, and for tests.
+pub mod record {
+    pub use idempotency_core::owner::OwnerToken;
+    pub use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+}
+
+/// Points in time, and the clock that a [`Backend`] reads.
+pub mod time {
+    pub use idempotency_core::clock::Clock;
+    pub use idempotency_core::time::{EpochMillis, EpochSeconds};
+}
+
+/// The random source of a [`Backend`].
+pub mod random {
+    pub use idempotency_core::random::{Random, RandomError};
+}
 
 /// A boxed error: the one that `lambda_runtime` calls `Error`.
 pub type BoxError = lambda_runtime::Error;

@@ -1,15 +1,24 @@
-//! A store as `store = ..` hands it in.
+//! What a store of your own needs, and how an operation is given one.
+//!
+//! Implement [`Store`], then hand the store to one operation (`store = ..`,
+//! [`OperationBuilder::store`](crate::OperationBuilder::store)) or to all of them
+//! ([`set_global_backend`](crate::set_global_backend)). The conformance suite of the crate `idempotency-testkit` tests it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use idempotency_core::store::Store;
+pub use idempotency_core::future::BoxFuture;
+pub use idempotency_core::protocol::condition::{Condition, Operand};
+pub use idempotency_core::store::{
+    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
+};
 
 /// A store that an operation was given of its own.
 ///
 /// ```
 /// use idempotency_lambda::StoreHandle;
-/// use idempotency_lambda::core::store::MemoryStore;
+/// use idempotency_lambda::MemoryStore;
 /// use std::sync::Arc;
 /// let handle = StoreHandle::from(Arc::new(MemoryStore::new()));
 /// # let _ = handle;

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use idempotency_lambda::core::clock::Clock;
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::record::{Record, RecordId};
-use idempotency_lambda::core::store::MemoryStore;
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::clock::Clock;
+use idempotency_core::config::Variables;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::MemoryStore;
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, Operation, OperationBuilder, Outcome, with_backend,
 };
@@ -169,8 +169,8 @@ impl Harness {
 
 /// The id of a payload that is its own key, hashed with md5.
 pub fn id(operation: &Operation, key: &Value) -> RecordId {
+    use idempotency_core::key::Json;
     use idempotency_lambda::HashAlgorithm;
-    use idempotency_lambda::core::key::Json;
     let json = Json::parse(&key.to_string()).map(|json| json.to_canonical());
     let digest = HashAlgorithm::Md5.hex(&json.unwrap_or_default());
     RecordId::new(format!("{}#{digest}", operation.key_prefix()))

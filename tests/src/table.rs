@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_lambda::core::clock::Clock;
+use idempotency_core::clock::Clock;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, Operation, Outcome, with_backend,
 };

@@ -3,8 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use idempotency_lambda::core::store::MemoryStore;
-use idempotency_lambda::{BoxError, ErrorKind, Operation, idempotent};
+use idempotency_lambda::{BoxError, ErrorKind, MemoryStore, Operation, idempotent};
 
 static STORE: LazyLock<Arc<MemoryStore>> = LazyLock::new(Arc::default);
 

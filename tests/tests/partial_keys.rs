@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, Once};
 
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::store::MemoryStore;
+use idempotency_core::config::Variables;
+use idempotency_core::store::MemoryStore;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, KeyRequired, LambdaEvent, Operation, idempotent,
     with_backend,
@@ -141,9 +141,8 @@ async fn each_element_of_a_payload_tuple_is_a_part_of_the_key() {
     assert!(error.to_string().contains("`[0]` of the key"), "{error}");
     assert_eq!(call(Some("u-1")).await.unwrap(), 7);
     // The id is that of the whole payload: md5 of `["u-1", 7]`.
-    let id = idempotency_lambda::core::record::RecordId::new(
-        "partial.reserve#834cc90e57ee9c4b7527d6349b98e4fa",
-    );
+    let id =
+        idempotency_core::record::RecordId::new("partial.reserve#834cc90e57ee9c4b7527d6349b98e4fa");
     assert!(harness.store.inner().record(&id).is_some());
 }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::store::MemoryStore;
+use idempotency_core::config::Variables;
+use idempotency_core::store::MemoryStore;
 use idempotency_lambda::{
     BoxError, ErrorKind, HashAlgorithm, Operation, backend_over, idempotent, with_backend,
 };

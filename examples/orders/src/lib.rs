@@ -88,7 +88,7 @@ pub async fn reserve(order: &Order) -> Result<Reservation, BoxError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idempotency_lambda::core::store::MemoryStore;
+    use idempotency_lambda::MemoryStore;
     use idempotency_lambda::{backend_over, with_backend};
     use std::sync::Arc;
 

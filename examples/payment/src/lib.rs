@@ -85,7 +85,7 @@ fn user(request: &ApiGatewayV2httpRequest) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idempotency_lambda::core::store::MemoryStore;
+    use idempotency_lambda::MemoryStore;
     use idempotency_lambda::{Error, ErrorKind, backend_over, with_backend};
     use std::sync::Arc;
 

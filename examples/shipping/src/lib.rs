@@ -55,7 +55,7 @@ pub async fn handler(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idempotency_lambda::core::store::MemoryStore;
+    use idempotency_lambda::MemoryStore;
     use idempotency_lambda::{Context, backend_over, with_backend};
     use std::sync::Arc;
 

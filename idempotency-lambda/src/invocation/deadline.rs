@@ -12,7 +12,7 @@ use super::{Invocation, Scope};
 ///
 /// ```
 /// use idempotency_lambda::{Context, Deadline};
-/// use idempotency_lambda::core::time::EpochMillis;
+/// use idempotency_lambda::time::EpochMillis;
 /// let end = EpochMillis::new(1_700_000_030_000);
 /// assert_eq!(Deadline::At(end).end(), Some(end));
 ///
@@ -57,7 +57,7 @@ impl Deadline {
     ///
     /// ```
     /// use idempotency_lambda::{Context, Deadline};
-    /// use idempotency_lambda::core::time::EpochMillis;
+    /// use idempotency_lambda::time::EpochMillis;
     /// use std::time::Duration;
     /// assert_eq!(Deadline::At(EpochMillis::new(0)).time_left(), Some(Duration::ZERO));
     /// assert_eq!(Deadline::from(&Context::default()).time_left(), None);

@@ -91,7 +91,7 @@ fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output
 ///
 /// ```
 /// use idempotency_lambda::{Backend, LambdaEvent, backend_over, idempotent, with_backend};
-/// use idempotency_lambda::core::store::MemoryStore;
+/// use idempotency_lambda::MemoryStore;
 /// use serde_json::{Value, json};
 /// use std::sync::Arc;
 ///
@@ -163,7 +163,7 @@ pub fn without_invocation<F: Future>(future: F) -> impl Future<Output = F::Outpu
 ///
 /// ```
 /// use idempotency_lambda::{time_left, with_deadline};
-/// use idempotency_lambda::core::time::EpochMillis;
+/// use idempotency_lambda::time::EpochMillis;
 /// use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

@@ -222,7 +222,7 @@ impl OperationBuilder {
     /// A store of the operation's own, instead of the process's.
     ///
     /// ```
-    /// # use idempotency_lambda::{Operation, core::store::MemoryStore};
+    /// # use idempotency_lambda::{Operation, MemoryStore};
     /// # use std::sync::Arc;
     /// let store = Arc::new(MemoryStore::new());
     /// let operation = Operation::builder("payments::charge").store(&store).build();
@@ -236,7 +236,7 @@ impl OperationBuilder {
     /// The environment variables to read instead of the process's own.
     ///
     /// ```
-    /// # use idempotency_lambda::{Error, Operation, core::config::Variables};
+    /// # use idempotency_lambda::{Error, Operation, Variables};
     /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "shop".to_owned())]);
     /// let operation = Operation::builder("payments::charge").variables(variables).build()?;
     /// assert_eq!(operation.key_prefix(), "shop.payments.charge");

@@ -64,7 +64,7 @@ use crate::warning::warn;
 ///         })
 ///     }
 /// }
-/// # use idempotency_lambda::{BoxError, Context as Lambda, core::store::MemoryStore};
+/// # use idempotency_lambda::{BoxError, Context as Lambda, MemoryStore};
 /// # use lambda_runtime::{service_fn, tower::ServiceExt};
 /// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
@@ -147,7 +147,7 @@ impl IdentifiedCall {
     /// The handler is built and polled at most once, and only under a claim or when the call is bypassed.
     ///
     /// ```
-    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, core::store::MemoryStore};
+    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, MemoryStore};
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), BoxError> {

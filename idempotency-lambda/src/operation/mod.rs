@@ -33,7 +33,7 @@ use registry::Claimant;
 ///
 /// ```
 /// use idempotency_lambda::{BoxError, Deadline, Operation, backend_over, with_backend};
-/// use idempotency_lambda::core::store::MemoryStore;
+/// use idempotency_lambda::MemoryStore;
 /// use serde_json::json;
 /// use std::sync::Arc;
 ///
@@ -91,7 +91,7 @@ impl Operation {
     /// now and not kept.
     ///
     /// ```
-    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, core::store::MemoryStore};
+    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, MemoryStore};
     /// # use std::sync::Arc;
     /// # async fn handler(event: LambdaEvent<u64>) -> Result<u64, BoxError> { Ok(event.payload) }
     /// # #[tokio::main(flavor = "current_thread")]
@@ -130,7 +130,7 @@ impl Operation {
     /// moved and borrowed in one expression.
     ///
     /// ```
-    /// # use idempotency_lambda::{BoxError, Context, Operation, core::store::MemoryStore};
+    /// # use idempotency_lambda::{BoxError, Context, Operation, MemoryStore};
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), BoxError> {

@@ -1,7 +1,7 @@
 //! What the attribute takes is taken when the program starts, and the other way round: both sides agree on every text.
 
-use idempotency_lambda::core::config::{Settings, Variables};
-use idempotency_lambda::core::key::Expression;
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::key::Expression;
 use proc_macro2::Span;
 use proptest::prelude::*;
 use syn::{Ident, LitInt, LitStr, parse_quote};

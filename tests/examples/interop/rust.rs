@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use idempotency_core::config::Variables;
+use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::AttributeNames;
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OperationBuilder,
     SystemRandom, backend_over, with_backend,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotency_lambda::core::clock::Clock;
-use idempotency_lambda::core::future::BoxFuture;
-use idempotency_lambda::core::store::{Store, WriteOutcome};
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::clock::Clock;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::store::{Store, WriteOutcome};
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, OnError, OnInProgress, OnTimeout,
     Operation, Outcome, with_backend,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotency_lambda::core::clock::Clock;
+use idempotency_core::clock::Clock;
 use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_backend};
 use idempotency_testkit::dynamodb::Fault;
 use idempotency_tests::{Table, operation, ours};

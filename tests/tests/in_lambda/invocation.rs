@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::record::Field;
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::config::Variables;
+use idempotency_core::record::Field;
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, Deadline, Error, ErrorKind, HasContext, LambdaEvent, idempotent,
     in_current_invocation, time_left, with_backend, with_deadline, with_invocation,

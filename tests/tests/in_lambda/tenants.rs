@@ -1,7 +1,7 @@
 //! Tenants, and what surrounds a call, in a process that behaves as if Lambda had started it.
 
-use idempotency_lambda::core::record::Field;
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::record::Field;
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, LambdaEvent, idempotent, in_current_invocation, service, with_backend,
 };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_lambda::core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, Error, ErrorKind, LambdaEvent, Raw, Replay, idempotent, with_backend,
 };
@@ -386,7 +386,7 @@ async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
 
 #[tokio::test]
 async fn a_function_that_is_switched_off_runs_each_time_and_asks_nothing() {
-    use idempotency_lambda::core::config::Variables;
+    use idempotency_core::config::Variables;
     use idempotency_lambda::{Bypass, Deadline, Operation, OutcomeKind};
     let harness = Harness::default();
     let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
@@ -413,7 +413,7 @@ async fn with_own_store(order: u32) -> Result<u32, BoxError> {
 }
 
 thread_local! {
-    static OWN: Arc<idempotency_lambda::core::store::MemoryStore> = Arc::default();
+    static OWN: Arc<idempotency_core::store::MemoryStore> = Arc::default();
 }
 
 #[tokio::test]

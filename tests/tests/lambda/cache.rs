@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idempotency_lambda::core::store::MemoryStore;
+use idempotency_core::store::MemoryStore;
 use idempotency_lambda::{BoxError, ErrorKind, Operation, idempotent, with_backend};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};

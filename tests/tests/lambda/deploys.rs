@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use idempotency_lambda::core::config::{Settings, Variables};
-use idempotency_lambda::core::operation;
-use idempotency_lambda::core::owner::OwnerToken;
-use idempotency_lambda::core::record::{Field, Record, Status};
-use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::operation;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{BoxError, ErrorKind, HashAlgorithm, OnTimeout, Operation};
 use idempotency_tests::{Harness, START, id, operation, ours};
 use serde::{Deserialize, Serialize};

@@ -3,10 +3,10 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use idempotency_lambda::core::owner::OwnerToken;
-use idempotency_lambda::core::record::{Field, Record, Status};
-use idempotency_lambda::core::store::{StoreError, StoreErrorKind};
-use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::store::{StoreError, StoreErrorKind};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{BoxError, ErrorKind, OnError, OnInProgress, Operation};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use idempotency_lambda::core::record::{Data, Field, Status};
-use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::record::{Data, Field, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{ErrorKind, Operation};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};

@@ -4,8 +4,8 @@
 use aws_lambda_events::event::alb::AlbTargetGroupRequest;
 use aws_lambda_events::event::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use aws_lambda_events::event::lambda_function_urls::LambdaFunctionUrlRequest;
-use idempotency_lambda::core::config::{Settings, Variables};
-use idempotency_lambda::core::operation::CompiledOperation;
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::operation::CompiledOperation;
 use idempotency_lambda::{ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, idempotent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

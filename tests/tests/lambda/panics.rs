@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use idempotency_lambda::core::record::{Field, Record, Status};
+use idempotency_core::record::{Field, Record, Status};
 use idempotency_lambda::{
     BoxError, Deadline, ErrorKind, LambdaEvent, OnInProgress, OnTimeout, Operation, idempotent,
     with_backend,

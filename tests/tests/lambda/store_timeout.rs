@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::owner::OwnerToken;
-use idempotency_lambda::core::record::{Field, Record, Status};
-use idempotency_lambda::core::time::{EpochMillis, EpochSeconds};
+use idempotency_core::config::Variables;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
     BoxError, Context, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, Operation, idempotent,
     with_backend,

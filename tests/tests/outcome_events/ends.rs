@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::protocol::condition::Condition;
-use idempotency_lambda::core::record::{Field, Record, RecordId, Status};
-use idempotency_lambda::core::store::{MemoryStore, Store as _};
+use idempotency_core::config::Variables;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::store::{MemoryStore, Store as _};
 use idempotency_lambda::{Error, LambdaEvent, OnInProgress, OnTimeout, idempotent, with_backend};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
@@ -292,7 +292,7 @@ async fn put(harness: &Harness, record: Record) {
         .inner()
         .delete(
             &key,
-            &Condition::Exists(idempotency_lambda::core::record::Attribute::Status),
+            &Condition::Exists(idempotency_core::record::Attribute::Status),
         )
         .await;
     harness
@@ -303,7 +303,7 @@ async fn put(harness: &Harness, record: Record) {
 }
 
 fn in_progress(milliseconds: i64) -> Record {
-    let lease = idempotency_lambda::core::time::EpochMillis::new(START + milliseconds);
+    let lease = idempotency_core::time::EpochMillis::new(START + milliseconds);
     Record {
         status: Field::Value(Status::InProgress),
         expiration: Field::Value(lease.plus(Duration::from_secs(3_600)).ceil_to_seconds()),
@@ -319,7 +319,7 @@ async fn a_refusal_by_the_record_is_told_with_its_kind() {
     let expected = format!(
         "key={{key}} outcome=refused handler_ran=false error=IdempotencyAlreadyInProgress cause=retry later; its \
          lease ends at {} since the epoch store_requests=1 store_ms=0 handler_ms=0",
-        idempotency_lambda::core::time::EpochMillis::new(START + 5_000)
+        idempotency_core::time::EpochMillis::new(START + 5_000)
     );
     assert_eq!(line, told("WARN", &expected));
 

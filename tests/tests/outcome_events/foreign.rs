@@ -1,11 +1,11 @@
 //! A stored response whose record names another operation: two programs, or two versions of one, under one prefix.
 
+use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::Codec;
-use idempotency_lambda::core::config::{Settings, Variables};
-use idempotency_lambda::core::operation::CompiledOperation;
-use idempotency_lambda::core::protocol::Source;
-use idempotency_lambda::core::record::{Field, Record};
-use idempotency_lambda::core::store::MemoryStore;
+use idempotency_core::operation::CompiledOperation;
+use idempotency_core::protocol::Source;
+use idempotency_core::record::{Field, Record};
+use idempotency_core::store::MemoryStore;
 use idempotency_lambda::{Backend, BoxError, OutcomeKind, Replay, backend_over};
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotency_lambda::core::future::BoxFuture;
-use idempotency_lambda::core::protocol::condition::Condition;
-use idempotency_lambda::core::record::{Record, RecordId};
-use idempotency_lambda::core::store::{
+use idempotency_core::future::BoxFuture;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::{
     Change, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
     WriteOutcome,
 };

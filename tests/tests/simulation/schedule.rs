@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use idempotency_lambda::core::clock::Clock;
-use idempotency_lambda::core::future::BoxFuture;
-use idempotency_lambda::core::random::Random;
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::clock::Clock;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::random::Random;
+use idempotency_core::time::EpochMillis;
 use idempotency_testkit::SeededRandom;
 
 /// Choices that are the same in every run with the same seed.

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_lambda::core::clock::Clock;
-use idempotency_lambda::core::protocol::Source;
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::clock::Clock;
+use idempotency_core::protocol::Source;
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, OnInProgress, OnTimeout, Operation, OutcomeKind,
     with_backend,

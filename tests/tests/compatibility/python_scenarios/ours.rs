@@ -7,11 +7,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, retry::RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_lambda::core::clock::Clock;
-use idempotency_lambda::core::config::Variables;
-use idempotency_lambda::core::future::BoxFuture;
-use idempotency_lambda::core::store::Store;
-use idempotency_lambda::core::time::EpochMillis;
+use idempotency_core::clock::Clock;
+use idempotency_core::config::Variables;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::store::Store;
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OutcomeKind, Replay,
     with_backend,

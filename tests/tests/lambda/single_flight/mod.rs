@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotency_lambda::core::protocol::Source;
+use idempotency_core::protocol::Source;
 use idempotency_lambda::{BoxError, ErrorKind, OnInProgress, Operation, Outcome, OutcomeKind};
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, Table, operation, ours};
