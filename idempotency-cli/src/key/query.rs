@@ -1,9 +1,7 @@
 //! What is asked of an event, and the answer.
 
-use std::borrow::Cow;
-
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
-use idempotency_core::key::{Expression, HashAlgorithm, Json, Text, is_absent_key};
+use idempotency_core::key::{EvaluationError, Expression, HashAlgorithm, Json, Selector, Text};
 use idempotency_core::record::RecordId;
 
 use crate::arguments::KeyArguments;
@@ -66,33 +64,35 @@ impl Query {
         self.identify(event).unwrap_or_else(Answer::Error)
     }
 
-    /// As `CompiledOperation::identify` does it, keeping the text that is hashed.
     fn identify(&self, event: &Text) -> Result<Answer, String> {
-        let key = compile("expression", &self.expression)?;
-        let validate = compile("validate", &self.validate)?;
+        let selector = Selector::new(
+            compile("expression", &self.expression)?,
+            compile("validate", &self.validate)?,
+            self.hash,
+        );
         let event = Json::parse_text(event).map_err(|error| format!("`event`: {error}"))?;
-        let (material, missing) = evaluate("expression", key.as_ref(), &event)?;
-        if is_absent_key(&material) {
+        let failed =
+            |setting: &str, error: &EvaluationError| format!("`{setting}`: {}", chain(error));
+        let key = selector
+            .key(&event)
+            .map_err(|error| failed("expression", &error))?;
+        let Some(key) = key else {
             return Ok(Answer::NoKey);
-        }
-        let validation = match &validate {
-            None => None,
-            some => {
-                let (part, _) = evaluate("validate", some.as_ref(), &event)?;
-                Some(self.hash.hex(&part.to_canonical()))
-            }
         };
-        let text = material.to_canonical();
-        let digest = self.hash.hex(&text);
-        let key = match &self.prefix {
+        let validation = selector
+            .validation(&event)
+            .map_err(|error| failed("validate", &error))?;
+        let digest = key.digest();
+        let tenant = self.tenant.as_deref();
+        let id = match &self.prefix {
             None => digest,
-            Some(prefix) => RecordId::of(prefix, self.tenant.as_deref(), &digest).to_string(),
+            Some(prefix) => RecordId::of(prefix, tenant, &digest).to_string(),
         };
         Ok(Answer::Key {
-            key,
-            text,
+            key: id,
+            text: key.text(),
             validation,
-            missing,
+            missing: key.missing_parts().map(str::to_owned).collect(),
         })
     }
 }
@@ -151,22 +151,6 @@ fn compile(setting: &str, text: &str) -> Result<Option<Expression>, String> {
     Expression::compile(text)
         .map(Some)
         .map_err(|error| format!("`{setting}`: {error}"))
-}
-
-/// Without an expression, the whole event, which may be large and is not copied.
-fn evaluate<'a>(
-    setting: &str,
-    expression: Option<&Expression>,
-    event: &'a Json,
-) -> Result<(Cow<'a, Json>, Vec<String>), String> {
-    let Some(expression) = expression else {
-        return Ok((Cow::Borrowed(event), Vec::new()));
-    };
-    let selection = expression
-        .select(event)
-        .map_err(|error| format!("`{setting}`: {}", chain(&error)))?;
-    let missing = selection.missing.iter().map(ToString::to_string);
-    Ok((Cow::Owned(selection.value), missing.collect()))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod list;
 mod magnitude;
 mod object;
 mod parse;
+mod selector;
 mod sum;
 mod text;
 
@@ -21,5 +22,6 @@ pub use json::{Json, is_absent_key};
 pub(crate) use list::List;
 pub use object::Object;
 pub use parse::{JsonError, JsonErrorKind};
+pub use selector::{SelectedKey, Selector};
 pub(crate) use sum::Sum;
 pub use text::Text;

@@ -8,7 +8,7 @@ use super::CompiledOperation;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
-use crate::key::{Budget, EvaluationError, Expression, Json, JsonErrorKind, is_absent_key};
+use crate::key::{Budget, EvaluationError, Expression, Json, JsonErrorKind};
 use crate::outcome::Bypass;
 use crate::record::RecordId;
 
@@ -154,21 +154,15 @@ impl CompiledOperation {
             };
             self.error(ErrorKind::InvalidPayload).with_detail(detail)
         })?;
-        let digest_of =
-            |material: &Json| (!is_absent_key(material)).then(|| self.hash.hex_of(material));
         let mark = budget.mark();
-        let (digest, missing) = match &self.key {
-            None => (digest_of(&payload), Vec::new()),
-            Some(expression) => {
-                let selection = expression
-                    .select_within(&payload, &mut budget)
-                    .map_err(|error| self.failed("key", &error, &payload, &budget))?;
-                (digest_of(&selection.value), selection.missing)
-            }
-        };
-        // The value that was made for the key is gone.
+        let key = self
+            .selector
+            .key_within(&payload, &mut budget)
+            .map_err(|error| self.failed("key", &error, &payload, &budget))?;
+        let key = key.map(|key| (key.digest(), key.into_missing()));
+        // The value of the key is dropped, so its memory is free again.
         budget.restore(&mark);
-        let Some(digest) = digest else {
+        let Some((digest, missing)) = key else {
             if self.key_required == KeyRequired::No {
                 return Ok(Identity(State::Bypassed(Bypass::NoKey)));
             }
@@ -183,24 +177,19 @@ impl CompiledOperation {
                 missing[0]
             )));
         }
-        let validation = match &self.validate {
-            None => None,
-            Some(expression) => {
-                let part = expression
-                    .evaluate_within(&payload, &mut budget)
-                    .map_err(|error| self.failed("validate", &error, &payload, &budget))?;
-                if part == Json::Null {
-                    tracing::warn!(
-                        operation = self.key_prefix(),
-                        "`validate` finds nothing in this payload, so nothing is validated"
-                    );
-                }
-                Some(self.hash.hex_of(&part))
-            }
-        };
+        let validation = self
+            .selector
+            .validation_within(&payload, &mut budget)
+            .map_err(|error| self.failed("validate", &error, &payload, &budget))?;
+        if validation.as_ref().is_some_and(|part| part.of_null) {
+            tracing::warn!(
+                operation = self.key_prefix(),
+                "`validate` finds nothing in this payload, so nothing is validated"
+            );
+        }
         Ok(Identity(State::Protected {
             id: RecordId::of(self.key_prefix(), tenant, &digest),
-            validation,
+            validation: validation.map(|part| part.hash),
             missing,
         }))
     }
@@ -274,7 +263,7 @@ impl CompiledOperation {
     }
 
     fn no_key(&self) -> String {
-        match &self.key {
+        match self.selector.key_expression() {
             Some(expression) => format!("the key expression `{expression}` finds nothing in it"),
             None => "the whole payload is the key, and it is empty".to_owned(),
         }
@@ -282,7 +271,10 @@ impl CompiledOperation {
 
     fn lacks(&self, missing: &[Arc<str>]) -> String {
         let parts: Vec<_> = missing.iter().map(|part| format!("`{part}`")).collect();
-        let key = self.key.as_ref().map_or("", Expression::as_str);
+        let key = self
+            .selector
+            .key_expression()
+            .map_or("", Expression::as_str);
         let (parts, are) = (
             parts.join(", "),
             if missing.len() == 1 { "is" } else { "are" },
@@ -327,9 +319,12 @@ impl CompiledOperation {
     /// assert!(operation.advice()[0].contains("write `header(@, 'idempotency-key')`"));
     /// ```
     pub fn advice(&self) -> Vec<String> {
-        let settings = [("key", &self.key), ("validate", &self.validate)];
+        let settings = [
+            ("key", self.selector.key_expression()),
+            ("validate", self.selector.validate_expression()),
+        ];
         let exact = settings.into_iter().filter_map(|(setting, expression)| {
-            Some((setting, expression.as_ref()?.header_by_exact_name()?))
+            Some((setting, expression?.header_by_exact_name()?))
         });
         exact
             .map(|(setting, name)| {

@@ -12,7 +12,7 @@ use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use crate::engine::{Backend, Codec, Driver, Ending, StoreWhen, run_unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
-use crate::key::{Expression, HashAlgorithm};
+use crate::key::{Expression, Selector};
 use crate::outcome::Outcome;
 use crate::protocol::Call;
 use crate::protocol::policy::Policy;
@@ -34,10 +34,8 @@ pub struct CompiledOperation {
     /// The path, as records name it.
     path: String,
     shares_prefix: bool,
-    key: Option<Expression>,
-    validate: Option<Expression>,
+    selector: Selector,
     key_required: KeyRequired,
-    hash: HashAlgorithm,
     policy: Policy,
     local_cache: Option<CacheLimits>,
     store_when: Option<Expression>,
@@ -75,10 +73,12 @@ impl CompiledOperation {
             key_prefix: settings.key_prefix(variables, path)?,
             path: path.to_owned(),
             shares_prefix: settings.shares_key_prefix(),
-            key: compile("key", settings.key.as_deref())?,
-            validate: compile("validate", settings.validate.as_deref())?,
+            selector: Selector::new(
+                compile("key", settings.key.as_deref())?,
+                compile("validate", settings.validate.as_deref())?,
+                settings.hash(variables)?,
+            ),
             key_required: settings.key_required(variables)?,
-            hash: settings.hash(variables)?,
             policy,
             local_cache: settings.local_cache(variables)?,
             store_when: compile("store_when", settings.store_when.as_deref())?,

@@ -1,0 +1,142 @@
+//! Selects and hashes the parts of a payload that identify a call.
+//!
+//! The one implementation for functions and for tools that show keys, so that both compute the same key.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Budget, EvaluationError, Expression, HashAlgorithm, Json, is_absent_key};
+
+/// The expressions and the hash algorithm that identify the calls of an operation.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::key::{Expression, HashAlgorithm, Json, Selector};
+///
+/// let selector = Selector::new(Some(Expression::compile("order_id")?), None, HashAlgorithm::Md5);
+/// let payload = Json::parse(r#"{"order_id": 7, "note": "a"}"#)?;
+/// let key = selector.key(&payload)?.expect("the payload has an order_id");
+/// assert_eq!(key.text(), "7");
+/// assert_eq!(key.digest(), HashAlgorithm::Md5.hex("7"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Selector {
+    key: Option<Expression>,
+    validate: Option<Expression>,
+    hash: HashAlgorithm,
+}
+
+/// The part of a payload that is its key.
+#[derive(Debug)]
+pub struct SelectedKey<'a> {
+    value: Cow<'a, Json>,
+    missing: Vec<Arc<str>>,
+    hash: HashAlgorithm,
+}
+
+/// The hash of the validated part of a payload.
+pub(crate) struct Validation {
+    pub(crate) hash: String,
+    /// True if `validate` found nothing.
+    pub(crate) of_null: bool,
+}
+
+impl Selector {
+    /// Creates a selector. Without a `key` expression the whole payload is the key; without `validate` nothing is validated.
+    pub fn new(key: Option<Expression>, validate: Option<Expression>, hash: HashAlgorithm) -> Self {
+        Self {
+            key,
+            validate,
+            hash,
+        }
+    }
+
+    /// Selects the key of a payload; `None` if the payload has no key.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the `key` expression fails on this payload.
+    pub fn key<'a>(&self, payload: &'a Json) -> Result<Option<SelectedKey<'a>>, EvaluationError> {
+        self.key_within(payload, &mut Budget::of_one_evaluation())
+    }
+
+    /// Like [`key`](Self::key), within the budget that the payload has left.
+    pub(crate) fn key_within<'a>(
+        &self,
+        payload: &'a Json,
+        budget: &mut Budget,
+    ) -> Result<Option<SelectedKey<'a>>, EvaluationError> {
+        let (value, missing) = match &self.key {
+            None => (Cow::Borrowed(payload), Vec::new()),
+            Some(expression) => {
+                let selection = expression.select_within(payload, budget)?;
+                (Cow::Owned(selection.value), selection.missing)
+            }
+        };
+        Ok((!is_absent_key(&value)).then_some(SelectedKey {
+            value,
+            missing,
+            hash: self.hash,
+        }))
+    }
+
+    /// Returns the hash of the validated part of a payload; `None` without a `validate` expression.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the `validate` expression fails on this payload.
+    pub fn validation(&self, payload: &Json) -> Result<Option<String>, EvaluationError> {
+        let validation = self.validation_within(payload, &mut Budget::of_one_evaluation())?;
+        Ok(validation.map(|validation| validation.hash))
+    }
+
+    /// Like [`validation`](Self::validation), within the budget that the payload has left.
+    pub(crate) fn validation_within(
+        &self,
+        payload: &Json,
+        budget: &mut Budget,
+    ) -> Result<Option<Validation>, EvaluationError> {
+        let Some(expression) = &self.validate else {
+            return Ok(None);
+        };
+        let part = expression.evaluate_within(payload, budget)?;
+        Ok(Some(Validation {
+            hash: self.hash.hex_of(&part),
+            of_null: part == Json::Null,
+        }))
+    }
+
+    /// Returns the `key` expression, if there is one.
+    pub(crate) fn key_expression(&self) -> Option<&Expression> {
+        self.key.as_ref()
+    }
+
+    /// Returns the `validate` expression, if there is one.
+    pub(crate) fn validate_expression(&self) -> Option<&Expression> {
+        self.validate.as_ref()
+    }
+}
+
+impl SelectedKey<'_> {
+    /// Returns the hash of the key, in lower-case hexadecimal digits.
+    pub fn digest(&self) -> String {
+        self.hash.hex_of(&self.value)
+    }
+
+    /// Returns the canonical text that is hashed. It is part of the payload.
+    pub fn text(&self) -> String {
+        self.value.to_canonical()
+    }
+
+    /// Returns the parts of the key that the payload does not have, each as written in the `key` expression.
+    pub fn missing_parts(&self) -> impl Iterator<Item = &str> {
+        self.missing.iter().map(|part| &**part)
+    }
+
+    /// Drops the value and keeps the missing parts.
+    pub(crate) fn into_missing(self) -> Vec<Arc<str>> {
+        self.missing
+    }
+}
