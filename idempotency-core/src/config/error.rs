@@ -44,10 +44,10 @@ impl ConfigurationError {
     ///
     /// ```
     /// # use idempotency_core::config::ConfigurationError;
-    /// assert!(ConfigurationError::value("IDEMPOTENCY_HASH", "md6", "write `md5`").is_of_a_variable());
-    /// assert!(!ConfigurationError::value("lease", "0s", "write at least `1ms`").is_of_a_variable());
+    /// assert!(ConfigurationError::value("IDEMPOTENCY_HASH", "md6", "write `md5`").is_about_variable());
+    /// assert!(!ConfigurationError::value("lease", "0s", "write at least `1ms`").is_about_variable());
     /// ```
-    pub fn is_of_a_variable(&self) -> bool {
+    pub fn is_about_variable(&self) -> bool {
         ["IDEMPOTENCY_", "POWERTOOLS_"]
             .iter()
             .any(|prefix| self.message.starts_with(prefix))

@@ -124,7 +124,7 @@ impl Integer {
     /// Returns true if the number is below zero.
     pub(crate) fn is_negative(&self) -> bool {
         match &self.0 {
-            Repr::Small(small) => *small < 0,
+            Repr::Small(small) => small.is_negative(),
             Repr::Big(text) => text.starts_with('-'),
         }
     }

@@ -33,7 +33,7 @@ impl Sum {
     /// Returns the sum.
     pub(crate) fn total(mut self) -> Integer {
         let digits = self.small.unsigned_abs().to_string();
-        let side = if self.small < 0 {
+        let side = if self.small.is_negative() {
             &mut self.below
         } else {
             &mut self.above

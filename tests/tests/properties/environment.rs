@@ -116,7 +116,7 @@ proptest! {
             }
             Err(error) => {
                 let text = error.to_string();
-                prop_assert!(error.is_of_a_variable(), "{}", text);
+                prop_assert!(error.is_about_variable(), "{}", text);
                 let named = variables.iter().any(|(name, value)| text.starts_with(&format!("{name} is `{value}`: ")));
                 prop_assert!(named, "{}", text);
             }

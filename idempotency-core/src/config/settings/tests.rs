@@ -197,7 +197,7 @@ fn an_invalid_variable_is_refused_even_if_a_setting_overrides_it() {
                 .starts_with(&format!("{variable} is `{value}`: ")),
             "{error}"
         );
-        assert!(error.is_of_a_variable());
+        assert!(error.is_about_variable());
         assert_eq!(all.overridden(&variables), [(setting, variable)]);
         assert_eq!(Settings::default().overridden(&variables), []);
     }

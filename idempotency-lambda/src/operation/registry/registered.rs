@@ -115,7 +115,7 @@ impl RegisteredOperation {
     }
 
     fn error(&self, error: &ConfigurationError) -> Error {
-        if error.is_of_a_variable() {
+        if error.is_about_variable() {
             // The variable is the process's. This function is only the first one that reads it.
             return process::configuration_error(error);
         }
