@@ -36,6 +36,12 @@
 //! | bring a client or a store of your own | [`set_global_backend`], [`DynamoDbStore`], [`backend_over`], [`store::Store`] |
 //! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
+//! # Features
+//!
+//! - `dynamodb`, on by default: the store on DynamoDB. Without it (`default-features = false`) the AWS SDK is not compiled,
+//!   and the program brings its own [`store::Store`]: see [`set_global_backend`], or `store = ..` for one operation. If an
+//!   operation has no store, [`init`] and [`run`] return an error that says so.
+//!
 //! What is promised, and what is not, is in `docs/reference/protocol.md` of the repository.
 
 #[doc(hidden)]

@@ -12,6 +12,18 @@ if [[ $found != "$version" ]]; then
     echo "Cargo.toml has version $found: set it to $version, in [workspace.package] and in [workspace.dependencies]"
     failed=1
 fi
+# A requirement that is left behind would make the new crates depend on the old ones.
+others=$(sed -n '/^\[workspace.dependencies\]/,/^\[/p' Cargo.toml | grep '^idempotency-' | grep -vE "version = \"=?$version\"" || true)
+if [[ -n $others ]]; then
+    echo "Cargo.toml requires another version than $version in [workspace.dependencies]:"
+    echo "$others"
+    failed=1
+fi
+# The attribute writes code against the hidden interface of one version of idempotency-lambda.
+if ! grep -qE "^idempotency-macros = .*version = \"=$version\"" Cargo.toml; then
+    echo "Cargo.toml does not pin idempotency-macros: write version = \"=$version\""
+    failed=1
+fi
 for changelog in idempotency-*/CHANGELOG.md; do
     if ! grep -qF "## [$version]" "$changelog"; then
         echo "$changelog has no section \`## [$version]\`: rename \`## [Unreleased]\` and add the date"

@@ -60,10 +60,12 @@ pub fn backend_over(store: Arc<dyn Store>) -> Backend {
 ///
 /// ```no_run
 /// # #[cfg(feature = "dynamodb")]
-/// # async fn f(client: aws_sdk_dynamodb::Client) -> Result<(), idempotency_lambda::BoxError> {
+/// # async fn f() -> Result<(), idempotency_lambda::BoxError> {
 /// use idempotency_lambda::{DynamoDbStore, backend_over, set_global_backend};
 /// use std::sync::Arc;
 ///
+/// # let client = idempotency_dynamodb::default_client().await?;
+/// // `client` is an `aws_sdk_dynamodb::Client`.
 /// let store = DynamoDbStore::builder().client(client).table("payments").build()?;
 /// set_global_backend(backend_over(Arc::new(store)))?;
 /// # Ok(())

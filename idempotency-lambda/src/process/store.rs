@@ -33,10 +33,11 @@ impl StoreKind {
 
 /// Returns the variables that describe a store, which core does not know.
 pub(super) fn variables() -> Vec<&'static str> {
-    let mut variables = vec![STORE];
     #[cfg(feature = "dynamodb")]
-    variables.extend(idempotency_dynamodb::TableConfig::VARIABLES);
-    variables
+    let of_table = idempotency_dynamodb::TableConfig::VARIABLES;
+    #[cfg(not(feature = "dynamodb"))]
+    let of_table: &[&str] = &[];
+    [&[STORE], of_table].concat()
 }
 
 /// Checks the variables that describe a store, without a connection.

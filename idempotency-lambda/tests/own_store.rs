@@ -1,0 +1,132 @@
+//! A program with a store of its own. It needs neither the feature `dynamodb` nor IDEMPOTENCY_TABLE.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use idempotency_lambda::record::{Record, RecordId};
+use idempotency_lambda::store::{
+    BoxFuture, Change, Condition, MemoryStore, ReadOutcome, Store, WriteOutcome,
+};
+use idempotency_lambda::{
+    BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, backend_over, idempotent,
+    set_global_backend,
+};
+use serde_json::{Value, json};
+
+/// A store that counts the writes it is asked for. Conditions and records are left to a store in memory.
+#[derive(Default)]
+struct Counting {
+    inner: MemoryStore,
+    writes: AtomicUsize,
+}
+
+impl Counting {
+    fn count(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Store for Counting {
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &'a Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        self.count();
+        self.inner.put(id, record, condition)
+    }
+
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &'a Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        self.count();
+        self.inner.update(id, change, condition)
+    }
+
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        self.count();
+        self.inner.delete(id, condition)
+    }
+
+    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
+        self.inner.read(id)
+    }
+
+    fn name(&self) -> String {
+        "counting store".to_owned()
+    }
+}
+
+static STORE: LazyLock<Arc<Counting>> = LazyLock::new(Arc::default);
+
+#[idempotent(key = "order_id", key_required = "all", store = &*STORE)]
+async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(json!({ "charged": event.payload["amount"] }))
+}
+
+fn event(amount: u32) -> LambdaEvent<Value> {
+    LambdaEvent::new(
+        json!({ "order_id": 7, "amount": amount }),
+        Context::default(),
+    )
+}
+
+// One test, because the global backend is set once for a process.
+#[tokio::test]
+async fn a_function_with_stores_of_its_own_needs_no_table_and_no_feature() {
+    idempotency_lambda::init().await.unwrap();
+    for amount in [10, 99] {
+        let response = handler(event(amount)).await.unwrap();
+        assert_eq!(response, json!({ "charged": 10 }));
+    }
+    let writes = STORE.writes.load(Ordering::Relaxed);
+    assert_eq!(
+        writes, 3,
+        "a claim, a completion, and the claim of the duplicate"
+    );
+
+    // From here on an operation needs the global backend.
+    let refund = Operation::builder("refund")
+        .key("order_id")
+        .build()
+        .unwrap();
+    let error = idempotency_lambda::init().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    let remedies: &[_] = if cfg!(feature = "dynamodb") {
+        &["IDEMPOTENCY_TABLE"]
+    } else {
+        &[
+            "the feature `dynamodb`",
+            "`set_global_backend`",
+            "`store = ..`",
+            "IDEMPOTENCY_STORE to `memory`",
+        ]
+    };
+    for remedy in remedies {
+        assert!(error.to_string().contains(remedy), "{error}");
+    }
+
+    let global = Arc::new(Counting::default());
+    set_global_backend(backend_over(global.clone())).unwrap();
+    idempotency_lambda::init().await.unwrap();
+    let order = json!({ "order_id": 7 });
+    let refunded = refund.run(&order, Deadline::Inherited, || async {
+        Ok::<_, BoxError>(10)
+    });
+    assert_eq!(refunded.await.unwrap().into_response(), 10);
+    assert_eq!(global.writes.load(Ordering::Relaxed), 2);
+    let again = set_global_backend(backend_over(global)).unwrap_err();
+    assert!(
+        again.to_string().contains("has a backend already"),
+        "{again}"
+    );
+}
