@@ -21,7 +21,7 @@ mod parameters;
 mod parse;
 #[path = "../../idempotency-macros/src/runtime.rs"]
 mod runtime;
-#[path = "../../idempotency-macros/src/validate.rs"]
+#[path = "../../idempotency-macros/src/validate/mod.rs"]
 mod validate;
 #[path = "../../idempotency-macros/src/values.rs"]
 mod values;

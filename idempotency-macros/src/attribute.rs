@@ -1,11 +1,11 @@
-//! The phases, one after the other. Whatever is given, what comes back holds the user's item.
+//! Runs the phases in their order. The result always contains the user's item, also after an error.
 
 use proc_macro2::TokenStream;
 
 use crate::arguments::Arguments;
 use crate::{bounds, expand, fallback, validate};
 
-/// What `#[idempotent(arguments)]` on an item becomes.
+/// Expands `#[idempotent(arguments)]` on an item.
 pub(crate) fn attribute(arguments: TokenStream, item: TokenStream) -> TokenStream {
     protect(arguments, &item).unwrap_or_else(|error| fallback::fallback(&item, &error))
 }
@@ -15,6 +15,6 @@ fn protect(arguments: TokenStream, item: &TokenStream) -> syn::Result<TokenStrea
     bounds::signature(item)?;
     let function = syn::parse2(item.clone())?;
     let arguments = Arguments::parse(arguments);
-    let operation = validate::validate(&function, arguments)?;
-    Ok(expand::expand(&function, &operation))
+    let validated = validate::validate(&function, arguments)?;
+    Ok(expand::expand(&function, &validated))
 }

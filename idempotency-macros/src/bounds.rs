@@ -1,49 +1,53 @@
-//! Bounds on what is handed to `syn`, which recurses. Its frames take up to 40 KB each where nothing is optimised, as in
-//! most builds of a macro, and rustc's stack has 8 MB: some hundreds of `&` would end the compiler without a word.
+//! Limits the depth of the tokens that `syn` parses.
 //!
-//! A body needs no bound: it stays tokens here, and rustc has parsed it before.
+//! `syn` recurses. Without optimisation, as most builds compile a macro, one of its frames takes up to 40 KB, and the stack of
+//! rustc has 8 MB: some hundreds of `&` would crash the compiler without a message.
+//!
+//! A function's body needs no limit: it is not parsed here, and rustc has already parsed it.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree, token_stream};
 use syn::{Error, Result};
 
-/// Operators, brackets and keywords inside or after one another.
+/// The most operators, brackets and keywords that may stand inside or after one another.
 const MAX_STEPS: usize = 128;
 
-/// Keywords between or before expressions, and so perhaps beside one another without an operator.
+/// Keywords that begin or join expressions: a parser may recurse at each, without an operator between them.
 const KEYWORDS: [&str; 10] = [
     "as", "become", "break", "if", "in", "let", "match", "return", "while", "yield",
 ];
 
-/// Refuses arguments that are too deep to parse.
+/// Checks that the arguments are not too deep to parse.
 pub(crate) fn arguments(arguments: &TokenStream) -> Result<()> {
     check(
         arguments.clone(),
-        "this is too deep to read here: give it a name outside of the attribute and write the name",
+        "this is nested too deeply to be read here: give it a name outside of the attribute, and write the name here",
     )
 }
 
-/// Refuses a function whose signature is too deep to parse.
+/// Checks that a function's signature is not too deep to parse.
 pub(crate) fn signature(item: &TokenStream) -> Result<()> {
     let mut tokens: Vec<_> = item.clone().into_iter().collect();
     let braces = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
-    // The body.
+    // The last group in braces is the body.
     tokens.pop_if(|last| braces(last));
     check(
         tokens.into_iter().collect(),
-        "this type is too deep to read here: write `type` with a name for it, and the name here",
+        "this type is nested too deeply to be read here: give it a name with `type`, and write the name here",
     )
 }
 
-/// What is open in one group of tokens.
+/// The state of one open group of tokens.
 struct Level {
     tokens: token_stream::IntoIter,
-    /// Since the last comma.
+    /// The operators, brackets and keywords since the last comma.
     steps: usize,
-    /// `<` without its `>`, and `|`: a comma may stand within generics, and between a closure's parameters.
+    /// The number of `<` without a `>`, and of `|`. A comma does not end these: it may stand inside generics, and between the
+    /// parameters of a closure.
     open: usize,
-    /// Whether a `>` is the head of an arrow.
+    /// True if a `>` would be the head of an arrow (`->`, `=>`).
     arrow: bool,
-    /// Whether brackets are an attribute's. Any number of these may stand in a row, and nobody parses what is in them.
+    /// True if brackets would be those of an attribute. Any number of attributes may stand in a row, and their content is not
+    /// parsed here.
     attribute: bool,
 }
 
@@ -58,7 +62,7 @@ impl Level {
         }
     }
 
-    /// Takes a token into account, and says what is to be looked into next.
+    /// Counts a token. Returns the content of a group, which is checked next.
     fn take(&mut self, token: TokenTree) -> Option<TokenStream> {
         let (arrow, attribute) = (self.arrow, self.attribute);
         (self.arrow, self.attribute) = (false, false);
@@ -90,9 +94,10 @@ impl Level {
     }
 }
 
-fn check(tokens: TokenStream, refusal: &str) -> Result<()> {
+/// Returns an error with this message if the tokens are too deep.
+fn check(tokens: TokenStream, message: &str) -> Result<()> {
     let mut levels = vec![Level::new(tokens)];
-    // Steps of all levels, kept up to date so that many tokens take no longer each than few.
+    // The steps of all levels. The sum is kept, because adding all levels at each token would take quadratic time.
     let mut all = 0;
     while let Some(level) = levels.last_mut() {
         let before = level.steps + level.open;
@@ -105,7 +110,7 @@ fn check(tokens: TokenStream, refusal: &str) -> Result<()> {
         let inner = level.take(token);
         all = all + level.steps + level.open - before;
         if all > MAX_STEPS {
-            return Err(Error::new(span, refusal));
+            return Err(Error::new(span, message));
         }
         levels.extend(inner.map(Level::new));
     }
@@ -116,12 +121,12 @@ fn check(tokens: TokenStream, refusal: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn taken(text: &str) -> bool {
+    fn is_accepted(text: &str) -> bool {
         arguments(&text.parse().unwrap()).is_ok()
     }
 
     #[test]
-    fn what_nests_is_counted_whatever_it_is_written_with() {
+    fn nesting_of_every_kind_is_counted() {
         for (open, close) in [
             ("(", ")"),
             ("[", "]"),
@@ -137,13 +142,13 @@ mod tests {
             ("fn() -> ", ""),
         ] {
             let nested = |times| format!("{}a{}", open.repeat(times), close.repeat(times));
-            assert!(taken(&nested(20)), "{open}");
-            assert!(!taken(&nested(MAX_STEPS + 1)), "{open}");
+            assert!(is_accepted(&nested(20)), "{open}");
+            assert!(!is_accepted(&nested(MAX_STEPS + 1)), "{open}");
         }
     }
 
     #[test]
-    fn what_stands_side_by_side_is_not() {
+    fn tokens_side_by_side_are_not_counted() {
         for part in [
             "(a.b(), c),",
             "a::<b>,",
@@ -153,12 +158,12 @@ mod tests {
             "Fn(A) -> B,",
             "\"a\" ",
         ] {
-            assert!(taken(&part.repeat(1_000)), "{part}");
+            assert!(is_accepted(&part.repeat(1_000)), "{part}");
         }
     }
 
     #[test]
-    fn a_long_comment_and_a_long_body_are_no_depth() {
+    fn a_long_comment_and_a_deep_body_are_not_counted() {
         let item = format!(
             "{} async fn f(a: A) -> R {{ {}a{} }}",
             "#[doc = \"a\"]".repeat(1_000),
@@ -169,9 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn a_type_is_counted() {
+    fn a_deep_type_is_counted() {
         let item = format!("async fn f(a: {}A) -> R {{}}", "&".repeat(MAX_STEPS + 1));
         let error = signature(&item.parse().unwrap()).unwrap_err();
-        assert!(error.to_string().contains("write `type` with a name"));
+        assert!(error.to_string().contains("give it a name with `type`"));
     }
 }

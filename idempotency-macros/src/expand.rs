@@ -11,7 +11,7 @@ use crate::arguments;
 use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
-use crate::validate::{Context, PayloadSource, Returned, ValidatedFn};
+use crate::validate::{ContextSource, PayloadSource, Returned, ValidatedFn};
 use crate::values::{self, Constant};
 
 /// The protected function.
@@ -39,8 +39,8 @@ pub(crate) fn expand(function: &Function, operation: &ValidatedFn) -> TokenStrea
     let codec = witness(
         runtime,
         "answer",
-        &returned.answer,
-        part(runtime, returned, &returned.answer, "Answer"),
+        &returned.response,
+        part(runtime, returned, &returned.response, "Answer"),
     );
     let convert = witness(
         runtime,
@@ -195,8 +195,8 @@ fn prepared(payload: &PayloadSource, runtime: &Runtime) -> Prepared {
             let call = quote_spanned!(at.end=> (operation, #value, found));
             Prepared {
                 before: match context {
-                    Context::Named(named) => named_context(named, runtime),
-                    Context::Parameters(parameters) => found(parameters, runtime),
+                    ContextSource::Named(named) => named_context(named, runtime),
+                    ContextSource::Parameters(parameters) => found(parameters, runtime),
                 },
                 prepared: quote_spanned!(at.start=> #head #call),
                 destructure: TokenStream::new(),

@@ -1,11 +1,12 @@
-//! When something is wrong: the errors, beside the item as it was written, so that whoever calls it still compiles and
-//! one mistake stays one error.
+//! Expands to the errors and the unchanged item.
+//!
+//! The callers of the function still compile, so that one mistake is one error.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Error;
 
-/// The errors, and the item unchanged.
+/// Returns the errors as `compile_error!`, and the item as it was written.
 pub(crate) fn fallback(item: &TokenStream, error: &Error) -> TokenStream {
     let errors = error.to_compile_error();
     quote!(#errors #item)
@@ -16,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_function_is_left_as_it_was() {
+    fn the_function_stays_as_it_was_written() {
         let item = quote!(
             pub fn f(self) -> u8 {
                 1

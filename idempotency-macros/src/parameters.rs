@@ -1,30 +1,31 @@
-//! Where among the parameters the invocation's context may be. Which of them is one, their types decide: an alias or a type
-//! of the user's own is no different from `LambdaEvent`.
+//! Finds the parameters that may have the invocation's context.
+//!
+//! The compiler decides by their types which one has it. So an alias, or a type of the user's, works like `LambdaEvent`.
 
 use proc_macro2::Span;
 use quote::format_ident;
 use syn::visit_mut::{VisitMut, visit_pat_ident_mut, visit_pat_mut, visit_pat_struct_mut};
 use syn::{FnArg, Ident, Pat, PatIdent, PatStruct, Signature};
 
-/// The parameters to look into.
+/// The parameters in which the context is searched.
 #[derive(Default)]
 pub(crate) struct Parameters {
-    /// Those whose pattern leaves something out: each under a name of ours, with its pattern, which is matched before the
-    /// payload is looked at. `LambdaEvent { payload, .. }` leaves the context out.
+    /// The parameters whose pattern leaves something out, as `LambdaEvent { payload, .. }` leaves the context out. Each has a
+    /// generated name. Its pattern is matched before the payload is evaluated.
     pub(crate) whole: Vec<(Ident, Pat)>,
-    /// Every name that the patterns bind.
+    /// All names that the patterns bind.
     pub(crate) named: Vec<Ident>,
 }
 
 impl Parameters {
-    /// Takes the parameters of a signature, and gives those a name whose pattern leaves something out.
+    /// Finds the parameters of a signature. Replaces each pattern that leaves something out by a name.
     pub(crate) fn take(signature: &mut Signature) -> Self {
         let mut parameters = Self::default();
         for (at, input) in signature.inputs.iter_mut().enumerate() {
             let FnArg::Typed(parameter) = input else {
                 continue;
             };
-            // It may not be there.
+            // After `cfg`, the parameter may not exist.
             if parameter.attrs.iter().any(|a| a.path().is_ident("cfg")) {
                 continue;
             }
@@ -42,7 +43,7 @@ impl Parameters {
     }
 }
 
-/// What a pattern binds, and whether it leaves anything out.
+/// The names that a pattern binds, and whether it leaves anything out.
 #[derive(Default)]
 struct Search {
     names: Vec<Ident>,
@@ -71,34 +72,34 @@ mod tests {
     use super::*;
     use quote::ToTokens;
 
-    fn taken(parameters: &str) -> (String, Vec<String>, usize) {
+    fn searched(parameters: &str) -> (String, Vec<String>, usize) {
         let item = format!("async fn f({parameters})");
         let mut signature: Signature = syn::parse_str(&item).unwrap();
-        let taken = Parameters::take(&mut signature);
+        let found = Parameters::take(&mut signature);
         (
             signature.inputs.to_token_stream().to_string(),
-            taken.named.iter().map(ToString::to_string).collect(),
-            taken.whole.len(),
+            found.named.iter().map(ToString::to_string).collect(),
+            found.whole.len(),
         )
     }
 
     #[test]
-    fn names_are_looked_into_and_stay_where_they_are() {
-        let (signature, named, whole) = taken("&self, app: &App, (mut a, b @ ..): (A, B)");
+    fn names_are_searched_and_stay_in_the_signature() {
+        let (signature, named, whole) = searched("&self, app: &App, (mut a, b @ ..): (A, B)");
         assert!(signature.starts_with("& self , app : & App"), "{signature}");
         assert_eq!(named, ["app", "a", "b"]);
         assert_eq!(whole, 1);
     }
 
     #[test]
-    fn a_pattern_that_leaves_something_out_is_matched_later() {
+    fn a_pattern_that_leaves_something_out_is_replaced_by_a_name() {
         for (pattern, names) in [
             ("LambdaEvent { payload, .. }", 1),
             ("LambdaEvent { payload, context: _ }", 1),
             ("_", 0),
             ("[first, ..]", 1),
         ] {
-            let (signature, named, whole) = taken(&format!("a: A, {pattern}: T"));
+            let (signature, named, whole) = searched(&format!("a: A, {pattern}: T"));
             assert_eq!(signature, "a : A , parameter_1 : T", "{pattern}");
             assert_eq!((named.len(), whole), (1 + names, 1), "{pattern}");
         }
@@ -106,15 +107,16 @@ mod tests {
 
     #[test]
     fn a_pattern_that_binds_everything_stays() {
-        let (signature, named, whole) = taken("LambdaEvent { payload, context }: LambdaEvent<A>");
+        let (signature, named, whole) =
+            searched("LambdaEvent { payload, context }: LambdaEvent<A>");
         assert!(signature.starts_with("LambdaEvent {"), "{signature}");
         assert_eq!(named, ["payload", "context"]);
         assert_eq!(whole, 0);
     }
 
     #[test]
-    fn a_parameter_that_may_not_be_there_is_left_alone() {
-        let (signature, named, whole) = taken("#[cfg(test)] _: LambdaEvent<A>");
+    fn a_parameter_under_cfg_is_left_alone() {
+        let (signature, named, whole) = searched("#[cfg(test)] _: LambdaEvent<A>");
         assert!(signature.starts_with("# [cfg (test)] _"), "{signature}");
         assert!(named.is_empty());
         assert_eq!(whole, 0);

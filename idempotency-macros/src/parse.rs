@@ -1,12 +1,13 @@
-//! First phase: an annotated function in its parts. Only the signature is read; the body stays tokens, so that what is
-//! wrong in it is rustc's to say, once.
+//! Phase 1: parses the annotated function.
+//!
+//! The body is not parsed: it stays tokens, so that rustc alone reports an error in it, once.
 
 use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{AttrStyle, Attribute, Error, Ident, Signature, Token, Visibility, braced};
 
-/// A function as it was written.
+/// The parts of a function, as they were written.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -29,12 +30,12 @@ impl Parse for Function {
         if input.peek(Token![;]) {
             return Err(Error::new(
                 signature.fn_token.span,
-                "a method without a body has nothing to protect: write `#[idempotent]` on the method in each `impl`",
+                "a method without a body cannot be protected: write `#[idempotent]` on the method in each `impl`",
             ));
         }
         let content;
         braced!(content in input);
-        // `#![..]` at the start of a body belongs to the function; in the middle of generated code it would not parse.
+        // `#![..]` at the start of a body belongs to the function. Rust does not accept it in the middle of generated code.
         for mut inner in content.call(Attribute::parse_inner)? {
             inner.style = AttrStyle::Outer;
             attributes.push(inner);
@@ -48,7 +49,7 @@ impl Parse for Function {
     }
 }
 
-/// What else the attribute stands on, if it is no function.
+/// Returns what the item is, if it is not a function.
 fn other_item(input: ParseStream<'_>) -> Option<&'static str> {
     let ahead = input.fork();
     let word = ahead.call(Ident::parse_any).ok()?.to_string();
@@ -74,12 +75,12 @@ fn other_item(input: ParseStream<'_>) -> Option<&'static str> {
 }
 
 impl Function {
-    /// Where an error about the whole function points.
+    /// Returns the place for an error about the whole function.
     pub(crate) fn fn_span(&self) -> Span {
         self.signature.fn_token.span
     }
 
-    /// Its name, as it is in its path.
+    /// Returns the name without `r#`, as it is in the function's path.
     pub(crate) fn name(&self) -> String {
         self.signature.ident.unraw().to_string()
     }
@@ -94,20 +95,20 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_not_read() {
+    fn a_body_is_not_parsed() {
         let function: Function = syn::parse_str("pub async fn f() -> R { let x = ; }").unwrap();
         assert_eq!(function.body.to_string(), "let x = ;");
         assert_eq!(function.name(), "f");
     }
 
     #[test]
-    fn a_raw_name_is_written_plainly() {
+    fn a_raw_name_loses_its_prefix() {
         let function: Function = syn::parse_str("async fn r#type() {}").unwrap();
         assert_eq!(function.name(), "type");
     }
 
     #[test]
-    fn inner_attributes_become_the_functions_own() {
+    fn inner_attributes_become_outer_ones() {
         let function: Function =
             syn::parse_str("#[inline] async fn f() { #![allow(unused)] 1 }").unwrap();
         assert_eq!(function.attributes.len(), 2);
@@ -121,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn other_items_are_refused_by_name() {
-        for (item, said) in [
+    fn other_items_are_refused_with_their_kind() {
+        for (item, message) in [
             ("struct S;", "not a struct"),
             ("pub impl S {}", "write it on each method"),
             ("const N: u8 = 1;", "not a constant"),
-            ("async fn f();", "has nothing to protect"),
+            ("async fn f();", "cannot be protected"),
         ] {
-            assert!(error(item).contains(said), "{item}: {}", error(item));
+            assert!(error(item).contains(message), "{item}: {}", error(item));
         }
     }
 }

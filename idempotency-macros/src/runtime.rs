@@ -1,32 +1,32 @@
-//! Where the code that is written finds the runtime: the crate `idempotency-lambda`, under whatever name the user's
-//! `Cargo.toml` gives it, or at the path that `crate = ..` says.
+//! Finds the path of the runtime, `idempotency-lambda`, for the generated code.
 //!
-//! `crate = ..` alone would need no dependency here, as in serde. But who renames the crate would first meet the compiler's "cannot
-//! find `idempotency_lambda`" in code that is not there to be seen. `proc-macro-crate` is compiled for the macro alone, reads the
-//! manifest once for a compilation, and knows inherited and renamed dependencies.
+//! The path is the one in `crate = ..`, or the name that the user's `Cargo.toml` gives to the dependency. With `crate = ..`
+//! alone this crate would need one dependency less. But a user who renames the dependency would then see "cannot find
+//! `idempotency_lambda`" in generated code. `proc-macro-crate` is not part of the user's binary, reads the manifest once for a
+//! compilation, and supports inherited and renamed dependencies.
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Ident, Path};
 
-/// The crate's name where it has no other.
+/// The crate's name, if it is not renamed.
 const NAME: &str = "idempotency_lambda";
 
 /// The path of the runtime.
 pub(crate) enum Runtime {
-    /// A dependency, by its name in the user's program.
+    /// The name of the dependency in the user's program.
     Dependency(String),
-    /// What `crate = ..` says, where a crate of the user's re-exports the runtime.
+    /// The path in `crate = ..`, for a program that uses the runtime through another crate.
     Written(Path),
 }
 
 impl Runtime {
-    /// Finds the runtime's crate.
+    /// Returns the path that was written, or else the name of the dependency.
     pub(crate) fn find(written: Option<Path>) -> Self {
         match written {
             Some(path) => Self::Written(path),
-            // Without a manifest, or without the dependency in it, the compiler says that the crate is missing.
+            // If the manifest or the dependency is missing, the compiler reports the missing crate.
             None => Self::Dependency(match crate_name("idempotency-lambda") {
                 Ok(FoundCrate::Name(name)) => name,
                 Ok(FoundCrate::Itself) | Err(_) => NAME.to_owned(),
@@ -34,7 +34,7 @@ impl Runtime {
         }
     }
 
-    /// The path of its hidden module, placed at `span`.
+    /// Returns the path of the runtime's hidden module, with this span.
     pub(crate) fn private(&self, span: Span) -> TokenStream {
         match self {
             Self::Dependency(name) => {

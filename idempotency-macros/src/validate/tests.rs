@@ -1,4 +1,5 @@
 use super::*;
+use quote::ToTokens;
 
 fn validated(arguments: &str, item: &str) -> Result<ValidatedFn, Error> {
     validate(
@@ -24,12 +25,12 @@ const HANDLER: &str =
     "async fn handler(event: LambdaEvent<Order>) -> Result<Receipt, Error> { todo }";
 
 #[test]
-fn a_plain_handler_is_right() {
+fn a_plain_handler_is_accepted() {
     let operation = validated("key = \"id\", lease = \"1m\"", HANDLER)
         .ok()
         .unwrap();
     assert_eq!(operation.constants.len(), 2);
-    assert_eq!(operation.returned.answer.to_string(), "Receipt");
+    assert_eq!(operation.returned.response.to_string(), "Receipt");
     assert_eq!(operation.returned.failure.to_string(), "Error");
     assert!(matches!(
         operation.payload,
@@ -78,7 +79,7 @@ fn a_pattern_is_matched_in_the_body() {
 }
 
 #[test]
-fn a_mutable_name_is_a_name() {
+fn a_mutable_parameter_keeps_its_name() {
     let operation = validated("", &HANDLER.replace("event:", "mut event:"))
         .ok()
         .unwrap();
@@ -89,24 +90,24 @@ fn a_mutable_name_is_a_name() {
 }
 
 #[test]
-fn a_function_that_is_not_async_is_told_so() {
+fn a_function_that_is_not_async_is_an_error() {
     assert!(error("", &HANDLER.replace("async ", "")).ends_with("write `async fn`"));
     let boxed = "fn f<'a>(event: LambdaEvent<u8>) -> Pin<Box<dyn Future<Output = Result<u8, E>> + Send + 'a>> {}";
     assert!(error("", boxed).contains("#[async_trait]"));
 }
 
 #[test]
-fn without_one_event_the_payload_must_be_named() {
-    let say = |parameters: &str| {
+fn a_function_without_a_single_event_needs_a_payload() {
+    let message = |parameters: &str| {
         error(
             "key_prefix = \"p\"",
             &format!("async fn f({parameters}) -> Result<u8, E> {{}}"),
         )
     };
-    assert!(say("").contains("there is no payload here"));
-    assert!(say("a: A, b: B").contains("more than one parameter"));
-    assert!(say("&self").contains("a method says what its payload is"));
-    assert!(say("&self, event: LambdaEvent<u8>").contains("a method says what its payload is"));
+    assert!(message("").contains("there is no payload here"));
+    assert!(message("a: A, b: B").contains("more than one parameter"));
+    assert!(message("&self").contains("a method needs a payload"));
+    assert!(message("&self, event: LambdaEvent<u8>").contains("a method needs a payload"));
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn a_wrong_payload_is_one_error() {
 }
 
 #[test]
-fn a_prefix_is_needed_where_the_path_does_not_identify() {
+fn a_function_that_shares_its_path_needs_a_key_prefix() {
     for item in [
         "async fn f(&self) -> Result<u8, E> {}",
         "async fn f(self: Arc<Self>) -> Result<u8, E> {}",
@@ -152,7 +153,7 @@ fn a_prefix_is_needed_where_the_path_does_not_identify() {
 }
 
 #[test]
-fn the_answer_has_a_name() {
+fn the_type_of_the_response_must_be_named() {
     assert!(
         error("", &HANDLER.replace("-> Result<Receipt, Error>", "")).contains("write `-> Result<")
     );
@@ -163,43 +164,40 @@ fn the_answer_has_a_name() {
 }
 
 #[test]
-fn what_is_surely_no_result_is_told_what_to_be() {
+fn a_return_type_that_is_not_a_result_is_an_error_that_shows_one() {
     for (written, shown) in [
         ("()", "()"),
         ("Option<Receipt>", "Option<Receipt>"),
         ("&str", "&str"),
         ("u64", "u64"),
     ] {
-        let said = error("", &HANDLER.replace("Result<Receipt, Error>", written));
+        let message = error("", &HANDLER.replace("Result<Receipt, Error>", written));
         assert!(
-            said.ends_with(&format!("write `-> Result<{shown}, Error>`")),
-            "{said}"
+            message.ends_with(&format!("write `-> Result<{shown}, Error>`")),
+            "{message}"
         );
     }
 }
 
 #[test]
 fn an_alias_is_left_to_the_compiler() {
-    for alias in ["anyhow::Result<Receipt>", "Answered", "std::io::Result<()>"] {
+    for alias in ["anyhow::Result<Receipt>", "Reply", "std::io::Result<()>"] {
         assert!(errors("", &HANDLER.replace("Result<Receipt, Error>", alias)).is_empty());
     }
-    let operation = validated(
-        "",
-        &HANDLER.replace("Result<Receipt, Error>", "Answered<u8>"),
-    )
-    .ok()
-    .unwrap();
-    assert_eq!(operation.returned.failure.to_string(), "Answered < u8 >");
+    let operation = validated("", &HANDLER.replace("Result<Receipt, Error>", "Reply<u8>"))
+        .ok()
+        .unwrap();
+    assert_eq!(operation.returned.failure.to_string(), "Reply < u8 >");
 }
 
 #[test]
-fn the_attribute_stands_once() {
+fn the_attribute_cannot_be_written_twice() {
     let twice = format!("#[idempotency_lambda::idempotent] {HANDLER}");
     assert!(error("", &twice).contains("written twice"));
 }
 
 #[test]
-fn a_response_that_borrows_is_told_what_to_own() {
+fn a_response_that_borrows_is_an_error_that_shows_the_owned_type() {
     for (response, owned) in [
         ("&'static str", "`String`"),
         ("Vec<&'static str>", "`String`"),
@@ -208,11 +206,11 @@ fn a_response_that_borrows_is_told_what_to_own() {
         ("Option<[(&'static Order, u8); 2]>", "`Order`"),
         ("HashMap<u8, Box<&'static str>>", "`String`"),
     ] {
-        let told = error("", &HANDLER.replace("Receipt", response));
-        assert!(told.contains("must own what it holds"), "{told}");
-        assert!(told.ends_with(owned), "{told}");
+        let message = error("", &HANDLER.replace("Receipt", response));
+        assert!(message.contains("must own what it holds"), "{message}");
+        assert!(message.ends_with(owned), "{message}");
     }
-    // What an error holds is not stored, and neither is a function's parameter.
+    // An error is not stored, and these types own their values.
     for (from, to) in [
         ("Error>", "&'static str>"),
         ("Receipt", "Handle<fn(&str)>"),
@@ -225,19 +223,19 @@ fn a_response_that_borrows_is_told_what_to_own() {
 }
 
 #[test]
-fn the_context_is_named_or_looked_for_among_the_parameters() {
+fn the_context_is_named_or_found_among_the_parameters() {
     let item =
         "async fn f(app: &App, LambdaEvent { payload, .. }: LambdaEvent<u8>) -> Result<u8, E> {}";
     let context = |arguments: &str| match validated(arguments, item).ok().unwrap().payload {
         PayloadSource::Value { context, .. } => context,
-        PayloadSource::Event { .. } => panic!("it has a payload of its own"),
+        PayloadSource::Event { .. } => panic!("the payload is not an event"),
     };
     assert!(
-        matches!(context("payload = payload"), Context::Parameters(found) if found.named.len() == 2)
+        matches!(context("payload = payload"), ContextSource::Parameters(found) if found.named.len() == 2)
     );
     let named = context("payload = payload, context = app.context");
     assert!(
-        matches!(named, Context::Named(named) if named.to_token_stream().to_string() == "& app . context")
+        matches!(named, ContextSource::Named(named) if named.to_token_stream().to_string() == "& app . context")
     );
     assert!(error("payload = payload, context = \"app\"", item).contains("without quotes"));
 }

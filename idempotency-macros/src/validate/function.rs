@@ -1,0 +1,87 @@
+//! Checks of the function itself: `async`, the attribute, and whether it needs a key prefix.
+
+use quote::ToTokens;
+use syn::{Error, Expr, FnArg, GenericParam};
+
+use super::types::{impl_trait, mentions};
+use crate::arguments::Arguments;
+use crate::parse::Function;
+
+/// Returns the error of a function that is not `async`.
+pub(super) fn not_async(function: &Function) -> Option<Error> {
+    if function.signature.asyncness.is_some() {
+        return None;
+    }
+    let boxed = mentions(function.signature.output.to_token_stream(), "Pin");
+    let message = if boxed {
+        "write `async fn`; where `#[async_trait]` made this method return a boxed future, put `#[idempotent]` on a function of its own and call it from here"
+    } else {
+        "an idempotent function waits for its store: write `async fn`"
+    };
+    Some(Error::new(function.fn_span(), message))
+}
+
+/// Returns the error of a function that has a second `#[idempotent]`.
+pub(super) fn annotated_twice(function: &Function) -> Option<Error> {
+    let again = function.attributes.iter().find(|attribute| {
+        attribute
+            .path()
+            .segments
+            .last()
+            .is_some_and(|last| last.ident == "idempotent")
+    })?;
+    Some(Error::new_spanned(
+        again.path(),
+        "`#[idempotent]` is written twice on this function: leave one out",
+    ))
+}
+
+/// Returns the error of a `shared_key_prefix` without a `key_prefix` to share.
+pub(super) fn shared_without_prefix(arguments: &Arguments) -> Option<Error> {
+    let mut all = arguments.all.iter();
+    let shared = all.find(|setting| setting.name == "shared_key_prefix")?;
+    // A wrong value has an error of its own, and one mistake is one error.
+    let is_bool =
+        matches!(&shared.value, Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Bool(_)));
+    is_bool.then(|| {
+        Error::new(
+            shared.name.span(),
+            "`shared_key_prefix` needs a `key_prefix`: the default prefix belongs to one function",
+        )
+    })
+}
+
+/// Returns the error of a function whose default prefix another function could have too.
+///
+/// The default prefix is made of the module and the function's name. Functions with one prefix would share their keys.
+pub(super) fn missing_prefix(function: &Function) -> Option<Error> {
+    let signature = &function.signature;
+    let error = |at: &dyn ToTokens, why: &str| {
+        let default = "the default key prefix is made of the module and the function's name";
+        Some(Error::new_spanned(
+            at,
+            format!(
+                "{default}, {why}: write `key_prefix = \"..\"` with a name for this operation alone"
+            ),
+        ))
+    };
+    let method = "and two types in one module can have a method of this name";
+    let generic = "and all instances of a generic function have the same";
+    if let Some(receiver) = signature.receiver() {
+        return error(&receiver.self_token, method);
+    }
+    if mentions(signature.to_token_stream(), "Self") || mentions(function.body.clone(), "Self") {
+        return error(&signature.ident, method);
+    }
+    for parameter in &signature.generics.params {
+        match parameter {
+            GenericParam::Type(parameter) => return error(&parameter.ident, generic),
+            GenericParam::Const(parameter) => return error(&parameter.ident, generic),
+            GenericParam::Lifetime(_) => {}
+        }
+    }
+    signature.inputs.iter().find_map(|input| match input {
+        FnArg::Typed(parameter) => error(&impl_trait(&parameter.ty)?, generic),
+        FnArg::Receiver(_) => None,
+    })
+}

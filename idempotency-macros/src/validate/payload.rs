@@ -1,0 +1,59 @@
+//! The source of the payload: the event, or the expression in `payload = ..`.
+
+use proc_macro2::{Ident, Span};
+use syn::{Error, Expr, FnArg, Pat, PatIdent, Signature};
+
+use super::PayloadSource;
+
+/// Returns the only parameter as the event. A pattern is replaced by a name, and is matched in the body.
+pub(super) fn event(signature: &mut Signature) -> syn::Result<PayloadSource> {
+    let [FnArg::Typed(parameter)] = &mut signature.inputs.iter_mut().collect::<Vec<_>>()[..] else {
+        let message = match signature.receiver() {
+            Some(_) => {
+                "a method needs a payload: write `payload = <expression over the parameters>`"
+            }
+            None if signature.inputs.is_empty() => {
+                "there is no payload here: take a `LambdaEvent<T>`, or write `payload = <expression>`"
+            }
+            None => {
+                "with more than one parameter, write `payload = <expression over the parameters>`"
+            }
+        };
+        return Err(Error::new(signature.ident.span(), message));
+    };
+    let (name, pattern) = match &*parameter.pat {
+        Pat::Ident(PatIdent {
+            by_ref: None,
+            subpat: None,
+            ident,
+            ..
+        }) => (ident.clone(), None),
+        _ => {
+            let name = Ident::new("event", Span::mixed_site());
+            let named = Box::new(syn::parse_quote!(#name));
+            (name, Some(std::mem::replace(&mut parameter.pat, named)))
+        }
+    };
+    Ok(PayloadSource::Event {
+        name,
+        pattern,
+        of: parameter.ty.clone(),
+    })
+}
+
+/// Returns the key expression of a payload that is written as a tuple or an array: one part for each element.
+///
+/// It selects the same value as the whole payload does. With parts, `key_required = "all"` checks each element.
+pub(super) fn key_of_elements(payload: &PayloadSource) -> Option<String> {
+    let PayloadSource::Value { value, .. } = payload else {
+        return None;
+    };
+    let Expr::Reference(reference) = &**value else {
+        return None;
+    };
+    let Expr::Tuple(tuple) = &*reference.expr else {
+        return None;
+    };
+    let elements: Vec<_> = (0..tuple.elems.len()).map(|at| format!("[{at}]")).collect();
+    Some(format!("[{}]", elements.join(", ")))
+}
