@@ -11,7 +11,7 @@ mod arguments;
 mod attribute;
 #[path = "../../idempotency-macros/src/bounds.rs"]
 mod bounds;
-#[path = "../../idempotency-macros/src/expand.rs"]
+#[path = "../../idempotency-macros/src/expand/mod.rs"]
 mod expand;
 #[path = "../../idempotency-macros/src/fallback.rs"]
 mod fallback;

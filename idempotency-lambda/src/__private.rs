@@ -128,31 +128,31 @@ impl Required<KeyRequired> {
 /// The two types of a handler's result.
 #[diagnostic::on_unimplemented(
     message = "an idempotent function returns a `Result`, not `{Self}`",
-    label = "write `Result<Answer, Error>` here"
+    label = "write `Result<Response, Error>` here"
 )]
 pub trait Returned {
-    type Answer;
+    type Response;
     type Failure;
 }
 
 impl<R, E> Returned for Result<R, E> {
-    type Answer = R;
+    type Response = R;
     type Failure = E;
 }
 
-/// What can be stored and given to duplicates.
+/// A response that can be stored and returned to duplicates.
 #[diagnostic::on_unimplemented(
-    message = "the answer `{Self}` cannot be stored and given to duplicates",
-    label = "an answer is written as JSON and read back",
+    message = "the response `{Self}` cannot be stored and returned to duplicates",
+    label = "a response is written as JSON and read back",
     note = "for a type of your own, derive `serde::Serialize` and `serde::Deserialize`; it must own what it holds",
     note = "a type of another crate, such as `(StatusCode, Json<T>)`, cannot be stored: return a type of your own or the event's response type (`ApiGatewayV2httpResponse`), and turn it into the other around this function"
 )]
-pub trait Answer: Sized {
+pub trait Response: Sized {
     fn codec() -> Codec<Self>;
 }
 
 #[diagnostic::do_not_recommend]
-impl<R: Serialize + DeserializeOwned> Answer for R {
+impl<R: Serialize + DeserializeOwned> Response for R {
     fn codec() -> Codec<R> {
         Codec(CoreCodec::json())
     }
@@ -175,13 +175,13 @@ impl<E: From<Error>> Failure for E {
     }
 }
 
-/// How answers of one type are written and read: only an [`Answer`] has one.
+/// How responses of one type are written and read. Only a [`Response`] has a codec.
 pub struct Codec<R>(CoreCodec<R>);
 
-/// How this framework's errors become the handler's: only a [`Failure`] has one.
+/// Converts this framework's errors into the handler's error type. Only a [`Failure`] has a conversion.
 pub struct Convert<E>(fn(Error) -> E);
 
-pub fn answer<R: Answer>() -> Codec<R> {
+pub fn response<R: Response>() -> Codec<R> {
     R::codec()
 }
 

@@ -1,4 +1,4 @@
-//! Second phase, one setting at a time: what each value may be, and what is said of any other.
+//! Phase 2, for one setting: checks the value, and says what to write instead of a wrong one.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use syn::{Error, Expr, ExprLit, Ident, Lit};
 
 use crate::arguments::{self, Setting, constants};
 
-/// A value that is known when the program is compiled.
+/// A value that is known at compile time.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Constant {
     Text(String),
-    Truth(bool),
+    Bool(bool),
     Number(usize),
     Time(Duration),
-    /// An enum of the hidden module, and its variant.
+    /// An enum of the runtime's hidden module, and the variant.
     Choice(&'static str, &'static str),
 }
 
-/// A setting's value, once it is known to be right.
+/// The value of a setting, after the checks.
 pub(crate) enum Value {
     Constant(Constant),
-    /// The path of a constant of the user's, of the setting's own type. Its value is checked when the program starts.
+    /// The name of a constant in the user's program. The compiler checks its type, and the start of the program its value.
     Path(Expr),
     Store(Expr),
     OnReplay(Expr),
@@ -44,10 +44,14 @@ const IN_PROGRESS: Choices = &[("reject", "Reject"), ("wait", "Wait")];
 const TIMEOUT: Choices = &[("rerun", "Rerun"), ("hold", "Hold")];
 const ERROR: Choices = &[("release", "Release"), ("record", "Record")];
 
-/// The longest prefix: with tenant and digest, an id must fit DynamoDB's 1024 bytes of a sort key.
+/// The longest prefix in bytes. With the tenant and the digest, an id must fit into the 1024 bytes of DynamoDB's sort key.
 const LONGEST_PREFIX: usize = 512;
 
-/// Checks one setting.
+/// Checks the value of a setting.
+///
+/// # Errors
+///
+/// One error at the value, with the values that are accepted.
 pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
     let Setting { name, value } = setting;
     let name = name.to_string();
@@ -58,10 +62,10 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
     Ok(Value::Constant(match name.as_str() {
         "key" => expression(&name, &value, "the whole payload")?,
         "validate" => expression(&name, &value, "no validation")?,
-        "store_when" => expression(&name, &value, "storing every answer")?,
+        "store_when" => expression(&name, &value, "storing every response")?,
         "key_required" => key_required(&name, &value)?,
         "key_prefix" => prefix(&name, &value)?,
-        "shared_key_prefix" => truth(&name, &value)?,
+        "shared_key_prefix" => boolean(&name, &value)?,
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
         "lease" | "store_timeout" => duration(&name, &value, Duration::from_millis(1))?,
@@ -77,7 +81,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
     }))
 }
 
-/// A `macro_rules!` that hands a literal on wraps it in a group nobody sees.
+/// Removes invisible groups: a `macro_rules!` that forwards a literal puts it into one.
 fn without_groups(mut value: Expr) -> Expr {
     while let Expr::Group(group) = value {
         value = *group.expr;
@@ -85,6 +89,7 @@ fn without_groups(mut value: Expr) -> Expr {
     value
 }
 
+/// Returns the text of a string literal, and its place.
 fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
     if let Expr::Lit(ExprLit {
         lit: Lit::Str(text),
@@ -94,7 +99,7 @@ fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
     {
         return Ok((text.value(), text.span()));
     }
-    let said = match value {
+    let message = match value {
         Expr::Path(_) | Expr::Field(_) => {
             let written = value.to_token_stream().to_string().replace(' ', "");
             format!("the value of `{name}` is a text: write it in quotes, `{name} = \"{written}\"`")
@@ -106,11 +111,13 @@ fn text(name: &str, value: &Expr) -> syn::Result<(String, Span)> {
             )
         }
     };
-    Err(Error::new_spanned(value, said))
+    Err(Error::new_spanned(value, message))
 }
 
-/// Whether a value is surely the path of a constant: a name without small letters, or one in a module. A single name in small
-/// letters is most likely a text without its quotes. The variant of an enum may have small letters.
+/// Returns true if a value is certainly the name of a constant: a name without lower-case letters, or one with a module.
+///
+/// A single name in lower-case letters is most likely a text without its quotes. The variant of an enum may have lower-case
+/// letters.
 fn is_constant(setting: &str, value: &Expr) -> bool {
     let Expr::Path(syn::ExprPath { path, .. }) = value else {
         return false;
@@ -129,6 +136,7 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
         }
 }
 
+/// Checks a JMESPath expression.
 fn expression(name: &str, value: &Expr, otherwise: &str) -> syn::Result<Constant> {
     let (text, span) = text(name, value)?;
     if text.trim().is_empty() {
@@ -149,6 +157,7 @@ fn expression(name: &str, value: &Expr, otherwise: &str) -> syn::Result<Constant
     }
 }
 
+/// Checks a key prefix: not empty, not too long, without the mark of a tenant.
 fn prefix(name: &str, value: &Expr) -> syn::Result<Constant> {
     let (text, span) = text(name, value)?;
     let wrong = if text.is_empty() {
@@ -159,13 +168,14 @@ fn prefix(name: &str, value: &Expr) -> syn::Result<Constant> {
             text.len()
         )
     } else if text.contains("#tenant=") {
-        "leave out `#tenant=`, which marks a tenant's keys".to_owned()
+        "leave out `#tenant=`: it marks the tenant in a key".to_owned()
     } else {
         return Ok(Constant::Text(text));
     };
     Err(Error::new(span, wrong))
 }
 
+/// Checks a value that is one of some names, without regard to case.
 fn choice(name: &str, value: &Expr, kind: &'static str, choices: Choices) -> syn::Result<Constant> {
     let accepted = || {
         let names: Vec<_> = choices
@@ -186,6 +196,7 @@ fn choice(name: &str, value: &Expr, kind: &'static str, choices: Choices) -> syn
     }
 }
 
+/// Checks a duration: long enough, and in whole seconds if the shortest one is.
 fn duration(name: &str, value: &Expr, shortest: Duration) -> syn::Result<Constant> {
     let wrong = "write a duration such as \"30s\", \"15m\" or \"1h\", or the name of a constant";
     let Ok((text, span)) = text(name, value) else {
@@ -195,7 +206,9 @@ fn duration(name: &str, value: &Expr, shortest: Duration) -> syn::Result<Constan
         Ok(time) if shortest.subsec_nanos() == 0 && time.subsec_nanos() != 0 && time > shortest => {
             Err(Error::new(
                 span,
-                format!("`{name}` is counted in whole seconds: write no part of one"),
+                format!(
+                    "`{name}` is counted in whole seconds: write a duration without a fraction of a second"
+                ),
             ))
         }
         Ok(time) if time >= shortest => Ok(Constant::Time(time)),
@@ -210,6 +223,7 @@ fn duration(name: &str, value: &Expr, shortest: Duration) -> syn::Result<Constan
     }
 }
 
+/// Checks a number without a sign.
 fn number(name: &str, value: &Expr, of: &str) -> syn::Result<Constant> {
     if let Expr::Lit(ExprLit {
         lit: Lit::Int(number),
@@ -231,12 +245,13 @@ fn number(name: &str, value: &Expr, of: &str) -> syn::Result<Constant> {
     ))
 }
 
-fn truth(name: &str, value: &Expr) -> syn::Result<Constant> {
+/// Checks `true` or `false`.
+fn boolean(name: &str, value: &Expr) -> syn::Result<Constant> {
     match value {
         Expr::Lit(ExprLit {
-            lit: Lit::Bool(truth),
+            lit: Lit::Bool(literal),
             ..
-        }) => Ok(Constant::Truth(truth.value)),
+        }) => Ok(Constant::Bool(literal.value)),
         _ => Err(Error::new_spanned(
             value,
             format!("`{name}` is `true` or `false`"),
@@ -244,13 +259,13 @@ fn truth(name: &str, value: &Expr) -> syn::Result<Constant> {
     }
 }
 
-/// `true`, `false` or `"all"`.
+/// Checks `true`, `false` or `"all"`.
 fn key_required(name: &str, value: &Expr) -> syn::Result<Constant> {
     let variant = match value {
         Expr::Lit(ExprLit {
-            lit: Lit::Bool(truth),
+            lit: Lit::Bool(literal),
             ..
-        }) => Some(if truth.value { "Any" } else { "No" }),
+        }) => Some(if literal.value { "Any" } else { "No" }),
         _ => match text(name, value) {
             Ok((text, _)) if text.eq_ignore_ascii_case("all") => Some("All"),
             _ => None,
@@ -265,23 +280,25 @@ fn key_required(name: &str, value: &Expr) -> syn::Result<Constant> {
     }
 }
 
+/// Checks the value of `on_replay`: a name or a closure.
 fn hook(value: Expr) -> syn::Result<Expr> {
     match value {
         Expr::Path(_) | Expr::Closure(_) => Ok(value),
         other => Err(Error::new_spanned(
             other,
-            "`on_replay` is a function of the answer and its record: write the name of a `fn(Answer, &Replay) -> Answer`, or a closure",
+            "`on_replay` is called with a replayed response: write the name of a `fn(Response, &Replay) -> Response`, or a closure",
         )),
     }
 }
 
+/// Checks that a value is code and not a literal.
 fn code(name: &str, value: Expr) -> syn::Result<Expr> {
     match &value {
         Expr::Lit(ExprLit {
             lit: Lit::Str(_), ..
         }) if name == "store" => Err(Error::new_spanned(
             &value,
-            "`store` is an expression that yields a store, like `store = store.clone()`; a kind of store is named in `IDEMPOTENCY_STORE`",
+            "`store` is an expression that returns a store, like `store = store.clone()`; the name of a kind of store belongs in `IDEMPOTENCY_STORE`",
         )),
         Expr::Lit(literal) => Err(Error::new_spanned(
             literal,
@@ -294,10 +311,12 @@ fn code(name: &str, value: Expr) -> syn::Result<Expr> {
     }
 }
 
-/// What is serialised must stay the handler's own, so the elements of a tuple or an array are taken by reference. An array
-/// becomes a tuple, since its elements may then differ in type; both are lists in JSON.
+/// Returns the payload as an expression that moves nothing, so that the handler keeps its values.
+///
+/// Each element of a tuple or an array is taken by reference. An array becomes a tuple, so that its elements may have different
+/// types; both are lists in JSON.
 fn payload(name: &str, value: Expr) -> syn::Result<Expr> {
-    /// As many elements as serde serialises in a tuple.
+    /// The longest tuple that serde serialises.
     const LONGEST_TUPLE: usize = 16;
 
     let span = value.span();
@@ -308,21 +327,22 @@ fn payload(name: &str, value: Expr) -> syn::Result<Expr> {
         return Ok(reference(value));
     };
     if elems.is_empty() || elems.len() > LONGEST_TUPLE {
-        let said = format!(
+        let message = format!(
             "write between 1 and {LONGEST_TUPLE} elements; each is one element of the payload's list"
         );
-        return Err(Error::new_spanned(&value, said));
+        return Err(Error::new_spanned(&value, message));
     }
     let mut tuple = syn::ExprTuple {
         attrs: Vec::new(),
         paren_token: syn::token::Paren(span),
         elems: elems.iter().cloned().map(reference).collect(),
     };
-    // `(a)` is no tuple.
+    // With one element, a tuple needs a comma.
     tuple.elems.push_punct(syn::Token![,](span));
     Ok(reference(Expr::Tuple(tuple)))
 }
 
+/// Returns `&value`.
 fn reference(value: Expr) -> Expr {
     Expr::Reference(syn::ExprReference {
         attrs: Vec::new(),
@@ -332,7 +352,7 @@ fn reference(value: Expr) -> Expr {
     })
 }
 
-/// The same identifier, where generated code may look for it.
+/// Returns an identifier for generated code.
 pub(crate) fn field(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }

@@ -13,21 +13,21 @@ fn checked(setting: &str) -> syn::Result<Value> {
 fn constant(setting: &str) -> Constant {
     match checked(setting).unwrap() {
         Value::Constant(constant) => constant,
-        _ => panic!("{setting} is no constant"),
+        _ => panic!("{setting} is not a constant"),
     }
 }
 
 fn error(setting: &str) -> String {
     checked(setting)
         .err()
-        .unwrap_or_else(|| panic!("{setting} was taken"))
+        .unwrap_or_else(|| panic!("{setting} was accepted"))
         .to_string()
 }
 
 fn payload_of(setting: &str) -> String {
     match checked(setting).unwrap() {
         Value::Payload(payload) => payload.to_token_stream().to_string(),
-        _ => panic!("{setting} is no payload"),
+        _ => panic!("{setting} is not a payload"),
     }
 }
 
@@ -72,7 +72,7 @@ fn each_setting_is_read() {
 }
 
 #[test]
-fn a_literal_from_a_macro_is_still_a_literal() {
+fn a_literal_from_a_macro_is_accepted() {
     let mut value: Expr = syn::parse_str("\"a\"").unwrap();
     value = Expr::Group(syn::ExprGroup {
         attrs: Vec::new(),
@@ -84,7 +84,7 @@ fn a_literal_from_a_macro_is_still_a_literal() {
 }
 
 #[test]
-fn a_wrong_expression_is_shown_with_a_caret() {
+fn a_wrong_expression_is_shown_with_a_caret_at_its_place() {
     let error = error("key = \"body.[user_id,\"");
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(
@@ -98,19 +98,19 @@ fn a_wrong_expression_is_shown_with_a_caret() {
 }
 
 #[test]
-fn an_empty_expression_is_left_out() {
+fn an_empty_expression_is_an_error() {
     assert_eq!(
         error("key = \"\""),
         "`key` is empty: leave it out for the whole payload"
     );
     assert_eq!(
         error("store_when = \" \""),
-        "`store_when` is empty: leave it out for storing every answer"
+        "`store_when` is empty: leave it out for storing every response"
     );
 }
 
 #[test]
-fn the_name_of_a_constant_is_taken_as_it_stands() {
+fn the_name_of_a_constant_is_accepted() {
     for setting in [
         "key = KEY",
         "key_prefix = settings::PREFIX",
@@ -136,7 +136,7 @@ fn the_name_of_a_constant_is_taken_as_it_stands() {
 }
 
 #[test]
-fn a_path_is_shown_in_its_quotes() {
+fn a_text_without_quotes_is_an_error_that_shows_the_quotes() {
     assert_eq!(
         error("key = body.user_id"),
         "the value of `key` is a text: write it in quotes, `key = \"body.user_id\"`"
@@ -145,7 +145,7 @@ fn a_path_is_shown_in_its_quotes() {
 }
 
 #[test]
-fn a_prefix_must_fit_and_must_not_look_like_a_tenants() {
+fn a_prefix_must_fit_and_must_not_have_the_mark_of_a_tenant() {
     assert!(error("key_prefix = \"\"").contains("is empty"));
     assert!(error("key_prefix = \"a#tenant=b\"").contains("leave out"));
     let longest = "p".repeat(LONGEST_PREFIX);
@@ -157,7 +157,7 @@ fn a_prefix_must_fit_and_must_not_look_like_a_tenants() {
 }
 
 #[test]
-fn a_choice_lists_what_is_accepted() {
+fn a_wrong_choice_is_an_error_that_lists_the_names() {
     for setting in [
         "on_timeout = \"rerum\"",
         "on_timeout = hold",
@@ -169,7 +169,7 @@ fn a_choice_lists_what_is_accepted() {
 }
 
 #[test]
-fn a_duration_has_a_unit_and_a_least_length() {
+fn a_duration_has_a_unit_and_a_minimum() {
     for setting in ["lease = 30", "lease = \"30\"", "lease = \"soon\""] {
         assert_eq!(
             error(setting),
@@ -190,19 +190,19 @@ fn a_duration_has_a_unit_and_a_least_length() {
 fn a_window_is_counted_in_whole_seconds() {
     assert_eq!(
         error("expires_after = \"1500ms\""),
-        "`expires_after` is counted in whole seconds: write no part of one"
+        "`expires_after` is counted in whole seconds: write a duration without a fraction of a second"
     );
     assert!(checked("expires_after = \"2000ms\"").is_ok());
     assert!(checked("lease = \"1500ms\"").is_ok());
 }
 
 #[test]
-fn a_text_with_a_suffix_is_no_text() {
+fn a_text_with_a_suffix_is_an_error() {
     assert!(error("key = \"id\"x").contains("is a text"));
 }
 
 #[test]
-fn a_number_is_a_number() {
+fn a_number_has_no_sign_no_fraction_and_no_other_type() {
     for setting in [
         "local_cache = \"5\"",
         "local_cache = -1",
@@ -230,7 +230,7 @@ fn code_is_written_without_quotes() {
     assert!(
         error("payload = \"order\"").contains("write it without quotes, like `payload = order`")
     );
-    assert!(error("store = \"dynamodb\"").contains("is named in `IDEMPOTENCY_STORE`"));
+    assert!(error("store = \"dynamodb\"").contains("belongs in `IDEMPOTENCY_STORE`"));
     assert!(error("on_replay = \"hook\"").contains("write the name of a `fn"));
 }
 
@@ -246,7 +246,7 @@ fn a_payload_is_never_moved() {
 }
 
 #[test]
-fn an_operator_stays_within_its_reference() {
+fn an_operator_stays_inside_its_reference() {
     assert_eq!(payload_of("payload = a + b"), "& (a + b)");
     assert_eq!(
         payload_of("payload = (a as u64, b)"),
@@ -255,7 +255,7 @@ fn an_operator_stays_within_its_reference() {
 }
 
 #[test]
-fn a_list_of_nothing_is_no_payload() {
+fn an_empty_list_is_not_a_payload() {
     assert!(error("payload = ()").contains("between 1 and 16 elements"));
     assert!(error("payload = []").contains("between 1 and 16 elements"));
 }

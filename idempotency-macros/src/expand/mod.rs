@@ -1,0 +1,101 @@
+//! Phase 3: generates the code. All decisions were made in the phases before.
+//!
+//! Names are hygienic (`mixed_site`), so that a user's name never collides with a generated one. Each requirement on one of the
+//! user's types is a call of its own with the span of that type: so one mistake is one error, at the user's own words. The
+//! body's tokens follow `if false { return .. }`, which gives the body its type without a block around it.
+
+mod operation;
+mod payload;
+mod returned;
+mod span_range;
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+
+use crate::parse::Function;
+use crate::validate::ValidatedFn;
+use span_range::SpanRange;
+
+/// Returns the protected function.
+pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStream {
+    let site = Span::mixed_site();
+    let Function {
+        attributes,
+        visibility,
+        body,
+        ..
+    } = function;
+    let ValidatedFn {
+        signature,
+        returned,
+        ..
+    } = validated;
+    let private = validated.runtime.private(site);
+    let operation = operation::operation(function, validated);
+    let runtime = &validated.runtime;
+    let payload::Prepared {
+        before,
+        prepared,
+        destructure,
+    } = payload::prepared(&validated.payload, runtime);
+    let returned::Witnesses {
+        codec,
+        convert,
+        never,
+    } = returned::witnesses(returned, runtime);
+    let store = store(validated);
+    let response = response(validated);
+    quote_spanned! {site=>
+        #(#attributes)*
+        #visibility #signature {
+            let operation = #operation;
+            #before
+            let prepared = #prepared;
+            let store = #store;
+            let codec = #codec;
+            let convert = #convert;
+            let result = #private::run(
+                operation,
+                prepared,
+                store,
+                codec,
+                convert,
+                async move {
+                    if false {
+                        return #never;
+                    }
+                    #destructure
+                    #body
+                },
+            )
+            .await;
+            match result {
+                ::core::result::Result::Ok(outcome) => ::core::result::Result::Ok(#response),
+                ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
+            }
+        }
+    }
+}
+
+/// Returns the operation's own store as an `Option`.
+fn store(validated: &ValidatedFn) -> TokenStream {
+    match &validated.store {
+        Some(store) => {
+            let head = SpanRange::of(store).head(&validated.runtime, "store");
+            quote_spanned!(Span::mixed_site()=> ::core::option::Option::Some(#head(#store)))
+        }
+        None => quote_spanned!(Span::mixed_site()=> ::core::option::Option::None),
+    }
+}
+
+/// Returns the response of the outcome, after the hook.
+fn response(validated: &ValidatedFn) -> TokenStream {
+    let hook = validated
+        .on_replay
+        .as_ref()
+        .map(|hook| quote_spanned!(Span::mixed_site()=> .on_replay(#hook)));
+    quote_spanned!(Span::mixed_site()=> outcome #hook.into_response())
+}
+
+#[cfg(test)]
+mod tests;

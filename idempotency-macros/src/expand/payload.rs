@@ -1,0 +1,100 @@
+//! The identity of a call: its payload, and the invocation's context.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+
+use super::SpanRange;
+use crate::parameters::Parameters;
+use crate::runtime::Runtime;
+use crate::validate::{ContextSource, PayloadSource};
+
+/// The code that makes a call's identity, in three places of the function.
+pub(super) struct Prepared {
+    /// Statements that find the context and match the parameters' patterns.
+    pub(super) before: TokenStream,
+    /// The expression that makes the identity.
+    pub(super) prepared: TokenStream,
+    /// The statement at the start of the body that matches the event's pattern.
+    pub(super) destructure: TokenStream,
+}
+
+/// Returns the code that makes the identity of a call with this payload.
+pub(super) fn prepared(payload: &PayloadSource, runtime: &Runtime) -> Prepared {
+    match payload {
+        PayloadSource::Event { name, pattern, of } => {
+            let at = SpanRange::of(of);
+            // The span of the type, with the hygiene of the parameter.
+            let mut event = name.clone();
+            event.set_span(at.end.resolved_at(name.span()));
+            let (head, and) = (
+                at.head(runtime, "prepare_event"),
+                quote_spanned!(at.start.resolved_at(name.span())=> &),
+            );
+            let destructure = pattern
+                .as_ref()
+                .map(|pattern| quote_spanned!(Span::mixed_site()=> let #pattern = #name;));
+            let call = quote_spanned!(at.end=> (operation, #and #event));
+            Prepared {
+                before: TokenStream::new(),
+                prepared: quote_spanned!(at.start=> #head #call),
+                destructure: destructure.into_token_stream(),
+            }
+        }
+        PayloadSource::Value { value, context } => {
+            let at = SpanRange::of(value);
+            let head = at.head(runtime, "prepare_value");
+            let call = quote_spanned!(at.end=> (operation, #value, found));
+            Prepared {
+                before: match context {
+                    ContextSource::Named(named) => named_context(named, runtime),
+                    ContextSource::Parameters(parameters) => found(parameters, runtime),
+                },
+                prepared: quote_spanned!(at.start=> #head #call),
+                destructure: TokenStream::new(),
+            }
+        }
+    }
+}
+
+/// Returns the statement that reads the context from `context = ..`.
+fn named_context(named: &syn::Expr, runtime: &Runtime) -> TokenStream {
+    let at = SpanRange::of(named);
+    let head = at.head(runtime, "context");
+    let call = quote_spanned!(at.end=> (#named));
+    let context = quote_spanned!(at.start=> #head #call);
+    quote_spanned!(Span::mixed_site()=> let found = #context;)
+}
+
+/// Returns the statements that find the context among the parameters: first in those that are not taken apart yet, then in the
+/// names that patterns bind.
+fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
+    let site = Span::mixed_site();
+    let whole = among(parameters.whole.iter().map(|(name, _)| name), runtime);
+    let named = among(&parameters.named, runtime);
+    let patterns = parameters
+        .whole
+        .iter()
+        .map(|(name, pattern)| quote_spanned!(site=> let #pattern = #name;));
+    quote_spanned! {site=>
+        let found = #whole;
+        #(#patterns)*
+        let found = found.or(#named);
+    }
+}
+
+/// Returns an expression that finds the first context among these names.
+fn among<'a>(names: impl IntoIterator<Item = &'a syn::Ident>, runtime: &Runtime) -> TokenStream {
+    let site = Span::mixed_site();
+    let (names, private) = (names.into_iter(), runtime.private(site));
+    let all = names
+        .map(|name| quote_spanned!(site=> (&#private::Parameter(&#name)).__idempotent_context(),));
+    quote_spanned! {site=>
+        {
+            #[allow(unused_imports)]
+            use #private::{IsContext as _, IsNoContext as _};
+            #private::found(&[
+                #(#all)*
+            ])
+        }
+    }
+}
