@@ -9,7 +9,7 @@ fn not_async(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
 }
 
 #[idempotent]
-async fn no_answer(_event: LambdaEvent<u8>) {}
+async fn no_response(_event: LambdaEvent<u8>) {}
 
 #[idempotent]
 async fn no_result(event: LambdaEvent<u8>) -> Option<u8> {
@@ -17,7 +17,7 @@ async fn no_result(event: LambdaEvent<u8>) -> Option<u8> {
 }
 
 #[idempotent]
-async fn hidden_answer(event: LambdaEvent<u8>) -> Result<impl Serialize, BoxError> {
+async fn hidden_response(event: LambdaEvent<u8>) -> Result<impl Serialize, BoxError> {
     Ok::<_, BoxError>(event.payload)
 }
 

@@ -2,8 +2,8 @@
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 
-fn mark(answer: u8) -> u8 {
-    answer
+fn mark(response: u8) -> u8 {
+    response
 }
 
 #[idempotent(on_replay = mark)]

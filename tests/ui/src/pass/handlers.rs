@@ -20,7 +20,7 @@ enum ShopError {
     Idempotency(#[from] idempotency_lambda::Error),
 }
 
-type Answered<T> = Result<T, BoxError>;
+type Reply<T> = Result<T, BoxError>;
 
 #[idempotent]
 async fn plain(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
@@ -62,7 +62,7 @@ async fn own_error_of(event: LambdaEvent<Order>) -> Result<Order, ShopError> {
 }
 
 #[idempotent]
-async fn destructured(LambdaEvent { payload, .. }: LambdaEvent<Order>) -> Answered<Order> {
+async fn destructured(LambdaEvent { payload, .. }: LambdaEvent<Order>) -> Reply<Order> {
     Ok(payload)
 }
 
@@ -72,24 +72,24 @@ async fn mutable_parts(
         mut payload,
         context: _,
     }: LambdaEvent<Order>,
-) -> Answered<Order> {
+) -> Reply<Order> {
     payload.id += 1;
     Ok(payload)
 }
 
 #[idempotent]
-async fn ignored(_: LambdaEvent<Order>) -> Answered<()> {
+async fn ignored(_: LambdaEvent<Order>) -> Reply<()> {
     Ok(())
 }
 
 #[idempotent]
-async fn mutable(mut event: LambdaEvent<Order>) -> Answered<Order> {
+async fn mutable(mut event: LambdaEvent<Order>) -> Reply<Order> {
     event.payload.id += 1;
     Ok(event.payload)
 }
 
 #[idempotent]
-async fn taken_apart(event: LambdaEvent<Order>) -> Answered<String> {
+async fn taken_apart(event: LambdaEvent<Order>) -> Reply<String> {
     let LambdaEvent {
         payload: Order { amount, .. },
         context,
@@ -117,7 +117,7 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Answered<String> {
     on_replay = mark,
     payload = event.payload,
 )]
-#[must_use = "an answer is an answer"]
+#[must_use = "the response is for the caller"]
 #[inline]
 pub async fn every_setting(
     #[allow(unused_mut)] mut event: LambdaEvent<Order>,
@@ -131,7 +131,7 @@ fn mark(order: Order, _: &Replay) -> Order {
 }
 
 #[idempotent(on_replay = |mut order, replay| { order.amount = replay.key().to_string(); order })]
-async fn with_closure(event: LambdaEvent<Order>) -> Answered<Order> {
+async fn with_closure(event: LambdaEvent<Order>) -> Reply<Order> {
     Ok(event.payload)
 }
 
@@ -153,7 +153,7 @@ mod nested {
 macro_rules! handler {
     ($name:ident, $key:literal, $body:expr) => {
         #[idempotent(key = $key)]
-        async fn $name(event: LambdaEvent<Order>) -> Answered<u64> {
+        async fn $name(event: LambdaEvent<Order>) -> Reply<u64> {
             $body
         }
     };
@@ -163,7 +163,7 @@ handler!(generated, "id", Ok(1));
 
 /// A body that never ends, and one that only fails.
 #[idempotent]
-async fn never(event: LambdaEvent<Order>) -> Answered<u64> {
+async fn never(event: LambdaEvent<Order>) -> Reply<u64> {
     panic!("order {}", event.payload.id)
 }
 

@@ -1,4 +1,4 @@
-//! Answers that cannot be read back.
+//! Responses that cannot be read back.
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 use serde::Serialize;
