@@ -107,3 +107,8 @@ pub type BoxError = lambda_runtime::Error;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The examples of `#[idempotent]`, compiled here because a macro's own tests would compile this crate a second time.
+#[cfg(doctest)]
+#[doc = include_str!("../../idempotency-macros/src/idempotent.md")]
+struct Attribute;

@@ -343,10 +343,14 @@ fn payload(name: &str, value: Expr) -> syn::Result<Expr> {
 }
 
 /// Returns `&value`.
+///
+/// The `&` has the place of the value's first token, so that rustc underlines the whole value.
 fn reference(value: Expr) -> Expr {
+    let first = value.to_token_stream().into_iter().next();
+    let place = first.map_or_else(Span::mixed_site, |token| token.span());
     Expr::Reference(syn::ExprReference {
         attrs: Vec::new(),
-        and_token: syn::Token![&](value.span().resolved_at(Span::mixed_site())),
+        and_token: syn::Token![&](place),
         mutability: None,
         expr: Box::new(value),
     })
