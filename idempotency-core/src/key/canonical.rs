@@ -162,7 +162,7 @@ fn float_text(float: f64) -> String {
     let (first, others) = digits.split_at(1);
     if !(-4..16).contains(&exponent) {
         let point = if others.is_empty() { "" } else { "." };
-        let direction = if exponent < 0 { '-' } else { '+' };
+        let direction = if exponent.is_negative() { '-' } else { '+' };
         return format!(
             "{sign}{first}{point}{others}e{direction}{:02}",
             exponent.unsigned_abs()

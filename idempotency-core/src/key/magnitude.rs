@@ -18,7 +18,7 @@ impl Magnitude {
         if exponent < BIAS {
             return Self::default();
         }
-        let mantissa = (bits & ((1 << FRACTION) - 1)) | (1 << FRACTION);
+        let mantissa = (bits & ((1 << FRACTION) - 1)) + (1 << FRACTION);
         let above = exponent - BIAS;
         let Some(doublings) = above.checked_sub(FRACTION) else {
             return Self(vec![mantissa >> (FRACTION - above)]);

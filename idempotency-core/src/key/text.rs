@@ -100,9 +100,9 @@ pub(crate) fn push_code_point(bytes: &mut Vec<u8>, code: u32) {
         bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
     } else {
         bytes.extend_from_slice(&[
-            0xE0 | (code >> 12) as u8,
-            0x80 | ((code >> 6) & 0x3F) as u8,
-            0x80 | (code & 0x3F) as u8,
+            0xE0 + (code >> 12) as u8,
+            0x80 + ((code >> 6) & 0x3F) as u8,
+            0x80 + (code & 0x3F) as u8,
         ]);
     }
 }
@@ -138,7 +138,7 @@ impl Iterator for CodePoints<'_> {
         };
         let (tail, rest) = rest.split_at(more.min(rest.len()));
         for byte in tail {
-            code = (code << 6) | u32::from(byte & 0x3F);
+            code = (code << 6) + u32::from(byte & 0x3F);
         }
         self.rest = rest;
         Some(code)

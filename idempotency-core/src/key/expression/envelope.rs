@@ -108,9 +108,9 @@ fn decode(text: &Text, budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
         padding = 0;
         match place {
             0 => {}
-            1 => bytes.push((left << 2) | (six >> 4)),
-            2 => bytes.push((left << 4) | (six >> 2)),
-            _ => bytes.push((left << 6) | six),
+            1 => bytes.push((left << 2) + (six >> 4)),
+            2 => bytes.push((left << 4) + (six >> 2)),
+            _ => bytes.push((left << 6) + six),
         }
         left = match place {
             0 => six,
