@@ -191,10 +191,6 @@ fn join_few(entries: &mut Vec<(Text, Json)>) {
 
 /// Joins members with equal names. Returns true if there were any.
 fn join_many(entries: &mut Vec<(Text, Json)>, places: &[u32]) -> bool {
-    let same = |&a: &u32, &b: &u32| entries[a as usize].0 == entries[b as usize].0;
-    if !places.windows(2).any(|pair| same(&pair[0], &pair[1])) {
-        return false;
-    }
     let mut kept = vec![true; entries.len()];
     let mut from = 0;
     while let Some(&first) = places.get(from) {
@@ -202,16 +198,19 @@ fn join_many(entries: &mut Vec<(Text, Json)>, places: &[u32]) -> bool {
             .iter()
             .take_while(|&&place| entries[place as usize].0 == entries[first as usize].0);
         let until = from + equal.count();
-        let last = places[until - 1] as usize;
-        entries[first as usize].1 = std::mem::replace(&mut entries[last].1, Json::Null);
         for &place in &places[from + 1..until] {
             kept[place as usize] = false;
+            entries[first as usize].1 =
+                std::mem::replace(&mut entries[place as usize].1, Json::Null);
         }
         from = until;
     }
-    let mut kept = kept.into_iter();
-    entries.retain(|_| kept.next() != Some(false));
-    true
+    let joined = kept.contains(&false);
+    if joined {
+        let mut kept = kept.into_iter();
+        entries.retain(|_| kept.next() != Some(false));
+    }
+    joined
 }
 
 /// Compares the members; their order does not matter.
