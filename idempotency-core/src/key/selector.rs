@@ -140,3 +140,57 @@ impl SelectedKey<'_> {
         self.missing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(key: Option<&str>, validate: Option<&str>) -> Selector {
+        let compile = |text: &str| Expression::compile(text).unwrap();
+        Selector::new(key.map(compile), validate.map(compile), HashAlgorithm::Md5)
+    }
+
+    #[test]
+    fn the_whole_payload_is_the_key_without_an_expression() {
+        let payload = Json::parse(r#"{"b": 2, "a": 1}"#).unwrap();
+        let whole = selector(None, None);
+        let key = whole.key(&payload).unwrap().unwrap();
+        assert_eq!(key.text(), r#"{"a": 1, "b": 2}"#);
+        assert_eq!(key.digest(), HashAlgorithm::Md5.hex(&key.text()));
+        assert_eq!(key.missing_parts().count(), 0);
+        assert_eq!(whole.validation(&payload), Ok(None));
+        assert!(whole.key_expression().is_none() && whole.validate_expression().is_none());
+    }
+
+    #[test]
+    fn a_key_has_its_value_and_its_missing_parts() {
+        let payload = Json::parse(r#"{"a": 1}"#).unwrap();
+        let parts = selector(Some("[a, b, c]"), None);
+        let key = parts.key(&payload).unwrap().unwrap();
+        assert_eq!(key.text(), "[1, null, null]");
+        assert_eq!(key.missing_parts().collect::<Vec<_>>(), ["b", "c"]);
+        assert_eq!(key.into_missing().len(), 2);
+        assert_eq!(parts.key_expression().unwrap().as_str(), "[a, b, c]");
+        assert!(selector(Some("b"), None).key(&payload).unwrap().is_none());
+        assert!(selector(Some("keys(a)"), None).key(&payload).is_err());
+    }
+
+    #[test]
+    fn a_validated_part_that_is_null_is_noticed() {
+        let payload = Json::parse(r#"{"a": 1}"#).unwrap();
+        for (validate, text, of_null) in [("a", "1", false), ("b", "null", true)] {
+            let selector = selector(None, Some(validate));
+            let hash = HashAlgorithm::Md5.hex(text);
+            assert_eq!(selector.validation(&payload), Ok(Some(hash)));
+            let mut budget = Budget::of_one_evaluation();
+            let part = selector.validation_within(&payload, &mut budget).unwrap();
+            assert_eq!(part.unwrap().of_null, of_null);
+            assert_eq!(selector.validate_expression().unwrap().as_str(), validate);
+        }
+        assert!(
+            selector(None, Some("keys(a)"))
+                .validation(&payload)
+                .is_err()
+        );
+    }
+}
