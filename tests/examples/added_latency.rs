@@ -1,10 +1,10 @@
-//! How much a failed request to DynamoDB adds to a call: median over calls with a fault, less the median without one.
+//! Measures how much a failed request to DynamoDB adds to a call: the median with a fault minus the median without one.
 //!
 //! ```bash
 //! cargo run --release -p idempotency-tests --example added_latency      # or with a number of calls for each line
 //! ```
 //!
-//! Each line is measured twice: with the pauses of the SDK's standard retries, and with this store's.
+//! Each line is measured twice: with the pauses of the SDK's standard retries and with those of this store.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use serde_json::json;
 /// The table's name.
 const TABLE: &str = "idempotency";
 
-/// What goes wrong with the claim or the completion of a call.
+/// Injects a fault into the claim or the completion of a call.
 type Inject = fn(&EmbeddedDynamoDb);
 
 fn throttled(database: &EmbeddedDynamoDb, action: &str, times: usize) {
@@ -74,7 +74,7 @@ async fn main() -> Result<(), BoxError> {
     for (line, (name, inject)) in LINES.into_iter().enumerate() {
         let mut columns = String::new();
         for (setting, usual) in usual.iter_mut().enumerate() {
-            // A region of its own is a retry quota of its own.
+            // The SDK keeps one retry quota per region.
             let region = Region::new(format!("measured-{line}-{setting}"));
             let environment = environment(&database, region, setting == 0)?;
             let (mut times, mut failed) = (Vec::new(), 0);
@@ -101,7 +101,7 @@ async fn main() -> Result<(), BoxError> {
             let median = median(times);
             if line == 0 {
                 *usual = median;
-                columns += &format!(" {median:.1} in all | {failed} |");
+                columns += &format!(" {median:.1} in total | {failed} |");
             } else {
                 columns += &format!(" {:.1} | {failed} |", median - *usual);
             }
@@ -111,7 +111,7 @@ async fn main() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The environment of a process whose store pauses as the SDK does, or as it does by itself.
+/// Returns a backend whose store pauses as the SDK does by default, or with its own settings.
 fn environment(
     database: &EmbeddedDynamoDb,
     region: Region,
@@ -133,7 +133,7 @@ fn environment(
     Ok(backend_over(Arc::new(store.build()?)))
 }
 
-/// The median in milliseconds.
+/// Returns the median in milliseconds.
 fn median(mut times: Vec<Duration>) -> f64 {
     times.sort();
     let middle = times.get(times.len() / 2).copied().unwrap_or_default();

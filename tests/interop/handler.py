@@ -1,13 +1,14 @@
-"""A function in Python that is called, watched and answered line by line.
+"""A function in Python that is controlled line by line.
 
-Each line is JSON. A call comes in; when the handler runs, it says so and is told what to do; then comes the outcome:
+Each line is JSON. The test sends a call. If the handler runs, it reports that and reads an instruction. Then it reports
+the outcome:
 
     > {"event": {...}, "remaining_ms": 30000, "key_prefix": "...", "config": {...}, "layer": {...}}
     < {"running": true}
     > {"return": {...}}   or {"raise": "message"} or {"return_nan": true}
     < {"returned": {...}} or {"raised": "class of the exception"}
 
-`config` and `layer` are arguments of `IdempotencyConfig` and of `DynamoDBPersistenceLayer`. Where `remaining_ms` is null, a
+`config` and `layer` are arguments of `IdempotencyConfig` and of `DynamoDBPersistenceLayer`. If `remaining_ms` is null, a
 plain function is called outside of an invocation.
 """
 
@@ -23,7 +24,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 
 
 class Context:
-    """As much of Lambda's context as is looked at."""
+    """The part of Lambda's context that the library reads."""
 
     def __init__(self, remaining_ms):
         self.remaining_ms = remaining_ms
@@ -36,20 +37,20 @@ class Declined(Exception):
     """The handler's own failure."""
 
 
-def say(line):
+def report(line):
     print(json.dumps(line), flush=True)
 
 
 def run():
-    say({"running": True})
-    told = json.loads(sys.stdin.readline())
-    if "raise" in told:
-        raise Declined(told["raise"])
-    return float("nan") if "return_nan" in told else told["return"]
+    report({"running": True})
+    instruction = json.loads(sys.stdin.readline())
+    if "raise" in instruction:
+        raise Declined(instruction["raise"])
+    return float("nan") if "return_nan" in instruction else instruction["return"]
 
 
 def call(order):
-    # A layer of its own for each call: one keeps the configuration it was given first.
+    # A new layer for each call, because a layer keeps its first configuration.
     settings = {
         "persistence_store": DynamoDBPersistenceLayer(**order["layer"]),
         "config": IdempotencyConfig(**order["config"]),
@@ -73,8 +74,8 @@ def call(order):
 for line in sys.stdin:
     try:
         returned = call(json.loads(line))
-        # The line must be JSON, even where the answer is not.
+        # The line must be JSON, even if the response is not.
         outcome = {"returned": None if returned != returned else returned}
-    except Exception as exception:  # whatever it is, the test wants to know its name
+    except Exception as exception:  # the test compares the name of any exception
         outcome = {"raised": type(exception).__name__}
-    say(outcome)
+    report(outcome)

@@ -1,7 +1,6 @@
-"""The soak's function in Python: `tests/src/soak/function.rs`, line by line, under the same local Lambda.
+"""The soak's function in Python: the same as `tests/src/soak/function.rs`, under the same local Lambda.
 
-It is a process of the function and speaks the Runtime API itself, so that nothing but the library is between the event and
-the handler.
+It speaks the Runtime API itself, so that only the library is between the event and the handler.
 """
 
 import http.client
@@ -23,7 +22,7 @@ runs = 0
 
 
 class Context:
-    """As much of Lambda's context as is looked at."""
+    """The part of Lambda's context that the library reads."""
 
     def __init__(self, request_id, deadline_ms):
         self.aws_request_id = request_id
@@ -76,7 +75,7 @@ def serve():
         deadline_ms = int(reply.headers["lambda-runtime-deadline-ms"])
         try:
             returned = handler(event, Context(request_id, deadline_ms))
-        except Exception as exception:  # whatever it is, its name is counted
+        except Exception as exception:  # the soak counts exceptions by name
             error = {"errorType": type(exception).__name__, "errorMessage": str(exception)}
             post(request_id, "error", error)
         else:

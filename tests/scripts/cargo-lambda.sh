@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the payment example under `cargo lambda watch` and shows that a repeated event is answered from its record:
-# first with the store in memory, then with DynamoDB, where the record also survives a restart of the function.
+# Runs the payment example under `cargo lambda watch` and checks that a repeated event gets the recorded response: first
+# with the store in memory, then with DynamoDB, where the record also survives a restart of the function.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/scripts/tools.sh
@@ -9,11 +9,11 @@ fail() { echo "cargo-lambda.sh: $*" >&2; exit 1; }
 
 # IPv4 throughout: cargo-lambda's own default is IPv6, which containers often lack.
 host=127.0.0.1
-patience=60 # seconds, for a server to listen and for an answer
+wait_seconds=60 # for a server to listen, and for a response
 scratch=$(mktemp -d)
 watch='' dynamodb=''
 
-# Each server leads a process group of its own, so that what it started dies with it.
+# Each server leads a process group, so that its children end with it.
 stop() {
     local leader=$1
     [[ -n $leader ]] || return 0
@@ -45,18 +45,18 @@ free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# await_port <port> <leader of the process group that shall open it>
+# await_port <port> <leader of the process group that opens it>
 await_port() {
     local port=$1 leader=$2
-    for ((second = 0; second < patience; second++)); do
+    for ((second = 0; second < wait_seconds; second++)); do
         if (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; then return 0; fi
         kill -0 "$leader" 2>/dev/null || fail "the server for port $port ended before it listened"
         sleep 1
     done
-    fail "nothing listens on port $port after $patience seconds"
+    fail "nothing listens on port $port after $wait_seconds seconds"
 }
 
-# start_function [NAME=value ...]: the function with this environment, on a port of its own.
+# start_function [NAME=value ...]: starts the function with these variables on a free port.
 start_function() {
     port=$(free_port)
     set -m
@@ -73,19 +73,19 @@ stop_function() {
 }
 
 invoke() {
-    # Bounded, because cargo-lambda waits for ever on a function that ended before its first event.
-    timeout "$patience" cargo lambda invoke payment --invoke-address "$host" --invoke-port "$port" --data-file "$1" || fail "invoke failed"
+    # Limited, because cargo-lambda waits without end for a function that ended before its first event.
+    timeout "$wait_seconds" cargo lambda invoke payment --invoke-address "$host" --invoke-port "$port" --data-file "$1" || fail "invoke failed"
 }
 
 payment_id() {
-    grep -o 'payment_id\\*": *\\*"[^"\\]*' <<<"$1" || fail "no payment_id in the answer: $1"
+    grep -o 'payment_id\\*": *\\*"[^"\\]*' <<<"$1" || fail "no payment_id in the response: $1"
 }
 
 event=examples/events/payment.json
 other_event="$scratch/other.json"
 sed 's/o-1001/o-2002/' "$event" >"$other_event"
 
-# Compiled beforehand, with the flags that `watch` and `run` use: a compile error shows here, and starts are quick below.
+# Compiled first, with the flags that `watch` and `run` use: a compile error shows here, and the starts below are quick.
 cargo build -p payment --bin payment
 cargo build -p idempotency-testkit --example dynamodb
 
@@ -98,9 +98,9 @@ stop_function
 echo "$first"
 first_id=$(payment_id "$first")
 other_id=$(payment_id "$other")
-[[ $second == "$first" ]] || fail "the repeated event got another answer: $second"
-# Each run of the handler draws a new payment_id, so equal ones prove that it ran once; this shows that it draws.
-[[ $other_id != "$first_id" ]] || fail "another order got the first one's payment_id: $other"
+[[ $second == "$first" ]] || fail "the repeated event got another response: $second"
+# Each run of the handler makes a new payment_id, so equal ones prove that it ran once. This checks that it makes new ones.
+[[ $other_id != "$first_id" ]] || fail "another order got the payment_id of the first one: $other"
 
 echo "-- in DynamoDB"
 endpoint_port=$(free_port)
@@ -121,8 +121,8 @@ restarted=$(invoke "$event")
 stop_function
 echo "$stored"
 stored_id=$(payment_id "$stored")
-[[ $stored_id != "$first_id" ]] || fail "an empty table replayed an answer: $stored"
-[[ $repeated == "$stored" ]] || fail "the repeated event got another answer: $repeated"
-[[ $restarted == "$stored" ]] || fail "after a restart the event got another answer: $restarted"
+[[ $stored_id != "$first_id" ]] || fail "an empty table replayed a response: $stored"
+[[ $repeated == "$stored" ]] || fail "the repeated event got another response: $repeated"
+[[ $restarted == "$stored" ]] || fail "after a restart the event got another response: $restarted"
 
-echo "one run for each order; every repetition got its answer"
+echo "one run for each order; every repetition got the recorded response"

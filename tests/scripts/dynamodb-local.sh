@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 fail() { echo "dynamodb-local.sh: $*" >&2; exit 1; }
 
 host=127.0.0.1
-patience=60 # seconds, for the server to listen
+wait_seconds=60 # for the server to listen
 pom=tests/dynamodb-local/pom.xml
 home=.tools/dynamodb-local
 scratch=$(mktemp -d)
@@ -42,10 +42,10 @@ if ! cmp --silent "$pom" "$home/pom.xml"; then
     rm -rf "$home"
     mkdir -p "$home"
     mvn --quiet --batch-mode -Dstyle.color=never --file "$pom" dependency:copy-dependencies -DoutputDirectory="$PWD/$home/lib"
-    cp "$pom" "$home/pom.xml" # last: what ended half-way is fetched again
+    cp "$pom" "$home/pom.xml" # last, so that an interrupted download starts again
 fi
 
-# Compiled beforehand: a compile error shows here, and the server runs for the tests alone.
+# Compiled first: a compile error shows here, and the server runs only for the tests.
 cargo test -p idempotency-tests --test conformance --no-run
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -56,11 +56,11 @@ server=$!
 for ((second = 0; ; second++)); do
     if (exec 3<>"/dev/tcp/$host/$port") 2>/dev/null; then break; fi
     kill -0 "$server" 2>/dev/null || fail "DynamoDB Local ended before it listened"
-    ((second < patience)) || fail "nothing listens on port $port after $patience seconds"
+    ((second < wait_seconds)) || fail "nothing listens on port $port after $wait_seconds seconds"
     sleep 1
 done
 
-# A proxy of the environment is not asked for a loopback address; an account of the developer's own is not touched.
+# A loopback address must not go through a proxy, and no account of the developer is used.
 export NO_PROXY=$host no_proxy=$host
 CONFORMANCE_DYNAMODB_ENDPOINT="http://$host:$port" CONFORMANCE_TABLE=conformance \
     CONFORMANCE_COMPOSITE_TABLE=conformance-composite CONFORMANCE_DYNAMODB_LOCAL="http://$host:$port" \
@@ -68,5 +68,5 @@ CONFORMANCE_DYNAMODB_ENDPOINT="http://$host:$port" CONFORMANCE_TABLE=conformance
     tee "$scratch/tests.log"
 # A renamed test would run nothing and pass.
 grep -q ' 2 passed' "$scratch/tests.log" || fail "the two tests did not both run"
-[[ $(grep -c ' 0 failed, ' "$scratch/tests.log") -ge 2 ]] || fail "two tables were to be tested"
+[[ $(grep -c ' 0 failed, ' "$scratch/tests.log") -ge 2 ]] || fail "not both tables were tested"
 echo "both key layouts conform on $(grep -m1 '^Version:' "$scratch/dynamodb-local.log" | sed 's/Version:[[:space:]]*/DynamoDB Local /')"

@@ -42,7 +42,7 @@ for part in "${parts[@]}"; do
     engine) files=(--file "$core/engine/**" --file "$core/store/**" --file "$core/cache.rs" --file "$core/operation/**") ;;
     key) files=(--file "$core/key/**") ;;
     *)
-        echo "mutants.sh: \`$part\` is none of protocol, engine, key" >&2
+        echo "mutants.sh: \`$part\` is not one of protocol, engine, key" >&2
         exit 2
         ;;
     esac

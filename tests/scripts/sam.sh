@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Proves that template.yaml is valid and that `sam build` turns each function into a binary that Lambda can start.
+# Checks that template.yaml is valid and that `sam build` builds a binary for each function that Lambda can start.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/scripts/tools.sh
 
 fail() { echo "sam.sh: $*" >&2; exit 1; }
 
-# Lambda's provided.al2023 has this glibc; a binary that asks for a newer one does not start.
+# The glibc of Lambda's provided.al2023. A binary that needs a newer one does not start.
 glibc_of_runtime=2.34
 
 architecture=arm64 machine=AArch64
 if ! timeout 120 rustup target add aarch64-unknown-linux-gnu; then
     architecture=x86_64 machine=X86-64
-    echo "NOTE: the aarch64 standard library is not to be had here; building for $architecture instead of the template's default"
+    echo "NOTE: the aarch64 standard library cannot be installed here; building for $architecture instead of the template's default"
 fi
 
 sam validate --lint --template template.yaml
 
-# cargo-lambda builds with `panic = "abort"` unless the workspace decides; then a panic would leave its claim behind.
+# cargo-lambda builds with `panic = "abort"` unless the workspace sets it. With "abort", a panic would not release its claim.
 grep -A9 '^\[profile\.release\]' Cargo.toml | grep -q '^panic = "unwind"' ||
     fail 'Cargo.toml needs panic = "unwind" under [profile.release]: cargo-lambda sets "abort" otherwise'
 
@@ -30,6 +30,6 @@ for function in Payment Orders Shipping; do
     [[ $header == *"$machine"* ]] || fail "$function is not built for $architecture"
     newest=$(readelf --wide --dyn-syms "$binary" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -1)
     [[ -n $newest && $(printf '%s\n' "$newest" "$glibc_of_runtime" | sort -V | tail -1) == "$glibc_of_runtime" ]] ||
-        fail "$function asks for glibc $newest; the runtime has $glibc_of_runtime"
+        fail "$function needs glibc $newest; the runtime has $glibc_of_runtime"
     echo "$function: $architecture, $(du -h "$binary" | cut -f1), glibc $newest"
 done

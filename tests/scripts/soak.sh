@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# The soak, ours beside the library for Python: `tests/examples/soak`. Fails if a promise of ours breaks.
+# The soak of our function and of one with the library for Python: `tests/examples/soak`. Fails if our function breaks a
+# promise.
 #
-#   SOAK_ROUNDS   how often each side has its turn, 4 by default
-#   SOAK_SECONDS  how long a turn is, 15 by default
-#   SOAK_SEED     the first turn's seed, 1 by default; each next turn takes the next one
-#   SOAK_FAULTS   how many of 1,000 requests to DynamoDB go wrong, 100 by default
-#   SOAK_OVERRUNS how many of 1,000 deliveries run beyond their deadline, 8 by default
-#   SOAK_EVENTS   how many events a process of ours takes at a time, 1 by default; with more, leave Python out
-#   SOAK_EXPLAIN  if it is set, the requests of each delivery that ended in an error of the store are printed
-#   SOAK_OURS     if it is set, Python is left out, and not installed
+#   SOAK_ROUNDS   number of turns of each side, 4 by default
+#   SOAK_SECONDS  length of a turn in seconds, 15 by default
+#   SOAK_SEED     seed of the first turn, 1 by default; each turn adds one
+#   SOAK_FAULTS   how many of 1,000 requests to DynamoDB get a fault, 100 by default
+#   SOAK_OVERRUNS how many of 1,000 deliveries overrun their deadline, 8 by default
+#   SOAK_EVENTS   how many events our process takes at a time, 1 by default; for more than 1 also set SOAK_OURS
+#   SOAK_EXPLAIN  if set, prints the requests of each delivery that ended in an error of the store
+#   SOAK_OURS     if set, Python is neither run nor installed
 #
 # Variables that begin with IDEMPOTENCY_ are settings of our function, such as IDEMPOTENCY_ON_IN_PROGRESS=wait.
 set -euo pipefail

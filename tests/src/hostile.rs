@@ -1,4 +1,4 @@
-//! Events that take far more memory than their text, each as large as Lambda lets an event be.
+//! Hostile events: parsing one takes far more memory than its text. Each is as large as Lambda allows.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,17 +6,17 @@ use std::io::Write as _;
 /// Lambda's limit on a synchronous event, in bytes.
 pub const EVENT: usize = 6 * 1024 * 1024;
 
-/// One event, and an expression that takes a key from it.
+/// One event, and the expression that selects its key.
 pub struct Hostile {
-    /// What it is made of.
+    /// A description of the event.
     pub name: &'static str,
-    /// The event's text.
+    /// The JSON text of the event.
     pub event: String,
-    /// The `key`; the whole event where there is none.
+    /// The `key` expression; `None` for the whole event.
     pub key: Option<&'static str>,
 }
 
-/// A list of equal parts, as long as may be.
+/// Returns a list of equal parts that is at most `length` bytes long.
 pub fn repeated(open: &str, part: &str, close: &str, length: usize) -> String {
     let parts = length.saturating_sub(open.len() + close.len()) / (part.len() + 1);
     let mut text = String::with_capacity(length);
@@ -29,7 +29,7 @@ pub fn repeated(open: &str, part: &str, close: &str, length: usize) -> String {
     text
 }
 
-/// An object whose members have names of their own.
+/// Returns an object of at most `length` bytes whose members all have different names.
 fn many_members(length: usize) -> String {
     let mut text = String::from("{\"x\":0");
     for name in 0.. {
@@ -41,21 +41,21 @@ fn many_members(length: usize) -> String {
     text + "}"
 }
 
-/// The text in the event's member `body`.
+/// Returns an event with the text in its member `body`.
 pub fn in_body(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("{{\"id\":1,\"body\":\"{text}\"}}")
 }
 
-/// The base64 of the gzip data of a text.
+/// Compresses a text with gzip and encodes it in base64.
 pub fn packed(text: &str) -> String {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    // A list in memory takes all that is written.
+    // A write into a `Vec` cannot fail.
     let _written = encoder.write_all(text.as_bytes());
     aws_smithy_types::base64::encode(encoder.finish().unwrap_or_default())
 }
 
-/// The worst events that are known.
+/// Returns the worst known events.
 pub fn events() -> Vec<Hostile> {
     let zeros = |length| repeated("[", "0", "]", length);
     let part = |name, event| Hostile {

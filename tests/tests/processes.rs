@@ -63,13 +63,13 @@ fn order(card: &str, amount: u32) -> String {
 
 fn error_type(result: Result<Reply, InvokeError>) -> String {
     match result {
-        Ok(_) => "an answer".to_owned(),
+        Ok(_) => "a response".to_owned(),
         Err(error) => error.error_type().to_owned(),
     }
 }
 
 #[tokio::test]
-async fn a_duplicate_in_another_process_is_given_the_first_answer() -> Result<(), BoxError> {
+async fn a_duplicate_in_another_process_is_given_the_first_response() -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     let first = lambda
         .start_process()
@@ -111,13 +111,13 @@ async fn a_process_killed_in_its_handler_frees_the_key_when_its_deadline_is_over
         "IdempotencyAlreadyInProgress"
     );
     // No clock can be handed to a process: the deadline itself is waited for, by asking until it is over.
-    let answer = loop {
+    let response = loop {
         match lambda.invoke(order("good", 1)).await {
             Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
             other => break other,
         }
     };
-    assert_eq!(answer?.json()?["statusCode"], 201);
+    assert_eq!(response?.json()?["statusCode"], 201);
     Ok(())
 }
 
@@ -136,13 +136,13 @@ async fn a_process_killed_with_its_claim_on_the_wire_leaves_a_claim_that_ends_wi
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     // The claim arrives after its sender's death, and stands for a run that never was.
     held.release().await;
-    let answer = loop {
+    let response = loop {
         match lambda.invoke(order("good", 1)).await {
             Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
             other => break other,
         }
     };
-    assert_eq!(answer?.json()?["statusCode"], 201);
+    assert_eq!(response?.json()?["statusCode"], 201);
     Ok(())
 }
 
@@ -159,8 +159,8 @@ async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed(
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     held.release().await;
     let retried = lambda.start_process().await?;
-    let answer = retried.invoke(order("good", 1)).await?;
-    assert_eq!(answer.json()?["statusCode"], 201);
+    let response = retried.invoke(order("good", 1)).await?;
+    assert_eq!(response.json()?["statusCode"], 201);
     assert!(
         retried
             .log()
@@ -285,7 +285,7 @@ async fn events_that_are_no_orders_are_answered_with_an_error_and_the_next_event
     for event in ["null", "\"text\"", "{\"body\": 1}", "{}", &deep] {
         assert_ne!(
             error_type(environment.invoke(event).await),
-            "an answer",
+            "a response",
             "{event}"
         );
     }

@@ -1,6 +1,6 @@
-//! A short soak: this test program, started again as [`the_function`], on a table whose requests go wrong.
+//! A short soak: this test program, started again as [`the_function`], on a table with faulty requests.
 //!
-//! `tests/scripts/soak.sh` plays the longer one, and compares it with the library for Python.
+//! `tests/scripts/soak.sh` runs longer and compares us with the library for Python.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use idempotency_lambda::BoxError;
 use idempotency_tests::soak::{Broken, Plan, ROLE, Report, Side, check, run, serve};
 
-/// In a process that the local Lambda started: the function. In the test run: nothing.
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
 #[tokio::test]
 async fn the_function() {
     if std::env::var_os(ROLE).is_some() {
@@ -33,7 +33,7 @@ fn side(unprotected: bool) -> Side {
     }
 }
 
-/// Bounded by the number of keys and by short deadlines.
+/// A short plan: few keys and short deadlines.
 fn plan(name: &str, keys: u64) -> Plan {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -51,7 +51,7 @@ fn plan(name: &str, keys: u64) -> Plan {
 }
 
 #[tokio::test]
-async fn no_promise_breaks_while_processes_die_and_requests_go_wrong() -> Result<(), BoxError> {
+async fn no_promise_breaks_while_processes_die_and_requests_fail() -> Result<(), BoxError> {
     let plan = plan("soak", 60);
     let history = run(&side(false), &plan).await?;
     let mut report = Report::default();
@@ -64,7 +64,7 @@ async fn no_promise_breaks_while_processes_die_and_requests_go_wrong() -> Result
 }
 
 #[tokio::test]
-async fn a_function_that_keeps_no_promise_is_found_out() -> Result<(), BoxError> {
+async fn an_unprotected_function_breaks_the_promises() -> Result<(), BoxError> {
     let calm = Plan {
         faults: 0,
         kill_every: None,

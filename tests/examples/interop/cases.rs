@@ -1,4 +1,4 @@
-//! One call after the other, and both at once.
+//! Calls one after the other, and both at once.
 
 use idempotency_lambda::{
     BoxError, Context, ErrorKind, LambdaEvent, OnInProgress, idempotent, with_backend,
@@ -11,7 +11,7 @@ use crate::Stage;
 use crate::python::{Call, Python, Said};
 use crate::rust::{Ended, Rust, charge};
 
-/// An answer with everything in it that two JSON libraries could write differently.
+/// Returns a response with everything that two JSON libraries could write differently.
 fn receipt(by: &str) -> Value {
     json!({
         "by": by,
@@ -23,27 +23,27 @@ fn receipt(by: &str) -> Value {
 }
 
 pub(crate) async fn python_first(stage: &mut Stage) -> Result<(), BoxError> {
-    let (order, answer) = (stage.order(), receipt("Python"));
-    let first = stage.python.call(Call::of(&order), &answer).await?;
-    assert_eq!(first, (Said::Returned(answer.clone()), true));
+    let (order, response) = (stage.order(), receipt("Python"));
+    let first = stage.python.call(Call::of(&order), &response).await?;
+    assert_eq!(first, (Said::Returned(response.clone()), true));
     let rust = Rust::start(&stage.database, charge())?;
-    let again = rust.answer(&order, &receipt("Rust")).await?;
-    assert_eq!(again, Ended::Replayed(answer));
+    let again = rust.call_returning(&order, &receipt("Rust")).await?;
+    assert_eq!(again, Ended::Replayed(response));
     Ok(())
 }
 
 pub(crate) async fn rust_first(stage: &mut Stage) -> Result<(), BoxError> {
-    let (order, answer) = (stage.order(), receipt("Rust"));
+    let (order, response) = (stage.order(), receipt("Rust"));
     let rust = Rust::start(&stage.database, charge())?;
     assert_eq!(
-        rust.answer(&order, &answer).await?,
-        Ended::Ran(answer.clone())
+        rust.call_returning(&order, &response).await?,
+        Ended::Ran(response.clone())
     );
     let again = stage
         .python
         .call(Call::of(&order), &receipt("Python"))
         .await?;
-    assert_eq!(again, (Said::Returned(answer), false));
+    assert_eq!(again, (Said::Returned(response), false));
     Ok(())
 }
 
@@ -61,20 +61,20 @@ pub(crate) async fn annotated(stage: &mut Stage) -> Result<(), BoxError> {
     let rust = Rust::start(&stage.database, charge())?;
     for python_is_first in [false, true] {
         let order = stage.order();
-        let answer = json!({ "charged": if python_is_first { 1 } else { 42 } });
+        let response = json!({ "charged": if python_is_first { 1 } else { 42 } });
         if python_is_first {
-            stage.python.call(Call::of(&order), &answer).await?;
+            stage.python.call(Call::of(&order), &response).await?;
         }
         let event = LambdaEvent::new(order.clone(), Context::default());
         let given = with_backend(rust.environment.clone(), handler(event)).await?;
-        assert_eq!(given, answer);
+        assert_eq!(given, response);
         let again = stage.python.call(Call::of(&order), &Value::Null).await?;
-        assert_eq!(again, (Said::Returned(answer), false));
+        assert_eq!(again, (Said::Returned(response), false));
     }
     Ok(())
 }
 
-/// Both claims are on their way before either is let through, and each of the two wins once.
+/// Holds both claims back until both are sent. Each of the two wins once.
 pub(crate) async fn both_at_once(stage: &mut Stage) -> Result<(), BoxError> {
     for python_wins in [false, true] {
         let order = stage.order();
@@ -88,7 +88,7 @@ pub(crate) async fn both_at_once(stage: &mut Stage) -> Result<(), BoxError> {
         };
         let rust_call = async {
             from_python.reached().await;
-            rust.answer(&order, &by_rust).await
+            rust.call_returning(&order, &by_rust).await
         };
         let release = async {
             from_rust.reached().await;
@@ -98,7 +98,7 @@ pub(crate) async fn both_at_once(stage: &mut Stage) -> Result<(), BoxError> {
         let python_call = stage.python.call(Call::of(&order), &by_python);
         let (said, ended, ()) = tokio::join!(python_call, rust_call, release);
         stage.database.clear_faults();
-        // The slower one is told so, or is given the answer if that was there by then.
+        // The slower one gets "in progress", or the response if it was stored by then.
         let (said, ended) = (said?, ended?);
         let (winner, agreed) = if python_wins {
             assert_eq!(said, (Said::Returned(by_python.clone()), true));
@@ -111,42 +111,42 @@ pub(crate) async fn both_at_once(stage: &mut Stage) -> Result<(), BoxError> {
             (by_rust, said == (in_progress(), false) || said == given)
         };
         assert!(agreed, "{said:?}, {ended:?}");
-        the_answer_is(stage, &rust, &order, &winner).await?;
+        both_replay(stage, &rust, &order, &winner).await?;
     }
     Ok(())
 }
 
-/// Nobody decides who is first here.
+/// A race without control: either of the two may win.
 pub(crate) async fn race(stage: &mut Stage) -> Result<(), BoxError> {
     for _ in 0..8 {
         let order = stage.order();
         let (by_python, by_rust) = (json!("Python"), json!("Rust"));
         let rust = Rust::start(&stage.database, charge())?;
         let python_call = stage.python.call(Call::of(&order), &by_python);
-        let (said, ended) = tokio::join!(python_call, rust.answer(&order, &by_rust));
+        let (said, ended) = tokio::join!(python_call, rust.call_returning(&order, &by_rust));
         let ((_, python_ran), ended) = (said?, ended?);
         assert_ne!(python_ran, ended == Ended::Ran(by_rust.clone()), "one runs");
         let winner = if python_ran { by_python } else { by_rust };
-        the_answer_is(stage, &rust, &order, &winner).await?;
+        both_replay(stage, &rust, &order, &winner).await?;
     }
     Ok(())
 }
 
-/// Both are given this answer.
-async fn the_answer_is(
+/// Checks that both replay this response.
+async fn both_replay(
     stage: &mut Stage,
     rust: &Rust,
     order: &Value,
-    answer: &Value,
+    response: &Value,
 ) -> Result<(), BoxError> {
     let given = stage.python.call(Call::of(order), &Value::Null).await?;
-    assert_eq!(given, (Said::Returned(answer.clone()), false));
-    let given = rust.answer(order, &Value::Null).await?;
-    assert_eq!(given, Ended::Replayed(answer.clone()));
+    assert_eq!(given, (Said::Returned(response.clone()), false));
+    let given = rust.call_returning(order, &Value::Null).await?;
+    assert_eq!(given, Ended::Replayed(response.clone()));
     Ok(())
 }
 
-/// What Python raises while another call runs.
+/// Returns what Python raises while another call runs.
 fn in_progress() -> Said {
     Said::Raised("IdempotencyAlreadyInProgressError".to_owned())
 }
@@ -157,11 +157,11 @@ pub(crate) async fn changed_amount(stage: &mut Stage) -> Result<(), BoxError> {
     stage.python.call(Call::of(&order), &json!(1)).await?;
     let mut changed = order.clone();
     changed["amount"] = json!(43);
-    let refused = rust.answer(&changed, &json!(2)).await?;
+    let refused = rust.call_returning(&changed, &json!(2)).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::PayloadMismatch));
 
     let order = stage.order();
-    rust.answer(&order, &json!(1)).await?;
+    rust.call_returning(&order, &json!(1)).await?;
     let mut changed = order.clone();
     changed["amount"] = json!(43);
     let refused = stage.python.call(Call::of(&changed), &json!(2)).await?;
@@ -170,7 +170,7 @@ pub(crate) async fn changed_amount(stage: &mut Stage) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Both compare while the first call runs, too.
+/// Both also compare the payload while the first call runs.
 pub(crate) async fn changed_amount_in_progress(stage: &mut Stage) -> Result<(), BoxError> {
     let rust = Rust::start(&stage.database, charge())?;
     let changed = |order: &Value| {
@@ -180,7 +180,7 @@ pub(crate) async fn changed_amount_in_progress(stage: &mut Stage) -> Result<(), 
     };
     let order = stage.order();
     assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
-    let refused = rust.answer(&changed(&order), &json!(2)).await?;
+    let refused = rust.call_returning(&changed(&order), &json!(2)).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::PayloadMismatch));
     stage.python.finish(&json!(1)).await?;
 
@@ -211,15 +211,15 @@ pub(crate) async fn in_progress_in_python(stage: &mut Stage) -> Result<(), BoxEr
     let order = stage.order();
     let rust = Rust::start(&stage.database, charge())?;
     assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
-    let refused = rust.answer(&order, &json!("Rust")).await?;
+    let refused = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
-    let answer = json!("Python");
+    let response = json!("Python");
     assert_eq!(
-        stage.python.finish(&answer).await?,
-        Said::Returned(answer.clone())
+        stage.python.finish(&response).await?,
+        Said::Returned(response.clone())
     );
-    let given = rust.answer(&order, &json!("Rust")).await?;
-    assert_eq!(given, Ended::Replayed(answer));
+    let given = rust.call_returning(&order, &json!("Rust")).await?;
+    assert_eq!(given, Ended::Replayed(response));
     Ok(())
 }
 
@@ -229,18 +229,18 @@ pub(crate) async fn rust_waits_for_python(stage: &mut Stage) -> Result<(), BoxEr
     let rust = Rust::start(&stage.database, waiting)?;
     assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
     let held = stage.database.inject(Fault::on("GetItem").hold());
-    let answer = json!("Python");
+    let response = json!("Python");
     let finish = async {
-        // It was refused, paused, and reads again.
+        // Rust's claim was refused; it paused and reads again.
         held.reached().await;
-        let said = stage.python.finish(&answer).await?;
+        let said = stage.python.finish(&response).await?;
         held.release().await;
         Ok::<_, BoxError>(said)
     };
     let nothing = json!("Rust");
-    let (given, said) = tokio::join!(rust.answer(&order, &nothing), finish);
-    assert_eq!(said?, Said::Returned(answer.clone()));
-    assert_eq!(given?, Ended::Replayed(answer));
+    let (given, said) = tokio::join!(rust.call_returning(&order, &nothing), finish);
+    assert_eq!(said?, Said::Returned(response.clone()));
+    assert_eq!(given?, Ended::Replayed(response));
     stage.database.clear_faults();
     Ok(())
 }
@@ -248,12 +248,12 @@ pub(crate) async fn rust_waits_for_python(stage: &mut Stage) -> Result<(), BoxEr
 pub(crate) async fn in_progress_in_rust(stage: &mut Stage) -> Result<(), BoxError> {
     let order = stage.order();
     let rust = Rust::start(&stage.database, charge())?;
-    let answer = json!("Rust");
+    let response = json!("Rust");
     let (started, go_on) = (Notify::new(), Notify::new());
     let runs = rust.call(&order, async || {
         started.notify_one();
         go_on.notified().await;
-        Ok(answer.clone())
+        Ok(response.clone())
     });
     let duplicate = async {
         started.notified().await;
@@ -266,16 +266,16 @@ pub(crate) async fn in_progress_in_rust(stage: &mut Stage) -> Result<(), BoxErro
     };
     let (ended, said) = tokio::join!(runs, duplicate);
     assert_eq!(said?, (in_progress(), false));
-    assert_eq!(ended?, Ended::Ran(answer.clone()));
+    assert_eq!(ended?, Ended::Ran(response.clone()));
     let again = stage
         .python
         .call(Call::of(&order), &json!("Python"))
         .await?;
-    assert_eq!(again, (Said::Returned(answer), false));
+    assert_eq!(again, (Said::Returned(response), false));
     Ok(())
 }
 
-/// A claim without a lease: nothing says when its run is over, so it is live until its window ends.
+/// A claim without a lease counts as live until its window ends, because it does not say when its run ends.
 pub(crate) async fn python_without_a_deadline(stage: &mut Stage) -> Result<(), BoxError> {
     let order = stage.order();
     let mut killed = Python::start(&stage.database)?;
@@ -283,9 +283,13 @@ pub(crate) async fn python_without_a_deadline(stage: &mut Stage) -> Result<(), B
     assert_eq!(killed.begin(call).await?, Said::Running);
     drop(killed);
     let rust = |at| Rust::start(&stage.database, charge())?.at(at);
-    let refused = rust(30 * 60)?.answer(&order, &json!("Rust")).await?;
+    let refused = rust(30 * 60)?
+        .call_returning(&order, &json!("Rust"))
+        .await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
-    let ran = rust(61 * 60)?.answer(&order, &json!("Rust")).await?;
+    let ran = rust(61 * 60)?
+        .call_returning(&order, &json!("Rust"))
+        .await?;
     assert_eq!(ran, Ended::Ran(json!("Rust")));
     Ok(())
 }

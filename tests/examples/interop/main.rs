@@ -1,7 +1,7 @@
-//! A function in Rust and one in Python on one table: `tests/scripts/python-interop.sh` starts it.
+//! A function in Rust and one in Python on one table. `tests/scripts/python-interop.sh` starts it.
 //!
-//! It starts a DynamoDB, plays the Rust function itself, and has Python play the other one (`tests/interop/handler.py`).
-//! Both handlers are held in its hand, so that no case waits for time to pass.
+//! This program starts a DynamoDB, runs the Rust function itself, and starts a Python process for the other one
+//! (`tests/interop/handler.py`). It controls both handlers, so that no case waits for time to pass.
 
 mod cases;
 mod python;
@@ -16,7 +16,7 @@ use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use python::Python;
 use serde_json::{Value, json};
 
-/// What all cases have in common.
+/// The database and the Python process that all cases share.
 pub(crate) struct Stage {
     pub(crate) database: EmbeddedDynamoDb,
     pub(crate) python: Python,
@@ -43,7 +43,7 @@ impl Stage {
         })
     }
 
-    /// An order that nobody has seen yet.
+    /// Returns a new order.
     pub(crate) fn order(&mut self) -> Value {
         self.orders += 1;
         json!({ "user_id": "u-1", "order_id": format!("o-{}", self.orders), "amount": 42 })
@@ -62,30 +62,30 @@ macro_rules! play {
 async fn play() -> Result<(), BoxError> {
     let mut stage = Stage::set().await?;
     play! { stage:
-        "Python first, then Rust: the same answer" => cases::python_first,
-        "Rust first, then Python: the same answer" => cases::rust_first,
+        "Python first, then Rust: the same response" => cases::python_first,
+        "Rust first, then Python: the same response" => cases::rust_first,
         "an annotated handler shares its key too" => cases::annotated,
-        "both at once, and each wins once: one runs" => cases::both_at_once,
+        "both at once, each wins once: one runs" => cases::both_at_once,
         "a race: one runs" => cases::race,
         "a changed amount is refused by both" => cases::changed_amount,
-        "a changed amount is refused by both while the first call runs, too" => cases::changed_amount_in_progress,
-        "in progress in Python: Rust is told so" => cases::in_progress_in_python,
-        "in progress in Python: Rust waits for the answer" => cases::rust_waits_for_python,
-        "in progress in Rust: Python is told so" => cases::in_progress_in_rust,
+        "a changed amount is refused by both, also while the first call runs" => cases::changed_amount_in_progress,
+        "in progress in Python: Rust refuses" => cases::in_progress_in_python,
+        "in progress in Python: Rust waits for the response" => cases::rust_waits_for_python,
+        "in progress in Rust: Python refuses" => cases::in_progress_in_rust,
         "without a deadline in Python: live until its window ends" => cases::python_without_a_deadline,
         "killed in Python: Rust takes over" => takeover::from_python,
         "killed in Rust: Python takes over" => takeover::from_rust,
-        "held by Rust: Python takes over, as is written down" => takeover::held_by_rust,
-        "a late Rust run is given Python's answer" => takeover::late_rust,
-        "a late Python run overwrites or deletes Rust's answer, as is written down" => takeover::late_python,
+        "held by Rust: Python takes over, as documented" => takeover::held_by_rust,
+        "a late Rust run gets Python's response" => takeover::late_rust,
+        "a late Python run overwrites or deletes Rust's response, as documented" => takeover::late_python,
         "failed in Rust and recorded: Python runs" => takeover::failure_recorded_by_rust,
         "failed in one: the other runs" => takeover::failure_released,
         "composite keys" => settings::composite_keys,
         "names of attributes" => settings::renamed_attributes,
         "another digest" => settings::another_digest,
-        "falsy answers: Rust replays them, Python replays None" => settings::falsy_answers,
-        "an answer too large for Rust to store: Python replays None" => settings::large_answer,
-        "an answer of Python's that is not JSON is corrupt to Rust" => settings::not_json,
+        "falsy responses: Rust replays them, Python replays None" => settings::falsy_responses,
+        "a response too large for Rust to store: Python replays None" => settings::large_response,
+        "a Python response that is not JSON: Rust reports a corrupt record" => settings::not_json,
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A process with the function in Python, called, watched and answered line by line (`tests/interop/handler.py`).
+//! The Python process (`tests/interop/handler.py`). It is controlled over its standard input and output, line by line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,14 +10,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const HANDLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/interop/handler.py");
 
-/// The process. Dropping it kills it, as Lambda does at a time-out.
+/// The process. It is killed on drop, as Lambda kills it at a timeout.
 pub(crate) struct Python {
     process: Child,
     input: ChildStdin,
     lines: UnboundedReceiver<String>,
 }
 
-/// A call, with the settings of its operation and of its table.
+/// A call with the settings of its operation and its table.
 #[derive(Clone)]
 pub(crate) struct Call {
     event: Value,
@@ -27,19 +27,19 @@ pub(crate) struct Call {
     layer: Value,
 }
 
-/// What the process said.
+/// What the process reported.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
-    /// The handler runs, and waits to be told what to do.
+    /// The handler runs and waits for an instruction.
     Running,
-    /// The call ended with this answer.
+    /// The call ended with this response.
     Returned(Value),
     /// The call ended with an exception of this class.
     Raised(String),
 }
 
 impl Call {
-    /// A call with 30 s left, of the operation that `crate::rust` protects.
+    /// Returns a call with 30 s left, of the operation that `crate::rust` protects.
     pub(crate) fn of(event: &Value) -> Self {
         Self {
             event: event.clone(),
@@ -53,25 +53,25 @@ impl Call {
         }
     }
 
-    /// With so many milliseconds left.
+    /// Sets the remaining time in milliseconds.
     pub(crate) fn remaining(mut self, milliseconds: u64) -> Self {
         self.remaining_ms = milliseconds.into();
         self
     }
 
-    /// Of a plain function, outside of an invocation.
+    /// Calls a plain function, outside of an invocation.
     pub(crate) fn without_a_deadline(mut self) -> Self {
         self.remaining_ms = Value::Null;
         self
     }
 
-    /// With this argument of `IdempotencyConfig`.
+    /// Sets an argument of `IdempotencyConfig`.
     pub(crate) fn config(mut self, name: &str, value: Value) -> Self {
         self.config[name] = value;
         self
     }
 
-    /// With these arguments of `DynamoDBPersistenceLayer`.
+    /// Sets the arguments of `DynamoDBPersistenceLayer`.
     pub(crate) fn layer(mut self, layer: Value) -> Self {
         self.layer = layer;
         self
@@ -85,13 +85,13 @@ impl Python {
         let region = environment.iter().find(|(name, _)| name == "AWS_REGION");
         let mut process = Command::new(python)
             .arg(HANDLER)
-            // Its SDK reads another variable than Lambda's.
+            // Python's SDK reads this variable.
             .envs(region.map(|(_, region)| ("AWS_DEFAULT_REGION", region)))
             .envs(environment.iter().map(|(name, value)| (name, value)))
-            // A proxy would be asked for a loopback address.
+            // A loopback address must not go through a proxy.
             .env("NO_PROXY", "127.0.0.1")
             .env("AWS_EC2_METADATA_DISABLED", "true")
-            // The case without a deadline is warned about.
+            // The library warns about the case without a deadline.
             .env("PYTHONWARNINGS", "ignore")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -114,9 +114,9 @@ impl Python {
         })
     }
 
-    /// Makes a call, and says how it began: the handler runs, or the call is over.
+    /// Starts a call. Returns `Running`, or the result if the handler does not run.
     pub(crate) async fn begin(&mut self, call: Call) -> Result<Said, BoxError> {
-        self.tell(&json!({
+        self.instruct(&json!({
             "event": call.event,
             "remaining_ms": call.remaining_ms,
             "key_prefix": call.key_prefix,
@@ -126,13 +126,13 @@ impl Python {
         .await
     }
 
-    /// Tells the handler that runs to return this, and says how the call ended.
-    pub(crate) async fn finish(&mut self, answer: &Value) -> Result<Said, BoxError> {
-        self.tell(&json!({ "return": answer })).await
+    /// Makes the running handler return this. Returns the result of the call.
+    pub(crate) async fn finish(&mut self, response: &Value) -> Result<Said, BoxError> {
+        self.instruct(&json!({ "return": response })).await
     }
 
-    /// Tells the handler that runs something else than to return an answer.
-    pub(crate) async fn tell(&mut self, line: &Value) -> Result<Said, BoxError> {
+    /// Sends an instruction to the process. Returns what it reports next.
+    pub(crate) async fn instruct(&mut self, line: &Value) -> Result<Said, BoxError> {
         writeln!(self.input, "{line}")?;
         self.input.flush()?;
         let line = self.lines.recv().await.ok_or("the Python process ended")?;
@@ -144,14 +144,14 @@ impl Python {
         })
     }
 
-    /// A call whose handler, if it runs, answers this. Says how it ended, and whether it ran.
+    /// Makes a call whose handler returns this if it runs. Returns the result and whether the handler ran.
     pub(crate) async fn call(
         &mut self,
         call: Call,
-        answer: &Value,
+        response: &Value,
     ) -> Result<(Said, bool), BoxError> {
         match self.begin(call).await? {
-            Said::Running => Ok((self.finish(answer).await?, true)),
+            Said::Running => Ok((self.finish(response).await?, true)),
             ended => Ok((ended, false)),
         }
     }

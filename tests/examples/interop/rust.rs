@@ -1,4 +1,4 @@
-//! The same function in Rust, in a process of its own: its clock and its handler are held by the test.
+//! The same function in Rust, as a process of its own. The test controls its clock and its handler.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,16 +27,16 @@ pub(crate) struct Rust {
 enum Now {
     /// The machine's.
     System,
-    /// One that stands still.
+    /// A clock that stands still.
     Still(EpochMillis),
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
-    /// The handler ran, and its answer is this.
+    /// The handler ran and returned this.
     Ran(Value),
-    /// An earlier call's answer.
+    /// The response of an earlier call.
     Replayed(Value),
     /// The framework's error.
     Refused(ErrorKind),
@@ -44,14 +44,14 @@ pub(crate) enum Ended {
     Failed,
 }
 
-/// The operation that the calls of `crate::python` name too.
+/// Returns the builder of the operation that `crate::python` calls too.
 pub(crate) fn charge() -> OperationBuilder {
     Operation::builder("shop::charge")
         .variables(Variables::default())
         .key("[user_id, order_id]")
         .validate("amount")
         .key_prefix("shop.charge")
-        // The annotated handler of `crate::cases` is the same operation, and so are the variants with other settings.
+        // The annotated handler of `crate::cases` and the variants with other settings share the prefix.
         .shared_key_prefix(true)
 }
 
@@ -61,7 +61,7 @@ fn milliseconds() -> Result<i64, BoxError> {
 }
 
 impl Rust {
-    /// A process on the table `idempotency`, with the machine's clock.
+    /// Returns a process on the table `idempotency` with the machine's clock.
     pub(crate) fn start(
         database: &EmbeddedDynamoDb,
         operation: OperationBuilder,
@@ -72,7 +72,7 @@ impl Rust {
         Self::with_store(store.build()?, operation)
     }
 
-    /// A process on a table of the sort key `sk`.
+    /// Returns a process on a table with the sort key `sk`.
     pub(crate) fn composite(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
         let mut names = AttributeNames::default();
         names.key = "pk".to_owned();
@@ -84,14 +84,14 @@ impl Rust {
         Self::with_store(store.build()?, charge())
     }
 
-    /// A process on a table with names of its own.
+    /// Returns a process on a table with other attribute names.
     pub(crate) fn renamed(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
         let mut names = AttributeNames::default();
         names.key = "key".to_owned();
         names.expiration = "ttl".to_owned();
         names.in_progress_expiration = "lease".to_owned();
         names.status = "state".to_owned();
-        names.data = "answer".to_owned();
+        names.data = "response".to_owned();
         names.validation = "fingerprint".to_owned();
         let store = DynamoDbStore::builder()
             .client(database.client())
@@ -110,7 +110,7 @@ impl Rust {
         })
     }
 
-    /// The same process at another time: so many seconds from now, and there the clock stands still.
+    /// Returns the same process with a clock that stands still, this many seconds from now.
     pub(crate) fn at(mut self, seconds: i64) -> Result<Self, BoxError> {
         let now = milliseconds()? + seconds * 1_000;
         let clock = ManualClock::at(now);
@@ -120,7 +120,7 @@ impl Rust {
         Ok(self)
     }
 
-    /// A call with 30 s left, whose handler does this.
+    /// Makes a call with 30 s left.
     pub(crate) async fn call<F>(&self, event: &Value, handler: F) -> Result<Ended, BoxError>
     where
         F: AsyncFnOnce() -> Result<Value, BoxError>,
@@ -142,8 +142,12 @@ impl Rust {
         })
     }
 
-    /// A call whose handler, if it runs, answers this.
-    pub(crate) async fn answer(&self, event: &Value, answer: &Value) -> Result<Ended, BoxError> {
-        self.call(event, async || Ok(answer.clone())).await
+    /// Makes a call whose handler returns this if it runs.
+    pub(crate) async fn call_returning(
+        &self,
+        event: &Value,
+        response: &Value,
+    ) -> Result<Ended, BoxError> {
+        self.call(event, async || Ok(response.clone())).await
     }
 }

@@ -1,4 +1,4 @@
-//! Other tables, other settings, and answers at the edge.
+//! Other tables, other settings and unusual responses.
 
 use idempotency_lambda::{BoxError, ErrorKind, HashAlgorithm};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::Stage;
 use crate::python::{Call, Said};
 use crate::rust::{Ended, Rust, charge};
 
-/// Each of the two runs one order and replays the other's.
+/// Checks that each of the two runs one order and replays the other's.
 async fn both_ways(
     stage: &mut Stage,
     rust: &Rust,
@@ -17,18 +17,18 @@ async fn both_ways(
     let order = stage.order();
     let ran = stage.python.call(call(&order), &by_python).await?;
     assert_eq!(ran, (Said::Returned(by_python.clone()), true));
-    let given = rust.answer(&order, &by_rust).await?;
+    let given = rust.call_returning(&order, &by_rust).await?;
     assert_eq!(given, Ended::Replayed(by_python.clone()));
 
     let order = stage.order();
-    let ran = rust.answer(&order, &by_rust).await?;
+    let ran = rust.call_returning(&order, &by_rust).await?;
     assert_eq!(ran, Ended::Ran(by_rust.clone()));
     let given = stage.python.call(call(&order), &by_python).await?;
     assert_eq!(given, (Said::Returned(by_rust.clone()), false));
 
     let order = stage.order();
     assert_eq!(stage.python.begin(call(&order)).await?, Said::Running);
-    let refused = rust.answer(&order, &by_rust).await?;
+    let refused = rust.call_returning(&order, &by_rust).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
     stage.python.finish(&by_python).await?;
     Ok(())
@@ -53,7 +53,7 @@ pub(crate) async fn renamed_attributes(stage: &mut Stage) -> Result<(), BoxError
         "expiry_attr": "ttl",
         "in_progress_expiry_attr": "lease",
         "status_attr": "state",
-        "data_attr": "answer",
+        "data_attr": "response",
         "validation_key_attr": "fingerprint",
     });
     both_ways(stage, &rust, |order| Call::of(order).layer(layer.clone())).await
@@ -68,16 +68,16 @@ pub(crate) async fn another_digest(stage: &mut Stage) -> Result<(), BoxError> {
     .await
 }
 
-pub(crate) async fn falsy_answers(stage: &mut Stage) -> Result<(), BoxError> {
+pub(crate) async fn falsy_responses(stage: &mut Stage) -> Result<(), BoxError> {
     let rust = Rust::start(&stage.database, charge())?;
-    for answer in [json!(0), json!(false), json!(""), json!([]), json!({})] {
+    for response in [json!(0), json!(false), json!(""), json!([]), json!({})] {
         let order = stage.order();
-        stage.python.call(Call::of(&order), &answer).await?;
-        let given = rust.answer(&order, &json!("Rust")).await?;
-        assert_eq!(given, Ended::Replayed(answer.clone()));
+        stage.python.call(Call::of(&order), &response).await?;
+        let given = rust.call_returning(&order, &json!("Rust")).await?;
+        assert_eq!(given, Ended::Replayed(response.clone()));
 
         let order = stage.order();
-        rust.answer(&order, &answer).await?;
+        rust.call_returning(&order, &response).await?;
         let given = stage
             .python
             .call(Call::of(&order), &json!("Python"))
@@ -87,12 +87,15 @@ pub(crate) async fn falsy_answers(stage: &mut Stage) -> Result<(), BoxError> {
     Ok(())
 }
 
-pub(crate) async fn large_answer(stage: &mut Stage) -> Result<(), BoxError> {
+pub(crate) async fn large_response(stage: &mut Stage) -> Result<(), BoxError> {
     let order = stage.order();
     let rust = Rust::start(&stage.database, charge())?;
     let large = json!("x".repeat(410 * 1024));
-    assert_eq!(rust.answer(&order, &large).await?, Ended::Ran(large));
-    let refused = rust.answer(&order, &json!("Rust")).await?;
+    assert_eq!(
+        rust.call_returning(&order, &large).await?,
+        Ended::Ran(large)
+    );
+    let refused = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::ResponseUnavailable));
     let given = stage
         .python
@@ -105,9 +108,12 @@ pub(crate) async fn large_answer(stage: &mut Stage) -> Result<(), BoxError> {
 pub(crate) async fn not_json(stage: &mut Stage) -> Result<(), BoxError> {
     let order = stage.order();
     assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
-    stage.python.tell(&json!({ "return_nan": true })).await?;
+    stage
+        .python
+        .instruct(&json!({ "return_nan": true }))
+        .await?;
     let rust = Rust::start(&stage.database, charge())?;
-    let refused = rust.answer(&order, &json!("Rust")).await?;
+    let refused = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::CorruptRecord));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Runs that end without an answer, and runs that come too late.
+//! Runs that end without a response, and runs that end too late.
 
 use idempotency_lambda::{BoxError, ErrorKind, OnError, OnTimeout};
 use serde_json::json;
@@ -13,22 +13,22 @@ pub(crate) async fn from_python(stage: &mut Stage) -> Result<(), BoxError> {
     let mut killed = Python::start(&stage.database)?;
     assert_eq!(killed.begin(Call::of(&order)).await?, Said::Running);
     drop(killed);
-    let (rust, answer) = (Rust::start(&stage.database, charge())?, json!("Rust"));
-    let refused = rust.answer(&order, &answer).await?;
+    let (rust, response) = (Rust::start(&stage.database, charge())?, json!("Rust"));
+    let refused = rust.call_returning(&order, &response).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
-    let ran = rust.at(31)?.answer(&order, &answer).await?;
-    assert_eq!(ran, Ended::Ran(answer.clone()));
+    let ran = rust.at(31)?.call_returning(&order, &response).await?;
+    assert_eq!(ran, Ended::Ran(response.clone()));
     let again = stage
         .python
         .call(Call::of(&order), &json!("Python"))
         .await?;
-    assert_eq!(again, (Said::Returned(answer), false));
+    assert_eq!(again, (Said::Returned(response), false));
     Ok(())
 }
 
 pub(crate) async fn from_rust(stage: &mut Stage) -> Result<(), BoxError> {
     let order = stage.order();
-    // Its lease ended half a minute ago.
+    // Its lease expired half a minute ago.
     let killed = Rust::start(&stage.database, charge())?.at(-60)?;
     let started = Notify::new();
     let runs = killed.call(&order, async || {
@@ -39,16 +39,16 @@ pub(crate) async fn from_rust(stage: &mut Stage) -> Result<(), BoxError> {
         ended = runs => panic!("it ended: {ended:?}"),
         () = started.notified() => {}
     }
-    let answer = json!("Python");
-    let ran = stage.python.call(Call::of(&order), &answer).await?;
-    assert_eq!(ran, (Said::Returned(answer.clone()), true));
+    let response = json!("Python");
+    let ran = stage.python.call(Call::of(&order), &response).await?;
+    assert_eq!(ran, (Said::Returned(response.clone()), true));
     let rust = Rust::start(&stage.database, charge())?;
-    let given = rust.answer(&order, &json!("Rust")).await?;
-    assert_eq!(given, Ended::Replayed(answer));
+    let given = rust.call_returning(&order, &json!("Rust")).await?;
+    assert_eq!(given, Ended::Replayed(response));
     Ok(())
 }
 
-/// `hold` binds those who hold: Python takes over what Rust would leave to an operator.
+/// `hold` binds only functions that hold: Python takes over a claim that Rust leaves to an operator.
 pub(crate) async fn held_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
     let order = stage.order();
     let holding = || charge().on_timeout(OnTimeout::Hold);
@@ -63,7 +63,7 @@ pub(crate) async fn held_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
         () = started.notified() => {}
     }
     let rust = Rust::start(&stage.database, holding())?;
-    let held = rust.answer(&order, &json!("Rust")).await?;
+    let held = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(held, Ended::Refused(ErrorKind::Unresolved));
     let ran = stage
         .python
@@ -77,7 +77,7 @@ pub(crate) async fn late_rust(stage: &mut Stage) -> Result<(), BoxError> {
     for rust_fails in [false, true] {
         let order = stage.order();
         let late = Rust::start(&stage.database, charge())?.at(-60)?;
-        let answer = json!("Python");
+        let response = json!("Python");
         let (started, go_on) = (Notify::new(), Notify::new());
         let runs = late.call(&order, async || {
             started.notify_one();
@@ -90,37 +90,40 @@ pub(crate) async fn late_rust(stage: &mut Stage) -> Result<(), BoxError> {
         });
         let winner = async {
             started.notified().await;
-            let ran = stage.python.call(Call::of(&order), &answer).await?;
+            let ran = stage.python.call(Call::of(&order), &response).await?;
             go_on.notify_one();
             Ok::<_, BoxError>(ran)
         };
         let (late, ran) = tokio::join!(runs, winner);
-        assert_eq!(ran?, (Said::Returned(answer.clone()), true));
+        assert_eq!(ran?, (Said::Returned(response.clone()), true));
         let given = if rust_fails {
             Ended::Failed
         } else {
-            Ended::Replayed(answer.clone())
+            Ended::Replayed(response.clone())
         };
         assert_eq!(late?, given);
-        // Nothing of the winner's was overwritten or deleted.
+        // The winner's record was neither overwritten nor deleted.
         let again = stage.python.call(Call::of(&order), &json!("again")).await?;
-        assert_eq!(again, (Said::Returned(answer), false));
+        assert_eq!(again, (Said::Returned(response), false));
     }
     Ok(())
 }
 
-/// What sharing a key costs: Python's completion and deletion ask for nothing, so a run that outlived its lease
-/// overwrites the winner's answer, or deletes it.
+/// A limit of sharing a key: Python completes and deletes unconditionally, so a run that outlived its lease overwrites or
+/// deletes the winner's response.
 pub(crate) async fn late_python(stage: &mut Stage) -> Result<(), BoxError> {
     for python_fails in [false, true] {
         let order = stage.order();
         let begun = stage.python.begin(Call::of(&order).remaining(1)).await?;
         assert_eq!(begun, Said::Running);
         let rust = Rust::start(&stage.database, charge())?.at(1)?;
-        let ran = rust.answer(&order, &json!("Rust")).await?;
+        let ran = rust.call_returning(&order, &json!("Rust")).await?;
         assert_eq!(ran, Ended::Ran(json!("Rust")));
         let expected = if python_fails {
-            let failed = stage.python.tell(&json!({ "raise": "declined" })).await?;
+            let failed = stage
+                .python
+                .instruct(&json!({ "raise": "declined" }))
+                .await?;
             assert_eq!(failed, Said::Raised("Declined".to_owned()));
             Ended::Ran(json!("again"))
         } else {
@@ -131,7 +134,10 @@ pub(crate) async fn late_python(stage: &mut Stage) -> Result<(), BoxError> {
             );
             Ended::Replayed(late)
         };
-        assert_eq!(rust.answer(&order, &json!("again")).await?, expected);
+        assert_eq!(
+            rust.call_returning(&order, &json!("again")).await?,
+            expected
+        );
     }
     Ok(())
 }
@@ -144,18 +150,18 @@ pub(crate) async fn failure_recorded_by_rust(stage: &mut Stage) -> Result<(), Bo
     let items = stage.database.items("idempotency").await?;
     assert!(
         items.iter().any(|item| item.contains_key("failure")),
-        "it is recorded"
+        "the failure is recorded"
     );
-    let answer = json!("Python");
-    let ran = stage.python.call(Call::of(&order), &answer).await?;
-    assert_eq!(ran, (Said::Returned(answer.clone()), true));
+    let response = json!("Python");
+    let ran = stage.python.call(Call::of(&order), &response).await?;
+    assert_eq!(ran, (Said::Returned(response.clone()), true));
     let items = stage.database.items("idempotency").await?;
     assert!(
         items.iter().all(|item| !item.contains_key("failure")),
-        "it is gone"
+        "the recorded failure is gone"
     );
-    let given = rust.answer(&order, &json!("Rust")).await?;
-    assert_eq!(given, Ended::Replayed(answer));
+    let given = rust.call_returning(&order, &json!("Rust")).await?;
+    assert_eq!(given, Ended::Replayed(response));
     Ok(())
 }
 
@@ -172,9 +178,12 @@ pub(crate) async fn failure_released(stage: &mut Stage) -> Result<(), BoxError> 
 
     let order = stage.order();
     assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
-    let failed = stage.python.tell(&json!({ "raise": "declined" })).await?;
+    let failed = stage
+        .python
+        .instruct(&json!({ "raise": "declined" }))
+        .await?;
     assert_eq!(failed, Said::Raised("Declined".to_owned()));
-    let ran = rust.answer(&order, &json!("Rust")).await?;
+    let ran = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(ran, Ended::Ran(json!("Rust")));
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The soak, beside the same with Powertools for Python: `tests/scripts/soak.sh` starts it.
+//! The soak of our function and of one with Powertools for Python. `tests/scripts/soak.sh` starts it.
 //!
-//! Rounds of ours and of Python's take turns, so that both meet the same machine.
+//! The two take turns, so that both run under the same load of the machine.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -28,7 +28,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Returns whether every promise of ours held.
+/// Returns true if our function broke no promise.
 async fn soak() -> Result<bool, BoxError> {
     let seed: u64 = number("SOAK_SEED", 1)?;
     let seconds: u64 = number("SOAK_SECONDS", 15)?;
@@ -79,14 +79,14 @@ async fn soak() -> Result<bool, BoxError> {
     Ok(held)
 }
 
-/// Ours, and Python's where the variable `PYTHON` names an interpreter with the library.
+/// Returns our side, and Python's if the variable `PYTHON` names an interpreter with the library.
 fn sides() -> Result<Vec<Side>, BoxError> {
     let program = std::env::current_exe()?;
     let mut sides = vec![Side {
         name: "ours",
         command: Box::new(move || {
             let mut command = Command::new(&program);
-            // Settings of the function.
+            // These are settings of the function.
             let settings = std::env::vars().filter(|(name, _)| name.starts_with("IDEMPOTENCY_"));
             command.envs(settings);
             command
@@ -116,7 +116,7 @@ fn number(variable: &str, default: u64) -> Result<u64, BoxError> {
     }
 }
 
-/// A folder that is gone with this value.
+/// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,14 +1,14 @@
-//! Choices that follow from a seed and from what they are for, whatever happened before.
+//! Random choices that depend only on a seed and a purpose, not on earlier choices.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// A source of choices: `splitmix64`.
+/// A random source: `splitmix64`.
 #[derive(Clone, Debug)]
 pub(super) struct Chance(u64);
 
 impl Chance {
-    /// The choices for one purpose, such as one key, under a seed.
+    /// Returns the source for one purpose, such as one key, under a seed.
     pub(super) fn of(seed: u64, purpose: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (seed, purpose).hash(&mut hasher);
@@ -28,12 +28,13 @@ impl Chance {
         self.next() % end.max(1)
     }
 
-    /// Returns true in so many of 1,000 cases.
+    /// Returns true in `cases` of 1,000 calls, on average.
     pub(super) fn per_mille(&mut self, cases: u64) -> bool {
         self.below(1_000) < cases
     }
 
-    /// Returns a time between the two, both in milliseconds; short ones are as frequent as long ones ten times as long.
+    /// Returns a time between the two bounds, both in milliseconds. The logarithm of the time is uniform, so short times
+    /// are as frequent as long ones.
     pub(super) fn spread(&mut self, from_ms: u64, to_ms: u64) -> Duration {
         let share = self.below(1_000) as f64 / 1_000.0;
         let ratio = to_ms as f64 / from_ms as f64;

@@ -1,4 +1,4 @@
-//! The promises, held against what callers, handlers and the database saw.
+//! Compares the promises with what callers, handlers and the database saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,40 +12,42 @@ use super::run::History;
 /// A promise that did not hold.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Broken {
-    /// Callers of one key were given different responses.
+    /// Callers of one key received different responses.
     Responses {
         /// The key.
         key: String,
-        /// How many different ones.
+        /// The number of different responses.
         different: usize,
     },
     /// Completions with different responses were applied to one key.
     Completions {
         /// The key.
         key: String,
-        /// How many different ones.
+        /// The number of different responses.
         different: usize,
     },
-    /// A caller was given a response that was never stored.
+    /// A caller received a response that was never stored.
     NotStored {
         /// The key.
         key: String,
     },
-    /// More runs began than claims stand for them, each applied during its call and with its lease still running.
+    /// A run started without a claim of its own. The claim must have been applied during the run's delivery, and its lease
+    /// must not have expired.
     RunWithoutClaim {
         /// The key.
         key: String,
-        /// How many runs have no claim.
+        /// The number of runs without a claim.
         runs: usize,
     },
-    /// A key could not be answered after every lease was over and nothing went wrong any more.
+    /// A key got no response after all leases had expired and the faults had ended.
     Stuck {
         /// The key.
         key: String,
     },
 }
 
-/// Returns each promise that was broken. `claims` says whether records tell which call claimed: only ours have an owner.
+/// Returns each promise that was broken. With `claims`, it also checks that each run has a claim. That needs the owner
+/// attribute, which only our records have.
 pub fn check(history: &History, claims: bool) -> Vec<Broken> {
     let mut broken: Vec<Broken> = history
         .stuck
@@ -80,7 +82,7 @@ pub fn check(history: &History, claims: bool) -> Vec<Broken> {
     broken
 }
 
-/// The keys with more than one response, all calls of the run and of the sweep together.
+/// Returns the number of keys with more than one response, in the run and the sweep.
 pub(super) fn disagreements(history: &History) -> usize {
     given(history)
         .values()
@@ -92,20 +94,20 @@ fn all(history: &History) -> impl Iterator<Item = &Delivery> {
     history.deliveries.iter().chain(&history.swept)
 }
 
-/// The `run` in the responses that callers of each key were given.
+/// Returns the `run` of each response that callers received, by key.
 fn given(history: &History) -> BTreeMap<&str, BTreeSet<String>> {
     let mut given: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for delivery in all(history) {
         let of_key = given.entry(&delivery.key).or_default();
         if let Ended::Response(response) = &delivery.ended {
-            // What is no response of the function's differs from all that are.
+            // Text that is not a response of the function counts as a different response.
             of_key.insert(run_of(response).unwrap_or_else(|| response.clone()));
         }
     }
     given
 }
 
-/// The `run` in the responses that were stored under each id.
+/// Returns the `run` of each response that was stored, by record id.
 fn stored(requests: &[Request]) -> BTreeMap<String, BTreeSet<String>> {
     let mut stored: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for request in requests.iter().filter(|request| applied(request)) {
@@ -136,7 +138,7 @@ fn run_of(response: &str) -> Option<String> {
     Some(response.get("run")?.as_str()?.to_owned())
 }
 
-/// The id of a key's record.
+/// Returns the record id of a key.
 pub(super) fn id(key: &str) -> String {
     use idempotency_lambda::HashAlgorithm;
     let digest = HashAlgorithm::Md5.hex(&format!("\"{key}\""));
@@ -149,7 +151,7 @@ struct Claim {
     lease_end_us: u64,
 }
 
-/// Each run needs a claim of its own, applied between the delivery and the run's begin.
+/// Finds runs without a claim of their own. The claim must have been applied after the delivery and before the run started.
 fn runs_without_claims(history: &History) -> Vec<Broken> {
     let delivered: BTreeMap<&str, &Delivery> = all(history)
         .map(|delivery| (delivery.request_id.as_str(), delivery))
@@ -175,7 +177,7 @@ fn runs_without_claims(history: &History) -> Vec<Broken> {
         let fitting: Vec<Vec<usize>> = runs
             .iter()
             .map(|run| {
-                // A delivery that was not noted is one of a client that broke off with an error.
+                // A client that ended with an error does not record its last delivery.
                 let from = delivered
                     .get(run.request_id.as_str())
                     .map_or(0, |delivery| delivery.began_us);
@@ -211,7 +213,7 @@ fn claim(request: &Request) -> Option<(&str, &str, Claim)> {
     Some((request.key("id")?, item["owner"]["S"].as_str()?, claim))
 }
 
-/// How many runs can each have an owner that fits and is no other run's.
+/// Returns how many runs can be matched with a different fitting owner each (bipartite matching).
 fn matched(fitting: &[Vec<usize>], owners: usize) -> usize {
     let mut run_of = vec![None; owners];
     (0..fitting.len())

@@ -1,4 +1,4 @@
-//! One client: it delivers the event of a key, with duplicates, until it is given a response.
+//! One client: it delivers the event of a key, with duplicates, until it receives a response.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,20 +10,20 @@ use super::chance::Chance;
 use super::function::{Event, micros};
 use super::processes::Processes;
 
-/// How often a client delivers one event before it turns away.
+/// How often a client delivers one event before it gives up.
 const TRIES: u32 = 12;
 
-/// The deadline of a delivery when nothing goes wrong any more.
+/// The deadline of a delivery after the faults have ended.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// What became of one delivery.
+/// The result of one delivery.
 #[derive(Clone, Debug)]
 pub(super) enum Ended {
-    /// It was given this response.
+    /// The caller received this response.
     Response(String),
-    /// It was given an error of this type, with this text.
+    /// The caller received an error: its type and its text.
     Error(String, String),
-    /// Its process was killed.
+    /// The process was killed.
     Killed,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Delivery {
     /// In microseconds since the epoch.
     pub(super) began_us: u64,
     pub(super) took: Duration,
-    /// Whether its handler was to take longer than its deadline.
+    /// True if the handler was made to take longer than the deadline.
     pub(super) overruns: bool,
     pub(super) ended: Ended,
 }
 
-/// Where deliveries are made and noted.
+/// Makes deliveries and records them.
 #[derive(Clone)]
 pub(super) struct Counter {
     pub(super) processes: Arc<Processes>,
@@ -49,15 +49,15 @@ pub(super) struct Counter {
     pub(super) overruns: u64,
 }
 
-/// How one delivery is made.
-struct How {
+/// The parameters of one delivery.
+struct Parameters {
     deadline: Duration,
-    /// Lambda would kill the process at its deadline. A process that goes on all the same is a late owner.
+    /// True if the process must survive its deadline, which makes it a late owner. Lambda would kill it.
     overruns: bool,
 }
 
 impl Counter {
-    /// Delivers one key as a client does: again after an error, sometimes twice at once, sometimes once more later.
+    /// Delivers one key as clients do: again after an error, sometimes several times at once, sometimes once more later.
     pub(super) async fn serve(&self, seed: u64, key: u64) -> Result<(), BoxError> {
         let mut chance = Chance::of(seed, ("key", key));
         let event = Event {
@@ -99,7 +99,7 @@ impl Counter {
         tokio::time::sleep(Duration::from_millis(chance.below(60))).await;
         for number in 0..TRIES {
             let overruns = chance.per_mille(self.overruns);
-            let how = How {
+            let parameters = Parameters {
                 overruns,
                 deadline: if overruns {
                     Duration::from_millis(400)
@@ -112,7 +112,7 @@ impl Counter {
                 extra_ms: if overruns { 600 } else { 0 },
                 ..event.clone()
             };
-            if let Ended::Response(_) = self.deliver(&event, how).await? {
+            if let Ended::Response(_) = self.deliver(&event, parameters).await? {
                 return Ok(());
             }
             let pause = 50_u64 << number.min(5);
@@ -121,7 +121,8 @@ impl Counter {
         Ok(())
     }
 
-    /// Delivers the key until it is answered: nothing goes wrong any more, and every lease ends.
+    /// Delivers the key until it gets a response, or until the given time. The faults have ended by then, so it should get
+    /// one as soon as the last lease has expired.
     pub(super) async fn sweep(&self, key: &str, until: Instant) -> Result<Ended, BoxError> {
         let event = Event {
             key: key.to_owned(),
@@ -130,11 +131,11 @@ impl Counter {
             fails: false,
         };
         loop {
-            let how = How {
+            let parameters = Parameters {
                 deadline: SWEEP,
                 overruns: false,
             };
-            let ended = self.deliver(&event, how).await?;
+            let ended = self.deliver(&event, parameters).await?;
             if matches!(ended, Ended::Response(_)) || Instant::now() > until {
                 return Ok(ended);
             }
@@ -142,14 +143,14 @@ impl Counter {
         }
     }
 
-    async fn deliver(&self, event: &Event, how: How) -> Result<Ended, BoxError> {
+    async fn deliver(&self, event: &Event, parameters: Parameters) -> Result<Ended, BoxError> {
         let process = self.processes.take().await;
         let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
         let pending = process
             .environment
             .invoke(serde_json::to_string(event)?)
-            .deadline_in(how.deadline)
-            .enforce_deadline(!how.overruns)
+            .deadline_in(parameters.deadline)
+            .enforce_deadline(!parameters.overruns)
             .start();
         let request_id = pending.request_id().to_owned();
         let ended = match pending.await {
@@ -170,7 +171,7 @@ impl Counter {
             request_id,
             began_us,
             took,
-            overruns: how.overruns,
+            overruns: parameters.overruns,
             ended: ended.clone(),
         };
         let mut deliveries = self

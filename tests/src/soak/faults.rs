@@ -1,4 +1,4 @@
-//! What goes wrong with requests to DynamoDB: one in ten, by chance.
+//! Injects random faults into requests to DynamoDB, by default into one in ten.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +8,20 @@ use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 use super::chance::Chance;
 use super::function::micros;
 
-/// A fault that struck a request, for reports.
+/// A fault that was injected into a request, for reports.
 #[derive(Clone, Debug)]
 pub(super) struct Struck {
     pub(super) at_us: u64,
     pub(super) name: &'static str,
 }
 
-/// All that struck, by the arrival of the request.
+/// All injected faults, in the order in which their requests arrived.
 #[derive(Clone, Default)]
 pub(super) struct Faults(Arc<Mutex<Vec<Struck>>>);
 
 impl Faults {
-    /// Puts the faults in force: `per_mille` of all requests, the same ones under the same seed for each key and
-    /// operation, whatever happens to other keys.
+    /// Starts to inject faults into `per_mille` of 1,000 requests. The choice depends on the seed, the key, the operation and
+    /// the number of the request, so it does not change with the requests for other keys.
     pub(super) fn strike(&self, database: &EmbeddedDynamoDb, seed: u64, per_mille: u64) {
         let struck = Arc::clone(&self.0);
         let mut seen: HashMap<(String, String), u64> = HashMap::new();
@@ -50,7 +50,7 @@ impl Faults {
     }
 }
 
-/// Three of ten are throttled, two fail, three are lost, two are late.
+/// Chooses a fault. Of ten, three throttle, two fail, three close the connection and two delay.
 fn choose(chance: &mut Chance) -> (&'static str, Fault) {
     let fault = Fault::on_any();
     match chance.below(20) {

@@ -1,4 +1,4 @@
-//! The function in Rust, as a process of the local Lambda runs it.
+//! The function in Rust, which the processes of the local Lambda run.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,32 +10,32 @@ use serde::{Deserialize, Serialize};
 
 /// The variable that makes a process the function.
 pub const ROLE: &str = "SOAK_FUNCTION";
-/// The variable with the folder where runs are noted.
+/// The variable with the folder in which runs are recorded.
 pub(super) const FOLDER: &str = "SOAK_FOLDER";
-/// The variable that says how many times as long this process takes.
+/// The variable with the factor by which this process is slower.
 pub(super) const SLOWNESS: &str = "SOAK_SLOWNESS";
-/// What the ids of all records begin with, in either language.
+/// The prefix of all record ids, in both languages.
 pub(super) const KEY_PREFIX: &str = "soak";
 
-/// What is delivered.
+/// The event.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Event {
     pub(super) key: String,
-    /// How long the handler takes, before its process's slowness.
+    /// How long the handler takes in a process with slowness 1.
     pub(super) work_ms: u64,
-    /// How long the handler takes beyond that, whatever the process.
+    /// Extra time of the handler, the same in every process.
     pub(super) extra_ms: u64,
     pub(super) fails: bool,
 }
 
-/// What the caller is given: unlike that of any other run.
+/// The response. `run` differs for each run.
 #[derive(Debug, Deserialize, Serialize)]
 struct Response {
     key: String,
     run: String,
 }
 
-/// A line that a process notes: a run that began.
+/// A line that a process writes when a run starts.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Began {
     pub(super) key: String,
@@ -91,7 +91,7 @@ async fn handler(event: LambdaEvent<Event>) -> Result<Response, BoxError> {
     Ok(Response { key, run })
 }
 
-/// One write: a process that is killed leaves whole lines.
+/// Appends a line in one write, so that a killed process leaves no partial line.
 fn note(began: &Began) -> Result<(), BoxError> {
     let folder = std::env::var(FOLDER)?;
     let file = format!("{folder}/{}.jsonl", std::process::id());

@@ -1,11 +1,12 @@
 //! The soak: real function processes on one table, while processes die and requests to the table go wrong.
 //!
-//! Clients deliver events to processes of different slowness. Processes are killed and stopped at random moments, and one
-//! request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). What callers are given and what
-//! handlers do is noted and checked ([`check`]). The choices follow from a seed, as far as real processes allow: which of
-//! them is quicker is left to the machine.
+//! Clients deliver events to processes that run at different speeds. Processes are killed and stopped at random moments.
+//! One request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). The soak records what each caller
+//! received and which handlers ran, and [`check`] compares that with the promises. All choices follow from a seed; the
+//! order in which real processes run does not.
 //!
-//! The function is in Rust (`function`), or in Python with the library whose records are shared (`tests/interop/soak.py`).
+//! The function is written in Rust (`function`), or in Python with the library whose records we share
+//! (`tests/interop/soak.py`).
 
 mod chance;
 mod check;

@@ -1,39 +1,39 @@
-//! How much is delivered, and how much goes wrong.
+//! The parameters of a run: how many deliveries and how many faults.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The bounds of one run, and its seed.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all choices follow from.
+    /// The seed of all choices.
     pub seed: u64,
-    /// How many keys are delivered at most.
+    /// The largest number of keys.
     pub keys: u64,
-    /// No delivery of a new key begins after this time.
+    /// No new key is delivered after this time.
     pub time: Duration,
-    /// How many clients deliver at the same time, each a key of its own.
+    /// How many keys are delivered at the same time.
     pub clients: u64,
-    /// How many processes of each slowness.
+    /// The number of processes of each slowness.
     pub processes: usize,
-    /// How many events one process takes at a time; more than one meet there. Python takes one.
+    /// How many events one process takes at a time. Python takes one.
     pub events: usize,
-    /// The functions' timeouts; each key has one of them.
+    /// The possible timeouts of the function. Each key has one of them.
     pub deadlines: Vec<Duration>,
-    /// How many of 1,000 deliveries run beyond their deadline, in a process that nobody kills for it: a late owner.
+    /// How many of 1,000 deliveries overrun their deadline in a process that is not killed for it (a late owner).
     pub overruns: u64,
-    /// How many of 1,000 requests to DynamoDB go wrong.
+    /// How many of 1,000 requests to DynamoDB get a fault.
     pub faults: u64,
-    /// How often a process is killed, on average; `None` is never.
+    /// The mean time between two kills of a process; `None` for no kills.
     pub kill_every: Option<Duration>,
-    /// How often a process is stopped for a while, on average; `None` is never.
+    /// The mean time between two pauses (SIGSTOP) of a process; `None` for no pauses.
     pub stop_every: Option<Duration>,
-    /// Where the processes note their runs: an empty folder of this run's own.
+    /// The folder in which the processes record their runs. It must be empty.
     pub folder: PathBuf,
 }
 
 impl Plan {
-    /// A run of a minute, with everything that can go wrong.
+    /// Returns the parameters of a run of one minute with every kind of fault.
     pub fn new(seed: u64, folder: PathBuf) -> Self {
         Self {
             seed,

@@ -1,4 +1,4 @@
-//! The processes of one side: slow and quick ones, killed, stopped and replaced.
+//! The processes of one side: slow and quick ones. They are killed, stopped and replaced.
 
 use std::collections::VecDeque;
 use std::process::Command;
@@ -14,30 +14,30 @@ use super::chance::Chance;
 use super::function::{FOLDER, ROLE, SLOWNESS};
 use super::plan::Plan;
 
-/// How many times as long the handlers of each kind of process take.
+/// The factors by which the processes are slower.
 const SLOWNESSES: [u64; 3] = [1, 2, 5];
 
 /// Which function is run: the one in Rust, or the one in Python.
 pub struct Side {
-    /// Its name in reports.
+    /// The name in reports.
     pub name: &'static str,
-    /// Makes the command of a process.
+    /// Returns the command of a process.
     pub command: Box<dyn Fn() -> Command + Send + Sync>,
-    /// Whether the promises hold for it: broken ones are counted, and fail the run of ours alone.
+    /// True for our function. Broken promises of the other side are counted, but do not fail the soak.
     pub ours: bool,
 }
 
-/// All processes, those that run an event included.
+/// All processes, idle and busy.
 pub(super) struct Processes {
     lambdas: Vec<LocalLambda>,
     events: usize,
-    /// One for each event that can be taken.
+    /// One entry for each event that can be taken.
     idle: Mutex<VecDeque<Process>>,
     returned: Notify,
     living: Mutex<Vec<FunctionProcess>>,
 }
 
-/// A place for one event in a process.
+/// A slot for one event in a process.
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) environment: FunctionProcess,
@@ -83,7 +83,7 @@ impl Processes {
         let environment = self.lambdas[lambda].start_process().await?;
         environment.ready().await?;
         lock(&self.living).push(environment.clone());
-        // The last place replaces the process when it is dead: it is replaced once.
+        // Only the last slot replaces a dead process, so that it is replaced once.
         for place in 1..=self.events {
             self.give_back(Process {
                 environment: environment.clone(),
@@ -94,7 +94,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Waits for a process with nothing to do.
+    /// Waits for an idle process.
     pub(super) async fn take(self: &Arc<Self>) -> Process {
         loop {
             let returned = self.returned.notified();
@@ -107,7 +107,7 @@ impl Processes {
         }
     }
 
-    /// Gives a process back after its event; another takes the place of a dead one.
+    /// Returns a process after its event. A dead one is replaced.
     pub(super) fn done(self: &Arc<Self>, process: Process) {
         if process.environment.is_alive() {
             self.give_back(process);
@@ -128,14 +128,14 @@ impl Processes {
         lock(&self.living).retain(FunctionProcess::is_alive);
         let processes = Arc::clone(self);
         tokio::spawn(async move {
-            // A process that is killed while it starts is started again.
+            // A process may be killed while it starts.
             while let Err(error) = processes.add(process.lambda).await {
                 eprintln!("a process did not start: {error}");
             }
         });
     }
 
-    /// Kills processes at random moments, for ever.
+    /// Kills processes at random moments until the task is aborted.
     pub(super) async fn kill(&self, every: Duration, seed: u64) {
         let mut chance = Chance::of(seed, "kill");
         loop {
@@ -146,7 +146,7 @@ impl Processes {
         }
     }
 
-    /// Stops processes for a while at random moments, for ever.
+    /// Stops processes for a while at random moments until the task is aborted.
     pub(super) async fn stop(&self, every: Duration, seed: u64) {
         let mut chance = Chance::of(seed, "stop");
         loop {
@@ -173,7 +173,7 @@ impl Processes {
     }
 }
 
-/// A process that does not get on until this is dropped.
+/// A process that is stopped until this value is dropped.
 struct Stopped(u32);
 
 impl Stopped {
@@ -189,7 +189,7 @@ impl Drop for Stopped {
     }
 }
 
-/// It fails for a process that has just ended, which is as good.
+/// Sends a signal. It fails if the process has just ended; that does not matter.
 fn signal(signal: &str, process_id: u32) {
     let _ = Command::new("kill")
         .args([signal, &process_id.to_string()])

@@ -1,4 +1,4 @@
-//! What a run came to, as figures and as text.
+//! The result of a run, as figures and as text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::client::{Delivery, Ended};
 use super::function::micros;
 use super::run::History;
 
-/// Errors that say that the store failed: ours, and those of Python's library.
+/// The error types that mean that the store failed: ours and those of the library for Python.
 const OF_THE_STORE: [&str; 3] = [
     "IdempotencyStoreFailed",
     "IdempotencyCompletionUnknown",
@@ -19,13 +19,13 @@ const OF_THE_STORE: [&str; 3] = [
 /// The figures of one or more runs of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Deliveries, those that were to overrun their deadline not included.
+    /// The number of deliveries, without those made to overrun their deadline.
     pub deliveries: usize,
-    /// Those of them that ended in an error of the store.
+    /// The number of these deliveries that ended in an error of the store.
     pub store_errors: usize,
-    /// Deliveries that were given a response within the planned time.
+    /// The number of deliveries that received a response within the planned time.
     pub responses: usize,
-    /// Keys whose callers were given different responses.
+    /// The number of keys whose callers received different responses.
     pub disagreements: usize,
     keys: usize,
     runs: usize,
@@ -85,22 +85,22 @@ impl Report {
         *all += delivery.took;
     }
 
-    /// Responses a second.
+    /// Returns the number of responses a second.
     pub fn throughput(&self) -> f64 {
         self.responses as f64 / self.time.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// The share of deliveries that ended in an error of the store, in percent.
+    /// Returns the share of deliveries that ended in an error of the store, in percent.
     pub fn error_share(&self) -> f64 {
         100.0 * self.store_errors as f64 / self.deliveries.max(1) as f64
     }
 
-    /// How many requests to DynamoDB went wrong.
+    /// Returns the number of requests to DynamoDB that got a fault.
     pub fn went_wrong(&self) -> usize {
         self.struck
     }
 
-    /// What happened to each delivery that ended in an error of the store: requests, faults and times.
+    /// Returns one text for each delivery that ended in an error of the store: its requests, faults and times.
     pub fn explained(&self) -> &[String] {
         &self.explained
     }
@@ -133,7 +133,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The requests on the record of a delivery during its time, with what struck them.
+/// Describes the requests for the record of a delivery while it ran, with their faults.
 fn explain(delivery: &Delivery, history: &History) -> String {
     let id = id(&delivery.key);
     let ended_us = delivery.began_us + u64::try_from(delivery.took.as_micros()).unwrap_or_default();

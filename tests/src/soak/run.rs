@@ -1,4 +1,4 @@
-//! One run of one side, from its first delivery to the sweep after its last.
+//! One run of one side: the deliveries, then a sweep without faults.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,26 +15,26 @@ use super::function::{Began, micros};
 use super::plan::Plan;
 use super::processes::{Processes, Side};
 
-/// How long a key may still be in progress after everything has calmed down: the longest deadline, and some more.
+/// How long a key may stay in progress after the faults have ended: more than the longest deadline.
 const CALM: Duration = Duration::from_secs(20);
 
-/// All that happened in a run.
+/// Everything that happened in a run.
 pub struct History {
     /// When the first delivery was made, in microseconds since the epoch.
     pub(super) began_us: u64,
-    /// How long deliveries were made, the sweep not included.
+    /// How long deliveries were made, without the sweep.
     pub(super) time: Duration,
     pub(super) deliveries: Vec<Delivery>,
-    /// The deliveries of the sweep: each key once more, with nothing going wrong.
+    /// The deliveries of the sweep: each key once more, without faults.
     pub(super) swept: Vec<Delivery>,
-    /// The keys that the sweep could not get a response for.
+    /// The keys that got no response in the sweep.
     pub(super) stuck: Vec<String>,
     pub(super) runs: Vec<Began>,
     pub(super) requests: Vec<Request>,
     pub(super) struck: Vec<Struck>,
 }
 
-/// Runs one side.
+/// Plays the plan on one side.
 ///
 /// # Errors
 /// If the processes or the database do not start.
@@ -97,7 +97,7 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
     })
 }
 
-/// Delivers every key once more, and returns those that stay without a response.
+/// Delivers every key once more, and returns the keys that get no response.
 async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>, BoxError> {
     let keys: BTreeSet<_> = deliveries
         .iter()
@@ -127,7 +127,7 @@ async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>
     Ok(stuck)
 }
 
-/// The runs that the processes noted.
+/// Returns the runs that the processes recorded.
 fn runs(plan: &Plan) -> Result<Vec<Began>, BoxError> {
     let mut runs = Vec::new();
     for file in std::fs::read_dir(&plan.folder)? {

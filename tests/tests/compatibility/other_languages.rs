@@ -46,8 +46,8 @@ async fn replayed(attributes: &[(&str, AttributeValue)]) -> Result<Value, BoxErr
 }
 
 #[tokio::test]
-async fn typescripts_native_answer_and_fractional_times_are_read() -> Result<(), BoxError> {
-    let answer = AttributeValue::M(HashMap::from([
+async fn typescripts_native_response_and_fractional_times_are_read() -> Result<(), BoxError> {
+    let response = AttributeValue::M(HashMap::from([
         ("paid".to_owned(), AttributeValue::Bool(true)),
         ("amount".to_owned(), number("12.5")),
         (
@@ -56,7 +56,7 @@ async fn typescripts_native_answer_and_fractional_times_are_read() -> Result<(),
         ),
     ]));
     let given = replayed(&[
-        ("data", answer),
+        ("data", response),
         ("expiration", number("1700003600.25")),
         ("in_progress_expiration", number("1700000030500")),
     ])
@@ -69,20 +69,20 @@ async fn typescripts_native_answer_and_fractional_times_are_read() -> Result<(),
 }
 
 #[tokio::test]
-async fn an_answer_in_any_spelling_of_json_is_read() -> Result<(), BoxError> {
-    for (stored, answer) in [
+async fn a_response_in_any_spelling_of_json_is_read() -> Result<(), BoxError> {
+    for (stored, response) in [
         ("{\"b\":1,\n\t\"a\" : [ ]}", json!({ "a": [], "b": 1 })),
         (r#"{"Text":"\u003C\u00E9/\/"}"#, json!({ "Text": "<é//" })),
         (" 1.50 ", json!(1.5)),
         ("null", Value::Null),
     ] {
-        assert_eq!(replayed(&[("data", text(stored))]).await?, answer);
+        assert_eq!(replayed(&[("data", text(stored))]).await?, response);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_json_or_no_rust_text_is_named_and_nothing_runs()
+async fn a_response_that_is_no_json_or_no_rust_text_is_named_and_nothing_runs()
 -> Result<(), BoxError> {
     // Java's bare text of a `String`; Python's `NaN`; half of a surrogate pair.
     for (stored, kind) in [

@@ -51,7 +51,7 @@ async fn a_cached_duplicate_costs_nothing() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
-async fn an_answer_that_the_table_gave_is_cached_as_well_as_ones_own() -> Result<(), BoxError> {
+async fn a_response_that_the_table_gave_is_cached_as_well_as_ones_own() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let elsewhere = operation().key("order_id").build()?;
     table.call(&elsewhere, &order(), async || Ok(1)).await?;

@@ -30,9 +30,9 @@ enum Path {
     Failure,
     /// Nobody came before it, and its handler panics.
     Panic,
-    /// An answer is stored.
+    /// A response is stored.
     Duplicate,
-    /// An answer is stored and cached.
+    /// A response is stored and cached.
     Cached,
     /// Another call is running, and it waits for it.
     Waiting,

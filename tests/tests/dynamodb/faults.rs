@@ -45,7 +45,7 @@ async fn a_completed_record_has_the_names_and_values_that_other_languages_expect
 }
 
 #[tokio::test]
-async fn falsy_answers_come_back_from_the_table_as_themselves() -> Result<(), BoxError> {
+async fn falsy_responses_come_back_from_the_table_as_themselves() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let answers = [
         json!(0),
@@ -55,15 +55,15 @@ async fn falsy_answers_come_back_from_the_table_as_themselves() -> Result<(), Bo
         json!({}),
         json!(null),
     ];
-    for (order_id, answer) in answers.into_iter().enumerate() {
+    for (order_id, response) in answers.into_iter().enumerate() {
         let order = json!({ "order_id": order_id + 1, "amount": 42 });
         for is_duplicate in [false, true] {
             let outcome = table
-                .call(&charge(), &order, async || Ok(answer.clone()))
+                .call(&charge(), &order, async || Ok(response.clone()))
                 .await?;
             assert_eq!(
                 (outcome.is_replayed(), outcome.into_response()),
-                (is_duplicate, answer.clone())
+                (is_duplicate, response.clone())
             );
         }
     }
@@ -123,7 +123,7 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_harm_the_one_tha
 }
 
 #[tokio::test]
-async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another_answer()
+async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another_response()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("order_id").build()?;
@@ -153,7 +153,8 @@ async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another
 }
 
 #[tokio::test]
-async fn an_answer_over_400_kb_is_told_to_its_caller_and_never_run_again() -> Result<(), BoxError> {
+async fn a_response_over_400_kb_is_told_to_its_caller_and_never_run_again() -> Result<(), BoxError>
+{
     let table = Table::start().await?;
     let large = "x".repeat(410 * 1024);
     let outcome = table

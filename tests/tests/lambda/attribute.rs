@@ -93,9 +93,9 @@ async fn nested_calls_take_the_invocations_deadline_by_themselves() {
     assert_eq!(harness.store.inner().len(), 3);
 }
 
-fn mark(mut answer: Value, replay: &Replay) -> Value {
-    answer["replayed_until"] = json!(replay.expires_at().map(|end| end.get()));
-    answer
+fn mark(mut response: Value, replay: &Replay) -> Value {
+    response["replayed_until"] = json!(replay.expires_at().map(|end| end.get()));
+    response
 }
 
 #[idempotent(key = "order_id", on_replay = mark, store_when = "paid")]
@@ -104,7 +104,7 @@ async fn with_hook(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 }
 
 #[tokio::test]
-async fn a_hook_sees_replayed_answers_alone() {
+async fn a_hook_sees_replayed_responses_alone() {
     let harness = Harness::default();
     let call = || {
         with_backend(
@@ -121,14 +121,14 @@ async fn a_hook_sees_replayed_answers_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_to_be_stored_leaves_the_key_free() {
+async fn a_response_that_is_not_to_be_stored_leaves_the_key_free() {
     let harness = Harness::default();
     for _ in 0..2 {
         let event = event(json!({ "order_id": 1, "paid": false }));
-        let answer = with_backend(harness.environment.clone(), with_hook(event))
+        let response = with_backend(harness.environment.clone(), with_hook(event))
             .await
             .unwrap();
-        assert_eq!(answer, json!({ "paid": false }));
+        assert_eq!(response, json!({ "paid": false }));
     }
     assert!(harness.store.inner().is_empty());
 }
@@ -303,7 +303,7 @@ async fn typed(order: u32) -> Result<Typed, BoxError> {
 }
 
 #[tokio::test]
-async fn an_answer_whose_type_was_changed_while_the_window_was_open_is_named_without_its_text() {
+async fn a_response_whose_type_was_changed_while_the_window_was_open_is_named_without_its_text() {
     let harness = Harness::default();
     let call = || with_backend(harness.environment.clone(), typed(1));
     call().await.unwrap();
@@ -431,20 +431,20 @@ async fn a_replayed_float_is_the_float_that_was_answered() {
         .unwrap();
     for number in 0..500_u32 {
         // Fractions with long expansions, of which a fast and loose reader misses one in ten.
-        let answer = f64::from(number).mul_add(1.000_000_7, 0.1) / 3.0;
+        let response = f64::from(number).mul_add(1.000_000_7, 0.1) / 3.0;
         for _ in 0..2 {
             let payload = json!({ "order_id": number });
             let outcome = harness
-                .call_with(&charge, payload, async |_| Ok(answer))
+                .call_with(&charge, payload, async |_| Ok(response))
                 .await
                 .unwrap();
-            assert_eq!(outcome.into_response().to_bits(), answer.to_bits());
+            assert_eq!(outcome.into_response().to_bits(), response.to_bits());
         }
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_back_is_told_to_its_caller_and_withheld_from_duplicates() {
+async fn a_response_that_cannot_be_read_back_is_told_to_its_caller_and_withheld_from_duplicates() {
     let harness = Harness::default();
     let charge = idempotency_tests::operation()
         .key("order_id")

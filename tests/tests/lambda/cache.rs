@@ -18,7 +18,7 @@ fn order() -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_confirmed_is_not_given_from_the_cache() {
+async fn a_response_that_nobody_confirmed_is_not_given_from_the_cache() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     let charge = cached();
     // The completion never reaches the table, in none of its tries.
@@ -57,7 +57,7 @@ async fn the_cache_keeps_nothing_of_a_run_that_failed() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_stored_is_not_cached_either() {
+async fn a_response_that_is_not_stored_is_not_cached_either() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")

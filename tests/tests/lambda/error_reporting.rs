@@ -118,7 +118,7 @@ async fn a_trouble_of_the_claim_is_not_told_as_that_of_the_completion() {
 }
 
 #[tokio::test]
-async fn a_late_owner_that_cannot_read_the_winners_answer_is_told_that_its_handler_ran() {
+async fn a_late_owner_that_cannot_read_the_winners_response_is_told_that_its_handler_ran() {
     let harness = Harness::default();
     let charge = charge();
     let error = harness
@@ -150,7 +150,7 @@ async fn a_recorded_failure_names_the_errors_type_and_never_its_text() {
 }
 
 #[tokio::test]
-async fn an_answer_that_store_when_fails_on_is_stored_because_the_effect_has_happened() {
+async fn a_response_that_store_when_fails_on_is_stored_because_the_effect_has_happened() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")
@@ -166,18 +166,18 @@ async fn an_answer_that_store_when_fails_on_is_stored_because_the_effect_has_hap
     }
 }
 
-/// An answer that panics when it is written.
+/// A response that panics when it is written.
 #[derive(Debug, serde::Deserialize)]
 struct PanicsWhenWritten;
 
 impl serde::Serialize for PanicsWhenWritten {
     fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
-        panic!("in the answer")
+        panic!("in the response")
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_panics_when_it_is_written_never_runs_again() {
+async fn a_response_that_panics_when_it_is_written_never_runs_again() {
     let harness = Harness::default();
     let charge = charge();
     let call = || harness.call_with(&charge, order(), async |_| Ok(PanicsWhenWritten));

@@ -208,8 +208,8 @@ async fn hazard_04_a_wrong_expression_or_hash_name_never_fails_once_and_then_pas
 }
 
 #[tokio::test]
-async fn hazard_05_falsy_answers_replay_as_themselves() {
-    for answer in [
+async fn hazard_05_falsy_responses_replay_as_themselves() {
+    for response in [
         json!(0),
         json!(false),
         json!(""),
@@ -221,18 +221,18 @@ async fn hazard_05_falsy_answers_replay_as_themselves() {
         let charge = charge();
         for replayed in [false, true] {
             let outcome = harness
-                .call_with(&charge, order(), async |_| Ok(answer.clone()))
+                .call_with(&charge, order(), async |_| Ok(response.clone()))
                 .await
                 .unwrap();
             assert_eq!(
                 (outcome.is_replayed(), outcome.into_response()),
-                (replayed, answer.clone())
+                (replayed, response.clone())
             );
         }
     }
 }
 
-/// An answer that can be read but not written.
+/// A response that can be read but not written.
 #[derive(Debug, serde::Deserialize)]
 struct Unwritable;
 
@@ -243,7 +243,7 @@ impl serde::Serialize for Unwritable {
 }
 
 #[tokio::test]
-async fn hazard_06_an_answer_too_large_or_not_serialisable_never_runs_again() {
+async fn hazard_06_a_response_too_large_or_not_serialisable_never_runs_again() {
     let harness = Harness::default();
     let charge = charge();
     harness
@@ -320,7 +320,7 @@ async fn hazard_08_a_window_shorter_than_the_run_does_not_free_a_live_claim() {
 }
 
 #[tokio::test]
-async fn hazard_09_the_cache_validates_keeps_only_answers_and_ends_with_the_window() {
+async fn hazard_09_the_cache_validates_keeps_only_responses_and_ends_with_the_window() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")
@@ -420,7 +420,8 @@ struct Order {
 }
 
 #[tokio::test]
-async fn hazard_11_a_handler_that_changes_its_input_saves_its_answer_under_the_key_that_was_sent() {
+async fn hazard_11_a_handler_that_changes_its_input_saves_its_response_under_the_key_that_was_sent()
+{
     use idempotency_lambda::{BoxError, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();

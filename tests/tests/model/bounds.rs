@@ -1,4 +1,4 @@
-//! How large a scenario is explored: the calls, the clock, and how often each fault may strike.
+//! The bounds of a scenario: its calls, its clock, and how often each fault may occur.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout, Polic
 /// One delivery of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// The hash of the validated payload, where it validates.
+    /// The hash of the validated payload; `None` if the call does not validate.
     pub(crate) payload: Option<&'static str>,
     pub(crate) on_in_progress: OnInProgress,
     pub(crate) on_timeout: OnTimeout,
     pub(crate) on_error: OnError,
-    /// How its handler may end.
+    /// The possible endings of its handler.
     pub(crate) endings: &'static [Ending],
-    /// How many ticks its lease lasts.
+    /// The length of its lease, in ticks.
     pub(crate) lease: u8,
-    /// Whether its lease is its deadline; otherwise no deadline is known, and the lease counts from each claim.
+    /// True if the lease ends at the deadline. Otherwise no deadline is known, and the lease starts at each claim.
     pub(crate) deadline: bool,
-    /// Whether it runs in the one process that has a local cache.
+    /// True if it runs in the process that has a local cache.
     pub(crate) cached: bool,
-    /// Whether it runs in the one process that takes several at a time, so that it meets the others there.
+    /// True if it runs in the process that takes several events at a time, with single flight.
     pub(crate) in_one_process: bool,
 }
 
@@ -28,39 +28,39 @@ pub(crate) struct Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ending {
     Responds,
-    /// With an answer that the store finds too large.
+    /// With a response that is too large for the store.
     RespondsTooLarge,
-    /// With an answer that is not JSON.
+    /// With a response that is not JSON.
     RespondsWithoutJson,
-    /// With an answer that cannot be read back.
+    /// With a response that cannot be read back.
     RespondsUnreadably,
-    /// With an answer that by policy is not stored.
+    /// With a response that `store_when` does not store.
     RespondsUnstored,
     /// With an error.
     Fails,
-    /// Without a report: the handler panics.
+    /// With a panic, which reports no result.
     Panics,
 }
 
-/// A function in Python on the same key.
+/// A function in Python that uses the same key.
 #[derive(Clone, Debug)]
 pub(crate) struct Python {
-    /// How many ticks its lease lasts.
+    /// The length of its lease, in ticks.
     pub(crate) lease: u8,
-    /// Whether its run may outlive its lease.
+    /// True if its run may outlive its lease.
     pub(crate) outlives: bool,
 }
 
-/// How often each fault may strike.
+/// How often each fault may occur.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
-    /// Sends whose reply is lost; each may be applied at any later time, or never.
+    /// Sends whose reply is lost. Each may be applied at any later time, or never.
     pub(crate) losses: u8,
-    /// Requests that fail without a lost send: throttled, refused, or unreachable.
+    /// Requests that certainly were not applied: throttled, refused, or unreachable.
     pub(crate) failures: u8,
-    /// Replies that reach a call later than the store gave them.
+    /// Replies that reach the call after a delay.
     pub(crate) delays: u8,
-    /// Kills that are steps of their own. All others are there too: a call may stop moving anywhere.
+    /// Kills as steps of their own. Kills without a step are always included: any call may stop at any point.
     pub(crate) kills: u8,
     /// Evictions by an operator.
     pub(crate) evictions: u8,
@@ -72,21 +72,21 @@ pub(crate) struct Bounds {
     pub(crate) name: &'static str,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) python: Option<Python>,
-    /// How many ticks the scenario lasts.
+    /// The length of the scenario, in ticks.
     pub(crate) ticks: u8,
-    /// How long a tick is. One that is no whole second makes seconds and milliseconds disagree.
+    /// The length of a tick, in milliseconds. If it is not a whole second, seconds and milliseconds disagree.
     pub(crate) tick_ms: i64,
-    /// How many seconds an answer is kept.
+    /// How long a response is kept, in seconds.
     pub(crate) window_s: u64,
-    /// By how many ticks a call's clock may be off.
+    /// The possible clock errors of a call, in ticks.
     pub(crate) skews: &'static [i8],
-    /// Whether the table's TTL deletes what has expired.
+    /// True if the table's TTL deletes expired records.
     pub(crate) ttl: bool,
     pub(crate) faults: Faults,
 }
 
 impl Delivery {
-    /// One that validates nothing, rejects duplicates, and always answers.
+    /// Returns a delivery that validates nothing and rejects duplicates, and whose handler always responds.
     pub(crate) fn plain() -> Self {
         Self {
             payload: None,
@@ -171,14 +171,14 @@ impl Delivery {
 }
 
 impl Ending {
-    /// Whether the run reported that its key may run again. A panic reports nothing.
+    /// Returns true if the run reported that its key may run again. A panic reports nothing.
     pub(crate) fn frees(self) -> bool {
         matches!(self, Self::RespondsUnstored | Self::Fails)
     }
 }
 
 impl Bounds {
-    /// A scenario without faults, in which no window ends.
+    /// Returns a scenario without faults in which no window ends.
     pub(crate) fn new(name: &'static str, deliveries: Vec<Delivery>) -> Self {
         Self {
             name,
@@ -197,7 +197,7 @@ impl Bounds {
         Duration::from_millis(u64::from(ticks) * self.tick_ms.unsigned_abs())
     }
 
-    /// What is in it, as columns of a table.
+    /// Returns the bounds as columns of a Markdown table.
     pub(crate) fn columns(&self) -> String {
         let of = |count: u8, what: &str| match count {
             0 => None,
@@ -225,7 +225,7 @@ impl Bounds {
         )
     }
 
-    /// Whether every call holds: then `hold` promises.
+    /// Returns true if every call holds. Only then does the promise of `hold` apply.
     pub(crate) fn all_hold(&self) -> bool {
         self.python.is_none()
             && self
@@ -234,7 +234,7 @@ impl Bounds {
                 .all(|delivery| delivery.on_timeout == OnTimeout::Hold)
     }
 
-    /// Whether a Python run may overwrite what is ours: then fewer promises bind.
+    /// Returns true if a Python run may overwrite our record. Then fewer promises apply.
     pub(crate) fn python_outlives(&self) -> bool {
         self.python.as_ref().is_some_and(|python| python.outlives)
     }

@@ -1,4 +1,4 @@
-//! A call: drives the production protocol as the engine does, and notes what the properties ask for.
+//! A call: steps the production protocol as the engine does, and records what the properties need.
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::Call;
@@ -9,12 +9,12 @@ use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
 use super::bounds::{Delivery, Ending};
-use super::choices::looked;
+use super::choices::poll;
 use super::promises::Promise;
 use super::rules::CallView;
 use super::scenario::Scenario;
 use super::shared::Shared;
-use super::state::{Active, End, NEVER, Phase, Python, Reply, Returned, Seen, Sent, State};
+use super::state::{Active, End, Ghost, NEVER, Phase, Python, Reply, Returned, Sent, State};
 use super::table::{in_progress, key, number_of, response_of, too_large_response_of};
 
 impl Scenario {
@@ -35,7 +35,7 @@ impl Scenario {
         })
     }
 
-    /// The handler ends.
+    /// Ends the handler.
     pub(crate) fn end(&self, state: &mut State, number: u8, active: Active, ending: Ending) {
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let ran = match ending {
@@ -49,20 +49,20 @@ impl Scenario {
         };
         let reply = Reply {
             input: Input::HandlerDone(ran),
-            seen: Seen::default(),
+            ghost: Ghost::default(),
         };
         self.receive(state, number, active, reply);
     }
 
-    /// A call receives what became of its request, and goes on until it asks the scenario for something again.
+    /// Gives a call the reply to its request, and steps it until its next request.
     pub(crate) fn receive(&self, state: &mut State, number: u8, mut active: Active, reply: Reply) {
         let now = self.time(state, active.skew);
-        let Reply { mut input, seen } = reply;
+        let Reply { mut input, ghost } = reply;
         let begun = active.attempt.clone();
         let call = begun.call();
         let mut attempt = (*begun).clone();
         active.maybe_applied = false;
-        active.looked = None;
+        active.polled = None;
         loop {
             let view = CallView {
                 now,
@@ -80,14 +80,14 @@ impl Scenario {
             active.claims += u8::from(self.rules.counts_claims() && is_claim(&effect));
             match effect {
                 Effect::Pause(_) => {
-                    // Any time may pass: what is asked next can be served at any later moment.
+                    // The pause needs no step: the next request can be served at any later time.
                     if !view.ran {
-                        active.looked = Some(looked(state));
+                        active.polled = Some(poll(state));
                         let trace = &mut state.calls[usize::from(number)].trace;
                         trace.waited = true;
                         trace.waited_on |= failed_to_read;
                     }
-                    // Others of its process may meet a call that waits.
+                    // Other calls of the process may follow a waiting call.
                     if view.ran || !self.bounds.deliveries[usize::from(number)].in_one_process {
                         input = Input::Paused;
                         continue;
@@ -99,13 +99,13 @@ impl Scenario {
                     input = Input::Local(None);
                     continue;
                 }
-                Effect::Finish(verdict) => {
-                    self.land(state, number, &active, &verdict);
-                    self.finish(state, number, now, &seen, verdict);
+                Effect::Finish(resolution) => {
+                    self.share(state, number, &active, &resolution);
+                    self.finish(state, number, now, &ghost, resolution);
                     return;
                 }
                 Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
-                Effect::Run => self.run(state, number, now, &seen),
+                Effect::Run => self.run(state, number, now, &ghost),
                 Effect::Delete(_) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
                 }
@@ -116,7 +116,8 @@ impl Scenario {
                 }
                 _ => {}
             }
-            // What a claim does to others, and how long a call follows, depends on when it was asked for.
+            // Only a claim and a wait for the leader depend on the time of the request. Elsewhere it is left out, so that
+            // equivalent states are merged.
             let at = match effect {
                 Effect::Put(..) | Effect::AwaitLeader(_) => now,
                 _ => EpochMillis::new(0),
@@ -135,12 +136,12 @@ impl Scenario {
         }
     }
 
-    fn run(&self, state: &mut State, number: u8, now: EpochMillis, seen: &Seen) {
+    fn run(&self, state: &mut State, number: u8, now: EpochMillis, ghost: &Ghost) {
         let before = state.calls[usize::from(number)].trace.ran_in;
         if before != NEVER {
             self.break_promise(state, Promise::OneRunPerCall);
         }
-        match seen.own_lease {
+        match ghost.own_lease {
             None => self.break_promise(state, Promise::RunWithoutClaim),
             Some(end) if end < now => self.break_promise(state, Promise::RunOnExpiredLease),
             Some(_) => {}
@@ -154,7 +155,7 @@ impl Scenario {
         let generation = state.generation;
         let trace = &mut state.calls[usize::from(number)].trace;
         trace.ran_in = generation;
-        trace.recognised = seen.found;
+        trace.recognised = ghost.found;
     }
 
     fn finish(
@@ -162,41 +163,41 @@ impl Scenario {
         state: &mut State,
         number: u8,
         now: EpochMillis,
-        seen: &Seen,
-        verdict: Resolution,
+        ghost: &Ghost,
+        resolution: Resolution,
     ) {
         let own_write = matches!(
-            verdict,
+            resolution,
             Resolution::Refuse(Refusal::AlreadyInProgress { .. } | Refusal::Unresolved)
-        ) && seen.own_lease.is_some();
+        ) && ghost.own_lease.is_some();
         if own_write {
             self.break_promise(state, Promise::OwnWriteInProgress);
         }
         if matches!(
-            verdict,
+            resolution,
             Resolution::Refuse(Refusal::AlreadyInProgress { .. })
         ) {
-            if seen.late_flight {
+            if ghost.late_leader {
                 self.break_promise(state, Promise::Stuck);
             }
             if self.is_alone(state, number) {
                 self.break_promise(state, Promise::OtherPayloadInProgress);
             }
         }
-        if let Resolution::Replay { record, .. } = &verdict
+        if let Resolution::Replay { record, .. } = &resolution
             && record.expiration.value() < Some(&now.floor_to_seconds())
         {
             self.break_promise(state, Promise::WindowExpired);
         }
-        if self.leaves_a_claim(state, number, &verdict) {
+        if self.leaves_a_claim(state, number, &resolution) {
             self.break_promise(state, Promise::ClaimLeftBehind);
         }
-        self.remember(state, number, &verdict);
+        self.remember(state, number, &resolution);
         let whose = |record: &Record| record.data.value().map(number_of);
-        let (end, answer) = match verdict {
+        let (end, response) = match resolution {
             Resolution::Own(Completion::Stored(record)) => (End::Executed, whose(&record)),
             Resolution::Own(Completion::WithoutResponse) => (End::OwnCallerOnly, Some(number)),
-            // An answer that is not stored binds nobody.
+            // A response that is not stored does not have to agree with others.
             Resolution::Own(Completion::Released) => (End::Released, None),
             Resolution::Own(Completion::NotReleased) => (End::NotReleased, None),
             Resolution::Own(Completion::Kept) => (End::Kept, None),
@@ -213,13 +214,13 @@ impl Scenario {
             }
             Resolution::Refuse(refusal) => (End::Refused(without_time(refusal)), None),
         };
-        if answer.is_some_and(|answer| !self.same_payload(number, answer)) {
+        if response.is_some_and(|response| !self.same_payload(number, response)) {
             self.break_promise(state, Promise::AnotherPayload);
         }
-        let returned = Returned(answer.map(|answer| {
-            let generation = state.stored_in[usize::from(answer)];
+        let returned = Returned(response.map(|response| {
+            let generation = state.stored_in[usize::from(response)];
             (
-                answer,
+                response,
                 if generation == NEVER {
                     state.generation
                 } else {
@@ -227,17 +228,17 @@ impl Scenario {
                 },
             )
         }));
-        self.tell(state, returned);
+        self.check_returned(state, returned);
         state.calls[usize::from(number)].phase = Phase::Ended(end, returned);
     }
 
-    /// A caller is returned an answer: within one window all of them must be returned the same.
-    pub(crate) fn tell(&self, state: &mut State, Returned(returned): Returned) {
-        let Some((answer, generation)) = returned else {
+    /// Checks that all responses returned within one window are the same.
+    pub(crate) fn check_returned(&self, state: &mut State, Returned(returned): Returned) {
+        let Some((response, generation)) = returned else {
             return;
         };
         let differs = |Returned(other): &Returned| {
-            other.is_some_and(|(other, window)| window == generation && other != answer)
+            other.is_some_and(|(other, window)| window == generation && other != response)
         };
         let calls = state.calls.iter().any(|call| match &call.phase {
             Phase::Ended(_, returned) => differs(returned),
@@ -249,25 +250,25 @@ impl Scenario {
         }
     }
 
-    pub(crate) fn same_payload(&self, number: u8, answer: u8) -> bool {
+    pub(crate) fn same_payload(&self, number: u8, response: u8) -> bool {
         let mine = self.bounds.deliveries[usize::from(number)].payload;
-        let theirs = match self.bounds.deliveries.get(usize::from(answer)) {
+        let theirs = match self.bounds.deliveries.get(usize::from(response)) {
             Some(delivery) => delivery.payload.map(str::to_owned),
             None => self.python_validation().value().cloned(),
         };
         mine.is_none_or(|mine| theirs.as_deref() == Some(mine))
     }
 
-    /// As the engine does: confirmed answers go to the cache, unless they came from there.
-    fn remember(&self, state: &mut State, number: u8, verdict: &Resolution) {
+    /// Caches a confirmed response, unless it came from the cache, as the engine does.
+    fn remember(&self, state: &mut State, number: u8, resolution: &Resolution) {
         let from_cache = matches!(
-            verdict,
+            resolution,
             Resolution::Replay {
                 source: Source::Cache,
                 ..
             }
         );
-        if let Some(record) = verdict.confirmed_record()
+        if let Some(record) = resolution.confirmed_record()
             && !from_cache
             && self.bounds.deliveries[usize::from(number)].cached
         {
@@ -280,7 +281,7 @@ fn is_claim(effect: &Effect) -> bool {
     matches!(effect, Effect::Put(record, _) if in_progress(record))
 }
 
-/// When the other's lease ends makes no two scenarios.
+/// Removes the time at which the other's lease ends, so that equivalent states are merged.
 fn without_time(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::AlreadyInProgress { .. } => Refusal::AlreadyInProgress { until: None },

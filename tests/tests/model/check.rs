@@ -1,4 +1,4 @@
-//! Explores a scenario, and says what was found.
+//! Explores a scenario and prints the result.
 
 use std::time::Instant;
 
@@ -10,10 +10,10 @@ use super::rules::{Production, Rules};
 use super::scenario::Scenario;
 use super::state::Action;
 
-/// After so many states a scenario counts as too large to be explored: it would not fit into 16 GB.
+/// The largest number of states of a scenario. More would not fit into 16 GB.
 const TOO_MANY: usize = 120_000_000;
 
-/// Explores a whole scenario under production's rules: every promise must hold in every state, and every goal be seen.
+/// Explores a scenario with production's rules. Every promise must hold in every state, and every goal must be reached.
 pub(crate) fn explore(bounds: Bounds, goals: &'static [Goal], threads: usize) {
     let (name, columns) = (bounds.name, bounds.columns());
     let begun = Instant::now();
@@ -40,13 +40,14 @@ pub(crate) fn explore(bounds: Bounds, goals: &'static [Goal], threads: usize) {
             .discovery_is_failure()
         {
             let steps = written(&path.into_actions());
-            panic!("{name}: it is not so that {property}:{steps}");
+            panic!("{name}: this is violated: {property}:{steps}");
         }
     }
     checker.assert_properties();
 }
 
-/// Explores a scenario under faulty rules until a promise is broken: it must be this one. The length of the shortest way there.
+/// Explores a scenario with faulty rules until a promise is broken, which must be `promise`. Returns the length of the
+/// shortest path to it.
 pub(crate) fn counterexample(
     fault: &str,
     bounds: Bounds,
@@ -61,7 +62,7 @@ pub(crate) fn counterexample(
     let Some(path) = checker.discovery(promise.name()) else {
         let others: Vec<_> = checker.discoveries().into_keys().collect();
         panic!(
-            "{fault}: no counterexample to: {}; but to {others:?}",
+            "{fault}: no counterexample to: {}; found one to {others:?}",
             promise.name()
         );
     };

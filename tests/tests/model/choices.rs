@@ -1,4 +1,4 @@
-//! What may happen next in a scenario.
+//! The actions that are possible in a state.
 
 use idempotency_core::protocol::{Effect, WriteErrorKind};
 use idempotency_core::record::Status;
@@ -11,7 +11,7 @@ use super::table::is_too_large;
 
 impl Scenario {
     pub(crate) fn choices(&self, state: &State, actions: &mut Vec<Action>) {
-        // What follows a broken promise is of no interest.
+        // States after a broken promise are not explored.
         if state.broken != 0 {
             return;
         }
@@ -50,7 +50,7 @@ impl Scenario {
         let active = match &call.phase {
             Phase::Active(active) => active,
             Phase::NotStarted => {
-                // Of equal deliveries the first one starts first: the others' turn would be the same scenario again.
+                // Symmetry reduction: equal deliveries start in order.
                 let first = !(0..usize::from(number)).any(|earlier| {
                     self.bounds.deliveries[earlier] == *delivery
                         && state.calls[earlier].phase == Phase::NotStarted
@@ -76,10 +76,10 @@ impl Scenario {
                 return;
             }
             Effect::CheckLocal | Effect::CheckInFlight => {
-                actions.push(Action::Look(number, None));
+                actions.push(Action::CheckProcess(number, None));
                 let met = (0..state.calls.len() as u8)
                     .filter(|other| self.visible_in_flight(state, number, *other).is_some());
-                actions.extend(met.map(|other| Action::Look(number, Some(other))));
+                actions.extend(met.map(|other| Action::CheckProcess(number, Some(other))));
                 return;
             }
             Effect::AwaitLeader(at_most) => {
@@ -97,7 +97,7 @@ impl Scenario {
             actions.extend(endings.map(|ending| Action::End(number, *ending)));
             return;
         }
-        if active.looked != Some(looked(state)) {
+        if active.polled != Some(poll(state)) {
             actions.push(Action::Serve(number));
             if state.left.delays > 0 {
                 actions.push(Action::ServeWithLateReply(number));
@@ -107,7 +107,7 @@ impl Scenario {
         if state.left.losses > 0 && *active.asked.effect != Effect::Read && !too_large {
             actions.push(Action::Lose(number));
         }
-        // A call that lost a send may give up at any time.
+        // A call whose send was lost may give up at any time.
         if active.maybe_applied || (state.left.failures > 0 && !too_large) {
             actions.push(Action::Fail(number, WriteErrorKind::Transient));
         }
@@ -127,12 +127,12 @@ impl Scenario {
     }
 }
 
-/// What a waiting call would see.
-pub(crate) fn looked(state: &State) -> (u8, u64) {
+/// Returns what a waiting call would see if it polled now: the time and a digest of the record.
+pub(crate) fn poll(state: &State) -> (u8, u64) {
     (state.now, state.record.as_ref().map_or(0, Shared::digest))
 }
 
-/// Whether a request stores an answer.
+/// Returns true if a request stores a response.
 fn completes(effect: &Effect) -> bool {
     let set = match effect {
         Effect::Put(record, _) => record,

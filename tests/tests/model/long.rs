@@ -1,10 +1,10 @@
-//! Larger scenarios, for a run of their own.
+//! Larger scenarios, which are explored only on request.
 
 use super::bounds::{Bounds, Faults, Python};
 use super::check::explore;
 use super::scenarios::{ALL_ENDINGS, REPORTED_OR_NOT, RESPONDS_OR_FAILS, STORED_OR_NOT, plain};
 
-/// The variable that asks for them.
+/// The variable that requests them.
 const VARIABLE: &str = "IDEMPOTENCY_MODEL";
 
 #[test]
@@ -62,7 +62,7 @@ fn scenarios() -> Vec<Bounds> {
                 ..Faults::default()
             },
             ..Bounds::new(
-                "three calls, everybody holds",
+                "three calls, all hold",
                 vec![holding(), holding(), holding().recording()],
             )
         },

@@ -1,5 +1,5 @@
-//! The protocol under a model checker: `Attempt::step` and `classify` as production runs them, in scenarios in which clocks are
-//! off, replies get lost, writes arrive late, processes stop anywhere, and records are evicted.
+//! The protocol under a model checker. `Attempt::step` and `classify` are production's own. In the scenarios clocks are
+//! wrong, replies get lost, writes arrive late, processes stop at any point, and records are evicted.
 //!
 //! Figures and the command for a longer run are in `docs/evidence/reliability.md`.
 #![allow(clippy::panic, clippy::unwrap_used)]
@@ -21,7 +21,7 @@ mod table;
 use check::{counterexample, explore};
 use promises::{Goal, Promise};
 
-/// Every promise holds in every state of these scenarios, and each shows what it is there for.
+/// Every promise holds in every state of these scenarios, and each scenario reaches its coverage goals.
 mod every_promise_holds {
     use super::{Goal, explore, scenarios};
 
@@ -72,7 +72,7 @@ mod every_promise_holds {
     }
 }
 
-/// Each deliberate fault breaks the promise that the rule in its place keeps.
+/// Each deliberate fault breaks the promise that the rule keeps.
 mod each_fault_is_found {
     use super::{Promise, counterexample, rules, scenarios};
 

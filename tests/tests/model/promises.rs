@@ -1,4 +1,4 @@
-//! What must always hold, and what must be possible.
+//! The promises, which must always hold, and the coverage goals, which must be reachable.
 
 use idempotency_core::protocol::{Refusal, Stage};
 use stateright::{Expectation, Property};
@@ -7,7 +7,7 @@ use super::bounds::{Bounds, Ending};
 use super::scenario::Scenario;
 use super::state::{End, NEVER, State};
 
-/// What must hold in every state. A step that breaks one leaves its mark in the state.
+/// What must hold in every state. A step that breaks one sets its bit in the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     OneResponse,
@@ -38,21 +38,21 @@ macro_rules! promises {
 }
 
 promises! {
-    OneResponse => "callers that are given an answer are given the same one",
+    OneResponse => "callers that get a response get the same one",
     LateOwner => "nothing live is overwritten, by a late owner or by a claim",
-    AnotherPayload => "nobody is given the answer of another payload",
-    OwnWriteInProgress => "nobody is returned \"in progress\" by their own write",
+    AnotherPayload => "no caller gets the response of another payload",
+    OwnWriteInProgress => "no caller gets \"in progress\" because of its own write",
     RunWithoutClaim => "no run without a claim",
-    RunOnExpiredLease => "no run starts on a lease that is over",
+    RunOnExpiredLease => "no run starts on an expired lease",
     OneRunPerCall => "a call runs its handler at most once",
-    SecondRunUnderHold => "under hold nobody runs after a run that may have started",
+    SecondRunUnderHold => "under hold no call runs after a run that may have started",
     Stuck => "no key is stuck past its lease",
     ClaimLeftBehind => "a call that fails leaves no claim behind without an attempt to release it",
-    EvictedComesBack => "no call writes an answer anew that was stored and evicted",
-    HoldTakesOver => "a call that holds takes over nobody's claim",
-    WindowExpired => "no answer is replayed once its window is over by the caller's clock",
-    OtherPayloadInProgress => "nobody is returned \"in progress\" on account of another payload",
-    FollowsTooLong => "nobody follows another call beyond its own time",
+    EvictedComesBack => "no call writes a response anew that was stored and evicted",
+    HoldTakesOver => "a call that holds takes over no claim",
+    WindowExpired => "no response is replayed after its window has ended by the caller's clock",
+    OtherPayloadInProgress => "no caller gets \"in progress\" because of another payload",
+    FollowsTooLong => "no call follows another beyond its own time",
 }
 
 impl Promise {
@@ -67,7 +67,7 @@ impl Promise {
             .map_or("", |(_, name, _)| name)
     }
 
-    /// Whether it is promised in such a scenario.
+    /// Returns true if this promise applies in a scenario with these bounds.
     pub(crate) fn binds(self, bounds: &Bounds) -> bool {
         match self {
             Self::OneResponse => !bounds.python_outlives(),
@@ -77,7 +77,7 @@ impl Promise {
     }
 }
 
-/// What must be possible.
+/// Coverage goals: each must be reached in some state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     Executed,
@@ -125,35 +125,35 @@ macro_rules! goals {
 }
 
 goals! {
-    Executed => "a call runs and its answer is stored",
+    Executed => "a call runs and its response is stored",
         |_, state| state.ended(|end, _| *end == End::Executed);
-    FromStore => "an answer is replayed from the store",
+    FromStore => "a response is replayed from the store",
         |_, state| state.ended(|end, _| *end == End::FromStore);
-    FromCache => "an answer is replayed from the cache",
+    FromCache => "a response is replayed from the cache",
         |_, state| state.ended(|end, _| *end == End::FromCache);
-    FromConcurrentCall => "an answer is shared by another call of the process",
+    FromConcurrentCall => "a response is shared by another call of the process",
         |_, state| state.ended(|end, _| *end == End::FromConcurrentCall);
-    RanAfterFollowing => "a call runs after the one of its process that it followed gave no answer",
+    RanAfterFollowing => "a call runs because the leader that it followed gave no response",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.followed);
-    FollowedAWait => "a call waits along with another that waits",
+    FollowedAWait => "a call follows another that waits",
         |_, state| state.calls.iter().any(|call| matches!(
             &call.phase,
             super::state::Phase::Active(active)
                 if active.follows.is_some_and(|(_, flight)| matches!(flight.stage, Stage::Waiting { .. }))
         ));
-    Waited => "a call that waited is given the answer",
+    Waited => "a call that waited gets the response",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited);
-    WaitedOn => "a call that waited on after a read had failed is given the answer",
+    WaitedOn => "a call that kept waiting after a failed read gets the response",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.waited_on);
     TookOver => "two calls run in one window",
         |_, state| state.calls.iter().filter(|call| call.trace.ran_in == state.generation).count() > 1;
-    WinnersResponse => "a late owner is given the winner's answer",
+    WinnersResponse => "a late owner gets the winner's response",
         |_, state| state.ended(|end, _| *end == End::WinnersResponse);
-    OwnCompletionFound => "an earlier send of the own completion is found applied",
+    OwnCompletionFound => "a call finds that an earlier send of its own completion was applied",
         |_, state| state.ended(|end, _| *end == End::OwnCompletionFound);
-    OwnClaimRecognised => "a call goes on with a claim whose reply was lost",
+    OwnClaimRecognised => "a call continues with a claim whose reply was lost",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.recognised);
-    Restored => "an answer is stored although its claim was evicted",
+    Restored => "a response is stored although its claim was evicted",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.restored);
     AfterFailure => "a call runs after a recorded failure",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.after_failure);
@@ -163,44 +163,44 @@ goals! {
         |_, state| state.ended(|end, _| *end == End::NotReleased);
     Kept => "a claim is kept after a panic",
         |_, state| state.ended(|end, _| *end == End::Kept);
-    UnresolvedPanic => "a call is returned that an operator must decide about a run that panicked",
+    UnresolvedPanic => "a call gets \"unresolved\" after a run that panicked",
         |_, state| state.refused(|refusal| *refusal == Refusal::Unresolved)
             && state.ended(|end, _| *end == End::Kept);
-    OwnCallerOnly => "an answer that cannot be stored is given to its own caller alone",
+    OwnCallerOnly => "only its own caller gets a response that cannot be stored",
         |_, state| state.ended(|end, _| *end == End::OwnCallerOnly);
-    YieldedToStored => "an answer that is not stored yields to one that is",
+    YieldedToStored => "a stored response replaces one that is not stored",
         |_, state| state.ended(|end, trace| {
             *end == End::WinnersResponse && trace.ending == Some(Ending::RespondsUnstored)
         });
-    PythonReplayed => "Python's answer is replayed",
+    PythonReplayed => "Python's response is replayed",
         |scenario, state| state.calls.iter().any(|call| matches!(
             call.phase,
             super::state::Phase::Ended(End::FromStore, super::state::Returned(Some((whose, _))))
                 if whose == scenario.python()
         ));
-    NextWindow => "the key is answered anew once its window is over",
+    NextWindow => "a key gets a new response after its window has ended",
         |_, state| state.stored_in.iter().any(|window| *window != NEVER && *window > 0);
-    AlreadyInProgress => "a duplicate is returned that the key is in progress",
+    AlreadyInProgress => "a duplicate gets \"in progress\"",
         |_, state| state.refused(|refusal| matches!(refusal, Refusal::AlreadyInProgress { .. }));
     PayloadMismatch => "another payload is refused",
         |_, state| state.refused(|refusal| *refusal == Refusal::PayloadMismatch);
-    Unresolved => "a call is returned that an operator must decide",
+    Unresolved => "a call gets \"unresolved\"",
         |_, state| state.refused(|refusal| *refusal == Refusal::Unresolved);
     Contended => "a call gives up after too many tries",
         |_, state| state.refused(|refusal| *refusal == Refusal::Contended);
-    NoTimeLeft => "a lease is over before the handler could start",
+    NoTimeLeft => "a lease expires before the handler can start",
         |_, state| state.refused(|refusal| *refusal == Refusal::NoTimeLeft);
-    ResponseUnavailable => "a duplicate is returned that the answer could not be stored",
+    ResponseUnavailable => "a duplicate gets \"response unavailable\"",
         |_, state| state.refused(|refusal| *refusal == Refusal::ResponseUnavailable);
-    LostOwnership => "a late owner is returned that its claim was lost",
+    LostOwnership => "a late owner gets \"lost ownership\"",
         |_, state| state.refused(|refusal| *refusal == Refusal::LostOwnership);
-    CompletionUnknown => "a call cannot tell whether its answer is stored",
+    CompletionUnknown => "a call gets \"completion unknown\"",
         |_, state| state.refused(|refusal| *refusal == Refusal::CompletionUnknown);
     StoreFailed => "the store fails before the handler runs",
         |_, state| state.refused(|refusal| *refusal == Refusal::StoreFailed);
 }
 
-/// Every promise, and those goals that a scenario is expected to show.
+/// Returns every promise, and the goals that a scenario must reach.
 pub(crate) fn properties(goals: &[Goal]) -> Vec<Property<Scenario>> {
     let promises = PROMISES.iter().map(|(_, name, condition)| Property {
         expectation: Expectation::Always,

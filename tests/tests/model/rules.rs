@@ -1,4 +1,4 @@
-//! The rules that calls follow: production's, and the same with one deliberate fault.
+//! The rules that calls follow: production's, and variants with one deliberate fault.
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::Call;
@@ -9,20 +9,20 @@ use idempotency_core::protocol::{
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
 
-/// What a faulty rule may know of its call.
+/// What a faulty rule can read of its call.
 #[derive(Clone, Copy)]
 pub(crate) struct CallView {
-    /// What its clock says.
+    /// The time by its clock.
     pub(crate) now: EpochMillis,
-    /// Whether its handler has been started.
+    /// True if its handler has been started.
     pub(crate) ran: bool,
-    /// How many claims it sent, if the rules count them.
+    /// The number of claims it sent, if the rules count them.
     pub(crate) claims: u8,
 }
 
-/// What stands between the protocol and its scenario. By default nothing: the protocol is production's own.
+/// A layer between the protocol and its scenario. The default changes nothing.
 pub(crate) trait Rules: Sync {
-    /// What the protocol receives instead.
+    /// Returns what the protocol receives instead of `input`.
     fn receives(
         &self,
         _: &Call,
@@ -33,7 +33,7 @@ pub(crate) trait Rules: Sync {
         (now, input)
     }
 
-    /// What is asked of the scenario instead.
+    /// Returns what the call requests instead of `effect`.
     fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         effect
     }
@@ -42,14 +42,14 @@ pub(crate) trait Rules: Sync {
         false
     }
 
-    /// Which calls of a process meet.
+    /// Returns the key under which calls of a process join.
     fn flight_key(&self, call: &Call) -> InFlightKey {
         InFlightKey::of(call)
     }
 
-    /// What a call gives to those who follow it, when it has asked for this last.
-    fn shares(&self, verdict: &Resolution, _: &Effect) -> Option<Record> {
-        verdict.confirmed_record().cloned()
+    /// Returns the record that a leader shares with its followers, given its last request.
+    fn shares(&self, resolution: &Resolution, _: &Effect) -> Option<Record> {
+        resolution.confirmed_record().cloned()
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Production;
 
 impl Rules for Production {}
 
-/// The completion is written whatever is there.
+/// The completion is written unconditionally.
 pub(crate) struct UnfencedCompletion;
 
 impl Rules for UnfencedCompletion {
@@ -72,7 +72,7 @@ impl Rules for UnfencedCompletion {
     }
 }
 
-/// The release deletes whatever is there.
+/// The release deletes unconditionally.
 pub(crate) struct UnfencedRelease;
 
 impl Rules for UnfencedRelease {
@@ -104,7 +104,7 @@ impl Rules for OwnRecordNotRecognised {
     }
 }
 
-/// A late owner takes any answer it finds, whatever payload it is the answer of.
+/// A late owner takes any response that it finds, also one of another payload.
 pub(crate) struct LateOwnerIgnoresThePayload;
 
 impl Rules for LateOwnerIgnoresThePayload {
@@ -124,7 +124,7 @@ impl Rules for LateOwnerIgnoresThePayload {
     }
 }
 
-/// An answer is returned although nobody confirmed that it is stored.
+/// A completion that failed counts as stored.
 pub(crate) struct RespondsBeforeConfirmed;
 
 impl Rules for RespondsBeforeConfirmed {
@@ -144,7 +144,7 @@ impl Rules for RespondsBeforeConfirmed {
     }
 }
 
-/// A claim that failed counts as not applied, although an earlier send of it was lost.
+/// A claim that failed counts as not applied, although an earlier send of it may have been applied.
 pub(crate) struct LastErrorAlone;
 
 impl Rules for LastErrorAlone {
@@ -164,7 +164,7 @@ impl Rules for LastErrorAlone {
     }
 }
 
-/// A completion that found no record is written anew, although an earlier send of it may have been applied.
+/// A completion that finds no record is written again, although an earlier send of it may have been applied.
 pub(crate) struct RestoresThoughMaybeApplied;
 
 impl Rules for RestoresThoughMaybeApplied {
@@ -187,7 +187,7 @@ impl Rules for RestoresThoughMaybeApplied {
     }
 }
 
-/// What the cache holds is taken without a look at its window.
+/// A cached response is used without a check of its window.
 pub(crate) struct CacheIgnoresTheWindow;
 
 impl Rules for CacheIgnoresTheWindow {
@@ -205,7 +205,7 @@ impl Rules for CacheIgnoresTheWindow {
     }
 }
 
-/// Each claim of a call carries a token of its own.
+/// Each claim of a call carries a new token.
 pub(crate) struct NewTokenForEachTry;
 
 impl NewTokenForEachTry {
@@ -258,7 +258,7 @@ fn held(call: &Call, view: CallView) -> Condition {
     ])
 }
 
-/// The handler starts although the reply to the claim came after the lease.
+/// The handler starts although the lease expired before the reply to the claim came.
 pub(crate) struct StartsOnExpiredLease;
 
 impl Rules for StartsOnExpiredLease {
@@ -279,7 +279,7 @@ impl Rules for StartsOnExpiredLease {
     }
 }
 
-/// A claim is kept for the window alone, and whatever has expired may be replaced.
+/// A claim is kept only for the window, and any record whose window has ended may be replaced.
 pub(crate) struct WindowFreesALiveClaim;
 
 impl Rules for WindowFreesALiveClaim {
@@ -320,7 +320,7 @@ impl Rules for RunsOnAFailedClaim {
     }
 }
 
-/// A call whose claim was lost to another runs its handler once more.
+/// A call that lost its claim to another runs its handler again.
 pub(crate) struct RunsAgainAfterLostOwnership;
 
 impl Rules for RunsAgainAfterLostOwnership {
@@ -339,9 +339,9 @@ impl Rules for TimeFreesAHeldClaim {
     fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Put(record, condition) if !view.ran => {
-                let over =
+                let expired =
                     Condition::Below(Attribute::InProgressExpiration, Operand::Millis(view.now));
-                Effect::Put(record, Condition::Any(vec![over, condition]))
+                Effect::Put(record, Condition::Any(vec![expired, condition]))
             }
             other => other,
         }
@@ -384,7 +384,7 @@ impl Rules for ClaimWithoutLease {
     }
 }
 
-/// Calls of one key meet, whatever their payload is.
+/// Calls of one key join, also with different payloads.
 pub(crate) struct SingleFlightIgnoresThePayload;
 
 impl Rules for SingleFlightIgnoresThePayload {
@@ -393,7 +393,7 @@ impl Rules for SingleFlightIgnoresThePayload {
     }
 }
 
-/// The same, and what they share is taken unseen.
+/// The same, and a shared response is used without a check of its payload.
 pub(crate) struct LeaderSharesWithAnotherPayload;
 
 impl Rules for LeaderSharesWithAnotherPayload {
@@ -422,7 +422,7 @@ fn key_without_payload(call: &Call) -> InFlightKey {
     })
 }
 
-/// A call is met as long as it takes, whether its lease is over or not.
+/// A call is followed although its lease has expired.
 pub(crate) struct LeaderOutlivesItsLease;
 
 impl Rules for LeaderOutlivesItsLease {
@@ -443,7 +443,7 @@ impl Rules for LeaderOutlivesItsLease {
     }
 }
 
-/// What another call shares is taken without a look at its window.
+/// A shared response is used without a check of its window.
 pub(crate) struct FollowerIgnoresTheWindow;
 
 impl Rules for FollowerIgnoresTheWindow {
@@ -461,7 +461,7 @@ impl Rules for FollowerIgnoresTheWindow {
     }
 }
 
-/// Another call is followed longer than the protocol asks for.
+/// A call follows another for twice the time that the protocol asks for.
 pub(crate) struct FollowerIgnoresItsDeadline;
 
 impl Rules for FollowerIgnoresItsDeadline {
@@ -473,7 +473,7 @@ impl Rules for FollowerIgnoresItsDeadline {
     }
 }
 
-/// A call that waits is met as long as it takes, whether the lease that it waits for is over or not.
+/// A waiting call is followed although the lease that it waits for has expired.
 pub(crate) struct WaitOutlivesTheLease;
 
 impl Rules for WaitOutlivesTheLease {
@@ -497,19 +497,19 @@ impl Rules for WaitOutlivesTheLease {
     }
 }
 
-/// An answer is shared although nobody confirmed that it is stored.
+/// A leader shares a response before it is confirmed.
 pub(crate) struct LeaderSharesUnconfirmed;
 
 impl Rules for LeaderSharesUnconfirmed {
-    fn shares(&self, verdict: &Resolution, asked: &Effect) -> Option<Record> {
+    fn shares(&self, resolution: &Resolution, asked: &Effect) -> Option<Record> {
         match asked {
             Effect::Update(change, _) if change.set.data.exists() => Some(change.set.clone()),
-            _ => verdict.confirmed_record().cloned(),
+            _ => resolution.confirmed_record().cloned(),
         }
     }
 }
 
-/// The record that a call is shown by the store.
+/// Returns the record that the store shows to a call.
 fn record_in(input: &mut Input) -> Option<&mut Record> {
     match input {
         Input::Read(record) => record.as_mut(),

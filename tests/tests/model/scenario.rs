@@ -1,4 +1,4 @@
-//! A scenario, and what each step in it leads to.
+//! A scenario as a state machine for the checker: its initial state, and the effect of each action.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,15 +15,15 @@ use super::state::{
     Action, Active, Call, NEVER, NO_CALL, Phase, Python, Reply, Returned, Sent, State, Trace,
 };
 
-/// When the scenario begins.
+/// The time at which every scenario begins, in milliseconds since the epoch.
 const BEGINNING: i64 = 1_000_000_000;
 
-/// Bounds and rules: all that the checker needs.
+/// What the checker explores.
 pub(crate) struct Scenario {
     pub(crate) bounds: Bounds,
     pub(crate) rules: &'static dyn Rules,
     goals: &'static [Goal],
-    /// What was discovered already, so that the first discovery, which is the shortest, is the one that is kept.
+    /// One bit for each discovery. Only the first discovery is kept, because it has the shortest path.
     found: AtomicU64,
 }
 
@@ -37,22 +37,22 @@ impl Scenario {
         }
     }
 
-    /// Whether this is the first time that this was found.
+    /// Returns true the first time that it is called for `bit`.
     pub(crate) fn first(&self, bit: u32) -> bool {
         self.found.fetch_or(1 << bit, Ordering::Relaxed) & (1 << bit) == 0
     }
 
-    /// Whether no promise was found broken.
+    /// Returns true if no broken promise was found.
     pub(crate) fn unbroken(&self) -> bool {
         self.found.load(Ordering::Relaxed) & 0xffff_ffff == 0
     }
 
-    /// Python's number among those who answer.
+    /// Returns the number of the Python function; our calls have the numbers below it.
     pub(crate) fn python(&self) -> u8 {
         self.bounds.deliveries.len() as u8
     }
 
-    /// The time by a clock that is off by `skew` ticks.
+    /// Returns the time by a clock that is `skew` ticks ahead.
     pub(crate) fn time(&self, state: &State, skew: i8) -> EpochMillis {
         let ticks = i64::from(state.now) + i64::from(skew);
         EpochMillis::new(BEGINNING + ticks * self.bounds.tick_ms)
@@ -79,7 +79,7 @@ impl Scenario {
             asked,
             maybe_applied: false,
             reply: None,
-            looked: None,
+            polled: None,
             flight: None,
             follows: None,
             claims: 0,
@@ -91,7 +91,7 @@ impl Scenario {
         }
     }
 
-    /// A call looks into the cache, unless it did, and meets nobody.
+    /// Lets a call check the cache, unless it did, and find no call in flight.
     pub(crate) fn look(&self, state: &mut State, number: u8, active: Active) {
         let looks = *active.asked.effect == Effect::CheckLocal;
         let cached = state
@@ -100,12 +100,12 @@ impl Scenario {
             .filter(|_| looks && self.bounds.deliveries[usize::from(number)].cached);
         let reply = Reply {
             input: Input::Local(cached.map(|record| (**record).clone())),
-            seen: Default::default(),
+            ghost: Default::default(),
         };
         self.receive(state, number, active, reply);
     }
 
-    /// The store serves what a call asks for.
+    /// Lets the store serve the request of a call.
     fn serve(&self, state: &mut State, active: &Active) -> Reply {
         let mut reply = self.apply(state, &active.asked);
         if let Input::Written(
@@ -168,7 +168,7 @@ impl Model for Scenario {
             record: None,
             cache: None,
             calls: vec![call; self.bounds.deliveries.len()],
-            landed: vec![None; self.bounds.deliveries.len()],
+            shared: vec![None; self.bounds.deliveries.len()],
             in_flight: Vec::new(),
             python,
             left: self.bounds.faults,
@@ -189,10 +189,10 @@ impl Model for Scenario {
         match action {
             Action::Tick => state.now += 1,
             Action::Start(number, skew) => self.start(state, number, skew),
-            Action::Look(number, other) => {
+            Action::CheckProcess(number, other) => {
                 let active = active(last, number)?.clone();
                 match other {
-                    Some(other) => self.meet(state, number, active, other)?,
+                    Some(other) => self.join(state, number, active, other)?,
                     None => self.look(state, number, active),
                 }
             }
@@ -238,8 +238,8 @@ impl Model for Scenario {
                         kind,
                     })
                 };
-                let seen = Default::default();
-                self.receive(state, number, active.clone(), Reply { input, seen });
+                let ghost = Default::default();
+                self.receive(state, number, active.clone(), Reply { input, ghost });
             }
             Action::Arrive(place) => {
                 let sent = state.in_flight.remove(usize::from(place));
@@ -255,7 +255,7 @@ impl Model for Scenario {
             Action::Ttl => self.delete(state),
             Action::Evict => {
                 state.left.evictions -= 1;
-                // Whatever it was that an operator ended.
+                // An eviction starts a new generation, also if it evicts a claim.
                 let before = state.generation;
                 self.delete(state);
                 state.generation = before + 1;

@@ -1,8 +1,8 @@
-//! The scenarios that are explored with every test run, each about one subject.
+//! The scenarios that every test run explores, each about one subject.
 
 use super::bounds::{Bounds, Delivery, Ending, Faults, Python};
 
-/// Every way in which a handler may end.
+/// All endings of a handler.
 pub(crate) const ALL_ENDINGS: &[Ending] = &[
     Ending::Responds,
     Ending::RespondsTooLarge,
@@ -12,7 +12,7 @@ pub(crate) const ALL_ENDINGS: &[Ending] = &[
     Ending::Fails,
     Ending::Panics,
 ];
-/// Every way in which the run under a held claim may end that matters to `hold`.
+/// The endings that differ under `hold`.
 pub(crate) const REPORTED_OR_NOT: &[Ending] = &[Ending::Responds, Ending::Fails, Ending::Panics];
 pub(crate) const RESPONDS_OR_FAILS: &[Ending] = &[Ending::Responds, Ending::Fails];
 pub(crate) const STORED_OR_NOT: &[Ending] = &[Ending::Responds, Ending::RespondsUnstored];
@@ -131,7 +131,7 @@ pub(crate) fn every_call_holds() -> Bounds {
             delays: 1,
             ..Faults::default()
         },
-        ..Bounds::new("everybody holds", vec![call(), call().recording()])
+        ..Bounds::new("all calls hold", vec![call(), call().recording()])
     }
 }
 
@@ -241,7 +241,7 @@ pub(crate) fn holding_in_one_process() -> Bounds {
             ..Faults::default()
         },
         ..Bounds::new(
-            "everybody holds in one process",
+            "all calls hold in one process",
             vec![holding().recording(), holding().waiting().leased(3)],
         )
     }
@@ -350,36 +350,36 @@ pub(crate) fn three_calls() -> Bounds {
     }
 }
 
-/// Two calls and nothing that fails but time.
+/// Two calls without faults.
 pub(crate) fn quiet() -> Bounds {
     Bounds::new("two calls, no faults", vec![plain(), plain()])
 }
 
-/// The same, whose handlers may fail.
+/// Two calls without faults whose handlers may fail.
 pub(crate) fn quiet_failing() -> Bounds {
     let call = || plain().ending(RESPONDS_OR_FAILS);
     Bounds::new("two calls that may fail", vec![call(), call()])
 }
 
-/// The same, of a key that everybody holds.
+/// Two calls without faults that hold.
 pub(crate) fn quiet_holding() -> Bounds {
     let calls = vec![plain().holding(), plain().holding()];
     Bounds::new("two calls that hold", calls)
 }
 
-/// The same, whose handlers may panic.
+/// Two calls without faults that hold, and whose handlers may panic.
 pub(crate) fn quiet_holding_panics() -> Bounds {
     let call = || plain().holding().ending(REPORTED_OR_NOT);
     Bounds::new("two calls that hold and may panic", vec![call(), call()])
 }
 
-/// Two calls without faults, of two payloads.
+/// Two calls without faults with different payloads.
 pub(crate) fn quiet_payloads() -> Bounds {
     let calls = vec![plain().of_payload("p"), plain().of_payload("q")];
     Bounds::new("two calls of two payloads", calls)
 }
 
-/// The same, of two payloads that meet in one process.
+/// Two calls without faults with different payloads in one process.
 pub(crate) fn quiet_payloads_in_one_process() -> Bounds {
     let calls = vec![
         plain().in_one_process().of_payload("p"),
@@ -388,7 +388,7 @@ pub(crate) fn quiet_payloads_in_one_process() -> Bounds {
     Bounds::new("two calls of two payloads in one process", calls)
 }
 
-/// The same, that meet in one process.
+/// Two calls without faults in one process.
 pub(crate) fn quiet_in_one_process() -> Bounds {
     let calls = vec![
         plain().in_one_process(),
@@ -397,7 +397,7 @@ pub(crate) fn quiet_in_one_process() -> Bounds {
     Bounds::new("two calls in one process", calls)
 }
 
-/// Two calls that meet in one process, where the first waits for a third.
+/// Two calls in one process, one of which waits for a call of another process.
 pub(crate) fn quiet_waiting_in_one_process() -> Bounds {
     let waits = plain().in_one_process().waiting().leased(3);
     Bounds::new(
@@ -406,7 +406,7 @@ pub(crate) fn quiet_waiting_in_one_process() -> Bounds {
     )
 }
 
-/// Two calls that meet in one process, whose window ends soon.
+/// Two calls in one process whose window ends soon.
 pub(crate) fn quiet_in_one_process_short_window() -> Bounds {
     Bounds {
         window_s: 1,
@@ -420,7 +420,7 @@ pub(crate) fn quiet_in_one_process_short_window() -> Bounds {
     }
 }
 
-/// Three calls, two of which meet in one process, and a store that fails once.
+/// Three calls, two of them in one process, and a store that fails once.
 pub(crate) fn failing_in_one_process() -> Bounds {
     let waits = || plain().in_one_process().waiting().leased(3);
     Bounds {
@@ -436,7 +436,7 @@ pub(crate) fn failing_in_one_process() -> Bounds {
     }
 }
 
-/// The same, with a window that is shorter than the lease.
+/// Two calls without faults whose window is shorter than the lease.
 pub(crate) fn quiet_short_window() -> Bounds {
     Bounds {
         window_s: 1,

@@ -1,10 +1,10 @@
-//! Parts of a state that most steps leave as they are: cloned and hashed in constant time.
+//! Parts of a state that most steps do not change. They are cloned and hashed in constant time.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A value behind a counter, with its hash beside it.
+/// A reference-counted value with its hash.
 #[derive(Debug)]
 pub(crate) struct Shared<T> {
     value: Arc<T>,

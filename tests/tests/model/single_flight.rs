@@ -1,4 +1,4 @@
-//! Calls that meet in one process. Who meets whom is left open: whoever looks may miss any of the others.
+//! Single flight: calls of one process. Which call finds which is left open: a call may miss any call in flight.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use idempotency_core::time::EpochMillis;
 use super::promises::Promise;
 use super::scenario::{Scenario, active};
 use super::shared::Shared;
-use super::state::{Active, Phase, Python, Reply, Seen, State};
+use super::state::{Active, Ghost, Phase, Python, Reply, State};
 
 impl Scenario {
-    /// What a call may learn of another one when it looks about in its process.
+    /// Returns the progress of `other` if call `number` can find it in its process now.
     pub(crate) fn visible_in_flight(
         &self,
         state: &State,
@@ -30,8 +30,8 @@ impl Scenario {
         theirs.flight.filter(|_| key(mine) == key(theirs))
     }
 
-    /// A call meets another one.
-    pub(crate) fn meet(
+    /// Lets a call find another call in flight.
+    pub(crate) fn join(
         &self,
         state: &mut State,
         number: u8,
@@ -44,20 +44,20 @@ impl Scenario {
         Some(())
     }
 
-    /// A call that waits asks again.
+    /// Ends the pause of a waiting call, which polls again.
     pub(crate) fn go_on(&self, state: &mut State, number: u8, paused: Active) {
-        let looked = paused.looked;
+        let polled = paused.polled;
         let reply = Reply {
             input: Input::Paused,
-            seen: Seen::default(),
+            ghost: Ghost::default(),
         };
         self.receive(state, number, paused, reply);
         if let Phase::Active(asks) = &mut state.calls[usize::from(number)].phase {
-            asks.looked = looked;
+            asks.polled = polled;
         }
     }
 
-    /// A call that follows another one receives of it again.
+    /// Wakes a follower: its leader has advanced or ended, or it has waited long enough.
     pub(crate) fn wake(&self, state: &mut State, number: u8, mut active: Active) {
         let flight = leader_progress(state, &active);
         if let (Some((_, known)), Some(flight)) = (&mut active.follows, flight) {
@@ -76,23 +76,23 @@ impl Scenario {
         other: u8,
     ) {
         let now = self.time(state, active.skew);
-        let landed = state.landed[usize::from(other)].as_deref().cloned();
+        let shared = state.shared[usize::from(other)].as_deref().cloned();
         let reply = Reply {
-            input: flight.map_or(Input::LeaderDone(landed), Input::LeaderProgress),
-            seen: Seen {
-                late_flight: flight.is_some_and(|flight| match flight.stage {
+            input: flight.map_or(Input::LeaderDone(shared), Input::LeaderProgress),
+            ghost: Ghost {
+                late_leader: flight.is_some_and(|flight| match flight.stage {
                     Stage::Waiting {
                         until: Some(end), ..
                     } => flight.until < now || end < now,
                     _ => flight.until < now,
                 }),
-                ..Seen::default()
+                ..Ghost::default()
             },
         };
         self.receive(state, number, active, reply);
     }
 
-    /// A call begins to follow: not beyond the other's lease, nor beyond its own time.
+    /// Starts to follow. It must not last beyond the leader's lease or the follower's deadline.
     pub(crate) fn follow(
         &self,
         state: &mut State,
@@ -112,21 +112,21 @@ impl Scenario {
         }
     }
 
-    /// A call is over: what those who follow it are given.
-    pub(crate) fn land(
+    /// Records what a call that ends shares with its followers.
+    pub(crate) fn share(
         &self,
         state: &mut State,
         number: u8,
         active: &Active,
-        verdict: &Resolution,
+        resolution: &Resolution,
     ) {
         if self.bounds.deliveries[usize::from(number)].in_one_process {
-            let shared = self.rules.shares(verdict, &active.asked.effect);
-            state.landed[usize::from(number)] = shared.map(Shared::new);
+            let shared = self.rules.shares(resolution, &active.asked.effect);
+            state.shared[usize::from(number)] = shared.map(Shared::new);
         }
     }
 
-    /// Whether nobody else has come with this call's payload.
+    /// Returns true if no other call with this call's payload has started.
     pub(crate) fn is_alone(&self, state: &State, number: u8) -> bool {
         let mut others = (0..state.calls.len() as u8).filter(|other| {
             *other != number && state.calls[usize::from(*other)].phase != Phase::NotStarted
@@ -136,7 +136,7 @@ impl Scenario {
     }
 }
 
-/// How far the one has come whom a call follows, unless it is over.
+/// Returns the progress of the leader that a call follows; `None` if the leader has ended.
 pub(crate) fn leader_progress(state: &State, follower: &Active) -> Option<InFlight> {
     let (other, _) = follower.follows?;
     active(state, other)?.flight

@@ -1,4 +1,4 @@
-//! The state of a scenario, and what may happen in it.
+//! The state of a scenario, and its actions.
 
 use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, WriteErrorKind};
 use idempotency_core::record::Record;
@@ -7,34 +7,34 @@ use idempotency_core::time::EpochMillis;
 use super::bounds::{Ending, Faults};
 use super::shared::Shared;
 
-/// Nobody's number.
+/// Stands for no call.
 pub(crate) const NO_CALL: u8 = u8::MAX;
-/// The generation of an answer that was never stored.
+/// The generation of a response that was never stored.
 pub(crate) const NEVER: u8 = u8::MAX;
 
-/// Everything there is at one moment. What no program could see is kept for the properties alone.
+/// The state of a scenario. Fields marked "ghost" are read only by the properties; no program could read them.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct State {
     /// The true time, in ticks.
     pub(crate) now: u8,
     pub(crate) record: Option<Shared<Record>>,
-    /// What the one process with a local cache remembers.
+    /// The local cache of the process that has one.
     pub(crate) cache: Option<Shared<Record>>,
     pub(crate) calls: Vec<Call>,
-    /// What each call that is over gave to those who followed it.
-    pub(crate) landed: Vec<Option<Shared<Record>>>,
-    /// Sends that nobody waits for any more; each may be applied at any time.
+    /// What each ended call shared with its followers.
+    pub(crate) shared: Vec<Option<Shared<Record>>>,
+    /// Sends whose caller no longer waits. Each may be applied at any time.
     pub(crate) in_flight: Vec<Sent>,
     pub(crate) python: Python,
-    /// How often each fault may still strike.
+    /// How often each fault may still occur.
     pub(crate) left: Faults,
-    /// Unseen: whose write made the record what it is.
+    /// Ghost: the call whose write made the record.
     pub(crate) holder: u8,
-    /// Unseen: how many windows have ended, by time or by an operator.
+    /// Ghost: the number of windows that have ended, by time or by an operator.
     pub(crate) generation: u8,
-    /// Unseen: in which generation each call's answer was stored.
+    /// Ghost: the generation in which each call's response was stored.
     pub(crate) stored_in: Vec<u8>,
-    /// Unseen: the promises that were broken on the way here.
+    /// Ghost: the promises that have been broken.
     pub(crate) broken: u16,
 }
 
@@ -52,29 +52,29 @@ pub(crate) enum Phase {
     Ended(End, Returned),
 }
 
-/// A call on its way.
+/// A call that has started and not ended.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct Active {
     pub(crate) attempt: Shared<Attempt>,
-    /// By how many ticks its clock is off.
+    /// The error of its clock, in ticks.
     pub(crate) skew: i8,
-    /// What it asked for.
+    /// Its current request.
     pub(crate) asked: Sent,
-    /// Whether a send of the present request was lost.
+    /// True if an earlier send of the current request may have been applied.
     pub(crate) maybe_applied: bool,
-    /// A reply that was given but has not arrived yet.
+    /// A reply that the store gave but that has not arrived yet.
     pub(crate) reply: Option<Shared<Reply>>,
-    /// When and at what it looked last, while it waits: looking again at the same teaches nothing.
-    pub(crate) looked: Option<(u8, u64)>,
-    /// What others of its process know of it.
+    /// What it saw at its last poll while it waits. It does not poll again until that changes.
+    pub(crate) polled: Option<(u8, u64)>,
+    /// The progress that other calls of its process can see.
     pub(crate) flight: Option<InFlight>,
-    /// Whom it follows, and what it view of that call.
+    /// The leader that it follows, and the progress that it knows of.
     pub(crate) follows: Option<(u8, InFlight)>,
-    /// For the rules that put a fault in: how many claims it sent.
+    /// The number of claims that it sent, for faulty rules.
     pub(crate) claims: u8,
 }
 
-/// A request, and when it was made by the clock of the one who made it.
+/// A request, and its time by the clock of its caller.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct Sent {
     pub(crate) by: u8,
@@ -82,40 +82,40 @@ pub(crate) struct Sent {
     pub(crate) effect: Shared<Effect>,
 }
 
-/// What the store replied, and what the properties know of it.
+/// What a call receives, with ghost data for the properties.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct Reply {
     pub(crate) input: Input,
-    pub(crate) seen: Seen,
+    pub(crate) ghost: Ghost,
 }
 
-/// What was true when the store replied.
+/// Ghost data of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Hash)]
-pub(crate) struct Seen {
+pub(crate) struct Ghost {
     /// The lease of the record, if it was this call's claim.
     pub(crate) own_lease: Option<EpochMillis>,
-    /// Whether the claim was found rather than confirmed.
+    /// True if the call found its claim in a record, and not by a confirmation.
     pub(crate) found: bool,
-    /// Whether it was returned of another call of its process whose lease was over by then.
-    pub(crate) late_flight: bool,
+    /// True if the reply was the progress of a leader whose lease had expired.
+    pub(crate) late_leader: bool,
 }
 
-/// What a call did, for the properties.
+/// Ghost data of a call: what it did.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct Trace {
-    /// The generation its run started in.
+    /// The generation in which its run started.
     pub(crate) ran_in: u8,
     pub(crate) ending: Option<Ending>,
     pub(crate) tried_release: bool,
-    /// It went on after it found its own claim.
+    /// It ran after it found its own claim in a record.
     pub(crate) recognised: bool,
     /// It claimed a key whose last run had recorded a failure.
     pub(crate) after_failure: bool,
-    /// It stored its answer after its claim had been evicted.
+    /// It stored its response after its claim had been evicted.
     pub(crate) restored: bool,
     /// It waited.
     pub(crate) waited: bool,
-    /// It waited on although a read had failed.
+    /// It kept waiting after a failed read.
     pub(crate) waited_on: bool,
     /// It followed another call of its process.
     pub(crate) followed: bool,
@@ -125,60 +125,60 @@ pub(crate) struct Trace {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Executed,
-    /// Its own caller was given an answer that could not be stored.
+    /// Its caller got a response that could not be stored.
     OwnCallerOnly,
-    /// Its own caller was given an answer that by policy is not stored, or its handler's error.
+    /// Its caller got the handler's error, or a response that `store_when` does not store.
     Released,
     NotReleased,
     /// Its handler panicked, and its claim is kept for an operator.
     Kept,
     FromStore,
     FromCache,
-    /// Another call of its process shared it.
+    /// Another call of its process shared its response.
     FromConcurrentCall,
     /// An earlier send of its own completion was found applied.
     OwnCompletionFound,
-    /// It was late, and given the winner's answer.
+    /// It was a late owner and got the winner's response.
     WinnersResponse,
     Refused(Refusal),
 }
 
-/// The answer that a caller was given: whose, and of which generation.
+/// The response that a caller got: the call that produced it, and its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Returned(pub(crate) Option<(u8, u8)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 pub(crate) enum Python {
     NotStarted,
-    /// Until this tick, by its own lease.
+    /// Running. Its lease ends at this tick.
     Running(u8),
     Ended(Returned),
 }
 
-/// One step of the scenario.
+/// One step of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Time passes.
     Tick,
-    /// A delivery arrives at a process whose clock is off by this.
+    /// A delivery starts in a process whose clock has this error.
     Start(u8, i8),
-    /// A call looks about in its process, and meets this other call.
-    Look(u8, Option<u8>),
-    /// The pause of a call that waits is over.
+    /// A call checks its process, and finds this other call or none.
+    CheckProcess(u8, Option<u8>),
+    /// The pause of a waiting call ends.
     GoOn(u8),
-    /// A call that follows another receives of it, or has waited long enough.
+    /// A follower sees progress of its leader, or has waited long enough.
     Wake(u8),
-    /// The store serves the request of a call, which receives of it at once.
+    /// The store serves a request, and the call receives the reply at once.
     Serve(u8),
-    /// The store serves the request of a call, which does not receive of it yet.
+    /// The store serves a request, and the reply arrives later.
     ServeWithLateReply(u8),
-    /// The reply arrives.
+    /// A late reply arrives.
     Receive(u8),
-    /// A send is lost, and the SDK is about to send again or to give up.
+    /// A send is lost. The SDK then sends again or gives up.
     Lose(u8),
-    /// A request fails; whether an earlier send of it was lost stays known.
+    /// A request fails. The call still knows whether an earlier send of it may have been applied.
     Fail(u8, WriteErrorKind),
-    /// A lost send is applied after all.
+    /// A lost send is applied.
     Arrive(u8),
     /// The handler of a call ends.
     End(u8, Ending),

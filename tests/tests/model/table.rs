@@ -1,4 +1,4 @@
-//! The table: the memory store, which is the specification of a store, and what each applied write breaks or begins.
+//! The table: the memory store, which is the reference for all stores, and the promises about each applied write.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -17,24 +17,24 @@ use idempotency_core::time::EpochMillis;
 use super::promises::Promise;
 use super::scenario::Scenario;
 use super::shared::Shared;
-use super::state::{NO_CALL, Python, Reply, Returned, Seen, Sent, State};
+use super::state::{Ghost, NO_CALL, Python, Reply, Returned, Sent, State};
 
-/// The one key.
+/// Returns the only key.
 pub(crate) fn key() -> RecordId {
     RecordId::new("k")
 }
 
-/// The answer of the call with this number.
+/// Returns the response of the call with this number.
 pub(crate) fn response_of(number: u8) -> Data {
     Data::new(number.to_string())
 }
 
-/// The same, of a kind that the store refuses for its size.
+/// Returns a response of this call that the store refuses for its size.
 pub(crate) fn too_large_response_of(number: u8) -> Data {
     Data::new(format!("{}", 100 + u16::from(number)))
 }
 
-/// Whose answer it is.
+/// Returns the number of the call that produced a response.
 pub(crate) fn number_of(data: &Data) -> u8 {
     data.as_str().parse().unwrap_or(u8::MAX) % 100
 }
@@ -55,7 +55,7 @@ pub(crate) fn in_progress(record: &Record) -> bool {
     record.status.value() == Some(&Status::InProgress)
 }
 
-/// What a write comes to on a table that holds `record`, and what the table holds then.
+/// Applies a write to a table that holds `record`. Returns the result and what the table then holds.
 fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Record>) {
     let (id, store) = (key(), MemoryStore::new());
     if let Some(record) = record {
@@ -65,7 +65,7 @@ fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Recor
         Effect::Put(record, condition) => store.put(&id, record, condition),
         Effect::Update(change, condition) => store.update(&id, change, condition),
         Effect::Delete(condition) => store.delete(&id, condition),
-        other => panic!("{other:?} is no write"),
+        other => panic!("{other:?} is not a write"),
     };
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(WriteOutcome::Applied) => (WriteResult::Applied, store.evict(&id)),
@@ -79,12 +79,12 @@ fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Recor
             },
             store.evict(&id),
         ),
-        other => panic!("the memory store always answers: {other:?}"),
+        other => panic!("the memory store always replies: {other:?}"),
     }
 }
 
 impl Scenario {
-    /// Applies what was sent, and says what the store replies.
+    /// Applies a send, and returns the store's reply.
     pub(crate) fn apply(&self, state: &mut State, sent: &Sent) -> Reply {
         let before = state.record.clone();
         let own_claim = |state: &State| {
@@ -96,21 +96,21 @@ impl Scenario {
             lease.filter(|_| state.holder == sent.by)
         };
         if *sent.effect == Effect::Read {
-            let seen = Seen {
+            let ghost = Ghost {
                 own_lease: own_claim(state),
                 found: true,
-                ..Seen::default()
+                ..Ghost::default()
             };
             let input = Input::Read(before.map(|record| (*record).clone()));
-            return Reply { input, seen };
+            return Reply { input, ghost };
         }
         if is_too_large(&sent.effect) {
             let input = Input::Written(WriteResult::Failed {
                 maybe_applied: false,
                 kind: WriteErrorKind::TooLarge,
             });
-            let seen = Seen::default();
-            return Reply { input, seen };
+            let ghost = Ghost::default();
+            return Reply { input, ghost };
         }
         let (written, after) = write(before.as_deref(), &sent.effect);
         let applied = written == WriteResult::Applied;
@@ -118,16 +118,16 @@ impl Scenario {
             state.record = after.map(Shared::new);
             self.applied(state, sent, before.as_deref());
         }
-        let seen = Seen {
+        let ghost = Ghost {
             own_lease: own_claim(state),
             found: !applied,
-            ..Seen::default()
+            ..Ghost::default()
         };
         let input = Input::Written(written);
-        Reply { input, seen }
+        Reply { input, ghost }
     }
 
-    /// Looks at a write that was applied over `before`, without a look at its condition.
+    /// Checks a write that was applied over `before`, without reading its condition.
     fn applied(&self, state: &mut State, sent: &Sent, before: Option<&Record>) {
         let held = state.holder == sent.by && before.is_some_and(in_progress);
         let number = usize::from(sent.by);
@@ -182,7 +182,7 @@ impl Scenario {
         }
     }
 
-    /// A claim ends a window that is over by its own clock, or takes over a lease that is; nothing else.
+    /// Checks a claim: it may only replace a record whose window has ended, or a claim whose lease has expired, by its clock.
     fn claimed_over(
         &self,
         state: &mut State,
@@ -210,7 +210,7 @@ impl Scenario {
         }
     }
 
-    /// Whether a fresh call under `rerun` runs as soon as the lease of this claim is over.
+    /// Returns true if a fresh call under `rerun` runs as soon as the lease of this claim has expired.
     fn comes_free(&self, claim: &Record) -> bool {
         let Some(lease) = claim.in_progress_expiration.value() else {
             return false;
@@ -231,7 +231,7 @@ impl Scenario {
         effect == Effect::Run
     }
 
-    /// Python's claim: an error holds what its caller is returned instead.
+    /// Applies Python's claim. If it is refused, returns what its caller gets instead.
     pub(crate) fn python_claim(&self, state: &mut State, lease: u8) -> Result<(), Returned> {
         let now = self.time(state, 0);
         let in_progress_text = || Operand::Text("INPROGRESS".to_owned());
@@ -265,19 +265,20 @@ impl Scenario {
                 Ok(())
             }
             _ => {
-                let answer = before
+                let response = before
                     .filter(|record| !in_progress(record))
                     .filter(|record| record.validation == self.python_validation())
                     .and_then(|record| record.data.value().map(number_of));
-                let returned =
-                    Returned(answer.map(|answer| (answer, state.stored_in[usize::from(answer)])));
-                self.tell(state, returned);
+                let returned = Returned(
+                    response.map(|response| (response, state.stored_in[usize::from(response)])),
+                );
+                self.check_returned(state, returned);
                 Err(returned)
             }
         }
     }
 
-    /// Python's completion asks nobody.
+    /// Applies Python's completion, which is unconditional.
     pub(crate) fn python_completes(&self, state: &mut State) {
         let now = self.time(state, 0).floor_to_seconds();
         let window = std::time::Duration::from_secs(self.bounds.window_s);
@@ -297,19 +298,24 @@ impl Scenario {
         state.holder = self.python();
         state.stored_in[usize::from(self.python())] = state.generation;
         let returned = Returned(Some((self.python(), state.generation)));
-        self.tell(state, returned);
+        self.check_returned(state, returned);
         state.python = Python::Ended(returned);
     }
 
-    /// The payload that Python validates: the first call's.
+    /// Returns the payload that Python validates, which is the first call's.
     pub(crate) fn python_validation(&self) -> Field<String> {
         self.bounds.deliveries[0].payload.map(str::to_owned).into()
     }
 
-    /// A call that failed at the store must not leave a claim behind that it did not try to release.
-    pub(crate) fn leaves_a_claim(&self, state: &State, number: u8, verdict: &Resolution) -> bool {
+    /// Returns true if a call that failed before its handler left a claim behind without an attempt to release it.
+    pub(crate) fn leaves_a_claim(
+        &self,
+        state: &State,
+        number: u8,
+        resolution: &Resolution,
+    ) -> bool {
         let failed = matches!(
-            verdict,
+            resolution,
             Resolution::Refuse(Refusal::StoreFailed | Refusal::Contended | Refusal::NoTimeLeft)
         );
         let claim = |sent: &Sent| sent.by == number && matches!(*sent.effect, Effect::Put(..));

@@ -79,7 +79,7 @@ fn claim(store: &MemoryStore, call: Call, now: i64) -> Attempt {
     attempt
 }
 
-/// Has the handler answer and the completion applied to `store`.
+/// Has the handler response and the completion applied to `store`.
 fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     let id = attempt.call().id.clone();
     let (attempt, effect) = attempt.step(
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_is_replayed_through_the_last_second_of_its_window_and_no_longer(
+    fn a_response_is_replayed_through_the_last_second_of_its_window_and_no_longer(
         now in now(),
         left in left(),
         took in 0..900_000_i64,

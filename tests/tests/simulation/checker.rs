@@ -1,23 +1,23 @@
-//! The promises, held against a history. It knows nothing of claims, leases or stores.
+//! Checks a history against the promises. The checker knows nothing of claims, leases or stores.
 
 use std::collections::BTreeSet;
 
 use idempotency_lambda::ErrorKind;
 
-use super::world::{Event, Faults, TIMEOUT, What};
+use super::schedule::{Event, EventKind, Faults, TIMEOUT};
 
-/// How long a claim that is given up may take to be released after the deadline.
+/// How long a call may take after its deadline, in milliseconds, to release its claim.
 const GRACE: i64 = 2_000;
 
-/// Which promise the history breaks, if one.
+/// Checks every promise. An error names the first one that the history breaks.
 pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
-    agreed_answers(history)?;
+    agreed_responses(history)?;
     own_payload(history)?;
     one_run_a_call(history)?;
     no_run_without_time(history)?;
-    alone_is_never_in_progress(history)?;
-    another_payload_is_no_progress(history)?;
-    nobody_waits_for_ever(history)?;
+    own_write_is_never_in_progress(history)?;
+    in_progress_needs_an_equal_payload(history)?;
+    no_call_waits_beyond_its_deadline(history)?;
     if faults.hold {
         no_second_run(history)
     } else {
@@ -25,14 +25,14 @@ pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
     }
 }
 
-/// What happened how often, so that a test knows that its faults were met.
+/// How often each event happened, so that a test can check that its faults occurred.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) ran: usize,
     pub(crate) second_runs: usize,
     pub(crate) replayed: usize,
     pub(crate) shared: usize,
-    pub(crate) late_answers: usize,
+    pub(crate) late_responses: usize,
     pub(crate) in_progress: usize,
     pub(crate) unknown: usize,
     pub(crate) unresolved: usize,
@@ -42,57 +42,58 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn add(&mut self, history: &[Event]) {
-        let count =
-            |what: &dyn Fn(&Event) -> bool| history.iter().filter(|event| what(event)).count();
-        let refused = |kind| move |event: &Event| event.what == What::Refused(kind);
+        let count = |matches: &dyn Fn(&Event) -> bool| {
+            history.iter().filter(|event| matches(event)).count()
+        };
+        let refused = |kind| move |event: &Event| event.kind == EventKind::Refused(kind);
         self.ran += runs(history).count();
         self.second_runs += usize::from(no_second_run(history).is_err());
         self.replayed +=
-            count(&|event| matches!(event.what, What::Answered { replayed: true, .. }));
-        self.shared += count(&|event| matches!(event.what, What::Answered { shared: true, .. }));
-        self.late_answers += count(&|event| {
+            count(&|event| matches!(event.kind, EventKind::Responded { replayed: true, .. }));
+        self.shared +=
+            count(&|event| matches!(event.kind, EventKind::Responded { shared: true, .. }));
+        self.late_responses += count(&|event| {
             let given_another =
-                matches!(event.what, What::Answered { run, .. } if run != event.call);
+                matches!(event.kind, EventKind::Responded { run, .. } if run != event.call);
             given_another && runs(history).any(|run| run.call == event.call)
         });
         self.in_progress += count(&refused(ErrorKind::AlreadyInProgress));
         self.unknown +=
             count(&refused(ErrorKind::CompletionUnknown)) + count(&refused(ErrorKind::StoreFailed));
         self.unresolved += count(&refused(ErrorKind::Unresolved));
-        self.crashed += count(&|event| event.what == What::Crashed);
-        self.panicked += count(&|event| event.what == What::Panicked);
+        self.crashed += count(&|event| event.kind == EventKind::Crashed);
+        self.panicked += count(&|event| event.kind == EventKind::Panicked);
     }
 }
 
 fn runs(history: &[Event]) -> impl Iterator<Item = &Event> {
     history
         .iter()
-        .filter(|event| matches!(event.what, What::RunBegan { .. }))
+        .filter(|event| matches!(event.kind, EventKind::RunStarted { .. }))
 }
 
-fn agreed_answers(history: &[Event]) -> Result<(), String> {
-    let answers: BTreeSet<_> = history
+fn agreed_responses(history: &[Event]) -> Result<(), String> {
+    let responses: BTreeSet<_> = history
         .iter()
-        .filter_map(|event| match event.what {
-            What::Answered { run, .. } => Some(run),
+        .filter_map(|event| match event.kind {
+            EventKind::Responded { run, .. } => Some(run),
             _ => None,
         })
         .collect();
-    if answers.len() > 1 {
+    if responses.len() > 1 {
         return Err(format!(
-            "callers were given the answers of different runs: {answers:?}"
+            "callers got the responses of different runs: {responses:?}"
         ));
     }
     Ok(())
 }
 
 fn own_payload(history: &[Event]) -> Result<(), String> {
-    match history
-        .iter()
-        .find(|event| matches!(event.what, What::Answered { amount, .. } if amount != event.amount))
-    {
+    match history.iter().find(
+        |event| matches!(event.kind, EventKind::Responded { amount, .. } if amount != event.amount),
+    ) {
         Some(event) => Err(format!(
-            "call {} was given the answer of another payload",
+            "call {} got the response of another payload",
             event.call
         )),
         None => Ok(()),
@@ -108,60 +109,47 @@ fn one_run_a_call(history: &[Event]) -> Result<(), String> {
 }
 
 fn no_run_without_time(history: &[Event]) -> Result<(), String> {
-    match runs(history).find(|run| matches!(run.what, What::RunBegan { left } if left < 0)) {
-        Some(run) => Err(format!("call {} began to run after its deadline", run.call)),
+    match runs(history).find(|run| matches!(run.kind, EventKind::RunStarted { left } if left < 0)) {
+        Some(run) => Err(format!(
+            "call {} started to run after its deadline",
+            run.call
+        )),
         None => Ok(()),
     }
 }
 
-/// Whoever is the first to call, and is the only one until it is answered, is never told that somebody is at it.
-fn alone_is_never_in_progress(history: &[Event]) -> Result<(), String> {
+/// A first call never gets `AlreadyInProgress` before another call starts.
+fn own_write_is_never_in_progress(history: &[Event]) -> Result<(), String> {
     let first = &history[0];
     let others = history
         .iter()
         .position(|event| event.call != first.call)
         .unwrap_or(history.len());
-    let told = history[..others]
+    let refused = history[..others]
         .iter()
-        .any(|event| event.what == What::Refused(ErrorKind::AlreadyInProgress));
-    if told {
-        Err("a call was told in progress by its own write".to_owned())
+        .any(|event| event.kind == EventKind::Refused(ErrorKind::AlreadyInProgress));
+    if refused {
+        Err("a call got `AlreadyInProgress` because of its own write".to_owned())
     } else {
         Ok(())
     }
 }
 
-/// Whoever does not run is told something while it can still be told: soon after its deadline at the latest.
-fn nobody_waits_for_ever(history: &[Event]) -> Result<(), String> {
+/// A call that does not run gets its result shortly after its deadline at the latest.
+fn no_call_waits_beyond_its_deadline(history: &[Event]) -> Result<(), String> {
     for event in history {
         let ends = matches!(
-            event.what,
-            What::Answered { .. } | What::HandlersOwnError | What::Refused(_)
+            event.kind,
+            EventKind::Responded { .. } | EventKind::HandlerError | EventKind::Refused(_)
         );
         let called = history
             .iter()
-            .find(|other| other.call == event.call && other.what == What::Called);
+            .find(|other| other.call == event.call && other.kind == EventKind::Called);
         let took = called.map_or(0, |called| event.at - called.at);
         let ran = runs(history).any(|run| run.call == event.call);
         if ends && !ran && took > TIMEOUT + GRACE {
-            return Err(format!("call {} was told after {took} ms", event.call));
-        }
-    }
-    Ok(())
-}
-
-/// Whoever is told that somebody is at it has the payload of somebody who came before.
-fn another_payload_is_no_progress(history: &[Event]) -> Result<(), String> {
-    for (at, event) in history.iter().enumerate() {
-        if event.what != What::Refused(ErrorKind::AlreadyInProgress) {
-            continue;
-        }
-        let like = |other: &Event| {
-            other.what == What::Called && other.call != event.call && other.amount == event.amount
-        };
-        if !history[..at].iter().any(like) {
             return Err(format!(
-                "call {} was told in progress on account of another payload",
+                "call {} got its result after {took} ms",
                 event.call
             ));
         }
@@ -169,15 +157,36 @@ fn another_payload_is_no_progress(history: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// The last call of a history comes long after every lease: it is answered, or told that its payload is another's.
+/// A call gets `AlreadyInProgress` only if an earlier call had the same payload.
+fn in_progress_needs_an_equal_payload(history: &[Event]) -> Result<(), String> {
+    for (at, event) in history.iter().enumerate() {
+        if event.kind != EventKind::Refused(ErrorKind::AlreadyInProgress) {
+            continue;
+        }
+        let like = |other: &Event| {
+            other.kind == EventKind::Called
+                && other.call != event.call
+                && other.amount == event.amount
+        };
+        if !history[..at].iter().any(like) {
+            return Err(format!(
+                "call {} got `AlreadyInProgress` because of another payload",
+                event.call
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The last call of a history comes long after every lease, so it gets a response or `PayloadMismatch`.
 fn never_stuck(history: &[Event]) -> Result<(), String> {
     let Some(last) = history.last() else {
         return Ok(());
     };
-    match last.what {
-        What::Answered { .. } | What::HandlersOwnError => Ok(()),
-        // The network may still fail it.
-        What::Refused(
+    match last.kind {
+        EventKind::Responded { .. } | EventKind::HandlerError => Ok(()),
+        // The network may still fail.
+        EventKind::Refused(
             ErrorKind::PayloadMismatch
             | ErrorKind::StoreFailed
             | ErrorKind::CompletionUnknown
@@ -186,17 +195,17 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
         ) => Ok(()),
         _ => Err(format!(
             "the key is stuck: the last call ended with {:?}",
-            last.what
+            last.kind
         )),
     }
 }
 
-/// No run begins after another that began and whose failure was not reported. A panic reports nothing.
+/// No run starts after another run, unless that one reported an error. A panic reports nothing.
 fn no_second_run(history: &[Event]) -> Result<(), String> {
     let mut unreported: Option<usize> = None;
     for event in history {
-        match event.what {
-            What::RunBegan { .. } => {
+        match event.kind {
+            EventKind::RunStarted { .. } => {
                 if let Some(first) = unreported {
                     return Err(format!(
                         "call {} ran after call {first}, which may have had its effect",
@@ -205,7 +214,7 @@ fn no_second_run(history: &[Event]) -> Result<(), String> {
                 }
                 unreported = Some(event.call);
             }
-            What::RunEnded { answered: false } => unreported = None,
+            EventKind::RunEnded { responded: false } => unreported = None,
             _ => {}
         }
     }

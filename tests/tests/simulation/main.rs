@@ -1,19 +1,19 @@
-//! Deterministic simulation of the real engine, cache and store: random schedules from a seed, a virtual clock, crashes
-//! at await points, lost replies, late arrivals, throttling, delays beyond the lease, clocks that differ.
+//! Deterministic simulation of the real engine and cache over a simulated network: random schedules from a seed, a virtual
+//! clock, crashes at await points, lost replies, late arrivals, throttling, delays beyond the lease, clocks that differ.
 //!
-//! A failing seed is printed and replays: `SIMULATION_SEED=17 cargo test -p idempotency-tests --test simulation`.
+//! A failing seed is printed. To replay it: `SIMULATION_SEED=17 cargo test -p idempotency-tests --test simulation`.
 //! A longer run: `SIMULATION_SEEDS=200000 cargo test --release -p idempotency-tests --test simulation`.
 #![allow(clippy::unwrap_used)]
 
 mod checker;
+mod executor;
 mod network;
 mod schedule;
-mod world;
 
 use checker::Counts;
-use world::Faults;
+use schedule::Faults;
 
-/// How many schedules a test run plays per mix of faults.
+/// The number of schedules that a test run plays for each mix of faults.
 const SEEDS: u64 = 1_000;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -28,11 +28,11 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-/// Plays every seed and holds each history against the promises.
+/// Plays every seed and checks each history against the promises.
 fn play(faults: &Faults) -> Counts {
     let mut counts = Counts::default();
     for seed in seeds() {
-        let history = world::play(seed, faults);
+        let history = schedule::play(seed, faults);
         if let Err(broken) = checker::check(&history, faults) {
             panic!("seed {seed} breaks a promise: {broken}\n{history:#?}");
         }
@@ -43,14 +43,14 @@ fn play(faults: &Faults) -> Counts {
 }
 
 #[test]
-fn with_slow_owners_alone_callers_agree_and_a_late_owner_is_given_the_winners_answer() {
+fn with_only_slow_owners_callers_agree_and_a_late_owner_gets_the_winners_response() {
     let counts = play(&Faults::none());
-    assert!(counts.replayed > 0 && counts.in_progress > 0 && counts.late_answers > 0);
+    assert!(counts.replayed > 0 && counts.in_progress > 0 && counts.late_responses > 0);
     assert!(counts.shared > 0);
 }
 
 #[test]
-fn with_every_fault_of_the_network_callers_still_agree() {
+fn with_every_network_fault_callers_still_agree() {
     let counts = play(&Faults::network());
     assert!(counts.replayed > 0 && counts.unknown > 0 && counts.ran > 0);
 }
@@ -62,9 +62,9 @@ fn with_crashes_at_every_await_point_callers_still_agree_and_no_key_is_stuck() {
 }
 
 #[test]
-fn with_all_of_it_at_once_and_clocks_that_differ_callers_still_agree() {
+fn with_all_faults_at_once_and_clocks_that_differ_callers_still_agree() {
     let counts = play(&Faults::everything());
-    assert!(counts.crashed > 0 && counts.unknown > 0 && counts.late_answers > 0);
+    assert!(counts.crashed > 0 && counts.unknown > 0 && counts.late_responses > 0);
     assert!(counts.panicked > 0);
 }
 
@@ -76,18 +76,18 @@ fn under_hold_there_is_no_second_run_after_one_that_may_have_started() {
 }
 
 #[test]
-fn a_seed_replays_to_the_same_history() {
+fn a_seed_always_gives_the_same_history() {
     let faults = Faults::everything();
     for seed in 0..20 {
-        let again = || format!("{:?}", world::play(seed, &faults));
+        let again = || format!("{:?}", schedule::play(seed, &faults));
         assert_eq!(again(), again());
     }
 }
 
 #[test]
-fn the_checker_finds_a_store_that_forgets_its_fences() {
+fn the_checker_finds_a_store_without_fences() {
     let faults = Faults::everything().without_fences();
     let broken =
-        (0..2_000).find_map(|seed| checker::check(&world::play(seed, &faults), &faults).err());
+        (0..2_000).find_map(|seed| checker::check(&schedule::play(seed, &faults), &faults).err());
     assert!(broken.is_some(), "an unfenced store must break a promise");
 }

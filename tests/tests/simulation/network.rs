@@ -1,4 +1,4 @@
-//! The store as the network shows it: slow, lossy, late.
+//! A store behind a simulated network that is slow, loses messages and delivers them late.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use idempotency_core::store::{
     WriteOutcome,
 };
 
-use super::schedule::{Dice, Time, yield_now};
-use super::world::Faults;
+use super::executor::{Dice, Time, yield_now};
+use super::schedule::Faults;
 
-/// A write on its way.
+/// A write in transit.
 #[derive(Clone)]
 enum Sent {
     Put(RecordId, Record, Condition),
@@ -22,13 +22,13 @@ enum Sent {
     Delete(RecordId, Condition),
 }
 
-/// The table and everything between it and a process.
+/// The table and the network between it and the processes.
 pub(crate) struct Network {
     pub(crate) table: MemoryStore,
     dice: Dice,
     time: Time,
     faults: Faults,
-    /// Writes whose senders gave up, and which may yet arrive.
+    /// Writes whose senders gave up. They may still arrive.
     late: Mutex<Vec<Sent>>,
 }
 
@@ -43,7 +43,7 @@ impl Network {
         })
     }
 
-    /// Sometimes lets a write arrive whose sender gave up long ago.
+    /// Applies a late write, in one of ten calls.
     pub(crate) fn deliver_sometimes(&self) {
         let mut late = self.late.lock().unwrap();
         if !late.is_empty() && self.dice.percent(10) {
@@ -75,7 +75,7 @@ impl Network {
             std::future::pending::<()>().await;
         }
         if self.dice.percent(self.faults.slow) {
-            // Now and then beyond any lease.
+            // Sometimes longer than any lease.
             self.time
                 .sleep(Duration::from_millis(self.dice.below(4_000)))
                 .await;
@@ -87,14 +87,14 @@ impl Network {
     async fn carry(&self, sent: Sent, log: SendLog) -> WriteOutcome {
         log.preparing();
         let mut lost = false;
-        // As the SDK does: a lost send is repeated within the same call.
+        // Repeats a lost send within the same call, as the SDK does.
         for _ in 0..3 {
             log.sending();
             self.travel().await;
             if self.dice.percent(self.faults.throttled) {
                 let why = StoreError::new(StoreErrorKind::Throttled, "throttled");
                 log.ended(false, Some(why));
-                // The caller may give up here, where it knows that nothing was applied.
+                // The caller may give up here, and knows that nothing was applied.
                 self.travel().await;
                 continue;
             }
@@ -125,12 +125,12 @@ impl Network {
     }
 }
 
-/// The output of a future that never waits, as those of the store in memory.
+/// Returns the output of a future of the memory store, which never waits.
 fn ready<T>(mut future: BoxFuture<'_, T>) -> T {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {
         std::task::Poll::Ready(output) => output,
-        std::task::Poll::Pending => unreachable!("the store in memory never waits"),
+        std::task::Poll::Pending => unreachable!("the memory store never waits"),
     }
 }
 

@@ -1,144 +1,335 @@
-//! Choices from a seed, a virtual clock, and an executor that polls whoever the seed says.
+//! Plays one schedule: several processes and several deliveries of one key. Records the history.
 
-use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::cell::RefCell;
+use std::panic::resume_unwind;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::clock::Clock;
-use idempotency_core::future::BoxFuture;
-use idempotency_core::random::Random;
+use idempotency_core::protocol::Source;
 use idempotency_core::time::EpochMillis;
+use idempotency_lambda::{
+    Backend, BoxError, Deadline, ErrorKind, OnInProgress, OnTimeout, Operation, OutcomeKind,
+    with_backend,
+};
 use idempotency_testkit::SeededRandom;
+use idempotency_tests::{START, operation, ours, unless_it_panics};
+use serde_json::json;
 
-/// Choices that are the same in every run with the same seed.
-#[derive(Clone)]
-pub(crate) struct Dice(SeededRandom);
+use super::executor::{Dice, SkewedClock, Task, Time, run, yield_now};
+use super::network::Network;
 
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(SeededRandom::new(seed))
-    }
-
-    /// A number below `end`.
-    pub(crate) fn below(&self, end: u64) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = self.0.bytes().unwrap();
-        u64::from_le_bytes([a, b, c, d, e, f, g, h]) % end
-    }
-
-    /// Whether something happens that happens this often in a hundred.
-    pub(crate) fn percent(&self, chance: u64) -> bool {
-        self.below(100) < chance
-    }
+/// How often each fault occurs, in percent.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+    pub(crate) slow: u64,
+    /// How often the store never replies.
+    pub(crate) hangs: u64,
+    pub(crate) crash: u64,
+    pub(crate) handler_fails: u64,
+    /// How often the handler panics. A panic reports nothing.
+    pub(crate) handler_panics: u64,
+    /// The largest error of a clock, in milliseconds.
+    pub(crate) skew: u64,
+    pub(crate) hold: bool,
+    /// True if the store checks the conditions of completions and releases.
+    pub(crate) fences: bool,
 }
 
-/// The time of the whole world, in milliseconds, and who waits for it.
-#[derive(Clone, Default)]
-pub(crate) struct Time {
-    now: Arc<AtomicI64>,
-    sleepers: Arc<Mutex<Vec<i64>>>,
-}
-
-impl Time {
-    pub(crate) fn starting_at(now: i64) -> Self {
-        let time = Self::default();
-        time.now.store(now, Ordering::Relaxed);
-        time
-    }
-
-    pub(crate) fn now(&self) -> i64 {
-        self.now.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn advance(&self, milliseconds: i64) {
-        self.now.fetch_add(milliseconds, Ordering::Relaxed);
-    }
-
-    pub(crate) fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        let until = self.now() + i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2);
-        self.sleepers.lock().unwrap().push(until);
-        let time = self.clone();
-        Box::pin(poll_fn(move |_| {
-            if time.now() >= until {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        }))
-    }
-
-    /// Goes on to when the next sleeper wakes; `false` if nobody sleeps.
-    fn jump(&self) -> bool {
-        let now = self.now();
-        let mut sleepers = self.sleepers.lock().unwrap();
-        sleepers.retain(|until| *until > now);
-        let Some(next) = sleepers.iter().min() else {
-            return false;
-        };
-        self.now.store(*next, Ordering::Relaxed);
-        true
-    }
-}
-
-/// The clock of one environment: the world's, and so many milliseconds off.
-#[derive(Clone)]
-pub(crate) struct SkewedClock {
-    pub(crate) time: Time,
-    pub(crate) skew: i64,
-}
-
-impl Clock for SkewedClock {
-    fn now(&self) -> EpochMillis {
-        EpochMillis::new(self.time.now() + self.skew)
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.time.sleep(duration)
-    }
-}
-
-/// Lets another task go first.
-pub(crate) fn yield_now() -> impl Future<Output = ()> {
-    let yielded = Cell::new(false);
-    poll_fn(move |_| {
-        if yielded.replace(true) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+impl Faults {
+    pub(crate) fn none() -> Self {
+        Self {
+            lost: 0,
+            throttled: 0,
+            slow: 0,
+            hangs: 0,
+            crash: 0,
+            handler_fails: 0,
+            handler_panics: 0,
+            skew: 0,
+            hold: false,
+            fences: true,
         }
-    })
+    }
+
+    pub(crate) fn network() -> Self {
+        Self {
+            lost: 12,
+            throttled: 5,
+            slow: 10,
+            hangs: 2,
+            ..Self::none()
+        }
+    }
+
+    pub(crate) fn crashes() -> Self {
+        Self {
+            crash: 2,
+            handler_fails: 10,
+            slow: 5,
+            ..Self::none()
+        }
+    }
+
+    pub(crate) fn everything() -> Self {
+        Self {
+            lost: 12,
+            throttled: 5,
+            slow: 15,
+            hangs: 1,
+            crash: 1,
+            handler_fails: 10,
+            handler_panics: 5,
+            skew: 300,
+            ..Self::none()
+        }
+    }
+
+    pub(crate) fn under_hold(self) -> Self {
+        Self { hold: true, ..self }
+    }
+
+    pub(crate) fn without_fences(self) -> Self {
+        Self {
+            fences: false,
+            ..self
+        }
+    }
 }
 
-/// A call on its way.
-pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+/// One event of a call that callers and handlers can see. The checker gets only these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) at: i64,
+    pub(crate) call: usize,
+    pub(crate) amount: u32,
+    pub(crate) kind: EventKind,
+}
 
-/// Polls the tasks in the order of the dice until all are done; `crash` tells whether the one that was polled dies now.
-pub(crate) fn run(
-    tasks: &mut Vec<(usize, Task)>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    Called,
+    /// The handler started, with this time left until its deadline, in milliseconds.
+    RunStarted {
+        left: i64,
+    },
+    RunEnded {
+        responded: bool,
+    },
+    /// The handler panicked, and the caller saw the panic.
+    Panicked,
+    Responded {
+        run: usize,
+        amount: u32,
+        replayed: bool,
+        /// Shared by another call of its process.
+        shared: bool,
+    },
+    HandlerError,
+    Refused(ErrorKind),
+    Crashed,
+}
+
+pub(crate) type History = Rc<RefCell<Vec<Event>>>;
+
+/// The timeout of an invocation, in milliseconds.
+pub(crate) const TIMEOUT: i64 = 3_000;
+
+/// Plays one schedule.
+pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
+    let dice = Dice::new(seed);
+    let time = Time::starting_at(START);
+    let network = Network::new(Dice::new(seed ^ 0x5eed), time.clone(), faults.clone());
+    let history: History = Rc::default();
+    let operation = Rc::new(charge(&dice, faults));
+    let processes: Vec<_> = (0..3)
+        .map(|number| process(number, seed, &dice, &time, &network, faults))
+        .collect();
+
+    let mut calls = 0;
+    for _round in 0..3 {
+        let deliveries = 1 + dice.below(4);
+        let mut tasks: Vec<(usize, Task)> = (0..deliveries)
+            .map(|_| {
+                calls += 1;
+                let (environment, clock) =
+                    processes[usize::try_from(dice.below(3)).unwrap()].clone();
+                let amount = if dice.percent(20) { 99 } else { 42 };
+                let call = Call {
+                    number: calls,
+                    amount,
+                    clock,
+                    dice: dice.clone(),
+                    history: Rc::clone(&history),
+                };
+                (
+                    calls,
+                    deliver(call, Rc::clone(&operation), environment, faults.clone()),
+                )
+            })
+            .collect();
+        run(&mut tasks, &dice, &time, |call| {
+            network.deliver_sometimes();
+            let dies = dice.percent(faults.crash) && dice.percent(30);
+            if dies {
+                history.borrow_mut().push(Event {
+                    at: time.now(),
+                    call,
+                    amount: 0,
+                    kind: EventKind::Crashed,
+                });
+            }
+            dies
+        });
+        // Lambda retries at once, or after the deadline of the first delivery.
+        time.advance(i64::try_from(dice.below(2 * 3_000)).unwrap());
+    }
+    // Long after every lease, but within the window: the key must not be stuck.
+    time.advance(2 * TIMEOUT + 10_000);
+    calls += 1;
+    let (environment, clock) = processes[0].clone();
+    let call = Call {
+        number: calls,
+        amount: 42,
+        clock,
+        dice: dice.clone(),
+        history: Rc::clone(&history),
+    };
+    let mut last = vec![(calls, deliver(call, operation, environment, Faults::none()))];
+    run(&mut last, &dice, &time, |_| false);
+    history.take()
+}
+
+fn charge(dice: &Dice, faults: &Faults) -> Operation {
+    operation()
+        .key("order_id")
+        .validate("amount")
+        .local_cache(if dice.percent(50) { 8 } else { 0 })
+        .on_in_progress(if dice.percent(50) {
+            OnInProgress::Wait
+        } else {
+            OnInProgress::Reject
+        })
+        .on_timeout(if faults.hold {
+            OnTimeout::Hold
+        } else {
+            OnTimeout::Rerun
+        })
+        .expires_after(Duration::from_secs(3_600))
+        .build()
+        .unwrap()
+}
+
+fn process(
+    number: u64,
+    seed: u64,
     dice: &Dice,
     time: &Time,
-    mut between: impl FnMut(usize) -> bool,
-) {
-    let mut context = Context::from_waker(Waker::noop());
-    let mut idle = 0;
-    while !tasks.is_empty() {
-        let at = usize::try_from(dice.below(tasks.len() as u64)).unwrap();
-        let (call, task) = &mut tasks[at];
-        let done = task.as_mut().poll(&mut context).is_ready();
-        let dies = !done && between(*call);
-        if done || dies {
-            drop(tasks.swap_remove(at));
-            idle = 0;
-            continue;
-        }
-        idle += 1;
-        // Everybody had several turns and waits for time to pass.
-        if idle > tasks.len() * 8 {
-            assert!(time.jump(), "everybody waits and nobody sleeps");
-            idle = 0;
-        }
+    network: &Arc<Network>,
+    faults: &Faults,
+) -> (Backend, SkewedClock) {
+    let skew = i64::try_from(dice.below(2 * faults.skew + 1)).unwrap()
+        - i64::try_from(faults.skew).unwrap();
+    let clock = SkewedClock {
+        time: time.clone(),
+        skew,
+    };
+    let random = SeededRandom::new(seed.wrapping_mul(31).wrapping_add(number + 1));
+    (
+        Backend::new(network.clone(), Arc::new(clock.clone()), Arc::new(random)),
+        clock,
+    )
+}
+
+struct Call {
+    number: usize,
+    amount: u32,
+    clock: SkewedClock,
+    dice: Dice,
+    history: History,
+}
+
+impl Call {
+    fn record(&self, kind: EventKind) {
+        self.history.borrow_mut().push(Event {
+            at: self.clock.time.now(),
+            call: self.number,
+            amount: self.amount,
+            kind,
+        });
     }
+}
+
+/// The payload of a deliberate panic.
+struct OnPurpose;
+
+/// Plays one delivery: the caller and the handler. The response names the run that produced it.
+fn deliver(call: Call, operation: Rc<Operation>, environment: Backend, faults: Faults) -> Task {
+    Box::pin(async move {
+        let call = &call;
+        if call.dice.percent(50) {
+            // Some calls start while a slow owner has outlived its lease.
+            call.clock
+                .sleep(Duration::from_millis(call.dice.below(5_000)))
+                .await;
+        }
+        let deadline = call.clock.now().get() + TIMEOUT;
+        call.record(EventKind::Called);
+        let payload = json!({ "order_id": 1, "amount": call.amount });
+        let handler = || async move {
+            call.record(EventKind::RunStarted {
+                left: deadline - call.clock.now().get(),
+            });
+            yield_now().await;
+            if call.dice.percent(30) {
+                // A slow owner sometimes outlives its lease, because the process is not killed at its deadline.
+                call.clock
+                    .sleep(Duration::from_millis(call.dice.below(4_500)))
+                    .await;
+            }
+            if call.dice.percent(faults.handler_panics) {
+                // Does not call the panic hook, which would print each panic.
+                resume_unwind(Box::new(OnPurpose));
+            }
+            let responded = !call.dice.percent(faults.handler_fails);
+            call.record(EventKind::RunEnded { responded });
+            if responded {
+                Ok((call.number, call.amount))
+            } else {
+                Err(BoxError::from("declined"))
+            }
+        };
+        let outcome = with_backend(
+            environment,
+            operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
+        );
+        let outcome = match unless_it_panics(outcome).await {
+            Ok(outcome) => outcome,
+            Err(panic) if panic.is::<OnPurpose>() => return call.record(EventKind::Panicked),
+            Err(panic) => resume_unwind(panic),
+        };
+        call.record(match outcome {
+            Ok(outcome) => {
+                let replayed = matches!(outcome.kind(), OutcomeKind::Replayed(_));
+                let shared = matches!(
+                    outcome.kind(),
+                    OutcomeKind::Replayed(replay) if replay.source() == Source::ConcurrentCall
+                );
+                let (run, amount) = outcome.into_response();
+                EventKind::Responded {
+                    run,
+                    amount,
+                    replayed,
+                    shared,
+                }
+            }
+            Err(error) if error.is::<idempotency_lambda::Error>() => {
+                EventKind::Refused(ours(&error).kind())
+            }
+            Err(_) => EventKind::HandlerError,
+        });
+    })
 }

@@ -64,43 +64,47 @@ pub(crate) async fn step(
 fn answers(found: &mut Found, theirs: &Outcome, ours: &Played) {
     let class = theirs.error.as_ref().map(|error| error.class.as_str());
     match (class, &theirs.returned, &ours.result) {
-        (None, Some(Value::Null), Ok(answer)) if is_falsy(answer) => {
-            found.is(Difference::FalsyAnswer);
+        (None, Some(Value::Null), Ok(response)) if is_falsy(response) => {
+            found.is(Difference::FalsyResponse);
         }
         (None, Some(Value::Null), Err(Failure::Ours(ErrorKind::CorruptRecord))) => {
             found.is(Difference::EmptyData);
         }
-        (None, Some(Value::String(text)), Ok(Value::String(answer))) if text != answer => {
+        (None, Some(Value::String(text)), Ok(Value::String(response))) if text != response => {
             // A long text is written down by its length.
-            found.same("answer", text, &format!("<string len {}>", answer.len()));
+            found.same(
+                "response",
+                text,
+                &format!("<string len {}>", response.len()),
+            );
         }
-        (None, Some(returned), Ok(answer)) => found.same("answer", returned, answer),
+        (None, Some(returned), Ok(response)) => found.same("response", returned, response),
         (Some(class), None, Err(failure)) if means(class, *failure, ours.runs) => {}
         (
             Some("IdempotencyPersistenceLayerError" | "IdempotencyInconsistentStateError"),
             None,
             Err(Failure::Ours(ErrorKind::CorruptRecord)),
         ) => found.is(Difference::UnknownStatus),
-        (Some("IdempotencyPersistenceLayerError"), None, Ok(Value::String(answer)))
-            if answer.len() > 400 * 1024 =>
+        (Some("IdempotencyPersistenceLayerError"), None, Ok(Value::String(response)))
+            if response.len() > 400 * 1024 =>
         {
-            found.is(Difference::LargeAnswer);
+            found.is(Difference::LargeResponse);
         }
         (
             Some("IdempotencyAlreadyInProgressError"),
             None,
             Err(Failure::Ours(ErrorKind::ResponseUnavailable)),
-        ) => found.is(Difference::LargeAnswer),
+        ) => found.is(Difference::LargeResponse),
         (Some("ValueError"), None, Ok(_)) => found.is(Difference::EmptyVariable),
         (class, returned, result) => found.unexplained.push(format!(
-            "answer: theirs {class:?} {returned:?}, ours {result:?}"
+            "response: theirs {class:?} {returned:?}, ours {result:?}"
         )),
     }
 }
 
 /// What Python takes for nothing, `null` itself aside.
-fn is_falsy(answer: &Value) -> bool {
-    [json!(0), json!(false), json!(""), json!([]), json!({})].contains(answer)
+fn is_falsy(response: &Value) -> bool {
+    [json!(0), json!(false), json!(""), json!([]), json!({})].contains(response)
 }
 
 /// Whether an exception of Python's and an error of ours say the same.
@@ -321,7 +325,7 @@ fn completion(found: &mut Found, theirs: &Item, ours: &Item) {
             theirs.insert("data".to_owned(), json!({ "S": text }));
         }
         (Some(theirs_text), None) if theirs_text == "<string len 410002>" => {
-            found.is(Difference::LargeAnswer);
+            found.is(Difference::LargeResponse);
             theirs.remove("data");
         }
         _ => {}
@@ -352,9 +356,9 @@ fn items(found: &mut Found, theirs: &[Item], ours: &[Item]) {
                 ours.remove(lease);
             }
         }
-        if found.differences.contains(&Difference::LargeAnswer) {
+        if found.differences.contains(&Difference::LargeResponse) {
             found.same(
-                "status of a large answer",
+                "status of a large response",
                 Some(&json!({ "S": "COMPLETED" })),
                 ours.get("status"),
             );

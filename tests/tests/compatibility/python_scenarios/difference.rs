@@ -19,18 +19,18 @@ pub(crate) enum Difference {
     FencedCompletion,
     /// A release applies to its own claim alone.
     FencedRelease,
-    /// The answer's text has no spaces between its tokens.
+    /// The response's text has no spaces between its tokens.
     CompactText,
-    /// An answer such as `0` replays as itself.
-    FalsyAnswer,
+    /// A response such as `0` replays as itself.
+    FalsyResponse,
     /// A claim has a lease where no deadline is known, too.
     LeaseWithoutDeadline,
     /// A claim's window never ends before its lease.
     WindowCoversLease,
     /// A completion that failed is sent again.
     RepeatedCompletion,
-    /// An answer too large for its record completes it all the same.
-    LargeAnswer,
+    /// A response too large for its record completes it all the same.
+    LargeResponse,
     /// A completed record whose data is the empty text is corrupt.
     EmptyData,
     /// A record with an unknown status is corrupt, at once.
@@ -47,11 +47,11 @@ impl Difference {
         Self::FencedCompletion,
         Self::FencedRelease,
         Self::CompactText,
-        Self::FalsyAnswer,
+        Self::FalsyResponse,
         Self::LeaseWithoutDeadline,
         Self::WindowCoversLease,
         Self::RepeatedCompletion,
-        Self::LargeAnswer,
+        Self::LargeResponse,
         Self::EmptyData,
         Self::UnknownStatus,
         Self::EmptyVariable,
@@ -66,11 +66,11 @@ impl Difference {
             Self::FencedCompletion => "fenced completion",
             Self::FencedRelease => "fenced release",
             Self::CompactText => "compact text",
-            Self::FalsyAnswer => "falsy responses",
+            Self::FalsyResponse => "falsy responses",
             Self::LeaseWithoutDeadline => "lease without a deadline",
             Self::WindowCoversLease => "window covers the lease",
             Self::RepeatedCompletion => "repeated completion",
-            Self::LargeAnswer => "response too large",
+            Self::LargeResponse => "response too large",
             Self::EmptyData => "empty data",
             Self::UnknownStatus => "unknown status",
             Self::EmptyVariable => "empty variable",
@@ -111,13 +111,13 @@ fn of_its_own(scenario: &str, step: usize) -> Option<Difference> {
             | "replay_of_empty_list"
             | "replay_of_empty_object",
             1,
-        ) => Difference::FalsyAnswer,
+        ) => Difference::FalsyResponse,
         ("no_lambda_context" | "no_lambda_context_then_duplicate", 0) => {
             Difference::LeaseWithoutDeadline
         }
         ("local_cache_expired", _) => Difference::WindowCoversLease,
         ("update_fails_then_after_timeout", 0) => Difference::RepeatedCompletion,
-        ("response_over_400kb", _) => Difference::LargeAnswer,
+        ("response_over_400kb", _) => Difference::LargeResponse,
         ("completed_data_empty_text", 0) => Difference::EmptyData,
         ("status_unknown" | "status_expired_literal", 0) => Difference::UnknownStatus,
         ("disabled_env_''", 0) => Difference::EmptyVariable,

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `scenario` | the situations as they are written down |
 //! | `ours` | one of them, played with this framework |
-//! | `compare` | both plays, request by request, item by item, answer by answer |
+//! | `compare` | both plays, request by request, item by item, response by response |
 //! | `conditions` | what two conditions let through |
 //! | `difference` | the differences, and where each is expected |
 

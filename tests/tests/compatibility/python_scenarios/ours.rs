@@ -59,7 +59,7 @@ pub(crate) struct Played {
     pub(crate) items: Vec<Item>,
 }
 
-/// Why a call was given no answer.
+/// Why a call was given no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The handler failed.
@@ -198,20 +198,20 @@ fn operation(scenario: &Scenario) -> Result<Operation, ErrorKind> {
 
 fn handle(handler: &Handler) -> Result<Value, BoxError> {
     match handler {
-        Handler::Return(answer) => Ok(answer.clone()),
+        Handler::Return(response) => Ok(response.clone()),
         Handler::Raise(message) => Err(message.clone().into()),
         Handler::ReturnStringOfLength(length) => Ok("x".repeat(*length).into()),
     }
 }
 
-fn hooked(hook: Hook, mut answer: Value, replay: &Replay) -> Value {
+fn hooked(hook: Hook, mut response: Value, replay: &Replay) -> Value {
     match hook {
         Hook::AddField => {
-            answer["hooked"] = replay.key().as_str().into();
-            answer
+            response["hooked"] = replay.key().as_str().into();
+            response
         }
         Hook::Wrap => json!({
-            "wrapped": answer,
+            "wrapped": response,
             "status": "COMPLETED",
             "exp": replay.expires_at().map(|end| end.get()),
         }),

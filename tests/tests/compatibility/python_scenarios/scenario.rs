@@ -63,7 +63,7 @@ pub(crate) struct Store {
     pub(crate) sort_key: Option<String>,
 }
 
-/// What is done to a replayed answer.
+/// What is done to a replayed response.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hook {

@@ -62,7 +62,7 @@ async fn sixteen(charge: Operation) -> (Vec<Result<Outcome<usize>, BoxError>>, u
 }
 
 #[tokio::test]
-async fn of_duplicates_at_once_one_asks_the_store_and_those_who_wait_share_its_answer() {
+async fn of_duplicates_at_once_one_asks_the_store_and_those_who_wait_share_its_response() {
     let (results, runs, requests) = sixteen(charge_that_waits()).await;
     assert_eq!(runs, 1);
     assert_eq!(requests, ["PutItem", "UpdateItem"]);
@@ -90,7 +90,7 @@ async fn of_duplicates_at_once_those_who_do_not_wait_are_refused_without_a_reque
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_several_threads_everybody_is_woken_and_given_the_one_answer() {
+async fn on_several_threads_everybody_is_woken_and_given_the_one_response() {
     let harness = Arc::new(Harness::default());
     let charge = Arc::new(charge_that_waits());
     for key in 0..50 {
@@ -183,7 +183,7 @@ async fn whoever_waited_for_a_run_that_fails_runs_itself() {
 }
 
 #[tokio::test]
-async fn whoever_waited_for_an_answer_that_nobody_confirmed_asks_the_store() {
+async fn whoever_waited_for_a_response_that_nobody_confirmed_asks_the_store() {
     let harness = Harness::default();
     let charge = charge_that_waits();
     // The completion never reaches the table, in none of its tries.
@@ -303,7 +303,7 @@ async fn another_process_asks_the_store() {
 }
 
 #[tokio::test]
-async fn a_cached_answer_whose_window_is_over_does_not_hide_the_call_that_runs() {
+async fn a_cached_response_whose_window_is_over_does_not_hide_the_call_that_runs() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")

@@ -1,0 +1,144 @@
+//! Random choices from a seed, a virtual clock, and an executor that polls tasks in a random order.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use idempotency_core::clock::Clock;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::random::Random;
+use idempotency_core::time::EpochMillis;
+use idempotency_testkit::SeededRandom;
+
+/// A random source that gives the same choices for the same seed.
+#[derive(Clone)]
+pub(crate) struct Dice(SeededRandom);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SeededRandom::new(seed))
+    }
+
+    /// Returns a number below `end`.
+    pub(crate) fn below(&self, end: u64) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0.bytes().unwrap();
+        u64::from_le_bytes([a, b, c, d, e, f, g, h]) % end
+    }
+
+    /// Returns true in `chance` of 100 calls, on average.
+    pub(crate) fn percent(&self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+}
+
+/// The time of the simulation in milliseconds, and the times at which sleepers wake.
+#[derive(Clone, Default)]
+pub(crate) struct Time {
+    now: Arc<AtomicI64>,
+    sleepers: Arc<Mutex<Vec<i64>>>,
+}
+
+impl Time {
+    pub(crate) fn starting_at(now: i64) -> Self {
+        let time = Self::default();
+        time.now.store(now, Ordering::Relaxed);
+        time
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn advance(&self, milliseconds: i64) {
+        self.now.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let until = self.now() + i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2);
+        self.sleepers.lock().unwrap().push(until);
+        let time = self.clone();
+        Box::pin(poll_fn(move |_| {
+            if time.now() >= until {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        }))
+    }
+
+    /// Advances to the time at which the next sleeper wakes. Returns false if no task sleeps.
+    fn jump(&self) -> bool {
+        let now = self.now();
+        let mut sleepers = self.sleepers.lock().unwrap();
+        sleepers.retain(|until| *until > now);
+        let Some(next) = sleepers.iter().min() else {
+            return false;
+        };
+        self.now.store(*next, Ordering::Relaxed);
+        true
+    }
+}
+
+/// The clock of one process: the simulation's time plus an error in milliseconds.
+#[derive(Clone)]
+pub(crate) struct SkewedClock {
+    pub(crate) time: Time,
+    pub(crate) skew: i64,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> EpochMillis {
+        EpochMillis::new(self.time.now() + self.skew)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.time.sleep(duration)
+    }
+}
+
+/// Returns to the executor once, so that another task can run.
+pub(crate) fn yield_now() -> impl Future<Output = ()> {
+    let yielded = Cell::new(false);
+    poll_fn(move |_| {
+        if yielded.replace(true) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+}
+
+/// A call in progress.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Polls random tasks until all are done. `crashes` returns true if the task that was just polled dies.
+pub(crate) fn run(
+    tasks: &mut Vec<(usize, Task)>,
+    dice: &Dice,
+    time: &Time,
+    mut crashes: impl FnMut(usize) -> bool,
+) {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut idle = 0;
+    while !tasks.is_empty() {
+        let at = usize::try_from(dice.below(tasks.len() as u64)).unwrap();
+        let (call, task) = &mut tasks[at];
+        let done = task.as_mut().poll(&mut context).is_ready();
+        let dies = !done && crashes(*call);
+        if done || dies {
+            drop(tasks.swap_remove(at));
+            idle = 0;
+            continue;
+        }
+        idle += 1;
+        // Every task was polled several times and waits for time to pass.
+        if idle > tasks.len() * 8 {
+            assert!(time.jump(), "every task waits, but none sleeps");
+            idle = 0;
+        }
+    }
+}
