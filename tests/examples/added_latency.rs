@@ -76,7 +76,7 @@ async fn main() -> Result<(), BoxError> {
         for (setting, usual) in usual.iter_mut().enumerate() {
             // The SDK keeps one retry quota per region.
             let region = Region::new(format!("measured-{line}-{setting}"));
-            let environment = environment(&database, region, setting == 0)?;
+            let backend = backend(&database, region, setting == 0)?;
             let (mut times, mut failed) = (Vec::new(), 0);
             for call in 0..=calls {
                 orders += 1;
@@ -88,7 +88,7 @@ async fn main() -> Result<(), BoxError> {
                 let run = operation.run(&payload, Deadline::Inherited, || async {
                     Ok::<_, BoxError>(1)
                 });
-                let outcome = with_backend(environment.clone(), run).await;
+                let outcome = with_backend(backend.clone(), run).await;
                 let took = begun.elapsed();
                 database.clear_faults();
                 database.clear_requests();
@@ -112,7 +112,7 @@ async fn main() -> Result<(), BoxError> {
 }
 
 /// Returns a backend whose store pauses as the SDK does by default, or with its own settings.
-fn environment(
+fn backend(
     database: &EmbeddedDynamoDb,
     region: Region,
     as_the_sdk: bool,

@@ -1,4 +1,4 @@
-//! What the tests that cross crates begin with: environments whose clock, store and randomness a test holds.
+//! Shared set-up of the tests that cross crates: a store, a clock and a random source that the test controls.
 
 pub mod hostile;
 pub mod soak;
@@ -26,17 +26,17 @@ use idempotency_testkit::store::{FaultyStore, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
-/// When the tests take place, in milliseconds since the epoch.
+/// The time at which tests start, in milliseconds since the epoch.
 pub const START: i64 = 1_700_000_000_500;
 
-/// A store in memory that counts and breaks, a clock that stands still, and an environment around both.
+/// A memory store that counts requests and injects faults, a clock that stands still, and a backend over both.
 pub struct Harness {
     /// The clock.
     pub clock: ManualClock,
     /// The store.
     pub store: Arc<FaultyStore<MemoryStore>>,
-    /// The environment of a process.
-    pub environment: Backend,
+    /// The backend of a process.
+    pub backend: Backend,
     runs: AtomicUsize,
 }
 
@@ -47,10 +47,10 @@ impl Default for Harness {
 }
 
 impl Harness {
-    /// A harness around a clock.
+    /// Returns a harness with this clock.
     pub fn with_clock(clock: ManualClock) -> Self {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        let environment = Backend::new(
+        let backend = Backend::new(
             store.clone(),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
@@ -58,12 +58,12 @@ impl Harness {
         Self {
             clock,
             store,
-            environment,
+            backend,
             runs: AtomicUsize::new(0),
         }
     }
 
-    /// Another process over the same table: a cache of its own, tokens of its own.
+    /// Returns the backend of another process over the same store, with its own cache and its own owner tokens.
     pub fn another_process(&self) -> Backend {
         Backend::new(
             self.store.clone(),
@@ -72,12 +72,12 @@ impl Harness {
         )
     }
 
-    /// A deadline this far from now.
+    /// Returns a deadline at this distance from now.
     pub fn deadline_in(&self, duration: Duration) -> Deadline {
         Deadline::At(self.clock.now().plus(duration))
     }
 
-    /// Calls `operation` with 30 s left; the handler counts its runs and answers with its number.
+    /// Calls `operation` with 30 s left. The handler returns the number of its run.
     pub async fn call(
         &self,
         operation: &Operation,
@@ -87,7 +87,7 @@ impl Harness {
             .await
     }
 
-    /// As [`call`](Self::call), in another process: it hears of what happens here by the table alone.
+    /// As [`call`](Self::call), in another process, which shares only the store.
     pub async fn call_elsewhere(
         &self,
         operation: &Operation,
@@ -99,7 +99,7 @@ impl Harness {
         .await
     }
 
-    /// As [`call`](Self::call), with a handler that is told its number.
+    /// As [`call`](Self::call), with a handler that receives the number of its run.
     pub async fn call_with<R, F>(
         &self,
         operation: &Operation,
@@ -110,13 +110,13 @@ impl Harness {
         R: serde::Serialize + serde::de::DeserializeOwned,
         F: AsyncFnOnce(usize) -> Result<R, BoxError>,
     {
-        self.call_in(self.environment.clone(), operation, payload, handler)
+        self.call_in(self.backend.clone(), operation, payload, handler)
             .await
     }
 
     async fn call_in<R, F>(
         &self,
-        environment: Backend,
+        backend: Backend,
         operation: &Operation,
         payload: Value,
         handler: F,
@@ -130,15 +130,15 @@ impl Harness {
             let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
             handler(run).await
         });
-        with_backend(environment, call).await
+        with_backend(backend, call).await
     }
 
-    /// How often a handler ran.
+    /// Returns how often a handler ran.
     pub fn runs(&self) -> usize {
         self.runs.load(Ordering::Relaxed)
     }
 
-    /// How many requests of each kind there were: put, update, delete, read.
+    /// Returns the number of requests of each kind: put, update, delete, read.
     pub fn requests(&self) -> [usize; 4] {
         [
             StoreOperation::Put,
@@ -149,10 +149,10 @@ impl Harness {
         .map(|operation| self.store.count(operation))
     }
 
-    /// The one record there is.
+    /// Returns the record under this key.
     ///
     /// # Panics
-    /// If there is not one record under this key.
+    /// If there is no record under this key.
     pub fn record(&self, operation: &Operation, payload: &Value) -> Record {
         let id = id(operation, payload);
         match self.store.inner().record(&id) {
@@ -161,13 +161,13 @@ impl Harness {
         }
     }
 
-    /// Now, in milliseconds.
+    /// Returns the time by the harness's clock.
     pub fn now(&self) -> EpochMillis {
         self.clock.now()
     }
 }
 
-/// The id of a payload that is its own key, hashed with md5.
+/// Returns the record id of a key, hashed with md5.
 pub fn id(operation: &Operation, key: &Value) -> RecordId {
     use idempotency_core::key::Json;
     use idempotency_lambda::HashAlgorithm;
@@ -176,9 +176,9 @@ pub fn id(operation: &Operation, key: &Value) -> RecordId {
     RecordId::new(format!("{}#{digest}", operation.key_prefix()))
 }
 
-/// An operation that reads none of the process's variables.
+/// Returns the builder of an operation that reads no environment variables.
 ///
-/// A test's process stands for several programs, or for several versions of one: their operations share a prefix.
+/// Operations of several tests share the prefix, because a test process stands for several programs or versions.
 pub fn operation() -> OperationBuilder {
     Operation::builder("shop::charge")
         .variables(Variables::default())
@@ -186,7 +186,7 @@ pub fn operation() -> OperationBuilder {
         .shared_key_prefix(true)
 }
 
-/// The framework's error inside a boxed one.
+/// Returns the framework's error inside a boxed one.
 ///
 /// # Panics
 /// If it is another error.
@@ -197,7 +197,7 @@ pub fn ours(error: &BoxError) -> &idempotency_lambda::Error {
     }
 }
 
-/// Returns the output of a future, or what it panicked with.
+/// Returns the output of a future, or the payload of its panic.
 ///
 /// # Errors
 /// The panic's payload.

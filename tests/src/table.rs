@@ -1,4 +1,4 @@
-//! A table in the embedded DynamoDB, and the store on it through the real SDK.
+//! A table in the embedded DynamoDB, with a store on it through the AWS SDK.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use crate::START;
 /// The table's name.
 const TABLE: &str = "idempotency";
 
-/// A table, a clock that stands still, and an environment around both.
+/// A table, a clock that stands still, and a backend over both.
 pub struct Table {
     /// The clock.
     pub clock: ManualClock,
     /// The database.
     pub database: EmbeddedDynamoDb,
-    /// The environment of a process.
-    pub environment: Backend,
+    /// The backend of a process.
+    pub backend: Backend,
     store: Arc<DynamoDbStore>,
 }
 
 impl Table {
-    /// A new database with an empty table.
+    /// Starts a database with an empty table.
     ///
     /// # Errors
     /// If the database does not start.
@@ -36,12 +36,12 @@ impl Table {
         let database = EmbeddedDynamoDb::start().await?;
         database.create_table(TableSpec::new(TABLE)).await?;
         let store = DynamoDbStore::builder()
-            .client(database.client())
+            .sdk_config(&database.sdk_config())
             .table(TABLE)
             .build()?;
         let clock = ManualClock::at(START);
         let store = Arc::new(store);
-        let environment = Backend::new(
+        let backend = Backend::new(
             store.clone(),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
@@ -49,12 +49,12 @@ impl Table {
         Ok(Self {
             clock,
             database,
-            environment,
+            backend,
             store,
         })
     }
 
-    /// The environment of another process over the same table, with tokens of its own.
+    /// Returns the backend of another process over the same table, with its own owner tokens.
     pub fn another_process(&self, number: u64) -> Backend {
         Backend::new(
             self.store.clone(),
@@ -79,13 +79,13 @@ impl Table {
     {
         let deadline = Deadline::At(self.clock.now().plus(Duration::from_secs(30)));
         with_backend(
-            self.environment.clone(),
+            self.backend.clone(),
             operation.run(payload, deadline, || handler()),
         )
         .await
     }
 
-    /// The operations that were requested since the last time this was asked, each with the status it was answered.
+    /// Returns the operations that were requested since the last call of this function, each with the status of the reply.
     pub fn requests(&self) -> Vec<(String, Option<u16>)> {
         let requests = self
             .database
@@ -97,13 +97,13 @@ impl Table {
         requests
     }
 
-    /// The one item in the table, in DynamoDB's own notation: each value with its type.
+    /// Returns the only item in the table. Texts and numbers are given as text.
     ///
     /// # Errors
     /// If the table cannot be read.
     ///
     /// # Panics
-    /// If there is not one item.
+    /// If the table does not hold exactly one item.
     pub async fn only_item(&self) -> Result<std::collections::BTreeMap<String, String>, BoxError> {
         let mut items = self.database.items(TABLE).await?;
         assert_eq!(items.len(), 1, "one item");

@@ -58,7 +58,7 @@ async fn all_by_a_constant(event: LambdaEvent<Value>) -> Result<Value, BoxError>
 #[tokio::test]
 async fn a_constant_that_requires_keys_is_a_truth_value_or_the_settings_own() {
     let harness = Harness::default();
-    let within = |call| with_backend(harness.environment.clone(), call);
+    let within = |call| with_backend(harness.backend.clone(), call);
     let calls: [std::pin::Pin<Box<dyn Future<Output = _>>>; 2] = [
         Box::pin(required_by_a_constant(donation(1))),
         Box::pin(all_by_a_constant(donation(1))),
@@ -76,7 +76,7 @@ async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() 
     let harness = Harness::default();
     for _ in 0..2 {
         let call = charge_all(donation(10));
-        let error = with_backend(harness.environment.clone(), call)
+        let error = with_backend(harness.backend.clone(), call)
             .await
             .unwrap_err();
         let error = ours(&error);
@@ -93,14 +93,14 @@ async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() 
     }
     assert_eq!(harness.requests(), [0; 4], "a refused call asks no store");
     let whole = charge_all(event(json!({ "user_id": 1, "order_id": 2, "amount": 3 })));
-    let paid = with_backend(harness.environment.clone(), whole).await;
+    let paid = with_backend(harness.backend.clone(), whole).await;
     assert_eq!(paid.unwrap(), json!({ "paid": 3 }));
 }
 
 #[tokio::test]
 async fn by_default_a_partial_key_is_a_key_as_in_python_and_each_call_is_warned_of() {
     let harness = Harness::default();
-    let (first, log) = logged(&harness.environment, charge_any(donation(10))).await;
+    let (first, log) = logged(&harness.backend, charge_any(donation(10))).await;
     assert_eq!(first.unwrap(), json!({ "paid": 10 }));
     assert_eq!(log.matches(" WARN ").count(), 1, "{log}");
     for said in [
@@ -111,22 +111,18 @@ async fn by_default_a_partial_key_is_a_key_as_in_python_and_each_call_is_warned_
     }
     assert!(!log.contains("u-secret"), "{log}");
     // The second donation of one user is given the receipt of the first.
-    let (second, log) = logged(&harness.environment, charge_any(donation(99))).await;
+    let (second, log) = logged(&harness.backend, charge_any(donation(99))).await;
     assert_eq!(second.unwrap(), json!({ "paid": 10 }));
     assert_eq!(log.matches(" WARN ").count(), 1, "{log}");
     let whole = charge_any(event(json!({ "user_id": 1, "order_id": 2 })));
-    let (_, log) = logged(&harness.environment, whole).await;
+    let (_, log) = logged(&harness.backend, whole).await;
     assert!(!log.contains(" WARN "), "{log}");
 }
 
 #[tokio::test]
 async fn the_warning_of_a_missing_key_names_the_expression_and_the_setting() {
     let harness = Harness::default();
-    let (_, log) = logged(
-        &harness.environment,
-        charge_any(event(json!({ "amount": 1 }))),
-    )
-    .await;
+    let (_, log) = logged(&harness.backend, charge_any(event(json!({ "amount": 1 })))).await;
     for said in ["`[user_id, order_id]`", "`key_required = true`", " WARN "] {
         assert!(log.contains(said), "{log}");
     }
@@ -135,7 +131,7 @@ async fn the_warning_of_a_missing_key_names_the_expression_and_the_setting() {
 #[tokio::test]
 async fn each_element_of_a_payload_tuple_is_a_part_of_the_key() {
     let harness = Harness::default();
-    let call = |user| with_backend(harness.environment.clone(), reserve(user, 7));
+    let call = |user| with_backend(harness.backend.clone(), reserve(user, 7));
     let error = call(None).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::KeyMissing);
     assert!(error.to_string().contains("`[0]` of the key"), "{error}");
@@ -175,7 +171,7 @@ async fn the_builder_and_the_variable_require_every_part_too() {
 }
 
 /// Runs a call with a subscriber of its own, and returns what was logged.
-async fn logged<T>(environment: &Backend, call: impl Future<Output = T>) -> (T, String) {
+async fn logged<T>(backend: &Backend, call: impl Future<Output = T>) -> (T, String) {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -203,7 +199,7 @@ async fn logged<T>(environment: &Backend, call: impl Future<Output = T>) -> (T, 
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    let call = with_backend(environment.clone(), call);
+    let call = with_backend(backend.clone(), call);
     let result = call.with_subscriber(subscriber).await;
     let bytes = log.0.lock().unwrap().clone();
     (result, String::from_utf8(bytes).unwrap())

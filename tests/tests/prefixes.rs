@@ -37,11 +37,11 @@ async fn from_queue(order: u32) -> Result<String, BoxError> {
 
 #[tokio::test]
 async fn a_prefix_copied_from_one_method_to_the_next_is_refused_at_each_call() {
-    let environment = backend_over(Arc::new(MemoryStore::new()));
+    let backend = backend_over(Arc::new(MemoryStore::new()));
     for _ in 0..2 {
         let calls = [
-            with_backend(environment.clone(), Shop.charge(1)).await,
-            with_backend(environment.clone(), Shop.ship(1)).await,
+            with_backend(backend.clone(), Shop.charge(1)).await,
+            with_backend(backend.clone(), Shop.ship(1)).await,
             Shop.charge(1).await,
             Shop.ship(1).await,
         ];
@@ -61,9 +61,9 @@ async fn a_prefix_copied_from_one_method_to_the_next_is_refused_at_each_call() {
 
 #[tokio::test]
 async fn a_prefix_that_both_share_on_purpose_makes_them_one_operation() {
-    let environment = backend_over(Arc::new(MemoryStore::new()));
-    let first = with_backend(environment.clone(), over_http(1)).await;
-    let second = with_backend(environment, from_queue(1)).await;
+    let backend = backend_over(Arc::new(MemoryStore::new()));
+    let first = with_backend(backend.clone(), over_http(1)).await;
+    let second = with_backend(backend, from_queue(1)).await;
     assert_eq!(first.unwrap(), "charged 1 over http");
     assert_eq!(second.unwrap(), "charged 1 over http");
 }

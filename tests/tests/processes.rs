@@ -151,11 +151,11 @@ async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed(
 -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     let held = database.inject(Fault::on("UpdateItem").hold());
-    let environment = lambda.start_process().await?;
-    let pending = environment.invoke(order("good", 1)).start();
+    let process = lambda.start_process().await?;
+    let pending = process.invoke(order("good", 1)).start();
     held.reached().await;
     // Killed between its effect and its completion, which arrives after its death all the same.
-    environment.kill().await;
+    process.kill().await;
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     held.release().await;
     let retried = lambda.start_process().await?;
@@ -242,8 +242,8 @@ async fn a_misspelt_variable_is_warned_about_with_the_nearest_name() -> Result<(
         .env("IDEMPOTENCY_STORE", "memory")
         .env("IDEMPOTENCY_TABEL", "t");
     let lambda = LocalLambda::start(function).await?;
-    let environment = lambda.start_process().await?;
-    environment
+    let process = lambda.start_process().await?;
+    process
         .wait_for_line(
             "IDEMPOTENCY_TABEL is set but nothing reads it: did you mean IDEMPOTENCY_TABLE?",
         )
@@ -258,13 +258,13 @@ async fn a_missing_table_is_named_at_start_and_at_every_event() -> Result<(), Bo
         .envs(database.environment())
         .env("IDEMPOTENCY_TABLE", "nowhere");
     let lambda = LocalLambda::start(function).await?;
-    let environment = lambda.start_process().await?;
+    let process = lambda.start_process().await?;
     for _ in 0..2 {
-        let error = environment.invoke(order("good", 1)).await.unwrap_err();
+        let error = process.invoke(order("good", 1)).await.unwrap_err();
         assert_eq!(error.error_type(), "IdempotencyStoreFailed");
         assert!(error.to_string().contains("nowhere"), "{error}");
     }
-    let log: String = environment
+    let log: String = process
         .log()
         .iter()
         .map(|line| format!("{}\n", line.text))
@@ -280,17 +280,17 @@ async fn a_missing_table_is_named_at_start_and_at_every_event() -> Result<(), Bo
 async fn events_that_are_no_orders_are_answered_with_an_error_and_the_next_event_is_served()
 -> Result<(), BoxError> {
     let (_database, lambda) = start().await?;
-    let environment = lambda.start_process().await?;
+    let process = lambda.start_process().await?;
     let deep = format!("{}1{}", "[".repeat(2_000), "]".repeat(2_000));
     for event in ["null", "\"text\"", "{\"body\": 1}", "{}", &deep] {
         assert_ne!(
-            error_type(environment.invoke(event).await),
+            error_type(process.invoke(event).await),
             "a response",
             "{event}"
         );
     }
     assert_eq!(
-        environment.invoke(order("good", 1)).await?.json()?["statusCode"],
+        process.invoke(order("good", 1)).await?.json()?["statusCode"],
         201
     );
     Ok(())
@@ -316,9 +316,9 @@ async fn plain_lambda_runtime_protects_too_and_a_wrong_setting_fails_every_event
     assert_eq!(first.json()?, again.json()?);
 
     let lambda = LocalLambda::start(plain().env("IDEMPOTENCY_HASH", "md6")).await?;
-    let environment = lambda.start_process().await?;
+    let process = lambda.start_process().await?;
     for _ in 0..2 {
-        let error = environment.invoke(order("good", 1)).await.unwrap_err();
+        let error = process.invoke(order("good", 1)).await.unwrap_err();
         assert!(
             error.to_string().contains("IDEMPOTENCY_HASH is `md6`"),
             "{error}"

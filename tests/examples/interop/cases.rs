@@ -66,7 +66,7 @@ pub(crate) async fn annotated(stage: &mut Stage) -> Result<(), BoxError> {
             stage.python.call(Call::of(&order), &response).await?;
         }
         let event = LambdaEvent::new(order.clone(), Context::default());
-        let given = with_backend(rust.environment.clone(), handler(event)).await?;
+        let given = with_backend(rust.backend.clone(), handler(event)).await?;
         assert_eq!(given, response);
         let again = stage.python.call(Call::of(&order), &Value::Null).await?;
         assert_eq!(again, (Said::Returned(response), false));

@@ -17,7 +17,7 @@ use serde_json::Value;
 /// A process, and the operation in it.
 pub(crate) struct Rust {
     store: Arc<DynamoDbStore>,
-    pub(crate) environment: Backend,
+    pub(crate) backend: Backend,
     operation: Operation,
     now: Now,
 }
@@ -67,7 +67,7 @@ impl Rust {
         operation: OperationBuilder,
     ) -> Result<Self, BoxError> {
         let store = DynamoDbStore::builder()
-            .client(database.client())
+            .sdk_config(&database.sdk_config())
             .table("idempotency");
         Self::with_store(store.build()?, operation)
     }
@@ -77,7 +77,7 @@ impl Rust {
         let mut names = AttributeNames::default();
         names.key = "pk".to_owned();
         let store = DynamoDbStore::builder()
-            .client(database.client())
+            .sdk_config(&database.sdk_config())
             .table("composite")
             .names(names)
             .composite_key("sk", "payments");
@@ -94,7 +94,7 @@ impl Rust {
         names.data = "response".to_owned();
         names.validation = "fingerprint".to_owned();
         let store = DynamoDbStore::builder()
-            .client(database.client())
+            .sdk_config(&database.sdk_config())
             .table("renamed")
             .names(names);
         Self::with_store(store.build()?, charge())
@@ -103,7 +103,7 @@ impl Rust {
     fn with_store(store: DynamoDbStore, operation: OperationBuilder) -> Result<Self, BoxError> {
         let store = Arc::new(store);
         Ok(Self {
-            environment: backend_over(store.clone()),
+            backend: backend_over(store.clone()),
             store,
             operation: operation.build()?,
             now: Now::System,
@@ -114,8 +114,7 @@ impl Rust {
     pub(crate) fn at(mut self, seconds: i64) -> Result<Self, BoxError> {
         let now = milliseconds()? + seconds * 1_000;
         let clock = ManualClock::at(now);
-        self.environment =
-            Backend::new(self.store.clone(), Arc::new(clock), Arc::new(SystemRandom));
+        self.backend = Backend::new(self.store.clone(), Arc::new(clock), Arc::new(SystemRandom));
         self.now = Now::Still(EpochMillis::new(now));
         Ok(self)
     }
@@ -131,7 +130,7 @@ impl Rust {
         };
         let deadline = Deadline::At(now.plus(Duration::from_secs(30)));
         let call = self.operation.run(event, deadline, || handler());
-        let outcome: Result<_, BoxError> = with_backend(self.environment.clone(), call).await;
+        let outcome: Result<_, BoxError> = with_backend(self.backend.clone(), call).await;
         Ok(match outcome {
             Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_response()),
             Ok(outcome) => Ended::Ran(outcome.into_response()),

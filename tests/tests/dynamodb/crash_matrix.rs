@@ -80,7 +80,7 @@ struct Stage {
 impl Stage {
     fn new(database: &EmbeddedDynamoDb, table: &str) -> Self {
         let store = DynamoDbStore::builder()
-            .client(database.client())
+            .sdk_config(&database.sdk_config())
             .table(table)
             .build()
             .unwrap();

@@ -209,7 +209,7 @@ async fn refused_permissions_and_a_missing_table_name_the_table_and_the_remedy()
     );
 
     let missing = idempotency_lambda::DynamoDbStore::builder()
-        .client(table.database.client())
+        .sdk_config(&table.database.sdk_config())
         .table("elsewhere")
         .build()?;
     let charge = operation()

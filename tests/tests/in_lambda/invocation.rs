@@ -1,4 +1,4 @@
-//! How a call finds its invocation, in a process that behaves as if Lambda had started it.
+//! How a call finds its invocation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation, ours};
 use lambda_http::http;
 
-/// A harness in Lambda.
+/// Returns a harness in a process that counts as a Lambda environment.
 fn harness() -> Harness {
     assert!(idempotency_lambda::__private::assume_lambda());
     Harness::default()
@@ -33,7 +33,7 @@ fn event(tenant: &str) -> LambdaEvent<u32> {
     LambdaEvent::new(1, context(tenant, 20))
 }
 
-/// The tenant in the key of the last claim, and how long its lease is, in seconds.
+/// Returns the tenant in the key of the last claim, and the length of its lease in seconds.
 fn claimed(harness: &Harness) -> (Option<String>, i64) {
     let claims = harness
         .store
@@ -129,7 +129,7 @@ async fn without(order: u32) -> Result<u32, BoxError> {
     Ok(order)
 }
 
-/// Every type has a method `context` here.
+/// Gives every type a method `context`, which must not confuse the attribute.
 mod traced {
     use super::{BoxError, LambdaEvent, idempotent};
 
@@ -149,11 +149,11 @@ mod traced {
 }
 
 #[tokio::test]
-async fn the_attribute_finds_the_context_among_the_parameters_whatever_they_look_like() {
+async fn the_attribute_finds_the_context_in_every_form_of_parameter() {
     let harness = harness();
     macro_rules! finds {
         ($($call:expr),+ $(,)?) => {$(
-            let response = with_backend(harness.environment.clone(), $call).await;
+            let response = with_backend(harness.backend.clone(), $call).await;
             assert_eq!(response.unwrap(), 1, stringify!($call));
             assert_eq!(claimed(&harness), blue(20), stringify!($call));
         )+};
@@ -181,9 +181,9 @@ async fn the_attribute_finds_the_context_among_the_parameters_whatever_they_look
 }
 
 #[tokio::test]
-async fn a_call_that_knows_no_invocation_is_refused_before_anything_is_asked_of_the_store() {
+async fn a_call_without_an_invocation_is_refused_before_any_request() {
     let harness = harness();
-    let within = |call| with_backend(harness.environment.clone(), call);
+    let within = |call| with_backend(harness.backend.clone(), call);
     let refused = |result: Result<u32, BoxError>| {
         let error = result.unwrap_err();
         assert_eq!(ours(&error).kind(), ErrorKind::UnknownInvocation);
@@ -192,21 +192,21 @@ async fn a_call_that_knows_no_invocation_is_refused_before_anything_is_asked_of_
     };
     assert!(refused(within(without(1)).await).contains("in_current_invocation"));
     let by_hand = LambdaEvent::new(1, Context::default());
-    refused(with_backend(harness.environment.clone(), by_value(&App, by_hand)).await);
+    refused(with_backend(harness.backend.clone(), by_value(&App, by_hand)).await);
     let request = http_request(http::Request::new(1));
-    refused(with_backend(harness.environment.clone(), request).await);
-    let environment = harness.environment.clone();
+    refused(with_backend(harness.backend.clone(), request).await);
+    let backend = harness.backend.clone();
     let spawned = with_invocation(&context("blue", 20), async {
-        tokio::spawn(with_backend(environment, without(1))).await
+        tokio::spawn(with_backend(backend, without(1))).await
     });
     refused(spawned.await.unwrap());
     let only_a_deadline = with_deadline(harness.now(), without(1));
-    refused(with_backend(harness.environment.clone(), only_a_deadline).await);
+    refused(with_backend(harness.backend.clone(), only_a_deadline).await);
     assert_eq!(harness.requests(), [0; 4]);
 }
 
 #[tokio::test]
-async fn the_functional_form_is_refused_too_with_a_deadline_of_its_own_whose_tenant_is_not_known() {
+async fn the_functional_form_with_only_a_deadline_is_refused_because_its_tenant_is_unknown() {
     let harness = harness();
     let charge = operation().build().unwrap();
     let end = harness.now().plus(Duration::from_secs(20));
@@ -220,17 +220,17 @@ async fn the_functional_form_is_refused_too_with_a_deadline_of_its_own_whose_ten
 }
 
 #[tokio::test]
-async fn work_that_belongs_to_no_invocation_has_the_configured_lease_and_no_tenant() {
+async fn work_outside_of_invocations_has_the_configured_lease_and_no_tenant() {
     let harness = harness();
-    let call = with_backend(harness.environment.clone(), without_invocation(without(1)));
+    let call = with_backend(harness.backend.clone(), without_invocation(without(1)));
     assert_eq!(call.await.unwrap(), 1);
     assert_eq!(claimed(&harness), (None, 15 * 60));
 }
 
 #[tokio::test]
-async fn a_carried_task_knows_the_invocation_that_spawned_it() {
+async fn a_task_in_the_current_invocation_knows_it() {
     let harness = harness();
-    let task = with_backend(harness.environment.clone(), async {
+    let task = with_backend(harness.backend.clone(), async {
         with_invocation(&context("blue", 20), async {
             tokio::spawn(in_current_invocation(without(1)))
                 .await
@@ -249,10 +249,10 @@ async fn outer(event: LambdaEvent<u32>, inner: Context) -> Result<u32, BoxError>
 }
 
 #[tokio::test]
-async fn a_nested_call_takes_its_own_context_before_what_surrounds_it_and_leaves_that_as_it_was() {
+async fn a_nested_call_prefers_its_own_context_and_does_not_change_its_callers() {
     let harness = harness();
     let call = outer(event("blue"), context("green", 7));
-    let call = with_backend(harness.environment.clone(), call);
+    let call = with_backend(harness.backend.clone(), call);
     assert_eq!(call.await.unwrap(), 3);
     let claims: Vec<_> = harness.store.calls();
     let of = |tenant: &str, seconds: i64| {
@@ -278,7 +278,7 @@ async fn a_function_that_is_switched_off_needs_no_invocation() {
 }
 
 #[tokio::test]
-async fn the_time_left_is_read_from_the_clock_of_the_calls_around_it() {
+async fn the_time_left_is_read_from_the_clock_of_the_backend() {
     let harness = harness();
     let look = async || {
         let before = time_left();
@@ -288,7 +288,7 @@ async fn the_time_left_is_read_from_the_clock_of_the_calls_around_it() {
         (before, later, time_left())
     };
     let inside = async { with_invocation(&context("blue", 20), look()).await };
-    let seen = with_backend(harness.environment.clone(), inside).await;
+    let seen = with_backend(harness.backend.clone(), inside).await;
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(seen, (seconds(20), seconds(5), seconds(0)));
     let mut watch = context("blue", 20);
@@ -298,7 +298,7 @@ async fn the_time_left_is_read_from_the_clock_of_the_calls_around_it() {
 }
 
 #[tokio::test]
-async fn an_identified_call_lets_the_handler_take_the_payload_and_runs_on_any_thread() {
+async fn an_identified_call_owns_its_identity_so_the_handler_can_take_the_payload_on_any_thread() {
     let harness = harness();
     let charge = operation().key("order_id").build().unwrap();
     let event = LambdaEvent::new(serde_json::json!({ "order_id": 1 }), context("blue", 20));
@@ -308,7 +308,7 @@ async fn an_identified_call_lets_the_handler_take_the_payload_and_runs_on_any_th
     // The operation is not borrowed.
     drop(charge);
     let run = call.run(move || async move { Ok::<_, Error>(event.payload) });
-    let task = tokio::spawn(with_backend(harness.environment.clone(), run));
+    let task = tokio::spawn(with_backend(harness.backend.clone(), run));
     let outcome = task.await.unwrap().unwrap();
     assert_eq!(outcome.into_response()["order_id"], 1);
     assert!(harness.store.inner().record(&key).is_some());

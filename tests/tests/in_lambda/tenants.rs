@@ -1,4 +1,4 @@
-//! Tenants, and what surrounds a call, in a process that behaves as if Lambda had started it.
+//! Tenants, and the invocation of a nested call.
 
 use idempotency_core::record::Field;
 use idempotency_core::time::EpochMillis;
@@ -10,7 +10,7 @@ use idempotency_tests::{Harness, START, operation};
 use lambda_runtime::Service;
 use serde_json::{Value, json};
 
-/// A harness in Lambda.
+/// Returns a harness in a process that counts as a Lambda environment.
 fn harness() -> Harness {
     assert!(idempotency_lambda::__private::assume_lambda());
     Harness::default()
@@ -37,7 +37,7 @@ async fn inner(order_id: u32, amount: Value) -> Result<Value, BoxError> {
     Ok(amount)
 }
 
-/// Not annotated itself.
+/// A handler that is not annotated.
 async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
     inner(1, event.payload["amount"].clone()).await
 }
@@ -52,14 +52,10 @@ async fn spawning(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 }
 
 #[tokio::test]
-async fn two_tenants_with_the_same_payload_never_meet() {
+async fn two_tenants_with_the_same_payload_have_separate_records() {
     let harness = harness();
-    let call = |tenant, amount| {
-        with_backend(
-            harness.environment.clone(),
-            annotated(event(tenant, amount)),
-        )
-    };
+    let call =
+        |tenant, amount| with_backend(harness.backend.clone(), annotated(event(tenant, amount)));
     assert_eq!(call("blue", 1).await.unwrap(), 1);
     assert_eq!(call("green", 2).await.unwrap(), 2);
     assert_eq!(call("blue", 3).await.unwrap(), 1);
@@ -73,19 +69,23 @@ async fn cached(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 }
 
 #[tokio::test]
-async fn two_tenants_with_the_same_payload_do_not_meet_in_the_cache_either() {
+async fn two_tenants_with_the_same_payload_have_separate_cache_entries() {
     let harness = harness();
     let call =
-        |tenant, amount| with_backend(harness.environment.clone(), cached(event(tenant, amount)));
+        |tenant, amount| with_backend(harness.backend.clone(), cached(event(tenant, amount)));
     assert_eq!(call("blue", 1).await.unwrap(), 1);
     assert_eq!(call("green", 2).await.unwrap(), 2);
     let asked = harness.requests();
     assert_eq!(call("blue", 3).await.unwrap(), 1);
-    assert_eq!(harness.requests(), asked, "it was answered from the cache");
+    assert_eq!(
+        harness.requests(),
+        asked,
+        "the response came from the cache"
+    );
 }
 
 #[tokio::test]
-async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
+async fn the_functional_form_takes_the_tenant_from_its_context() {
     let harness = harness();
     let charge = operation().key("order_id").build().unwrap();
     let call = async |tenant: &str, amount: u32| {
@@ -96,7 +96,7 @@ async fn the_functional_form_takes_the_tenant_from_the_context_it_is_given() {
             &context,
             || async move { Ok::<_, BoxError>(amount) },
         );
-        with_backend(harness.environment.clone(), call)
+        with_backend(harness.backend.clone(), call)
             .await
             .unwrap()
             .into_response()
@@ -111,7 +111,7 @@ async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant()
     let harness = harness();
     let mut function = service(handler);
     for (tenant, amount) in [("blue", 1), ("green", 2)] {
-        let call = with_backend(harness.environment.clone(), async {
+        let call = with_backend(harness.backend.clone(), async {
             function.call(event(tenant, amount)).await
         });
         assert!(call.await.is_ok());
@@ -129,10 +129,10 @@ async fn calls_within_a_handler_that_is_not_annotated_find_deadline_and_tenant()
 }
 
 #[tokio::test]
-async fn a_spawned_call_that_nobody_carried_is_refused_where_it_could_be_any_tenants() {
+async fn a_spawned_call_outside_its_invocation_is_refused_because_its_tenant_is_unknown() {
     let harness = harness();
     let call = |amount| {
-        with_backend(harness.environment.clone(), async move {
+        with_backend(harness.backend.clone(), async move {
             let mut function = service(spawning);
             function.call(event("blue", amount)).await.map(drop)
         })

@@ -1,4 +1,4 @@
-//! Annotated functions as their users meet them: deadlines, tenants, hooks, panics, bad input.
+//! Annotated functions: deadlines, hooks, panics, bad input, error types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn event(payload: Value) -> LambdaEvent<Value> {
     LambdaEvent::new(payload, context)
 }
 
-/// The only record in the harness's store.
+/// Returns the only record in the harness's store.
 fn only_record(harness: &Harness) -> (RecordId, Record) {
     let call = harness
         .store
@@ -47,7 +47,7 @@ async fn charge(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 async fn the_lease_of_a_claim_ends_with_the_invocation() {
     let harness = Harness::default();
     with_backend(
-        harness.environment.clone(),
+        harness.backend.clone(),
         charge(event(json!({ "order_id": 1 }))),
     )
     .await
@@ -74,10 +74,10 @@ async fn place(event: LambdaEvent<Value>) -> Result<u32, BoxError> {
 }
 
 #[tokio::test]
-async fn nested_calls_take_the_invocations_deadline_by_themselves() {
+async fn nested_calls_take_the_deadline_of_the_invocation() {
     let harness = Harness::default();
     let three = with_backend(
-        harness.environment.clone(),
+        harness.backend.clone(),
         place(event(json!({ "order_id": 1 }))),
     )
     .await;
@@ -104,11 +104,11 @@ async fn with_hook(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 }
 
 #[tokio::test]
-async fn a_hook_sees_replayed_responses_alone() {
+async fn a_hook_sees_only_replayed_responses() {
     let harness = Harness::default();
     let call = || {
         with_backend(
-            harness.environment.clone(),
+            harness.backend.clone(),
             with_hook(event(json!({ "order_id": 1, "paid": true }))),
         )
     };
@@ -121,11 +121,11 @@ async fn a_hook_sees_replayed_responses_alone() {
 }
 
 #[tokio::test]
-async fn a_response_that_is_not_to_be_stored_leaves_the_key_free() {
+async fn a_response_that_is_not_stored_frees_the_key() {
     let harness = Harness::default();
     for _ in 0..2 {
         let event = event(json!({ "order_id": 1, "paid": false }));
-        let response = with_backend(harness.environment.clone(), with_hook(event))
+        let response = with_backend(harness.backend.clone(), with_hook(event))
             .await
             .unwrap();
         assert_eq!(response, json!({ "paid": false }));
@@ -134,10 +134,10 @@ async fn a_response_that_is_not_to_be_stored_leaves_the_key_free() {
 }
 
 #[tokio::test]
-async fn a_panic_gives_up_the_claim_and_goes_on() {
+async fn a_panic_releases_the_claim_and_propagates() {
     let harness = Harness::default();
     let call = with_backend(
-        harness.environment.clone(),
+        harness.backend.clone(),
         charge(event(json!({ "order_id": 1, "card": "panics" }))),
     );
     let panic = tokio::spawn(call).await.unwrap_err().into_panic();
@@ -149,17 +149,17 @@ async fn a_panic_gives_up_the_claim_and_goes_on() {
 async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
     let harness = Harness::default();
     let stuck = with_backend(
-        harness.environment.clone(),
+        harness.backend.clone(),
         charge(event(json!({ "order_id": 1, "card": "stuck" }))),
     );
     tokio::select! {
         biased;
-        _ = stuck => unreachable!("it never answers"),
+        _ = stuck => unreachable!("it never returns"),
         () = std::future::ready(()) => {}
     }
     let again = || {
         with_backend(
-            harness.environment.clone(),
+            harness.backend.clone(),
             charge(event(json!({ "order_id": 1, "amount": 5 }))),
         )
     };
@@ -172,12 +172,12 @@ async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
         ours(&again().await.unwrap_err()).kind(),
         ErrorKind::AlreadyInProgress
     );
-    // A retry by Lambda has a deadline of its own.
+    // A retry by Lambda has a later deadline.
     harness.clock.advance(Duration::from_millis(2));
     let mut retry = event(json!({ "order_id": 1, "amount": 5 }));
     retry.context.deadline += 60_000;
     assert_eq!(
-        with_backend(harness.environment.clone(), charge(retry))
+        with_backend(harness.backend.clone(), charge(retry))
             .await
             .unwrap()["paid"],
         5
@@ -195,13 +195,11 @@ async fn raw(event: LambdaEvent<Raw<Typed>>) -> Result<f64, BoxError> {
 }
 
 #[tokio::test]
-async fn a_raw_event_is_keyed_by_the_text_that_was_sent() {
+async fn the_key_of_a_raw_event_is_taken_from_its_text() {
     let harness = Harness::default();
     let payload = Raw::from_json(r#"{"amount": 10}"#).unwrap();
     let call = raw(LambdaEvent::new(payload, Context::default()));
-    with_backend(harness.environment.clone(), call)
-        .await
-        .unwrap();
+    with_backend(harness.backend.clone(), call).await.unwrap();
     // md5 of `10`, not of `10.0`.
     assert_eq!(
         only_record(&harness).0.as_str(),
@@ -216,10 +214,10 @@ async fn strict(event: LambdaEvent<Value>) -> Result<(), BoxError> {
 }
 
 #[tokio::test]
-async fn bad_payloads_are_refused_by_name_before_anything_runs() {
+async fn bad_payloads_are_refused_before_the_handler_runs() {
     let harness = Harness::default();
     let kind = async |payload: Value| {
-        let error = with_backend(harness.environment.clone(), strict(event(payload)))
+        let error = with_backend(harness.backend.clone(), strict(event(payload)))
             .await
             .unwrap_err();
         let error = ours(&error);
@@ -244,11 +242,11 @@ async fn bad_payloads_are_refused_by_name_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn a_clock_before_1970_is_refused_and_named() {
+async fn a_clock_before_1970_is_refused() {
     let harness = Harness::default();
     harness.clock.set(-1);
     let error = with_backend(
-        harness.environment.clone(),
+        harness.backend.clone(),
         charge(event(json!({ "order_id": 1 }))),
     )
     .await
@@ -259,7 +257,7 @@ async fn a_clock_before_1970_is_refused_and_named() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_understood_names_its_key_and_runs_nothing() {
+async fn a_record_that_cannot_be_read_is_reported_with_its_key_and_the_handler_does_not_run() {
     let data = |text: &str| Field::Value(Data::new(text));
     let cases = [
         (
@@ -278,7 +276,7 @@ async fn a_record_that_cannot_be_understood_names_its_key_and_runs_nothing() {
         let harness = Harness::default();
         let call = || {
             with_backend(
-                harness.environment.clone(),
+                harness.backend.clone(),
                 charge(event(json!({ "order_id": 1 }))),
             )
         };
@@ -303,9 +301,9 @@ async fn typed(order: u32) -> Result<Typed, BoxError> {
 }
 
 #[tokio::test]
-async fn a_response_whose_type_was_changed_while_the_window_was_open_is_named_without_its_text() {
+async fn a_response_whose_type_changed_within_the_window_is_reported_without_its_text() {
     let harness = Harness::default();
-    let call = || with_backend(harness.environment.clone(), typed(1));
+    let call = || with_backend(harness.backend.clone(), typed(1));
     call().await.unwrap();
     let (id, mut record) = only_record(&harness);
     record.data = Field::Value(Data::new(r#"{"amount":"s3cr3t"}"#));
@@ -339,9 +337,9 @@ async fn with_anyhow(order: u32) -> anyhow::Result<u32> {
 }
 
 #[tokio::test]
-async fn every_kind_of_error_type_keeps_the_handlers_own_error_and_ours() {
+async fn every_kind_of_error_type_keeps_the_handlers_error_and_ours() {
     let harness = Harness::default();
-    let within = |call| with_backend(harness.environment.clone(), call);
+    let within = |call| with_backend(harness.backend.clone(), call);
     assert!(matches!(
         within(with_enum(0)).await,
         Err(PaymentError::Declined)
@@ -355,7 +353,7 @@ async fn every_kind_of_error_type_keeps_the_handlers_own_error_and_ours() {
         idempotency_lambda::diagnostic(error).error_type,
         "IdempotencyEnvironment"
     );
-    let error = with_backend(harness.environment.clone(), with_anyhow(1))
+    let error = with_backend(harness.backend.clone(), with_anyhow(1))
         .await
         .unwrap_err();
     let error = error.context("while paying");
@@ -378,14 +376,14 @@ async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
         Ok(order + u32::from(buffer[0]))
     }
     let harness = Harness::default();
-    let call = with_backend(harness.environment.clone(), large(1));
+    let call = with_backend(harness.backend.clone(), large(1));
     assert_eq!(size_of_val(&small(1)), size_of_val(&large(1)));
     assert!(size_of_val(&call) < 1_024, "{}", size_of_val(&call));
     assert_eq!(call.await.unwrap(), 1);
 }
 
 #[tokio::test]
-async fn a_function_that_is_switched_off_runs_each_time_and_asks_nothing() {
+async fn a_function_that_is_switched_off_runs_each_time_without_requests() {
     use idempotency_core::config::Variables;
     use idempotency_lambda::{Bypass, Deadline, Operation, OutcomeKind};
     let harness = Harness::default();
@@ -398,9 +396,7 @@ async fn a_function_that_is_switched_off_runs_each_time_and_asks_nothing() {
         let call = off.run(&json!(1), Deadline::Inherited, || async move {
             Ok::<_, BoxError>(run)
         });
-        let outcome = with_backend(harness.environment.clone(), call)
-            .await
-            .unwrap();
+        let outcome = with_backend(harness.backend.clone(), call).await.unwrap();
         assert_eq!(outcome.kind(), &OutcomeKind::Bypassed(Bypass::Disabled));
         assert_eq!(outcome.into_response(), run);
     }
@@ -417,20 +413,20 @@ thread_local! {
 }
 
 #[tokio::test]
-async fn a_store_of_its_own_is_used_outside_a_test_environment() {
+async fn the_store_of_an_attribute_is_used_if_no_test_sets_a_backend() {
     with_own_store(1).await.unwrap();
     assert_eq!(OWN.with(|store| store.len()), 1);
 }
 
 #[tokio::test]
-async fn a_replayed_float_is_the_float_that_was_answered() {
+async fn a_replayed_float_equals_the_original_float() {
     let harness = Harness::default();
     let charge = idempotency_tests::operation()
         .key("order_id")
         .build()
         .unwrap();
     for number in 0..500_u32 {
-        // Fractions with long expansions, of which a fast and loose reader misses one in ten.
+        // Fractions with long expansions. An imprecise parser gets one in ten wrong.
         let response = f64::from(number).mul_add(1.000_000_7, 0.1) / 3.0;
         for _ in 0..2 {
             let payload = json!({ "order_id": number });
@@ -444,7 +440,7 @@ async fn a_replayed_float_is_the_float_that_was_answered() {
 }
 
 #[tokio::test]
-async fn a_response_that_cannot_be_read_back_is_told_to_its_caller_and_withheld_from_duplicates() {
+async fn a_response_that_cannot_be_read_back_goes_only_to_its_own_caller() {
     let harness = Harness::default();
     let charge = idempotency_tests::operation()
         .key("order_id")
@@ -476,7 +472,7 @@ fn an_empty_expression_does_not_switch_protection_off() {
 }
 
 #[tokio::test]
-async fn a_store_that_hangs_at_the_completion_is_told_before_the_deadline() {
+async fn a_store_that_hangs_at_the_completion_is_reported_before_the_deadline() {
     use idempotency_testkit::ManualClock;
     use idempotency_testkit::store::{StoreFault, StoreOperation};
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
@@ -492,7 +488,7 @@ async fn a_store_that_hangs_at_the_completion_is_told_before_the_deadline() {
     let order = json!({ "order_id": 1 });
     let deadline = harness.deadline_in(Duration::from_secs(3));
     let call = charge.run(&order, deadline, || async { Ok::<_, BoxError>(1) });
-    let error = with_backend(harness.environment.clone(), call)
+    let error = with_backend(harness.backend.clone(), call)
         .await
         .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);

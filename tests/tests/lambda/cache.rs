@@ -1,4 +1,4 @@
-//! What the local cache keeps, and what it never gives.
+//! The local cache: what it keeps, and what it never returns.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ fn order() -> Value {
 }
 
 #[tokio::test]
-async fn a_response_that_nobody_confirmed_is_not_given_from_the_cache() {
+async fn an_unconfirmed_response_is_not_returned_from_the_cache() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     let charge = cached();
-    // The completion never reaches the table, in none of its tries.
+    // No try of the completion reaches the store.
     for nth in 1..=4 {
         harness
             .store
@@ -57,7 +57,7 @@ async fn the_cache_keeps_nothing_of_a_run_that_failed() {
 }
 
 #[tokio::test]
-async fn a_response_that_is_not_stored_is_not_cached_either() {
+async fn a_response_that_is_not_stored_is_not_cached() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")
@@ -78,7 +78,7 @@ async fn a_response_that_is_not_stored_is_not_cached_either() {
     assert_eq!(ours(&error).kind(), ErrorKind::ResponseUnavailable);
 }
 
-/// Calls twice, and returns how many requests to the store the second call took.
+/// Calls twice. Returns the number of requests to the store of the second call.
 async fn requests_of_the_duplicate<F: Future<Output = ()>>(
     harness: &Harness,
     call: impl Fn() -> F,
@@ -90,7 +90,7 @@ async fn requests_of_the_duplicate<F: Future<Output = ()>>(
 }
 
 #[tokio::test]
-async fn a_response_that_is_larger_than_the_bound_in_bytes_is_replayed_from_the_store() {
+async fn a_response_larger_than_the_limit_in_bytes_is_replayed_from_the_store() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")
@@ -119,11 +119,11 @@ async fn bounded(order_id: u64, length: usize) -> Result<String, BoxError> {
 }
 
 #[tokio::test]
-async fn an_attribute_bounds_the_bytes_too() {
+async fn the_attribute_limits_the_bytes_too() {
     let harness = Harness::default();
     for (order_id, length, requests) in [(1, 100, 0), (2, 2_000, 1)] {
         let call = async || {
-            let called = with_backend(harness.environment.clone(), bounded(order_id, length));
+            let called = with_backend(harness.backend.clone(), bounded(order_id, length));
             assert_eq!(called.await.unwrap().len(), length);
         };
         assert_eq!(requests_of_the_duplicate(&harness, call).await, requests);
@@ -131,10 +131,10 @@ async fn an_attribute_bounds_the_bytes_too() {
 }
 
 #[tokio::test]
-async fn what_one_store_has_answered_is_not_given_for_another() {
+async fn a_response_of_one_store_is_not_returned_for_another() {
     let mut harness = Harness::default();
     let charge = cached();
     harness.call(&charge, order()).await.unwrap();
-    harness.environment = harness.environment.with_store(Arc::new(MemoryStore::new()));
+    harness.backend = harness.backend.with_store(Arc::new(MemoryStore::new()));
     assert!(!harness.call(&charge, order()).await.unwrap().is_replayed());
 }

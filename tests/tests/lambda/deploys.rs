@@ -1,4 +1,4 @@
-//! What a change of a function does to a retry that comes across its deploy: the rows of `docs/guide/deploys.md`.
+//! Changes of a function between a call and its retry: the rows of `docs/guide/deploys.md`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const ORDER: &str = r#"{"order_id": 7, "amount": 10}"#;
 
-/// A version of a function, as far as its ids depend on it.
+/// The parts of a function's version that determine its record ids.
 #[derive(Clone)]
 struct Version {
     function: &'static str,
@@ -65,7 +65,7 @@ impl Version {
 }
 
 #[test]
-fn a_rename_makes_other_ids_and_a_stable_prefix_keeps_them() {
+fn a_rename_changes_the_ids_and_a_stable_prefix_keeps_them() {
     let renames = |version: Version| {
         [
             Version {
@@ -96,14 +96,14 @@ fn a_rename_makes_other_ids_and_a_stable_prefix_keeps_them() {
 }
 
 #[test]
-fn the_prefix_in_use_can_be_written_down_and_any_other_makes_other_ids() {
+fn the_default_prefix_can_be_written_out_and_any_other_prefix_changes_the_ids() {
     let in_use = before().with_prefix("shop-prod.shop.orders.charge");
     assert_eq!(in_use.id(), before().id());
     assert_ne!(before().with_prefix("charge").id(), before().id());
 }
 
 #[test]
-fn another_key_digest_tenant_or_text_makes_other_ids() {
+fn another_key_digest_tenant_or_text_changes_the_ids() {
     let mut key = before();
     key.settings.key = Some("[order_id, amount]".into());
     let mut hash = before();
@@ -119,7 +119,7 @@ fn another_key_digest_tenant_or_text_makes_other_ids() {
     for changed in [key, hash, tenant, float] {
         assert_ne!(changed.id(), before().id());
     }
-    // A new field counts where the whole payload is the key, and only there.
+    // A new field changes the id only if the whole payload is the key.
     let new_field = r#"{"order_id": 7, "amount": 10, "note": null}"#;
     assert_eq!(
         Version {
@@ -153,7 +153,7 @@ fn validating(part: &str) -> Operation {
     operation().key("order_id").validate(part).build().unwrap()
 }
 
-/// Runs `old` once, then returns what the retry is told by `new`: the error's kind, or whether the retry ran.
+/// Runs `old` once, then retries with `new`. Returns the kind of the retry's error, or true if the retry ran.
 async fn across(
     harness: &Harness,
     old: &Operation,
@@ -168,11 +168,11 @@ async fn across(
 }
 
 #[tokio::test]
-async fn adding_validate_refuses_true_retries_until_the_old_record_expires() {
+async fn adding_validate_refuses_real_retries_until_the_old_record_expires() {
     let harness = Harness::default();
     let new = validating("amount");
-    let told = across(&harness, &plain(), &new, order(10)).await;
-    assert_eq!(told, Err(ErrorKind::PayloadMismatch));
+    let result = across(&harness, &plain(), &new, order(10)).await;
+    assert_eq!(result, Err(ErrorKind::PayloadMismatch));
     harness.clock.advance(Duration::from_secs(3_600));
     let error = harness.call_elsewhere(&new, order(10)).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
@@ -188,26 +188,26 @@ async fn adding_validate_refuses_true_retries_until_the_old_record_expires() {
 }
 
 #[tokio::test]
-async fn another_expression_of_validate_refuses_true_retries_too() {
+async fn changing_validate_refuses_real_retries_too() {
     let (old, new) = (validating("amount"), validating("[amount]"));
-    let told = across(&Harness::default(), &old, &new, order(10)).await;
-    assert_eq!(told, Err(ErrorKind::PayloadMismatch));
+    let result = across(&Harness::default(), &old, &new, order(10)).await;
+    assert_eq!(result, Err(ErrorKind::PayloadMismatch));
 }
 
 #[tokio::test]
-async fn without_validate_another_payload_is_given_the_stored_response() {
-    let told = across(
+async fn removing_validate_replays_the_stored_response_for_another_payload() {
+    let result = across(
         &Harness::default(),
         &validating("amount"),
         &plain(),
         order(99),
     )
     .await;
-    assert_eq!(told, Ok(false));
+    assert_eq!(result, Ok(false));
 }
 
 #[tokio::test]
-async fn a_stored_record_keeps_the_window_that_it_was_completed_with() {
+async fn a_stored_record_keeps_the_window_of_its_completion() {
     let short = Duration::from_secs(1);
     let new = operation()
         .key("order_id")
@@ -269,7 +269,7 @@ async fn a_new_field_of_the_response_refuses_retries_unless_it_has_a_default() {
 }
 
 #[tokio::test]
-async fn a_version_that_holds_keeps_what_timed_out_and_one_that_reruns_takes_it_over() {
+async fn a_version_that_holds_refuses_a_key_that_timed_out_and_one_that_reruns_takes_it_over() {
     let hold = operation()
         .key("order_id")
         .on_timeout(OnTimeout::Hold)
@@ -277,7 +277,7 @@ async fn a_version_that_holds_keeps_what_timed_out_and_one_that_reruns_takes_it_
         .unwrap();
     let rerun = plain();
     let harness = Harness::default();
-    // A claim of the old version, whose process was killed.
+    // The claim of a killed process of the old version.
     let claim = Record {
         expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
         in_progress_expiration: Field::Value(EpochMillis::new(START - 1)),
@@ -297,7 +297,7 @@ async fn a_version_that_holds_keeps_what_timed_out_and_one_that_reruns_takes_it_
     );
 }
 
-/// The old identity outside, the new one inside.
+/// Calls the outer operation, whose handler calls the inner one.
 async fn both(harness: &Harness, [outer, inner]: [&Operation; 2]) -> usize {
     let outcome = harness.call_with(outer, order(10), async |_| {
         Ok(harness.call(inner, order(10)).await?.into_response())
@@ -306,7 +306,7 @@ async fn both(harness: &Harness, [outer, inner]: [&Operation; 2]) -> usize {
 }
 
 #[tokio::test]
-async fn old_and_new_identity_together_let_no_retry_run_again() {
+async fn with_the_old_and_the_new_identity_together_no_retry_runs_again() {
     let version =
         |prefix: &str, key: &str| operation().key_prefix(prefix).key(key).build().unwrap();
     let (old, new) = (
@@ -319,7 +319,7 @@ async fn old_and_new_identity_together_let_no_retry_run_again() {
     let first = harness.call(&old, order(10)).await.unwrap().into_response();
     assert_eq!(both(&harness, [&old, &new]).await, first);
 
-    // From both to the new version alone, and back to the old one.
+    // From both to only the new version, and back to the old one.
     let harness = Harness::default();
     let first = both(&harness, [&old, &new]).await;
     let retry = harness.call(&new, order(10)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is told where something failed, to the caller, in the record and to duplicates: whether the handler ran, and why.
+//! Errors: what the caller, the record and duplicates get after a failure, whether the handler ran, and the cause.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn order() -> Value {
     json!({ "order_id": 7 })
 }
 
-/// A harness whose pauses pass at once, and whose store has these faults.
+/// Returns a harness whose pauses pass at once and whose store has these faults.
 fn broken(faults: impl IntoIterator<Item = (StoreOperation, usize, StoreFault)>) -> Harness {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     for (operation, nth, fault) in faults {
@@ -30,7 +30,7 @@ fn broken(faults: impl IntoIterator<Item = (StoreOperation, usize, StoreFault)>)
     harness
 }
 
-/// The kind of the store's error that is the source of ours.
+/// Returns the kind of the store's error that caused ours.
 fn source(error: &BoxError) -> StoreErrorKind {
     let mut source = ours(error).source();
     while let Some(error) = source {
@@ -39,11 +39,11 @@ fn source(error: &BoxError) -> StoreErrorKind {
         }
         source = error.source();
     }
-    panic!("no error of the store is the source of {error:?}");
+    panic!("no error of the store caused {error:?}");
 }
 
 #[tokio::test]
-async fn the_first_trouble_is_told_and_not_what_came_of_dealing_with_it() {
+async fn the_error_names_the_first_failure_and_not_failures_of_the_clean_up() {
     let harness = broken([
         (StoreOperation::Put, 1, StoreFault::LoseRequest),
         (StoreOperation::Read, 1, StoreFault::Throttle),
@@ -56,7 +56,7 @@ async fn the_first_trouble_is_told_and_not_what_came_of_dealing_with_it() {
     assert!(error.to_string().contains("(Unreachable)"), "{error}");
 }
 
-/// Calls `charge`, which waits, beside a claim of another process that never ends.
+/// Makes a call that waits for a claim of another process that never ends.
 async fn wait_beside_a_dead_process(harness: &Harness) -> BoxError {
     let charge = operation()
         .key("order_id")
@@ -76,7 +76,7 @@ async fn wait_beside_a_dead_process(harness: &Harness) -> BoxError {
 }
 
 #[tokio::test]
-async fn a_wait_that_ends_without_news_tells_the_trouble_of_its_last_read() {
+async fn a_wait_whose_last_read_failed_reports_that_failure() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
@@ -89,14 +89,14 @@ async fn a_wait_that_ends_without_news_tells_the_trouble_of_its_last_read() {
     let error = wait_beside_a_dead_process(&harness).await;
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
     assert_eq!(source(&error), StoreErrorKind::Throttled);
-    // Every pause of the wait was made, and the caller hears before the deadline.
+    // The call polled until shortly before its deadline.
     assert!(harness.store.count(StoreOperation::Read) > 10);
     let took = harness.now().get() - START;
     assert!((29_000..30_000).contains(&took), "{took} ms");
 }
 
 #[tokio::test]
-async fn a_read_that_fails_amid_a_wait_is_not_told_where_the_last_one_was_answered() {
+async fn a_wait_whose_last_read_succeeded_does_not_report_an_earlier_failure() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
@@ -107,7 +107,7 @@ async fn a_read_that_fails_amid_a_wait_is_not_told_where_the_last_one_was_answer
 }
 
 #[tokio::test]
-async fn a_trouble_of_the_claim_is_not_told_as_that_of_the_completion() {
+async fn a_failure_of_the_claim_is_not_reported_as_one_of_the_completion() {
     let lost_claim = [(StoreOperation::Put, 1, StoreFault::LoseReply)];
     let throttled = (1..=4).map(|nth| (StoreOperation::Update, nth, StoreFault::Throttle));
     let harness = broken(lost_claim.into_iter().chain(throttled));
@@ -118,7 +118,8 @@ async fn a_trouble_of_the_claim_is_not_told_as_that_of_the_completion() {
 }
 
 #[tokio::test]
-async fn a_late_owner_that_cannot_read_the_winners_response_is_told_that_its_handler_ran() {
+async fn a_late_owner_that_cannot_read_the_winners_response_gets_an_error_that_says_its_handler_ran()
+ {
     let harness = Harness::default();
     let charge = charge();
     let error = harness
@@ -135,7 +136,7 @@ async fn a_late_owner_that_cannot_read_the_winners_response_is_told_that_its_han
 }
 
 #[tokio::test]
-async fn a_recorded_failure_names_the_errors_type_and_never_its_text() {
+async fn a_recorded_failure_names_the_type_of_the_error_and_not_its_text() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")
@@ -150,7 +151,7 @@ async fn a_recorded_failure_names_the_errors_type_and_never_its_text() {
 }
 
 #[tokio::test]
-async fn a_response_that_store_when_fails_on_is_stored_because_the_effect_has_happened() {
+async fn a_response_on_which_store_when_fails_is_stored_because_the_effect_has_happened() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")
@@ -166,7 +167,7 @@ async fn a_response_that_store_when_fails_on_is_stored_because_the_effect_has_ha
     }
 }
 
-/// A response that panics when it is written.
+/// A response that panics when it is serialized.
 #[derive(Debug, serde::Deserialize)]
 struct PanicsWhenWritten;
 
@@ -177,7 +178,7 @@ impl serde::Serialize for PanicsWhenWritten {
 }
 
 #[tokio::test]
-async fn a_response_that_panics_when_it_is_written_never_runs_again() {
+async fn after_a_response_that_panics_when_it_is_serialized_the_handler_never_runs_again() {
     let harness = Harness::default();
     let charge = charge();
     let call = || harness.call_with(&charge, order(), async |_| Ok(PanicsWhenWritten));
@@ -190,7 +191,7 @@ async fn a_response_that_panics_when_it_is_written_never_runs_again() {
 }
 
 #[tokio::test]
-async fn a_request_that_hangs_is_seen_hanging_on_a_clock_that_rushes_and_then_given_up_on() {
+async fn a_request_that_hangs_can_be_observed_on_an_auto_advancing_clock_and_then_times_out() {
     for (fault, is_stored) in [(StoreFault::Hang, false), (StoreFault::HangAfter, true)] {
         // Many times: `select!` polls its branches in any order.
         for _ in 0..32 {
@@ -210,12 +211,13 @@ async fn a_request_that_hangs_is_seen_hanging_on_a_clock_that_rushes_and_then_gi
     assert!(harness.requests()[0] > 1 || outcome.is_err(), "{outcome:?}");
     assert!(
         harness.now() > before,
-        "the time that the request may take has passed"
+        "the time limit of the request has passed"
     );
 }
 
 #[tokio::test]
-async fn a_claim_given_up_between_two_sends_was_not_applied_and_the_error_names_what_they_met() {
+async fn a_claim_that_times_out_between_two_sends_was_not_applied_and_the_error_names_their_failure()
+ {
     let harness = broken([(StoreOperation::Put, 1, StoreFault::Backoff)]);
     let error = harness.call(&charge(), order()).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
@@ -226,12 +228,12 @@ async fn a_claim_given_up_between_two_sends_was_not_applied_and_the_error_names_
         text.contains("(Throttled)") && !text.contains("VPC"),
         "{text}"
     );
-    // Nothing of it can arrive later, so nothing is read and nothing is released.
+    // It cannot be applied later, so nothing is read and nothing is released.
     assert_eq!(harness.requests(), [1, 0, 0, 0]);
 }
 
 #[tokio::test]
-async fn a_claim_given_up_while_a_send_was_on_its_way_may_have_been_applied() {
+async fn a_claim_that_times_out_during_a_send_may_have_been_applied() {
     let harness = broken([(StoreOperation::Put, 1, StoreFault::Hang)]);
     let error = harness.call(&charge(), order()).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
@@ -241,7 +243,7 @@ async fn a_claim_given_up_while_a_send_was_on_its_way_may_have_been_applied() {
 }
 
 #[tokio::test]
-async fn a_completion_given_up_between_two_sends_names_what_they_met() {
+async fn a_completion_that_times_out_between_two_sends_names_their_failure() {
     let harness = broken([(StoreOperation::Update, 1, StoreFault::Backoff)]);
     let error = harness.call(&charge(), order()).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);

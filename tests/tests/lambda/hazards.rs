@@ -1,4 +1,4 @@
-//! The fourteen hazards found in existing libraries, each a test that fails if the hazard is put back.
+//! Fourteen hazards found in other libraries. Each test fails if its hazard is put back.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn order() -> Value {
 }
 
 #[tokio::test]
-async fn hazard_01_a_slow_owner_neither_overwrites_nor_deletes_the_record_of_the_one_that_took_over()
+async fn hazard_01_a_slow_owner_neither_overwrites_nor_deletes_the_record_of_the_call_that_took_over()
  {
     for slow_one_fails in [false, true] {
         let harness = Harness::default();
@@ -56,7 +56,7 @@ async fn hazard_01_a_slow_owner_neither_overwrites_nor_deletes_the_record_of_the
 }
 
 #[tokio::test]
-async fn hazard_01_a_slow_owner_leaves_the_claim_of_the_one_that_took_over_and_still_runs() {
+async fn hazard_01_a_slow_owner_does_not_touch_the_claim_of_the_call_that_took_over() {
     for slow_one_fails in [false, true] {
         let harness = Harness::default();
         let charge = charge();
@@ -97,13 +97,13 @@ async fn hazard_01_a_slow_owner_leaves_the_claim_of_the_one_that_took_over_and_s
 }
 
 #[tokio::test]
-async fn hazard_01_what_another_language_completed_is_neither_overwritten_nor_deleted() {
+async fn hazard_01_a_record_completed_by_another_language_is_neither_overwritten_nor_deleted() {
     for fails in [false, true] {
         let harness = Harness::default();
         let charge = charge();
         let outcome = harness
             .call_with(&charge, order(), async |_| {
-                // Its update asks for no owner, and leaves ours in place.
+                // The other language's update does not check the owner and leaves ours in place.
                 let mut record = harness.record(&charge, &json!(7));
                 record.status = Field::Value(Status::Completed);
                 record.data = Field::Value(Data::new("\"theirs\""));
@@ -126,7 +126,7 @@ async fn hazard_01_what_another_language_completed_is_neither_overwritten_nor_de
 }
 
 #[tokio::test]
-async fn hazard_02_a_claim_whose_reply_was_lost_is_not_told_that_it_is_in_progress() {
+async fn hazard_02_a_call_whose_claims_reply_was_lost_does_not_get_in_progress() {
     for fault in [
         StoreFault::Resend,
         StoreFault::LoseReply,
@@ -144,7 +144,7 @@ async fn hazard_02_a_claim_whose_reply_was_lost_is_not_told_that_it_is_in_progre
 }
 
 #[tokio::test]
-async fn hazard_02_a_claim_that_was_never_answered_is_given_up_because_it_may_have_arrived() {
+async fn hazard_02_a_claim_without_a_reply_is_released_because_it_may_have_been_applied() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
@@ -152,10 +152,7 @@ async fn hazard_02_a_claim_that_was_never_answered_is_given_up_because_it_may_ha
     let error = harness.call(&charge(), order()).await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
     assert!(!ours(&error).handler_ran());
-    assert!(
-        harness.store.inner().is_empty(),
-        "nothing stands in the way"
-    );
+    assert!(harness.store.inner().is_empty(), "no claim is left behind");
 }
 
 #[tokio::test]
@@ -273,7 +270,7 @@ async fn hazard_06_a_response_too_large_or_not_serialisable_never_runs_again() {
 }
 
 #[tokio::test]
-async fn hazard_07_expiry_is_counted_in_seconds_since_the_epoch_whatever_the_local_clock_shows() {
+async fn hazard_07_expiry_is_counted_in_seconds_since_the_epoch_and_not_in_local_time() {
     // The last half hour before daylight saving ends in Europe: 2024-10-27T00:30:00Z, shown as 02:30, then 02:30 again.
     let before_the_change = 1_729_989_000_000;
     let harness = Harness::with_clock(ManualClock::at(before_the_change));
@@ -292,7 +289,7 @@ async fn hazard_07_expiry_is_counted_in_seconds_since_the_epoch_whatever_the_loc
     assert!(harness.call(&charge, order()).await.unwrap().is_replayed());
     harness.clock.advance(Duration::from_secs(1));
     assert!(!harness.call(&charge, order()).await.unwrap().is_replayed());
-    // Milliseconds are never mistaken for seconds: a lease of 30 s is a lease of 30 s.
+    // The lease is in milliseconds, and is 30 s long.
     assert_eq!(
         record.in_progress_expiration,
         Field::Value(EpochMillis::new(before_the_change + 30_000))
@@ -330,7 +327,7 @@ async fn hazard_09_the_cache_validates_keeps_only_responses_and_ends_with_the_wi
         .unwrap();
     harness
         .call_with(&charge, order(), async |_| {
-            // What is in progress is not in the cache.
+            // A run in progress is not in the cache.
             let duplicate = harness.call(&charge, order()).await.unwrap_err();
             assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
             Ok(1)
@@ -345,14 +342,14 @@ async fn hazard_09_the_cache_validates_keeps_only_responses_and_ends_with_the_wi
     assert_eq!(
         harness.store.count(StoreOperation::Put),
         puts,
-        "both were answered from the cache"
+        "both came from the cache"
     );
     harness.clock.advance(Duration::from_secs(3_601));
     assert!(!harness.call(&charge, order()).await.unwrap().is_replayed());
 }
 
 #[tokio::test]
-async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left_is_a_deadline() {
+async fn hazard_10_without_a_deadline_a_claim_has_a_lease_and_an_expired_deadline_still_counts() {
     use idempotency_lambda::{BoxError, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();
@@ -362,9 +359,7 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
         let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
         Ok::<_, BoxError>(ours(&duplicate).kind() == ErrorKind::AlreadyInProgress)
     });
-    let outcome = with_backend(harness.environment.clone(), call)
-        .await
-        .unwrap();
+    let outcome = with_backend(harness.backend.clone(), call).await.unwrap();
     assert!(outcome.into_response());
     let record = harness.record(&charge, &json!(7));
     assert_eq!(
@@ -372,10 +367,10 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
         Field::Value(EpochMillis::new(START + 15 * 60 * 1_000))
     );
     // No time left: nothing is claimed and nothing runs.
-    let over = Deadline::At(EpochMillis::new(START - 1));
+    let expired = Deadline::At(EpochMillis::new(START - 1));
     let error = with_backend(
-        harness.environment.clone(),
-        charge.run(&json!({ "order_id": 8 }), over, || async {
+        harness.backend.clone(),
+        charge.run(&json!({ "order_id": 8 }), expired, || async {
             Ok::<_, BoxError>(())
         }),
     )
@@ -386,7 +381,7 @@ async fn hazard_10_without_a_deadline_a_claim_still_has_a_lease_and_no_time_left
 }
 
 #[tokio::test]
-async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_surrounds_it() {
+async fn hazard_10_a_call_of_the_functional_form_takes_its_lease_from_its_context_or_its_caller() {
     use idempotency_lambda::{BoxError, Context, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();
@@ -401,9 +396,7 @@ async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_
             .await
             .map(drop)
     });
-    with_backend(harness.environment.clone(), call)
-        .await
-        .unwrap();
+    with_backend(harness.backend.clone(), call).await.unwrap();
     for order_id in [7, 8] {
         let lease = harness.record(&charge, &json!(order_id));
         assert_eq!(
@@ -413,15 +406,14 @@ async fn hazard_10_a_call_in_code_takes_its_lease_from_the_context_or_from_what_
     }
 }
 
-/// An order whose number can be changed by whoever shares it.
+/// An order whose number can be changed through a shared reference.
 #[derive(serde::Serialize)]
 struct Order {
     order_id: AtomicU32,
 }
 
 #[tokio::test]
-async fn hazard_11_a_handler_that_changes_its_input_saves_its_response_under_the_key_that_was_sent()
-{
+async fn hazard_11_a_handler_that_changes_its_input_stores_its_response_under_the_original_key() {
     use idempotency_lambda::{BoxError, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();
@@ -432,9 +424,9 @@ async fn hazard_11_a_handler_that_changes_its_input_saves_its_response_under_the
         order.order_id.store(9, Ordering::Relaxed);
         Ok::<_, BoxError>(1)
     });
-    // Between the call and its first poll counts as after it was sent.
+    // A change between the call and its first poll must not count either.
     order.order_id.store(8, Ordering::Relaxed);
-    let outcome = with_backend(harness.environment.clone(), call).await;
+    let outcome = with_backend(harness.backend.clone(), call).await;
     assert!(!outcome.unwrap().is_replayed());
     assert_eq!(order.order_id.load(Ordering::Relaxed), 9);
     assert_eq!(
@@ -445,7 +437,7 @@ async fn hazard_11_a_handler_that_changes_its_input_saves_its_response_under_the
 }
 
 #[tokio::test]
-async fn hazard_12_a_rejected_duplicate_leaves_the_lock_that_it_never_held() {
+async fn hazard_12_a_rejected_duplicate_does_not_delete_the_claim_of_the_running_call() {
     let harness = Harness::default();
     let charge = charge();
     harness
@@ -461,14 +453,14 @@ async fn hazard_12_a_rejected_duplicate_leaves_the_lock_that_it_never_held() {
 }
 
 #[tokio::test]
-async fn hazard_13_nulls_are_no_key_and_the_order_of_an_objects_keys_does_not_matter() {
+async fn hazard_13_a_null_is_not_a_key_and_the_order_of_members_does_not_matter() {
     let harness = Harness::default();
     let charge = operation().key("[user_id, order_id]").build().unwrap();
     for _ in 0..2 {
         let outcome = harness.call(&charge, json!({ "amount": 1 })).await.unwrap();
         assert!(
             !outcome.is_replayed(),
-            "two callers without a key must not meet"
+            "two calls without a key must not share a record"
         );
     }
     assert_eq!(harness.requests(), [0; 4]);
@@ -497,6 +489,6 @@ async fn hazard_14_a_changed_payload_is_refused_while_the_first_call_still_runs(
         })
         .await
         .unwrap();
-    // One request was enough to notice it.
+    // One request was enough to find the mismatch.
     assert_eq!(harness.requests(), [2, 1, 0, 0]);
 }

@@ -1,5 +1,5 @@
-//! The function `header` over the events of API Gateway (payload formats 1.0 and 2.0), load balancers and function URLs, as
-//! they are sent and as `aws_lambda_events` writes them.
+//! The function `header` on events of API Gateway (payload formats 1.0 and 2.0), load balancers and function URLs: the raw
+//! events, and the events that `aws_lambda_events` writes.
 
 use aws_lambda_events::event::alb::AlbTargetGroupRequest;
 use aws_lambda_events::event::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// A REST API: names as the client wrote them; `headers` holds the last value of each.
+/// Returns an event of a REST API: names as the client wrote them; `headers` holds the last value of each.
 fn format_1(name: &str, values: &[&str]) -> Value {
     json!({
         "version": "1.0", "resource": "/payments", "path": "/payments", "httpMethod": "POST",
@@ -27,7 +27,7 @@ fn format_1(name: &str, values: &[&str]) -> Value {
     })
 }
 
-/// An HTTP API: names in lower case; several values joined by a comma.
+/// Returns an event of an HTTP API: names in lower case; several values joined by a comma.
 fn format_2(name: &str, values: &[&str]) -> Value {
     json!({
         "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "rawQueryString": "",
@@ -42,7 +42,7 @@ fn format_2(name: &str, values: &[&str]) -> Value {
     })
 }
 
-/// A load balancer whose target group has multi-value headers, or has not: then the last value alone is sent.
+/// Returns an event of a load balancer. Without multi-value headers (`several`) it sends only the last value.
 fn load_balancer(name: &str, values: &[&str], several: bool) -> Value {
     let name = name.to_ascii_lowercase();
     let mut event = json!({
@@ -69,7 +69,7 @@ fn operation() -> CompiledOperation {
     CompiledOperation::new("headers", &settings, &Variables::default()).unwrap()
 }
 
-/// The key of an event as it was sent, and as the type writes it.
+/// Returns the keys of the raw event and of the event that the type writes.
 fn keys<T: DeserializeOwned + Serialize>(event: &Value) -> [String; 2] {
     let raw = Raw::<T>::from_json(event.to_string()).unwrap();
     let typed: T = serde_json::from_value(event.clone()).unwrap();
@@ -81,7 +81,7 @@ fn keys<T: DeserializeOwned + Serialize>(event: &Value) -> [String; 2] {
 }
 
 #[test]
-fn one_header_has_one_key_whatever_sends_it_and_in_whatever_case() {
+fn a_header_gives_the_same_key_from_every_source_and_in_every_case() {
     let expected = operation()
         .identify(r#"{"headers": {"idempotency-key": "k-1"}}"#, None)
         .unwrap();
@@ -102,7 +102,7 @@ fn one_header_has_one_key_whatever_sends_it_and_in_whatever_case() {
 }
 
 #[test]
-fn several_values_of_a_header_make_one_key_in_all_forms_that_send_them() {
+fn several_values_of_a_header_give_the_same_key_in_every_form_that_sends_them() {
     let values = ["k-1", "k-2"];
     let expected = operation()
         .identify(r#"{"headers": {"idempotency-key": "k-1,k-2"}}"#, None)
@@ -121,7 +121,7 @@ fn several_values_of_a_header_make_one_key_in_all_forms_that_send_them() {
 }
 
 #[test]
-fn a_request_without_the_header_is_refused_where_the_key_is_required() {
+fn a_request_without_the_header_is_refused_if_the_key_is_required() {
     for event in [
         format_1("X-Other", &["k-1"]),
         format_2("X-Other", &["k-1"]),
@@ -149,7 +149,7 @@ async fn the_attribute_takes_a_header_together_with_other_parts() {
     let call = |event: Value| {
         let event = Raw::from_json(event.to_string()).unwrap();
         let call = handler(LambdaEvent::new(event, Default::default()));
-        idempotency_lambda::with_backend(harness.environment.clone(), call)
+        idempotency_lambda::with_backend(harness.backend.clone(), call)
     };
     assert_eq!(call(format_1("Idempotency-Key", &["k"])).await.unwrap(), 1);
     assert_eq!(harness.requests(), [1, 1, 0, 0]);
@@ -165,13 +165,13 @@ async fn the_attribute_takes_a_header_together_with_other_parts() {
 }
 
 #[test]
-fn a_body_in_base64_is_named_as_the_reason() {
+fn the_error_names_a_body_in_base64_as_the_cause() {
     let settings = Settings {
         key: Some("powertools_json(body).order_id".into()),
         ..Settings::default()
     };
     let operation = CompiledOperation::new("encoded", &settings, &Variables::default()).unwrap();
-    // `{"order_id":1}`, and a text that is no JSON even when it is opened.
+    // The base64 of `{"order_id":1}`, and of a text that is not JSON.
     for body in ["eyJvcmRlcl9pZCI6MX0=", "c2VjcmV0"] {
         let event = json!({ "body": body, "isBase64Encoded": true });
         let error = operation

@@ -1,4 +1,4 @@
-//! Functions that panic, under each policy: what becomes of the claim, of retries, and of duplicates in the same process.
+//! Functions that panic, under each policy: the claim, retries, and duplicates in the same process.
 
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use lambda_runtime::Context;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// An event of an invocation with 30 s left.
+/// Returns an event of an invocation with 30 s left.
 fn event(payload: Value) -> LambdaEvent<Value> {
     let mut context = Context::default();
     context.deadline = u64::try_from(START + 30_000).unwrap();
@@ -45,7 +45,7 @@ async fn declined_once(_event: LambdaEvent<Value>) -> Result<Value, BoxError> {
     Err("declined".into())
 }
 
-/// The record of the harness's first claim, if it is still there.
+/// Returns the record of the harness's first claim, if it is still there.
 fn record(harness: &Harness) -> Option<Record> {
     let id = harness
         .store
@@ -58,46 +58,46 @@ fn record(harness: &Harness) -> Option<Record> {
     harness.store.inner().record(&id.unwrap())
 }
 
-/// What a panicking call panics with.
+/// Returns the message of a call's panic.
 async fn panic_of(call: impl Future<Output = Result<Value, BoxError>> + Send + 'static) -> String {
     let panic = tokio::spawn(call).await.unwrap_err().into_panic();
     panic.downcast_ref::<&str>().unwrap().to_string()
 }
 
 #[tokio::test]
-async fn under_hold_a_panic_goes_on_and_its_key_waits_for_an_operator() {
+async fn under_hold_a_panic_propagates_and_its_key_waits_for_an_operator() {
     let harness = Harness::default();
-    let environment = || harness.environment.clone();
-    let panic = panic_of(with_backend(environment(), charge_once(order()))).await;
+    let backend = || harness.backend.clone();
+    let panic = panic_of(with_backend(backend(), charge_once(order()))).await;
     assert_eq!(panic, "after the charge");
     let claim = record(&harness).unwrap();
     assert_eq!(claim.status, Field::Value(Status::InProgress));
 
-    let told = async || {
-        let call = with_backend(environment(), charge_once(order()));
+    let result = async || {
+        let call = with_backend(backend(), charge_once(order()));
         ours(&call.await.unwrap_err()).kind()
     };
-    assert_eq!(told().await, ErrorKind::AlreadyInProgress);
+    assert_eq!(result().await, ErrorKind::AlreadyInProgress);
     harness.clock.advance(Duration::from_secs(30));
-    assert_eq!(told().await, ErrorKind::AlreadyInProgress);
+    assert_eq!(result().await, ErrorKind::AlreadyInProgress);
     harness.clock.advance(Duration::from_millis(1));
-    // This delivery's invocation has time of its own.
+    // This delivery has a later deadline.
     let later = || {
         let mut later = order();
         later.context.deadline += 60_000;
         later
     };
-    let call = with_backend(environment(), charge_once(later()));
+    let call = with_backend(backend(), charge_once(later()));
     let error = call.await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::Unresolved);
     assert_eq!(record(&harness), Some(claim));
 }
 
 #[tokio::test]
-async fn under_hold_a_panic_is_not_recorded_as_a_failure_which_would_free_the_key() {
+async fn under_hold_a_panic_is_not_recorded_as_a_failure() {
     let harness = Harness::default();
     let call = charge_once_and_record(order());
-    panic_of(with_backend(harness.environment.clone(), call)).await;
+    panic_of(with_backend(harness.backend.clone(), call)).await;
     let claim = record(&harness).unwrap();
     assert_eq!(claim.failure, Field::Absent);
     assert!(claim.owner.exists());
@@ -105,48 +105,49 @@ async fn under_hold_a_panic_is_not_recorded_as_a_failure_which_would_free_the_ke
 }
 
 #[tokio::test]
-async fn under_rerun_a_panic_is_recorded_where_failures_are() {
+async fn under_rerun_a_panic_is_recorded_if_failures_are_recorded() {
     let harness = Harness::default();
     let call = charge_and_record(order());
-    let panic = panic_of(with_backend(harness.environment.clone(), call)).await;
+    let panic = panic_of(with_backend(harness.backend.clone(), call)).await;
     assert_eq!(panic, "in the gateway");
     let record = record(&harness).unwrap();
     assert_eq!(record.failure, Field::Value("panic".to_owned()));
 }
 
 #[tokio::test]
-async fn under_hold_an_error_is_a_reported_end_and_frees_the_key() {
+async fn under_hold_a_returned_error_frees_the_key() {
     let harness = Harness::default();
     for _ in 0..2 {
-        let call = with_backend(harness.environment.clone(), declined_once(order()));
+        let call = with_backend(harness.backend.clone(), declined_once(order()));
         assert_eq!(call.await.unwrap_err().to_string(), "declined");
     }
     assert!(record(&harness).is_none());
 }
 
-/// Panics without the hook, which would print a trace.
-fn panics_without_a_word() -> Result<u32, BoxError> {
+/// Panics without the panic hook, which would print a trace.
+fn panics_silently() -> Result<u32, BoxError> {
     resume_unwind(Box::new("after the charge"))
 }
 
-/// A first call that panics while a duplicate of its process follows it; and what the duplicate is told, after how many ms.
+/// Makes a call that panics while a duplicate of its process follows it. Returns the duplicate's error and its time in
+/// milliseconds.
 async fn beside_a_panic(charge: &Operation, harness: &Harness) -> (ErrorKind, i64) {
     let payload = json!({ "order_id": 1 });
-    let environment = || harness.environment.clone();
+    let backend = || harness.backend.clone();
     let deadline = |seconds| harness.deadline_in(Duration::from_secs(seconds));
     let (panics, now) = oneshot::channel::<()>();
     let first = async {
         let run = charge.run(&payload, deadline(30), || async {
             now.await?;
-            panics_without_a_word()
+            panics_silently()
         });
-        let ended = unless_it_panics(with_backend(environment(), run)).await;
-        assert!(ended.is_err(), "the panic goes on to its own caller");
+        let ended = unless_it_panics(with_backend(backend(), run)).await;
+        assert!(ended.is_err(), "the caller sees the panic");
     };
     let duplicate = async {
         tokio::task::yield_now().await;
         let run = charge.run(&payload, deadline(60), || async { Ok::<u32, BoxError>(1) });
-        let error = with_backend(environment(), run).await.unwrap_err();
+        let error = with_backend(backend(), run).await.unwrap_err();
         (ours(&error).kind(), harness.now().get() - START)
     };
     let time = async {
@@ -164,7 +165,7 @@ async fn beside_a_panic(charge: &Operation, harness: &Harness) -> (ErrorKind, i6
     let calls = async { tokio::join!(first, duplicate).1 };
     tokio::select! {
         biased;
-        told = calls => told,
+        result = calls => result,
         () = time => unreachable!("time never ends"),
     }
 }
@@ -180,21 +181,21 @@ fn held() -> idempotency_lambda::OperationBuilder {
 async fn under_hold_a_duplicate_that_follows_a_panicking_call_does_not_run_in_its_place() {
     let (harness, charge) = (Harness::default(), held());
     let charge = charge.on_in_progress(OnInProgress::Wait).build().unwrap();
-    let (told, after) = beside_a_panic(&charge, &harness).await;
-    assert_eq!(told, ErrorKind::Unresolved);
+    let (result, after) = beside_a_panic(&charge, &harness).await;
+    assert_eq!(result, ErrorKind::Unresolved);
     assert!((30_000..33_000).contains(&after), "{after} ms");
     assert!(record(&harness).unwrap().owner.exists());
 }
 
 #[tokio::test]
-async fn under_hold_a_duplicate_in_the_process_of_a_panicking_call_is_told_in_progress_at_once() {
+async fn under_hold_a_duplicate_in_the_process_of_a_panicking_call_gets_in_progress_at_once() {
     let (harness, charge) = (Harness::default(), held().build().unwrap());
-    let (told, after) = beside_a_panic(&charge, &harness).await;
-    assert_eq!((told, after), (ErrorKind::AlreadyInProgress, 0));
+    let (result, after) = beside_a_panic(&charge, &harness).await;
+    assert_eq!((result, after), (ErrorKind::AlreadyInProgress, 0));
     let payload = json!({ "order_id": 1 });
     let deadline = Deadline::At(harness.now());
     let again = charge.run(&payload, deadline, || async { Ok::<u32, BoxError>(2) });
-    let error = with_backend(harness.environment.clone(), again)
+    let error = with_backend(harness.backend.clone(), again)
         .await
         .unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::AlreadyInProgress);

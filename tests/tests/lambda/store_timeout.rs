@@ -1,4 +1,4 @@
-//! A store that accepts requests and never answers them: how soon the caller hears, on a clock that moves with each limit.
+//! A store that accepts requests and never replies: how soon the caller gets an error. The clock advances by itself.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, START, id, operation, ours};
 use serde_json::{Value, json};
 
-/// A harness on which every request of these kinds hangs.
+/// Returns a harness on which every request of these kinds hangs.
 fn hanging(kinds: &[StoreOperation]) -> Harness {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     for kind in kinds {
@@ -33,7 +33,7 @@ const EVERY_KIND: &[StoreOperation] = &[
     StoreOperation::Read,
 ];
 
-/// Calls with so many milliseconds left; returns what the caller is told, and after how many milliseconds.
+/// Makes a call with this many milliseconds left. Returns its result and its duration in milliseconds.
 async fn call_with_left(
     harness: &Harness,
     charge: &Operation,
@@ -42,7 +42,7 @@ async fn call_with_left(
     let deadline = harness.deadline_in(Duration::from_millis(milliseconds));
     let payload = json!({ "order_id": 7 });
     let call = charge.run(&payload, deadline, || async { Ok::<_, BoxError>(42) });
-    let outcome = with_backend(harness.environment.clone(), call).await;
+    let outcome = with_backend(harness.backend.clone(), call).await;
     let took = harness.now().get() - START;
     (outcome.map(|outcome| outcome.into_response()), took)
 }
@@ -52,14 +52,14 @@ fn charge() -> Operation {
 }
 
 #[tokio::test]
-async fn with_ten_seconds_left_the_caller_hears_of_a_hanging_store_within_three() {
+async fn with_ten_seconds_left_a_hanging_store_is_reported_within_three() {
     let harness = hanging(EVERY_KIND);
-    let (told, took) = call_with_left(&harness, &charge(), 10_000).await;
-    let error = told.unwrap_err();
+    let (result, took) = call_with_left(&harness, &charge(), 10_000).await;
+    let error = result.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
     assert!(!ours(&error).handler_ran());
     assert_eq!(took, 3_000);
-    // The claim, and the release of what may have been applied.
+    // The claim, and a release because the claim may have been applied.
     assert_eq!(harness.requests(), [1, 0, 1, 0]);
     let text = error.to_string();
     assert!(text.contains("gave no response"), "{text}");
@@ -67,8 +67,8 @@ async fn with_ten_seconds_left_the_caller_hears_of_a_hanging_store_within_three(
 }
 
 #[tokio::test]
-async fn however_little_is_left_the_caller_hears_of_a_hanging_store_before_its_deadline() {
-    for (left, heard) in [
+async fn however_little_time_is_left_a_hanging_store_is_reported_before_the_deadline() {
+    for (left, expected) in [
         (30_000, 3_000),
         (6_000, 3_000),
         (3_000, 1_500),
@@ -77,14 +77,14 @@ async fn however_little_is_left_the_caller_hears_of_a_hanging_store_before_its_d
         (100, 75),
     ] {
         let harness = hanging(EVERY_KIND);
-        let (told, took) = call_with_left(&harness, &charge(), left).await;
-        assert_eq!(ours(&told.unwrap_err()).kind(), ErrorKind::StoreFailed);
-        assert_eq!(took, heard, "with {left} ms left");
+        let (result, took) = call_with_left(&harness, &charge(), left).await;
+        assert_eq!(ours(&result.unwrap_err()).kind(), ErrorKind::StoreFailed);
+        assert_eq!(took, expected, "with {left} ms left");
     }
 }
 
 #[tokio::test]
-async fn the_builder_and_the_environment_say_how_long_the_claim_may_take() {
+async fn the_builder_and_the_variable_limit_the_time_of_the_claim() {
     let variable = ("IDEMPOTENCY_STORE_TIMEOUT".to_owned(), "700ms".to_owned());
     let of_variable = operation()
         .key("order_id")
@@ -94,8 +94,8 @@ async fn the_builder_and_the_environment_say_how_long_the_claim_may_take() {
         .store_timeout(Duration::from_millis(700));
     for builder in [of_variable, of_builder] {
         let harness = hanging(EVERY_KIND);
-        let (told, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
-        assert_eq!(ours(&told.unwrap_err()).kind(), ErrorKind::StoreFailed);
+        let (result, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
+        assert_eq!(ours(&result.unwrap_err()).kind(), ErrorKind::StoreFailed);
         assert_eq!(took, 700);
     }
 }
@@ -106,27 +106,27 @@ async fn charge_soon(_event: LambdaEvent<Value>) -> Result<u32, Error> {
 }
 
 #[tokio::test]
-async fn the_attribute_says_how_long_the_claim_may_take() {
+async fn the_attribute_limits_the_time_of_the_claim() {
     let harness = hanging(EVERY_KIND);
     let mut context = Context::default();
     context.deadline = u64::try_from(START + 10_000).unwrap();
     let event = LambdaEvent::new(json!({ "order_id": 7 }), context);
-    let call = with_backend(harness.environment.clone(), charge_soon(event));
+    let call = with_backend(harness.backend.clone(), charge_soon(event));
     assert_eq!(call.await.unwrap_err().kind(), ErrorKind::StoreFailed);
     assert_eq!(harness.now().get() - START, 600);
 }
 
 #[tokio::test]
-async fn a_completion_may_take_until_the_deadline_because_a_response_is_worth_storing() {
+async fn a_completion_may_take_until_the_deadline() {
     let harness = hanging(&[StoreOperation::Update]);
-    let (told, took) = call_with_left(&harness, &charge(), 10_000).await;
-    let error = told.unwrap_err();
+    let (result, took) = call_with_left(&harness, &charge(), 10_000).await;
+    let error = result.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::CompletionUnknown);
     assert_eq!(took, 9_800);
 }
 
 #[tokio::test]
-async fn a_handlers_own_error_waits_for_a_hanging_release_no_longer_than_the_setting() {
+async fn a_handlers_error_waits_for_a_hanging_release_no_longer_than_the_setting() {
     for (on_error, kind) in [
         (OnError::Release, StoreOperation::Delete),
         (OnError::Record, StoreOperation::Update),
@@ -139,8 +139,8 @@ async fn a_handlers_own_error_waits_for_a_hanging_release_no_longer_than_the_set
         let call = charge.run(&payload, deadline, || async {
             Err::<u32, BoxError>("declined".into())
         });
-        let told = with_backend(harness.environment.clone(), call).await;
-        assert_eq!(told.unwrap_err().to_string(), "declined");
+        let result = with_backend(harness.backend.clone(), call).await;
+        assert_eq!(result.unwrap_err().to_string(), "declined");
         assert_eq!(harness.now().get() - START, 3_000);
         assert_eq!(harness.store.count(kind), 1);
     }
@@ -151,27 +151,27 @@ async fn a_response_that_is_not_stored_waits_for_a_hanging_release_because_it_yi
  {
     let harness = hanging(&[StoreOperation::Delete]);
     let builder = operation().key("order_id").store_when("`false`");
-    let (told, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
-    assert_eq!(told.unwrap(), 42);
+    let (result, took) = call_with_left(&harness, &builder.build().unwrap(), 10_000).await;
+    assert_eq!(result.unwrap(), 42);
     assert_eq!(took, 9_800);
 }
 
 #[tokio::test]
-async fn a_claim_that_was_applied_but_never_answered_is_released_so_that_a_retry_runs() {
+async fn a_claim_that_was_applied_without_a_reply_is_released_so_that_a_retry_runs() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
         .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
-    let (told, took) = call_with_left(&harness, &charge(), 10_000).await;
-    assert_eq!(ours(&told.unwrap_err()).kind(), ErrorKind::StoreFailed);
+    let (result, took) = call_with_left(&harness, &charge(), 10_000).await;
+    assert_eq!(ours(&result.unwrap_err()).kind(), ErrorKind::StoreFailed);
     assert_eq!(took, 2_800);
     assert!(harness.store.inner().is_empty());
-    let (told, _) = call_with_left(&harness, &charge(), 10_000).await;
-    assert_eq!(told.unwrap(), 42);
+    let (result, _) = call_with_left(&harness, &charge(), 10_000).await;
+    assert_eq!(result.unwrap(), 42);
 }
 
 #[tokio::test]
-async fn a_read_of_a_wait_that_hangs_takes_no_more_than_its_share_and_the_wait_goes_on() {
+async fn a_hanging_read_of_a_wait_takes_no_more_than_its_share_and_the_wait_continues() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     let charge = operation()
         .key("order_id")
@@ -191,8 +191,8 @@ async fn a_read_of_a_wait_that_hangs_takes_no_more_than_its_share_and_the_wait_g
             .store
             .inject(StoreOperation::Read, nth, StoreFault::Hang);
     }
-    // Three reads hang for 2.8 s each; then the other's lease is over, and this call runs.
-    let (told, took) = call_with_left(&harness, &charge, 30_000).await;
-    assert_eq!(told.unwrap(), 42);
+    // Three reads hang for 2.8 s each. Then the other's lease has expired, and this call runs.
+    let (result, took) = call_with_left(&harness, &charge, 30_000).await;
+    assert_eq!(result.unwrap(), 42);
     assert!((9_000..10_500).contains(&took), "{took} ms");
 }

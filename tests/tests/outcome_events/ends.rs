@@ -214,7 +214,7 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
     let payload = || json!({ "card": "s3cr3t" });
     let by_attribute = recorded(async {
         let event = LambdaEvent::new(payload(), Default::default());
-        with_backend(harness.environment.clone(), annotated(event))
+        with_backend(harness.backend.clone(), annotated(event))
             .await
             .unwrap_err();
     })
@@ -369,7 +369,7 @@ async fn a_call_without_time_is_told_so() {
             .run(&order, deadline, async || Ok::<_, BoxError>(1))
             .await
     };
-    let line = line_of(with_backend(harness.environment.clone(), call)).await;
+    let line = line_of(with_backend(harness.backend.clone(), call)).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyNoTimeLeft store_requests=0 store_ms=0 \
                     handler_ms=0";
     assert_eq!(line, told("WARN", expected));

@@ -21,14 +21,14 @@ fn operation(path: &str, shared_key_prefix: bool) -> CompiledOperation {
 }
 
 /// The replay that a call is given, if it is, and its one line in the log.
-async fn call(environment: &Backend, operation: &CompiledOperation) -> (Option<Replay>, String) {
+async fn call(backend: &Backend, operation: &CompiledOperation) -> (Option<Replay>, String) {
     let identity = operation.identify("7", None).unwrap();
     let mut replay = None;
     let lines = recorded(async {
         let handler = async { Ok::<_, BoxError>(1) };
         let outcome = operation
             .run(
-                environment,
+                backend,
                 &identity,
                 None,
                 Codec::json(),
@@ -47,11 +47,11 @@ async fn call(environment: &Backend, operation: &CompiledOperation) -> (Option<R
 
 #[tokio::test]
 async fn a_response_that_another_operation_stored_is_given_and_names_it() {
-    let environment = backend_over(Arc::new(MemoryStore::new()));
+    let backend = backend_over(Arc::new(MemoryStore::new()));
     let (old, new) = ("shop::charge", "shop::payments::charge");
-    assert_eq!(call(&environment, &operation(old, false)).await.0, None);
+    assert_eq!(call(&backend, &operation(old, false)).await.0, None);
     for (path, shared) in [(old, false), (new, false), (new, true)] {
-        let (replay, line) = call(&environment, &operation(path, shared)).await;
+        let (replay, line) = call(&backend, &operation(path, shared)).await;
         assert_eq!(replay.unwrap().operation(), Some(old));
         let warned = path != old && !shared;
         assert_eq!(line.contains("WARN"), warned, "{line}");
@@ -63,9 +63,9 @@ async fn a_response_that_another_operation_stored_is_given_and_names_it() {
 #[tokio::test]
 async fn a_record_that_names_no_operation_or_an_unreadable_one_is_given_without_a_warning() {
     let store = Arc::new(MemoryStore::new());
-    let environment = backend_over(Arc::clone(&store) as _);
+    let backend = backend_over(Arc::clone(&store) as _);
     let charge = operation("shop::charge", false);
-    assert_eq!(call(&environment, &charge).await.0, None);
+    assert_eq!(call(&backend, &charge).await.0, None);
     let id = charge.identify("7", None).unwrap().key().unwrap().clone();
     for operation in [Field::Absent, Field::Unreadable] {
         let record = store.record(&id).unwrap();
@@ -76,7 +76,7 @@ async fn a_record_that_names_no_operation_or_an_unreadable_one_is_given_without_
                 ..record
             },
         );
-        let (replay, line) = call(&environment, &charge).await;
+        let (replay, line) = call(&backend, &charge).await;
         assert_eq!(replay.unwrap().operation(), None);
         assert!(line.starts_with("INFO"), "{line}");
     }
@@ -84,24 +84,24 @@ async fn a_record_that_names_no_operation_or_an_unreadable_one_is_given_without_
 
 #[tokio::test]
 async fn a_cached_response_names_its_operation_too() {
-    let environment = backend_over(Arc::new(MemoryStore::new()));
+    let backend = backend_over(Arc::new(MemoryStore::new()));
     let settings = Settings {
         local_cache: Some(1),
         ..Settings::default()
     };
     let charge = CompiledOperation::new("shop::charge", &settings, &Variables::default()).unwrap();
-    assert_eq!(call(&environment, &charge).await.0, None);
-    let replay = call(&environment, &charge).await.0.unwrap();
+    assert_eq!(call(&backend, &charge).await.0, None);
+    let replay = call(&backend, &charge).await.0.unwrap();
     assert_eq!(replay.source(), Source::Cache);
     assert_eq!(replay.operation(), Some("shop::charge"));
 }
 
 #[tokio::test]
 async fn a_long_path_is_cut_and_still_known_as_ones_own() {
-    let environment = backend_over(Arc::new(MemoryStore::new()));
+    let backend = backend_over(Arc::new(MemoryStore::new()));
     let long = operation(&format!("shops::{}", "é".repeat(100)), false);
-    assert_eq!(call(&environment, &long).await.0, None);
-    let (replay, line) = call(&environment, &long).await;
+    assert_eq!(call(&backend, &long).await.0, None);
+    let (replay, line) = call(&backend, &long).await;
     // The 128th byte is within a character.
     assert_eq!(replay.unwrap().operation().unwrap().len(), 127);
     assert!(!line.contains("WARN"), "{line}");

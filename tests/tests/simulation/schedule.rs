@@ -155,8 +155,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
         let mut tasks: Vec<(usize, Task)> = (0..deliveries)
             .map(|_| {
                 calls += 1;
-                let (environment, clock) =
-                    processes[usize::try_from(dice.below(3)).unwrap()].clone();
+                let (backend, clock) = processes[usize::try_from(dice.below(3)).unwrap()].clone();
                 let amount = if dice.percent(20) { 99 } else { 42 };
                 let call = Call {
                     number: calls,
@@ -167,7 +166,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
                 };
                 (
                     calls,
-                    deliver(call, Rc::clone(&operation), environment, faults.clone()),
+                    deliver(call, Rc::clone(&operation), backend, faults.clone()),
                 )
             })
             .collect();
@@ -190,7 +189,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
     // Long after every lease, but within the window: the key must not be stuck.
     time.advance(2 * TIMEOUT + 10_000);
     calls += 1;
-    let (environment, clock) = processes[0].clone();
+    let (backend, clock) = processes[0].clone();
     let call = Call {
         number: calls,
         amount: 42,
@@ -198,7 +197,7 @@ pub(crate) fn play(seed: u64, faults: &Faults) -> Vec<Event> {
         dice: dice.clone(),
         history: Rc::clone(&history),
     };
-    let mut last = vec![(calls, deliver(call, operation, environment, Faults::none()))];
+    let mut last = vec![(calls, deliver(call, operation, backend, Faults::none()))];
     run(&mut last, &dice, &time, |_| false);
     history.take()
 }
@@ -267,7 +266,7 @@ impl Call {
 struct OnPurpose;
 
 /// Plays one delivery: the caller and the handler. The response names the run that produced it.
-fn deliver(call: Call, operation: Rc<Operation>, environment: Backend, faults: Faults) -> Task {
+fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Faults) -> Task {
     Box::pin(async move {
         let call = &call;
         if call.dice.percent(50) {
@@ -303,7 +302,7 @@ fn deliver(call: Call, operation: Rc<Operation>, environment: Backend, faults: F
             }
         };
         let outcome = with_backend(
-            environment,
+            backend,
             operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
         );
         let outcome = match unless_it_panics(outcome).await {

@@ -27,7 +27,7 @@ pub(crate) struct Play<'a> {
     scenario: &'a Scenario,
     database: EmbeddedDynamoDb,
     clock: Pauses,
-    environment: Backend,
+    backend: Backend,
     operation: Result<Operation, ErrorKind>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Play<'a> {
         // As at the start of a function: the keys of the table are known before the first claim.
         store.warm_up().await?;
         let clock = Pauses(ManualClock::at(0));
-        let environment = Backend::new(
+        let backend = Backend::new(
             Arc::new(store),
             Arc::new(clock.clone()),
             Arc::new(SeededRandom::new(7)),
@@ -101,7 +101,7 @@ impl<'a> Play<'a> {
             scenario,
             database,
             clock,
-            environment,
+            backend,
             operation: operation(scenario),
         })
     }
@@ -122,7 +122,7 @@ impl<'a> Play<'a> {
                     runs.fetch_add(1, Ordering::Relaxed);
                     handle(&step.handler)
                 });
-                let outcome = with_backend(self.environment.clone(), call).await;
+                let outcome = with_backend(self.backend.clone(), call).await;
                 outcome
                     .map(|outcome| {
                         bypassed = matches!(outcome.kind(), OutcomeKind::Bypassed(_));

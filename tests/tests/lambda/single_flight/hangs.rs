@@ -1,4 +1,4 @@
-//! Beside a call whose request to the store hangs: nobody is held up for longer than a moment.
+//! Duplicates of a call whose request to the store hangs: none of them waits long.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 
 use super::{charge, charge_that_waits, order};
 
-/// What the duplicates of a hanging first call come to, one after another, and after how many milliseconds each.
+/// Makes several duplicates, one after another, of a call whose request hangs. Returns the result and the duration in
+/// milliseconds of each.
 async fn beside_a_hanging_request(
     harness: &Harness,
     charge: &Operation,
@@ -19,19 +20,19 @@ async fn beside_a_hanging_request(
     let first = harness.call_with(charge, order(), async |_| {
         first_ends.map(str::to_owned).map_err(BoxError::from)
     });
-    let others = async {
-        let mut told = Vec::new();
+    let duplicates = async {
+        let mut results = Vec::new();
         tokio::task::yield_now().await;
         for _ in 0..duplicates {
             let begun = harness.now().get();
             let call = harness.call_with(charge, order(), async |_| Ok("again".to_owned()));
-            let came_to = match call.await {
+            let result = match call.await {
                 Ok(outcome) => Ok(outcome.into_response()),
                 Err(error) => Err(ours(&error).kind()),
             };
-            told.push((harness.now().get() - begun, came_to));
+            results.push((harness.now().get() - begun, result));
         }
-        told
+        results
     };
     let time = async {
         loop {
@@ -47,54 +48,54 @@ async fn beside_a_hanging_request(
     tokio::select! {
         biased;
         () = first => unreachable!("it never ends"),
-        told = others => told,
+        results = duplicates => results,
         () = time => unreachable!("it never ends"),
     }
 }
 
 #[tokio::test]
-async fn a_completion_whose_reply_hangs_holds_a_duplicate_up_for_a_second() {
+async fn a_completion_whose_reply_hangs_delays_a_duplicate_by_one_second() {
     for charge in [charge(), charge_that_waits()] {
         let harness = Harness::default();
         let hangs = StoreFault::HangAfter;
         harness.store.inject(StoreOperation::Update, 1, hangs);
-        let told = beside_a_hanging_request(&harness, &charge, Ok("paid"), 2).await;
+        let results = beside_a_hanging_request(&harness, &charge, Ok("paid"), 2).await;
         let paid = || Ok("paid".to_owned());
-        assert_eq!(told, [(1_000, paid()), (0, paid())]);
+        assert_eq!(results, [(1_000, paid()), (0, paid())]);
     }
 }
 
 #[tokio::test]
-async fn a_release_whose_reply_hangs_holds_a_duplicate_up_for_a_second() {
+async fn a_release_whose_reply_hangs_delays_a_duplicate_by_one_second() {
     let harness = Harness::default();
     let hangs = StoreFault::HangAfter;
     harness.store.inject(StoreOperation::Delete, 1, hangs);
-    let told = beside_a_hanging_request(&harness, &charge(), Err("declined"), 1).await;
-    assert_eq!(told, [(1_000, Ok("again".to_owned()))]);
+    let results = beside_a_hanging_request(&harness, &charge(), Err("declined"), 1).await;
+    assert_eq!(results, [(1_000, Ok("again".to_owned()))]);
 }
 
 #[tokio::test]
-async fn a_claim_that_hangs_holds_one_duplicate_up_and_not_the_next() {
+async fn a_claim_that_hangs_delays_one_duplicate_and_not_the_next() {
     let harness = Harness::default();
     harness
         .store
         .inject(StoreOperation::Put, 1, StoreFault::Hang);
-    let told = beside_a_hanging_request(&harness, &charge(), Ok("paid"), 3).await;
+    let results = beside_a_hanging_request(&harness, &charge(), Ok("paid"), 3).await;
     let again = || Ok("again".to_owned());
-    assert_eq!(told, [(1_000, again()), (0, again()), (0, again())]);
+    assert_eq!(results, [(1_000, again()), (0, again()), (0, again())]);
 }
 
-/// Another process that runs, and a first call here that waits for it.
+/// Runs `second` while a first call of this process waits for a run in another process.
 async fn beside_a_call_that_waits<T>(
     harness: &Harness,
     charge: &Operation,
     elsewhere_ends: impl Future<Output = Result<String, BoxError>>,
     second: impl AsyncFnOnce() -> T,
 ) -> T {
-    let (environment, order) = (harness.another_process(), order());
+    let (backend, order) = (harness.another_process(), order());
     let deadline = harness.deadline_in(Duration::from_secs(600));
     let elsewhere = charge.run(&order, deadline, || elsewhere_ends);
-    let elsewhere = idempotency_lambda::with_backend(environment, elsewhere);
+    let elsewhere = idempotency_lambda::with_backend(backend, elsewhere);
     let first = async {
         tokio::task::yield_now().await;
         harness.call(charge, order.clone()).await
@@ -118,14 +119,14 @@ async fn beside_a_call_that_waits<T>(
 }
 
 #[tokio::test]
-async fn whoever_meets_a_call_that_waits_is_told_of_the_other_processs_lease() {
+async fn a_duplicate_of_a_waiting_call_gets_the_end_of_the_other_processs_lease() {
     let harness = Harness::default();
     let charge = charge_that_waits();
     let order = order();
     let error = beside_a_call_that_waits(&harness, &charge, std::future::pending(), async || {
         let deadline = harness.deadline_in(Duration::from_millis(200));
         let call = charge.run(&order, deadline, async || Ok::<_, BoxError>(String::new()));
-        let call = idempotency_lambda::with_backend(harness.environment.clone(), call);
+        let call = idempotency_lambda::with_backend(harness.backend.clone(), call);
         call.await.unwrap_err()
     });
     let text = error.await.to_string();
@@ -134,7 +135,7 @@ async fn whoever_meets_a_call_that_waits_is_told_of_the_other_processs_lease() {
 }
 
 #[tokio::test]
-async fn a_read_that_hangs_holds_up_whoever_waits_for_some_seconds_at_most() {
+async fn a_read_that_hangs_delays_a_waiting_call_by_three_seconds_at_most() {
     let harness = Harness::default();
     let charge = charge_that_waits();
     harness

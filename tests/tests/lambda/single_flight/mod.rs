@@ -1,4 +1,4 @@
-//! Duplicates that meet in one process: they hear of the first one without a request to the store.
+//! Single flight: duplicates in one process follow the first call without a request to the store.
 
 mod hangs;
 
@@ -39,7 +39,7 @@ fn is_shared<R>(outcome: &Outcome<R>) -> bool {
     matches!(outcome.kind(), OutcomeKind::Replayed(replay) if replay.source() == Source::ConcurrentCall)
 }
 
-/// Sixteen calls at once on a real table: what each came to, how often the handler ran, what the table was asked.
+/// Makes sixteen calls at once on a table. Returns their results, the number of runs, and the requests to the table.
 async fn sixteen(charge: Operation) -> (Vec<Result<Outcome<usize>, BoxError>>, usize, Vec<String>) {
     let table = Arc::new(Table::start().await.unwrap());
     let (charge, runs) = (Arc::new(charge), Arc::new(AtomicUsize::new(0)));
@@ -49,7 +49,7 @@ async fn sixteen(charge: Operation) -> (Vec<Result<Outcome<usize>, BoxError>>, u
         calls.spawn(async move {
             table
                 .call(&charge, &order(), async || {
-                    // The others hear of the run.
+                    // Lets the other calls see that this one runs.
                     tokio::task::yield_now().await;
                     Ok(runs.fetch_add(1, Ordering::Relaxed) + 1)
                 })
@@ -62,7 +62,7 @@ async fn sixteen(charge: Operation) -> (Vec<Result<Outcome<usize>, BoxError>>, u
 }
 
 #[tokio::test]
-async fn of_duplicates_at_once_one_asks_the_store_and_those_who_wait_share_its_response() {
+async fn of_concurrent_duplicates_that_wait_one_asks_the_store_and_the_others_share_its_response() {
     let (results, runs, requests) = sixteen(charge_that_waits()).await;
     assert_eq!(runs, 1);
     assert_eq!(requests, ["PutItem", "UpdateItem"]);
@@ -75,7 +75,7 @@ async fn of_duplicates_at_once_one_asks_the_store_and_those_who_wait_share_its_r
 }
 
 #[tokio::test]
-async fn of_duplicates_at_once_those_who_do_not_wait_are_refused_without_a_request() {
+async fn of_concurrent_duplicates_that_do_not_wait_all_but_one_are_refused_without_a_request() {
     let (results, runs, requests) = sixteen(charge()).await;
     assert_eq!(runs, 1);
     assert_eq!(requests, ["PutItem", "UpdateItem"]);
@@ -90,7 +90,7 @@ async fn of_duplicates_at_once_those_who_do_not_wait_are_refused_without_a_reque
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_several_threads_everybody_is_woken_and_given_the_one_response() {
+async fn on_several_threads_every_follower_wakes_and_gets_the_same_response() {
     let harness = Arc::new(Harness::default());
     let charge = Arc::new(charge_that_waits());
     for key in 0..50 {
@@ -113,7 +113,7 @@ async fn on_several_threads_everybody_is_woken_and_given_the_one_response() {
     assert_eq!(harness.runs(), 50);
 }
 
-/// A first call that runs until it is told how to end, and what a second one comes to meanwhile.
+/// Runs `second` while a first call runs. The first call ends when `second` sends on its channel.
 async fn beside_a_run<T>(
     harness: &Harness,
     charge: &Operation,
@@ -134,7 +134,7 @@ async fn beside_a_run<T>(
 }
 
 #[tokio::test]
-async fn another_payload_is_told_of_the_mismatch_and_not_of_the_progress() {
+async fn a_call_with_another_payload_gets_a_mismatch_and_not_in_progress() {
     let harness = Harness::default();
     let charge = charge();
     let error = beside_a_run(&harness, &charge, Ok("paid"), async |go_on| {
@@ -147,7 +147,7 @@ async fn another_payload_is_told_of_the_mismatch_and_not_of_the_progress() {
 }
 
 #[tokio::test]
-async fn another_operation_of_the_process_has_flights_of_its_own() {
+async fn another_operation_of_the_process_does_not_follow() {
     let harness = Harness::default();
     let refund = operation()
         .key("order_id")
@@ -164,7 +164,7 @@ async fn another_operation_of_the_process_has_flights_of_its_own() {
 }
 
 #[tokio::test]
-async fn whoever_waited_for_a_run_that_fails_runs_itself() {
+async fn a_follower_of_a_run_that_fails_runs_itself() {
     let harness = Harness::default();
     let charge = charge_that_waits();
     let outcome = beside_a_run(&harness, &charge, Err("declined"), async |go_on| {
@@ -179,14 +179,14 @@ async fn whoever_waited_for_a_run_that_fails_runs_itself() {
         (harness.runs(), outcome.into_response()),
         (2, "paid".to_owned())
     );
-    assert_eq!(harness.requests(), [2, 1, 1, 0], "nobody polled the store");
+    assert_eq!(harness.requests(), [2, 1, 1, 0], "no call polled the store");
 }
 
 #[tokio::test]
-async fn whoever_waited_for_a_response_that_nobody_confirmed_asks_the_store() {
+async fn a_follower_of_an_unconfirmed_response_asks_the_store() {
     let harness = Harness::default();
     let charge = charge_that_waits();
-    // The completion never reaches the table, in none of its tries.
+    // No try of the completion reaches the store.
     for nth in 1..=4 {
         harness
             .store
@@ -196,7 +196,7 @@ async fn whoever_waited_for_a_response_that_nobody_confirmed_asks_the_store() {
         let second = harness.call_with(&charge, order(), async |_| Ok("again".to_owned()));
         let others = async {
             go_on.send(()).unwrap();
-            // The pauses between the first one's tries, then the end of its lease.
+            // The pauses between the tries of the first call, then the end of its lease.
             for _ in 0..200 {
                 harness.clock.advance(Duration::from_millis(200));
                 tokio::task::yield_now().await;
@@ -205,7 +205,7 @@ async fn whoever_waited_for_a_response_that_nobody_confirmed_asks_the_store() {
         tokio::join!(second, others).0
     })
     .await;
-    // The claim that was never completed stands in the way as long as either of them has time.
+    // The claim was never completed, and its lease outlasts the second call.
     assert_eq!(
         ours(&outcome.unwrap_err()).kind(),
         ErrorKind::AlreadyInProgress
@@ -215,7 +215,7 @@ async fn whoever_waited_for_a_response_that_nobody_confirmed_asks_the_store() {
 }
 
 #[tokio::test]
-async fn a_run_that_outlives_its_lease_holds_nobody_up() {
+async fn a_run_that_outlives_its_lease_delays_no_duplicate() {
     for charge in [charge(), charge_that_waits()] {
         let harness = Harness::default();
         let outcome = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
@@ -230,11 +230,11 @@ async fn a_run_that_outlives_its_lease_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn whoever_waits_goes_to_the_store_when_the_first_ones_lease_ends() {
+async fn a_follower_asks_the_store_when_the_leaders_lease_expires() {
     let harness = Harness::default();
     let charge = charge_that_waits();
     let outcome = beside_a_run(&harness, &charge, Ok("slow"), async |go_on| {
-        // It has 10 s more than the first.
+        // The second call has 10 s more than the first.
         harness.clock.advance(Duration::from_secs(10));
         let second = harness.call_with(&charge, order(), async |_| Ok("next".to_owned()));
         let others = async {
@@ -249,7 +249,7 @@ async fn whoever_waits_goes_to_the_store_when_the_first_ones_lease_ends() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_on_its_way_leaves_those_who_follow_it_to_the_store() {
+async fn followers_of_a_call_that_is_dropped_ask_the_store() {
     let harness = Harness::default();
     let charge = charge_that_waits();
     let (started, mut has_started) = watch::channel(false);
@@ -269,7 +269,7 @@ async fn a_call_that_is_dropped_on_its_way_leaves_those_who_follow_it_to_the_sto
             _ = never_ends => {}
             () = async { for _ in 0..8 { tokio::task::yield_now().await; } } => {}
         }
-        // Its claim is still there, until its lease ends.
+        // Its claim is still there until its lease expires.
         for _ in 0..40 {
             harness.clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
@@ -303,7 +303,7 @@ async fn another_process_asks_the_store() {
 }
 
 #[tokio::test]
-async fn a_cached_response_whose_window_is_over_does_not_hide_the_call_that_runs() {
+async fn a_cached_response_whose_window_has_ended_does_not_hide_a_running_call() {
     let harness = Harness::default();
     let charge = operation()
         .key("order_id")
@@ -321,5 +321,5 @@ async fn a_cached_response_whose_window_is_over_does_not_hide_the_call_that_runs
         go_on.send(()).unwrap();
         harness.requests()[0]
     });
-    assert_eq!(puts.await, 2, "the old run's and the new one's");
+    assert_eq!(puts.await, 2, "one of the old run and one of the new run");
 }
