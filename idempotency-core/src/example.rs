@@ -1,4 +1,4 @@
-//! Fixed values for the examples in this crate's documentation and for its unit tests. Not part of the public API.
+//! Fixed values and short forms for the examples in the documentation, and for tests. Not part of the public API.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use crate::engine::Backend;
 use crate::future::BoxFuture;
 use crate::owner::OwnerToken;
 use crate::protocol::Call;
+use crate::protocol::condition::Condition;
 use crate::protocol::policy::Policy;
 use crate::random::{Random, RandomError};
-use crate::record::RecordId;
-use crate::store::{MemoryStore, Store};
+use crate::record::{Record, RecordId};
+use crate::store::{Change, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome};
 use crate::time::EpochMillis;
 
 /// A clock that stands still at the epoch, and a random source whose bytes are all 7.
@@ -69,3 +70,62 @@ pub fn ready<T>(future: impl Future<Output = T>) -> T {
         Poll::Pending => panic!("the future is pending"),
     }
 }
+
+/// A method for each kind of request, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::condition::Condition;
+/// use idempotency_core::record::{Record, RecordId};
+/// use idempotency_core::store::{MemoryStore, ReadOutcome, WriteOutcome};
+/// use idempotency_core::example::StoreExt;
+/// # idempotency_core::example::ready(async {
+/// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
+/// let put = store.put(&id, &Record::default(), &Condition::NoRecord).await;
+/// assert!(matches!(put, WriteOutcome::Applied));
+/// assert!(matches!(store.get(&id).await, ReadOutcome::Found(_)));
+/// # });
+/// ```
+pub trait StoreExt: Store {
+    /// Replaces the whole record if the condition holds.
+    fn put<'a>(
+        &'a self,
+        id: &'a RecordId,
+        record: &'a Record,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        let write = Write::Put(record.clone());
+        Box::pin(async move { self.write(id, &write, condition, &SendLog::new()).await })
+    }
+
+    /// Changes some attributes if the condition holds.
+    fn update<'a>(
+        &'a self,
+        id: &'a RecordId,
+        change: &'a Change,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        let write = Write::Update(change.clone());
+        Box::pin(async move { self.write(id, &write, condition, &SendLog::new()).await })
+    }
+
+    /// Deletes the record if the condition holds.
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        Box::pin(async move {
+            self.write(id, &Write::Delete, condition, &SendLog::new())
+                .await
+        })
+    }
+
+    /// Reads the record.
+    fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
+        Box::pin(async move { self.read(id, &SendLog::new()).await })
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

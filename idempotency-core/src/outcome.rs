@@ -1,16 +1,30 @@
-//! What a call came to: executed, replayed or bypassed.
+//! The outcome of a call: executed, replayed or bypassed.
 
+use std::any::Any;
+
+use crate::error::Error;
 use crate::protocol::Source;
 use crate::record::RecordId;
 use crate::time::EpochSeconds;
 
-/// An answer, and how it came about.
+/// A response, and where it comes from.
+///
+/// `Debug` shows the kind, never the response.
+///
+/// # Examples
 ///
 /// ```
-/// use idempotency_core::outcome::{Bypass, OutcomeKind, Outcome};
-/// let outcome = Outcome::bypassed(42, Bypass::Disabled);
+/// use idempotency_core::outcome::{Outcome, OutcomeKind};
+/// use idempotency_core::record::RecordId;
+/// let outcome = Outcome::executed("paid", RecordId::new("charge#42"), true);
 /// assert!(!outcome.is_replayed());
-/// assert_eq!(outcome.into_response(), 42);
+/// match outcome.kind() {
+///     OutcomeKind::Executed { key, stored } => assert_eq!((key.as_str(), *stored), ("charge#42", true)),
+///     OutcomeKind::Replayed(replay) => println!("replayed from {:?}", replay.source()),
+///     OutcomeKind::Bypassed(why) => println!("unprotected: {why:?}"),
+///     _ => {}
+/// }
+/// assert_eq!(outcome.into_response(), "paid");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Outcome<R> {
@@ -18,39 +32,35 @@ pub struct Outcome<R> {
     kind: OutcomeKind,
 }
 
-/// How an answer came about.
-///
-/// ```
-/// use idempotency_core::{outcome::{OutcomeKind, Outcome}, record::RecordId};
-/// let outcome = Outcome::executed("paid", RecordId::new("charge#42"), true);
-/// if let OutcomeKind::Executed { key, stored } = outcome.kind() {
-///     assert_eq!((key.as_str(), *stored), ("charge#42", true));
-/// }
-/// ```
+/// Where a response comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutcomeKind {
     /// The handler ran under a claim.
     Executed {
-        /// Its key.
+        /// The record's id.
         key: RecordId,
-        /// Whether duplicates are given this answer.
+        /// True if the response is stored. Duplicates then get it.
         stored: bool,
     },
-    /// The answer of an earlier call.
+    /// An earlier call stored the response. The handler did not run, unless the replay's source is
+    /// [`Source::Completion`].
     Replayed(Replay),
     /// The handler ran unprotected.
     Bypassed(Bypass),
 }
 
-/// An answer that was stored by an earlier call.
+/// A response that an earlier call stored.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::outcome::Replay;
 /// use idempotency_core::protocol::Source;
 /// use idempotency_core::record::RecordId;
-/// let replay = Replay::new(RecordId::new("charge#42"), Source::Store, None);
+/// let replay = Replay::new(RecordId::new("charge#42"), Source::Store, None).claimed_by("shop::charge");
 /// assert_eq!(replay.key().as_str(), "charge#42");
+/// assert_eq!(replay.operation(), Some("shop::charge"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
@@ -61,28 +71,30 @@ pub struct Replay {
 }
 
 /// Why a handler ran unprotected.
-///
-/// ```
-/// use idempotency_core::outcome::{Bypass, OutcomeKind, Outcome};
-/// let outcome = Outcome::bypassed("paid", Bypass::NoKey);
-/// assert!(matches!(outcome.kind(), OutcomeKind::Bypassed(Bypass::NoKey)));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Bypass {
     /// `IDEMPOTENCY_DISABLED` is set.
     Disabled,
-    /// The payload has no key, and none is required.
+    /// The payload has no key, and the operation requires none.
     NoKey,
 }
 
+/// The value of a panic.
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// How a call ends that has no response for its caller.
+pub(crate) enum Ending<E> {
+    /// With an error of this framework.
+    Refused(Error),
+    /// With the handler's own error, and why the handler ran unprotected, if it did.
+    Failed(E, Option<Bypass>),
+    /// With the handler's panic, and why the handler ran unprotected, if it did.
+    Panicked(Panic, Option<Bypass>),
+}
+
 impl<R> Outcome<R> {
-    /// An answer of a handler that ran under a claim.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::Outcome, record::RecordId};
-    /// assert!(!Outcome::executed(1, RecordId::new("a#1"), true).is_replayed());
-    /// ```
+    /// Returns the outcome of a handler that ran under a claim.
     pub fn executed(response: R, key: RecordId, stored: bool) -> Self {
         Self {
             response,
@@ -90,13 +102,7 @@ impl<R> Outcome<R> {
         }
     }
 
-    /// A stored answer.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::*, protocol::Source, record::RecordId};
-    /// let replay = Replay::new(RecordId::new("a#1"), Source::Cache, None);
-    /// assert!(Outcome::replayed(1, replay).is_replayed());
-    /// ```
+    /// Returns the outcome of a call that gets a stored response.
     pub fn replayed(response: R, replay: Replay) -> Self {
         Self {
             response,
@@ -104,12 +110,7 @@ impl<R> Outcome<R> {
         }
     }
 
-    /// An answer of a handler that ran unprotected.
-    ///
-    /// ```
-    /// # use idempotency_core::outcome::*;
-    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).kind(), &OutcomeKind::Bypassed(Bypass::NoKey));
-    /// ```
+    /// Returns the outcome of a handler that ran unprotected.
     pub fn bypassed(response: R, why: Bypass) -> Self {
         Self {
             response,
@@ -117,48 +118,29 @@ impl<R> Outcome<R> {
         }
     }
 
-    /// The answer.
-    ///
-    /// ```
-    /// # use idempotency_core::outcome::*;
-    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).response(), &1);
-    /// ```
+    /// Returns a reference to the response.
     pub fn response(&self) -> &R {
         &self.response
     }
 
-    /// The answer alone.
-    ///
-    /// ```
-    /// # use idempotency_core::outcome::*;
-    /// assert_eq!(Outcome::bypassed(1, Bypass::NoKey).into_response(), 1);
-    /// ```
+    /// Returns the response.
     pub fn into_response(self) -> R {
         self.response
     }
 
-    /// How the answer came about.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::*, record::RecordId};
-    /// let outcome = Outcome::executed(1, RecordId::new("a#1"), true);
-    /// assert!(matches!(outcome.kind(), OutcomeKind::Executed { stored: true, .. }));
-    /// ```
+    /// Returns where the response comes from.
     pub fn kind(&self) -> &OutcomeKind {
         &self.kind
     }
 
-    /// Whether the answer is an earlier call's.
-    ///
-    /// ```
-    /// # use idempotency_core::outcome::*;
-    /// assert!(!Outcome::bypassed(1, Bypass::NoKey).is_replayed());
-    /// ```
+    /// Returns true if an earlier call stored the response.
     pub fn is_replayed(&self) -> bool {
         matches!(self.kind, OutcomeKind::Replayed(_))
     }
 
-    /// The outcome with a replayed answer passed through `hook`; other answers stay as they are.
+    /// Returns the outcome with a replayed response passed through `hook`. Any other response stays as it is.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{outcome::*, protocol::Source, record::RecordId};
@@ -179,7 +161,6 @@ impl<R> Outcome<R> {
     }
 }
 
-/// Shows how the answer came about, never the answer.
 impl<R> std::fmt::Debug for Outcome<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Outcome").field(&self.kind).finish()
@@ -187,12 +168,7 @@ impl<R> std::fmt::Debug for Outcome<R> {
 }
 
 impl Replay {
-    /// A replay of the answer under `key`.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
-    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Cache, None).source(), Source::Cache);
-    /// ```
+    /// Returns a replay of the response of `key`.
     pub fn new(key: RecordId, source: Source, expires_at: Option<EpochSeconds>) -> Self {
         Self {
             key,
@@ -203,12 +179,6 @@ impl Replay {
     }
 
     /// Returns the same replay, with the path of the operation that claimed the key.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
-    /// let replay = Replay::new(RecordId::new("a#1"), Source::Store, None).claimed_by("shop::charge");
-    /// assert_eq!(replay.operation(), Some("shop::charge"));
-    /// ```
     #[must_use]
     pub fn claimed_by(mut self, operation: impl Into<String>) -> Self {
         self.operation = Some(operation.into());
@@ -218,43 +188,23 @@ impl Replay {
     /// Returns the path of the operation that claimed the key and stored the response, such as `shop::charge`: its first
     /// 128 bytes.
     ///
-    /// It is another path than the caller's where the operation was renamed, or where two operations share a `key_prefix`.
-    /// `None` where the record does not name an operation, as one that another language wrote.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
-    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).operation(), None);
-    /// ```
+    /// The path differs from the caller's if the operation was renamed, or if two operations share a `key_prefix`. It is
+    /// `None` if the record does not name an operation, like the records that other languages write.
     pub fn operation(&self) -> Option<&str> {
         self.operation.as_deref()
     }
 
-    /// The key.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
-    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).key().as_str(), "a#1");
-    /// ```
+    /// Returns the record's id.
     pub fn key(&self) -> &RecordId {
         &self.key
     }
 
-    /// Where the answer was found.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
-    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).source(), Source::Store);
-    /// ```
+    /// Returns where the response was found.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// When the window of the answer ends, in seconds since the epoch.
-    ///
-    /// ```
-    /// # use idempotency_core::{outcome::Replay, protocol::Source, record::RecordId};
-    /// assert_eq!(Replay::new(RecordId::new("a#1"), Source::Store, None).expires_at(), None);
-    /// ```
+    /// Returns when the window of the response ends, in seconds since the epoch.
     pub fn expires_at(&self) -> Option<EpochSeconds> {
         self.expires_at
     }

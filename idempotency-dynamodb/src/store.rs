@@ -328,57 +328,21 @@ impl DynamoDbStore {
 }
 
 impl Store for DynamoDbStore {
-    fn put<'a>(
+    fn write<'a>(
         &'a self,
         id: &'a RecordId,
-        record: &'a Record,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            let log = SendLog::new();
-            self.put_item(id, record, condition, &log).await
-        })
-    }
-
-    fn update<'a>(
-        &'a self,
-        id: &'a RecordId,
-        change: &'a Change,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            let log = SendLog::new();
-            self.update_item(id, change, condition, &log).await
-        })
-    }
-
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move { self.delete_item(id, condition, &SendLog::new()).await })
-    }
-
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move { self.fetch(id, &SendLog::new()).await })
-    }
-
-    fn send<'a>(
-        &'a self,
-        id: &'a RecordId,
-        request: Write<'a>,
+        write: &'a Write,
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        match request {
+        match write {
             Write::Put(record) => Box::pin(self.put_item(id, record, condition, log)),
             Write::Update(change) => Box::pin(self.update_item(id, change, condition, log)),
             Write::Delete => Box::pin(self.delete_item(id, condition, log)),
         }
     }
 
-    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             match self.get(id.as_str(), true, log).await {
                 Ok(output) => match output.item {

@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType,
 };
+use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
@@ -168,7 +169,7 @@ async fn conditions_hold_of_foreign_records_in_dynamodb_exactly_where_they_hold_
                 .send()
         };
         raw().await.unwrap();
-        let ReadOutcome::Found(record) = store.read(&id).await else {
+        let ReadOutcome::Found(record) = store.get(&id).await else {
             panic!("the item is there")
         };
         for condition in conditions() {
@@ -255,19 +256,19 @@ async fn a_record_lives_in_dynamodb_as_it_does_in_memory() {
             data: Field::Value(Data::new("{\"paid\":true}")),
             ..claim.clone()
         };
-        assert!(matches!(store.read(&id).await, ReadOutcome::Found(record) if record == completed));
+        assert!(matches!(store.get(&id).await, ReadOutcome::Found(record) if record == completed));
         let replaced = store
             .put(&id, &Record::default(), &Condition::Exists(Attribute::Data))
             .await;
         assert!(matches!(replaced, WriteOutcome::Applied), "{replaced:?}");
         assert!(
-            matches!(store.read(&id).await, ReadOutcome::Found(record) if record == Record::default())
+            matches!(store.get(&id).await, ReadOutcome::Found(record) if record == Record::default())
         );
         let delete = store
             .delete(&id, &Condition::Missing(Attribute::Owner))
             .await;
         assert!(matches!(delete, WriteOutcome::Applied), "{delete:?}");
-        assert!(matches!(store.read(&id).await, ReadOutcome::NotFound));
+        assert!(matches!(store.get(&id).await, ReadOutcome::NotFound));
     }
 }
 

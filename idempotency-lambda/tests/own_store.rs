@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use idempotency_lambda::record::{Record, RecordId};
+use idempotency_lambda::record::RecordId;
 use idempotency_lambda::store::{
-    BoxFuture, Change, Condition, MemoryStore, ReadOutcome, Store, WriteOutcome,
+    BoxFuture, Condition, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome,
 };
 use idempotency_lambda::{
     BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, backend_over, idempotent,
@@ -21,44 +21,20 @@ struct Counting {
     writes: AtomicUsize,
 }
 
-impl Counting {
-    fn count(&self) {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 impl Store for Counting {
-    fn put<'a>(
+    fn write<'a>(
         &'a self,
         id: &'a RecordId,
-        record: &'a Record,
+        write: &'a Write,
         condition: &'a Condition,
+        log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        self.count();
-        self.inner.put(id, record, condition)
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.inner.write(id, write, condition, log)
     }
 
-    fn update<'a>(
-        &'a self,
-        id: &'a RecordId,
-        change: &'a Change,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.count();
-        self.inner.update(id, change, condition)
-    }
-
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.count();
-        self.inner.delete(id, condition)
-    }
-
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
-        self.inner.read(id)
+    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+        self.inner.read(id, log)
     }
 
     fn name(&self) -> String {

@@ -1,11 +1,11 @@
 //! `idempotency evict`: deletes the record that was shown, and no other.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write as _};
 
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
-use idempotency_core::store::{Store, WriteOutcome};
+use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
 
 use super::shown::{Shown, State};
 use super::{missing, read};
@@ -66,7 +66,11 @@ pub(crate) async fn evict(
     Ok(Exit::Done)
 }
 
-fn confirmed(mut input: impl BufRead, mut output: impl Write, question: &str) -> io::Result<bool> {
+fn confirmed(
+    mut input: impl BufRead,
+    mut output: impl io::Write,
+    question: &str,
+) -> io::Result<bool> {
     output.write_all(question.as_bytes())?;
     output.flush()?;
     let mut answer = String::new();
@@ -77,7 +81,10 @@ fn confirmed(mut input: impl BufRead, mut output: impl Write, question: &str) ->
 async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Result<(), Failure> {
     let store = connection.records()?;
     let refused = |message: String| Err(Failure::new(Exit::Refused, message));
-    match store.delete(id, &unchanged(record)).await {
+    match store
+        .write(id, &Write::Delete, &unchanged(record), &SendLog::new())
+        .await
+    {
         // With a lost send, the record is most likely gone by our own hand.
         WriteOutcome::Applied
         | WriteOutcome::ConditionFailed {

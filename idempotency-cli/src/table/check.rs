@@ -1,6 +1,6 @@
 //! `idempotency table check`: every finding, not only the first.
 
-use std::io::Write;
+use std::io::Write as _;
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
@@ -10,7 +10,9 @@ use aws_sdk_dynamodb::types::{
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Change, Store, StoreError, StoreErrorKind, WriteOutcome};
+use idempotency_core::store::{
+    Change, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+};
 
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -223,30 +225,24 @@ async fn recovery(connection: &Connection) -> Finding {
 /// refusal tells that it was allowed, and nothing is written.
 async fn permissions(connection: &Connection) -> Vec<Finding> {
     let (store, nobody) = (&connection.store, RecordId::new(NOBODY));
-    let (record, change) = (Record::default(), Change::default());
     let never = Condition::All(vec![
         Condition::Exists(Attribute::Owner),
         Condition::Missing(Attribute::Owner),
     ]);
-    let written = |written: WriteOutcome| match written {
-        WriteOutcome::Failed { error, .. } => Err(error),
-        _ => Ok(()),
-    };
-    vec![
-        allowed("dynamodb:GetItem", store.warm_up().await),
-        allowed(
-            "dynamodb:PutItem",
-            written(store.put(&nobody, &record, &never).await),
-        ),
-        allowed(
-            "dynamodb:UpdateItem",
-            written(store.update(&nobody, &change, &never).await),
-        ),
-        allowed(
-            "dynamodb:DeleteItem",
-            written(store.delete(&nobody, &never).await),
-        ),
-    ]
+    let mut findings = vec![allowed("dynamodb:GetItem", store.warm_up().await)];
+    for (action, write) in [
+        ("dynamodb:PutItem", Write::Put(Record::default())),
+        ("dynamodb:UpdateItem", Write::Update(Change::default())),
+        ("dynamodb:DeleteItem", Write::Delete),
+    ] {
+        let written = store.write(&nobody, &write, &never, &SendLog::new()).await;
+        let result = match written {
+            WriteOutcome::Failed { error, .. } => Err(error),
+            _ => Ok(()),
+        };
+        findings.push(allowed(action, result));
+    }
+    findings
 }
 
 fn allowed(action: &'static str, result: Result<(), StoreError>) -> Finding {

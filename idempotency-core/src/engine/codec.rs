@@ -1,13 +1,16 @@
-//! How an answer becomes JSON text and back.
+//! How a response becomes JSON text and back.
 
 use std::fmt;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How answers of one type are written and read.
+/// How responses of one type are written and read.
 ///
-/// The driver takes this instead of trait bounds, so that a caller whose type lacks a trait is told once.
+/// The engine takes this value instead of trait bounds, so that the attribute can report a missing trait once, in its own
+/// words.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::engine::Codec;
@@ -20,16 +23,10 @@ pub struct Codec<R> {
 }
 
 impl<R: Serialize + DeserializeOwned> Codec<R> {
-    /// Through the type's own `Serialize` and `Deserialize`.
-    ///
-    /// ```
-    /// # use idempotency_core::engine::Codec;
-    /// let codec = Codec::<String>::json();
-    /// # let _ = codec;
-    /// ```
+    /// Returns the codec of the type's own `Serialize` and `Deserialize`.
     pub fn json() -> Self {
         Self {
-            write: |answer| serde_json::to_string(answer),
+            write: |response| serde_json::to_string(response),
             read: |text| serde_json::from_str(text),
         }
     }

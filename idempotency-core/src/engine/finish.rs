@@ -1,41 +1,44 @@
-//! Turns the protocol's resolution into the result that the caller is given.
+//! Turns the protocol's resolution into the result that the caller gets.
 
-use super::driver::{Driver, Ending};
+use super::driver::Driver;
 use super::handler::Finished;
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
-use crate::outcome::{Outcome, Replay};
-use crate::protocol::{Completion, Refusal, Resolution, Source, recorded_path};
+use crate::outcome::{Ending, Outcome, Replay};
+use crate::protocol::{Completion, Refusal, RefusalDetail, Resolution, Source, recorded_path};
 use crate::record::Record;
 use crate::store::StoreError;
 
 impl<R> Driver<'_, R> {
-    pub(super) fn conclude<E>(
+    /// Returns the caller's result. `finished` is the handler's own result, if it ran.
+    pub(super) fn finish<E>(
         &self,
-        verdict: Resolution,
+        resolution: Resolution,
         finished: Option<Finished<R, E>>,
-        trouble: Option<StoreError>,
+        store_error: Option<StoreError>,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
         let ran = finished.is_some();
-        match (verdict, finished) {
-            (Resolution::Own(stored), Some(finished)) => self.own(&stored, finished, report),
+        match (resolution, finished) {
+            (Resolution::Own(completion), Some(finished)) => {
+                self.own(&completion, finished, report)
+            }
             (Resolution::Replay { record, source }, _) => self
                 .replay(&record, source, ran, report)
                 .map_err(Ending::Refused),
             (Resolution::Refuse(refusal), _) => {
-                Err(Ending::Refused(self.refusal(&refusal, ran, trouble)))
+                Err(Ending::Refused(self.refusal(&refusal, ran, store_error)))
             }
-            // The protocol tells of an own result only after a run.
+            // Unreachable: the protocol resolves a call as `Own` only after a run.
             (Resolution::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),
         }
     }
 
-    /// Keeps what is confirmed.
-    pub(super) fn remember(&self, verdict: &Resolution) {
-        if let (Some(bounds), Some(record)) = (self.cache, verdict.confirmed_record())
+    /// Puts the confirmed record into the local cache, unless it came from there.
+    pub(super) fn remember(&self, resolution: &Resolution) {
+        if let (Some(limits), Some(record)) = (self.cache, resolution.confirmed_record())
             && !matches!(
-                verdict,
+                resolution,
                 Resolution::Replay {
                     source: Source::Cache,
                     ..
@@ -44,7 +47,7 @@ impl<R> Driver<'_, R> {
         {
             self.backend.cache().insert(
                 self.operation,
-                bounds,
+                limits,
                 self.call.id.clone(),
                 record.clone(),
             );
@@ -53,15 +56,15 @@ impl<R> Driver<'_, R> {
 
     fn own<E>(
         &self,
-        stored: &Completion,
+        completion: &Completion,
         finished: Finished<R, E>,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
-        report.claim_ended(stored);
+        report.claim_ended(completion);
         match finished {
-            Finished::Answered(answer) => {
-                let is_stored = matches!(stored, Completion::Stored(_));
-                Ok(Outcome::executed(answer, self.call.id.clone(), is_stored))
+            Finished::Returned(response) => {
+                let stored = matches!(completion, Completion::Stored(_));
+                Ok(Outcome::executed(response, self.call.id.clone(), stored))
             }
             Finished::Failed(error) => Err(Ending::Failed(error, None)),
             Finished::Panicked(panic) => Err(Ending::Panicked(panic, None)),
@@ -76,8 +79,8 @@ impl<R> Driver<'_, R> {
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Error> {
         let data = record.data.value().map_or("", |data| data.as_str());
-        // serde's own message may quote the answer: place and kind are enough.
-        let answer = (self.codec.read)(data).map_err(|error| {
+        let response = (self.codec.read)(data).map_err(|error| {
+            // Position and type only: serde's own message may quote the response.
             let detail = format!(
                 "`{}`, line {}, column {}",
                 std::any::type_name::<R>(),
@@ -94,7 +97,7 @@ impl<R> Driver<'_, R> {
             record.expiration.value().copied(),
         );
         let Some(recorded) = record.operation.value() else {
-            return Ok(Outcome::replayed(answer, replay));
+            return Ok(Outcome::replayed(response, replay));
         };
         let other = recorded_path(recorded);
         if let Some(own) = self.call.operation.as_deref().map(recorded_path)
@@ -106,47 +109,32 @@ impl<R> Driver<'_, R> {
                  of its own, unless this one was renamed"
             ));
         }
-        Ok(Outcome::replayed(answer, replay.claimed_by(recorded)))
+        Ok(Outcome::replayed(response, replay.claimed_by(recorded)))
     }
 
-    fn refusal(&self, refusal: &Refusal, ran: bool, trouble: Option<StoreError>) -> Error {
-        let error = match refusal {
-            Refusal::AlreadyInProgress { until } => {
-                let error = self.error(ErrorKind::AlreadyInProgress);
-                match until {
-                    Some(until) => error.with_detail(format!(
-                        "retry later; its lease ends at {until} since the epoch"
-                    )),
-                    None => error.with_detail("retry later"),
-                }
-            }
-            Refusal::PayloadMismatch => self.error(ErrorKind::PayloadMismatch),
-            Refusal::Unresolved => self.error(ErrorKind::Unresolved),
-            Refusal::CorruptRecord(what) => self.error(ErrorKind::CorruptRecord).with_detail(*what),
-            Refusal::Contended => self.error(ErrorKind::Contended),
-            Refusal::NoTimeLeft => self.error(ErrorKind::NoTimeLeft),
-            Refusal::ResponseUnavailable => self.error(ErrorKind::ResponseUnavailable),
-            Refusal::LostOwnership => self.error(ErrorKind::LostOwnership),
-            Refusal::CompletionUnknown => self.error(ErrorKind::CompletionUnknown),
-            Refusal::Unrepresentable => self.error(ErrorKind::ResponseNotSerializable),
-            Refusal::StoreFailed => self.error(ErrorKind::StoreFailed),
-        };
-        let error = error.with_handler_ran(ran);
-        match (trouble, refusal) {
-            (Some(trouble), Refusal::StoreFailed | Refusal::CompletionUnknown) => {
-                error.with_detail(trouble.to_string()).with_source(trouble)
+    fn refusal(&self, refusal: &Refusal, ran: bool, store_error: Option<StoreError>) -> Error {
+        let error = self.error(refusal.kind).with_handler_ran(ran);
+        match (refusal.kind, refusal.detail, store_error) {
+            (ErrorKind::AlreadyInProgress, Some(RefusalDetail::LeaseEnd(end)), _) => error
+                .with_detail(format!(
+                    "retry later; its lease ends at {end} since the epoch"
+                )),
+            (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
+            (_, Some(RefusalDetail::Defect(defect)), _) => error.with_detail(defect),
+            (ErrorKind::StoreFailed | ErrorKind::CompletionUnknown, _, Some(cause)) => {
+                error.with_detail(cause.to_string()).with_source(cause)
             }
             _ => error,
         }
     }
 
-    /// Returns the error of a branch that the protocol never takes; `ran` says whether the handler was started.
+    /// Returns the error of a branch that the protocol never takes. `ran` says whether the handler was started.
     pub(super) fn contradiction(&self, ran: bool) -> Error {
         self.error(ErrorKind::Internal).with_handler_ran(ran)
     }
 
-    /// An error of this call, with its key.
-    pub(super) fn error(&self, kind: ErrorKind) -> Error {
+    /// Returns an error of this call, with its key.
+    fn error(&self, kind: ErrorKind) -> Error {
         Error::new(kind, self.operation).with_key(self.call.id.clone(), self.backend.store().name())
     }
 }

@@ -20,5 +20,5 @@ mod timeout;
 
 pub use backend::Backend;
 pub use codec::Codec;
-pub(crate) use driver::{Driver, Ending};
+pub(crate) use driver::Driver;
 pub(crate) use handler::{StoreWhen, run_unprotected};

@@ -1,11 +1,12 @@
-//! Bounding a request in time.
+//! Limits the time of one request.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use crate::future::BoxFuture;
 
-/// The output of `request`, unless `timer` is over first. The timer is made only if the request is not ready at once.
+/// Returns the output of `request`, or `None` if the timer ends first. The timer is made only if the request is not ready at
+/// its first poll.
 pub(super) async fn timeout<T>(
     mut request: BoxFuture<'_, T>,
     timer: impl FnOnce() -> BoxFuture<'static, ()>,
@@ -39,13 +40,13 @@ mod tests {
     }
 
     #[test]
-    fn a_ready_request_wins_and_makes_no_timer() {
+    fn a_ready_request_makes_no_timer() {
         let bounded = timeout(Box::pin(ready(1)), || unreachable!("no timer is needed"));
         assert_eq!(poll_once(bounded), Poll::Ready(Some(1)));
     }
 
     #[test]
-    fn a_hanging_request_ends_with_its_timer() {
+    fn a_request_that_hangs_ends_with_its_timer() {
         let bounded = timeout(Box::pin(pending::<i32>()), || Box::pin(ready(())));
         assert_eq!(poll_once(bounded), Poll::Ready(None));
     }

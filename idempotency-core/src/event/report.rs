@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::summary::{Claim, Ended, Handler, Summary};
 use crate::clock::Clock;
-use crate::engine::Ending;
-use crate::outcome::{Outcome, OutcomeKind};
+use crate::outcome::{Ending, Outcome, OutcomeKind};
 use crate::protocol::Completion;
 use crate::record::RecordId;
 use crate::time::EpochMillis;

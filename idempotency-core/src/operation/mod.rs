@@ -9,11 +9,11 @@ use std::panic::resume_unwind;
 
 use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
-use crate::engine::{Backend, Codec, Driver, Ending, StoreWhen, run_unprotected};
+use crate::engine::{Backend, Codec, Driver, StoreWhen, run_unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, Selector};
-use crate::outcome::Outcome;
+use crate::outcome::{Ending, Outcome};
 use crate::protocol::Call;
 use crate::protocol::policy::Policy;
 use crate::record::RecordId;

@@ -5,7 +5,9 @@ use crate::owner::OwnerToken;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
 
-/// One call of an operation: its identity, and until when it may work.
+/// One call of an operation: its identity, its deadline and its policy.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::owner::OwnerToken;
@@ -27,12 +29,19 @@ pub struct Call {
     pub id: RecordId,
     /// This call's own token: the same in all its tries, never used for another call.
     pub owner: OwnerToken,
-    /// The hash of the validated part of the payload, where the operation validates.
+    /// The hash of the validated part of the payload, if the operation validates.
     pub validation: Option<String>,
-    /// When the invocation ends, where that is known. A deadline that has come is still a deadline.
+    /// When the invocation ends, if known. An expired deadline is kept, not treated as unknown.
     pub deadline: Option<EpochMillis>,
-    /// The path of the operation, of which the record of its claim names the first 128 bytes. No rule asks for it.
+    /// The path of the operation. The record names its first 128 bytes. No rule of the protocol depends on it.
     pub operation: Option<String>,
     /// The operation's policy.
     pub policy: Policy,
+}
+
+impl Call {
+    /// Returns when the lease of a claim ends that is made now.
+    pub(super) fn lease_end(&self, now: EpochMillis) -> EpochMillis {
+        self.deadline.unwrap_or_else(|| now.plus(self.policy.lease))
+    }
 }

@@ -1,68 +1,62 @@
-//! Single flight: what a call tells the others of its process, and which of them it concerns.
+//! What a call publishes to the duplicates in its process.
 
-use super::Call;
+use super::call::Call;
 use super::classify::is_expired;
-use super::writes;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
 
-/// How far a call of this process has come, as far as its duplicates are concerned.
+/// The progress of a call, as its duplicates in the same process see it.
+///
+/// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, Stage, Resolution, Call};
-/// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+/// use idempotency_core::error::ErrorKind;
+/// use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Resolution, Stage};
+/// # use idempotency_core::time::EpochMillis;
 /// # let call = idempotency_core::example::call();
-/// // The other call runs its handler: this one is refused by it, and the store is not asked.
-/// let flight = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::LeaderProgress(flight));
-/// let refusal = Refusal::AlreadyInProgress { until: Some(EpochMillis::new(30_000)) };
-/// assert_eq!(effect, Effect::Finish(Resolution::Refuse(refusal)));
+/// // The leader runs its handler: the duplicate is refused without a request to the store.
+/// let leader = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
+/// let (_, effect) = Attempt::begin(call).0.step(EpochMillis::new(0), Input::LeaderProgress(leader));
+/// let Effect::Finish(Resolution::Refuse(refusal)) = effect else { panic!("the duplicate is refused") };
+/// assert_eq!(refusal.kind, ErrorKind::AlreadyInProgress);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InFlight {
-    /// What it is at.
+    /// What the call is doing.
     pub stage: Stage,
-    /// When its lease ends, or as long as it has no claim, its time. After that it concerns nobody any more.
+    /// When its lease ends, or before it holds a claim, when it stops waiting. Duplicates ignore it after that.
     pub until: EpochMillis,
 }
 
-/// What a call is at, as far as its duplicates are concerned.
-///
-/// ```
-/// use idempotency_core::protocol::{InFlight, Stage};
-/// # use idempotency_core::time::EpochMillis;
-/// # let until = EpochMillis::new(30_000);
-/// # let now = EpochMillis::new(0);
-/// // Duplicates rather meet a call that runs than one whose claim has not been answered.
-/// let (claims, runs) = (InFlight { stage: Stage::Claiming, until }, InFlight { stage: Stage::Running, until });
-/// assert!(claims.is_superseded_by(&runs, now) && !runs.is_superseded_by(&claims, now));
-/// ```
+/// What a call is doing, as its duplicates in the same process see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It asks the store for its claim: in a moment it will run, or have an answer.
+    /// It asks the store for its claim. Next it runs its handler or gets a response.
     Claiming,
-    /// Its handler runs.
+    /// It runs its handler.
     Running,
-    /// It asks the store to take its answer, or its claim back: in a moment there is an answer, or the key is free.
+    /// It asks the store to complete or release its claim. Next there is a response, or the key is free.
     Storing,
-    /// It waits for another process that is at it.
+    /// It waits for a call in another process.
     Waiting {
-        /// When the lease of the other process ends, where it has one.
+        /// When the lease of the other process ends, if it has one.
         until: Option<EpochMillis>,
-        /// How often it has asked: whoever follows it knows by this that it goes on.
+        /// Number of polls so far. A change shows followers that the call is still alive.
         round: u8,
     },
 }
 
-/// Which calls of a process share a flight: those with one record and one payload.
+/// The key of single flight: calls with one record and one payload share it.
+///
+/// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{InFlightKey, Call};
-/// # use idempotency_core::{owner::OwnerToken, record::RecordId};
+/// use idempotency_core::protocol::{Call, InFlightKey};
+/// # use idempotency_core::owner::OwnerToken;
 /// # let call = idempotency_core::example::call();
 /// let duplicate = Call { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
 /// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&duplicate));
-/// // Whoever sends another payload under the key is to hear of that, and not of the flight.
+/// // A call with the same key but another payload must get `PayloadMismatch`, so it does not share the flight.
 /// let other_payload = Call { validation: Some("9f2c".to_owned()), ..call.clone() };
 /// assert_ne!(InFlightKey::of(&call), InFlightKey::of(&other_payload));
 /// ```
@@ -73,43 +67,40 @@ pub struct InFlightKey {
 }
 
 impl InFlight {
-    /// The flight of a call that is about to claim.
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::{InFlight, Stage, Call};
-    /// # use idempotency_core::{owner::OwnerToken, record::RecordId, time::EpochMillis};
-    /// # let call = idempotency_core::example::call();
-    /// let call = Call { deadline: Some(EpochMillis::new(30_000)), ..call };
-    /// let flight = InFlight::of(&call, EpochMillis::new(0));
-    /// assert_eq!(flight, InFlight { stage: Stage::Claiming, until: EpochMillis::new(30_000) });
-    /// ```
+    /// Returns the progress of a call that is about to claim.
     pub fn of(call: &Call, now: EpochMillis) -> Self {
         Self {
             stage: Stage::Claiming,
-            until: writes::lease_end(call, now),
+            until: call.lease_end(now),
         }
     }
 
-    /// Whether its lease is over, so that it holds nobody up.
+    /// Returns true if its lease has expired. Duplicates then no longer wait for it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{protocol::{InFlight, Stage}, time::EpochMillis};
-    /// let flight = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
-    /// assert!(!flight.is_expired(EpochMillis::new(30_000)));
-    /// assert!(flight.is_expired(EpochMillis::new(30_001)));
+    /// let in_flight = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
+    /// assert!(!in_flight.is_expired(EpochMillis::new(30_000)), "the last millisecond belongs to the lease");
+    /// assert!(in_flight.is_expired(EpochMillis::new(30_001)));
     /// ```
     pub fn is_expired(&self, now: EpochMillis) -> bool {
         is_expired(self.until, now)
     }
 
-    /// Whether duplicates are to meet `other` instead: this one's lease is over, or it has not come as far.
+    /// Returns true if `other` should replace it as the leader: its lease has expired, or it is less advanced.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{protocol::{InFlight, Stage}, time::EpochMillis};
+    /// # let now = EpochMillis::new(0);
     /// let until = EpochMillis::new(30_000);
-    /// let (first, second) = (InFlight { stage: Stage::Claiming, until }, InFlight { stage: Stage::Claiming, until });
-    /// assert!(!first.is_superseded_by(&second, EpochMillis::new(30_000)));
-    /// assert!(first.is_superseded_by(&second, EpochMillis::new(30_001)));
+    /// let (claims, runs) = (InFlight { stage: Stage::Claiming, until }, InFlight { stage: Stage::Running, until });
+    /// assert!(claims.is_superseded_by(&runs, now) && !runs.is_superseded_by(&claims, now));
+    /// assert!(!claims.is_superseded_by(&claims, until));
+    /// assert!(claims.is_superseded_by(&claims, EpochMillis::new(30_001)));
     /// ```
     pub fn is_superseded_by(&self, other: &Self, now: EpochMillis) -> bool {
         self.is_expired(now) || self.stage.rank() < other.stage.rank()
@@ -117,7 +108,8 @@ impl InFlight {
 }
 
 impl Stage {
-    /// How much it says of the key. A run comes last: while another runs, what is being stored may be refused.
+    /// Orders stages by how much a duplicate learns from them. `Running` ranks highest: while another call runs, a
+    /// completion in progress may still be rejected.
     fn rank(self) -> u8 {
         match self {
             Self::Claiming => 0,
@@ -129,14 +121,7 @@ impl Stage {
 }
 
 impl InFlightKey {
-    /// The key of a call's flight.
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::{InFlightKey, Call};
-    /// # use idempotency_core::{owner::OwnerToken, record::RecordId};
-    /// # let call = idempotency_core::example::call();
-    /// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&call.clone()));
-    /// ```
+    /// Returns the key of a call.
     pub fn of(call: &Call) -> Self {
         Self {
             id: call.id.clone(),

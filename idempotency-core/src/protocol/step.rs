@@ -1,29 +1,28 @@
-//! One call as a state machine: each step consumes the attempt, so a stale state cannot be used.
+//! One call as a state machine. Each step consumes the attempt, so a stale state cannot be used.
 
 mod claim;
 mod completion;
 mod in_flight;
+mod state;
 
 use std::time::Duration;
 
-use super::Call;
-use super::effect::{Effect, Input, Refusal, Resolution, Source};
+use super::call::Call;
+use super::effect::{Effect, Input};
 use super::in_flight::{InFlight, Stage};
-use super::time_limit;
-use crate::record::Record;
+use super::limits::time_limit;
+use super::resolution::Source;
+use crate::error::ErrorKind;
 use crate::time::EpochMillis;
-
-/// The first pause of a wait or of a retried completion; each further one may be twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+use state::{Completing, State, refuse};
 
 /// One call on its way through the protocol.
 ///
+/// # Examples
+///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Effect, Input, Resolution, HandlerResult, WriteResult, Completion};
-/// use idempotency_core::protocol::Call;
-/// use idempotency_core::protocol::policy::Policy;
+/// use idempotency_core::protocol::{Attempt, Completion, Effect, HandlerResult, Input, Resolution, Write, WriteResult};
+/// use idempotency_core::protocol::{Call, policy::Policy};
 /// use idempotency_core::{owner::OwnerToken, record::*, time::*};
 /// let call = Call {
 ///     id: RecordId::new("a#1"),
@@ -37,11 +36,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// let (attempt, effect) = Attempt::begin(call);
 /// assert_eq!(effect, Effect::CheckLocal);
 /// let (attempt, effect) = attempt.step(now, Input::Local(None));
-/// assert!(matches!(effect, Effect::Put(..)));
+/// assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
 /// let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
 /// assert_eq!(effect, Effect::Run);
 /// let (attempt, effect) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
-/// assert!(matches!(effect, Effect::Update(..)));
+/// assert!(matches!(effect, Effect::Write(Write::Update(_), _)));
 /// let (_, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
 /// assert!(matches!(effect, Effect::Finish(Resolution::Own(Completion::Stored(_)))));
 /// ```
@@ -51,144 +50,28 @@ pub struct Attempt {
     state: State,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
-    /// The process's own memory is asked; until when this call may wait, if it has begun to.
-    Looking(Option<EpochMillis>),
-    /// Another call of this process is waited for.
-    Following(Following),
-    /// A claim is on its way.
-    Claiming(Claiming),
-    /// The record is read, because a claim's answer left it unknown, or because of a wait.
-    Reading(Claiming),
-    /// A wait for the other call.
-    Waiting(Claiming),
-    /// The handler runs.
-    Running(Held),
-    /// A completion is on its way.
-    Completing(Completing),
-    /// A pause before the completion is sent again.
-    RetryingCompletion(Completing),
-    /// The record is read, because a refused completion brought nothing back.
-    ReadingAfterCompletion(Completing),
-    /// The completion of an evicted claim is on its way.
-    Restoring(Completing),
-    /// The claim is given up before the handler ran.
-    GivingUp(GivingUp),
-    /// The claim is given up after the handler ran.
-    Releasing {
-        /// Whether the handler gave an answer, which then yields to a stored one.
-        answered: bool,
-        /// When the lease of the claim ends.
-        lease_end: EpochMillis,
-    },
-    /// The caller has been told.
-    Finished,
-}
-
-/// What a call remembers while another of its process goes ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Following {
-    /// Until when this call may wait.
-    wait_until: EpochMillis,
-    /// How far the other had come when it was last heard of.
-    flight: InFlight,
-}
-
-/// What a call remembers while it has no claim yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Claiming {
-    /// How many claims were sent since the last wait.
-    tries: u8,
-    /// How many pauses there were.
-    pauses: u8,
-    /// When the lease of the call that is waited for ends, where it has one.
-    other: Option<EpochMillis>,
-    /// Whether any claim of this call may have been applied, or may yet arrive.
-    maybe_applied: bool,
-    /// The time of the last claim.
-    claimed_at: EpochMillis,
-    /// Until when this call may wait.
-    wait_until: EpochMillis,
-    /// Until when the requests since the beginning, or since the last pause, may take.
-    requests_end: EpochMillis,
-}
-
-/// What a call remembers while it gives up a claim that it may have.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct GivingUp {
-    refusal: Refusal,
-    /// Until when this call may wait.
-    wait_until: EpochMillis,
-    /// Until when the requests since the beginning, or since the last pause, may take.
-    requests_end: EpochMillis,
-}
-
-/// What a call remembers of its claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Held {
-    claimed_at: EpochMillis,
-    lease_end: EpochMillis,
-}
-
-/// What a call remembers while its completion is on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Completing {
-    held: Held,
-    tries: u8,
-    /// Whether any send of the completion may have been applied.
-    maybe_applied: bool,
-    /// What is to be stored.
-    record: Record,
-    /// What the caller is told once the completion is confirmed, if the answer itself is not what is stored.
-    instead: Option<Unstorable>,
-}
-
-/// Why a completion carries no data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Unstorable {
-    /// It is not JSON, so not even its own caller can be given it.
-    Unrepresentable,
-    /// It is too large for the store, or could not be read back; its own caller is given it all the same.
-    OwnCallerAlone,
-}
-
-type Next = (State, Effect);
-
 impl Attempt {
     /// Begins a call. The first effect is always [`Effect::CheckLocal`].
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::{*, Call};
-    /// # use idempotency_core::{owner::OwnerToken, record::*};
-    /// # let call = idempotency_core::example::call();
-    /// assert_eq!(Attempt::begin(call).1, Effect::CheckLocal);
-    /// ```
     pub fn begin(call: Call) -> (Self, Effect) {
         let attempt = Self {
             call,
-            state: State::Looking(None),
+            state: State::Checking(None),
         };
         (attempt, Effect::CheckLocal)
     }
 
-    /// The call this attempt is for.
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::{*, Call};
-    /// # use idempotency_core::{owner::OwnerToken, record::*};
-    /// # let call = idempotency_core::example::call();
-    /// assert_eq!(Attempt::begin(call).0.call().id.as_str(), "a#1");
-    /// ```
+    /// Returns the call of this attempt.
     pub fn call(&self) -> &Call {
         &self.call
     }
 
-    /// What the duplicates of this call in its process are to know of it; nothing where nothing has changed for them.
+    /// Returns the progress to publish to duplicates in this process, or `None` if there is nothing new.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::protocol::{*, Call};
-    /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+    /// # use idempotency_core::protocol::*;
+    /// # use idempotency_core::time::EpochMillis;
     /// # let call = Call { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
     /// # let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
@@ -203,7 +86,7 @@ impl Attempt {
                 let stage = match claiming.pauses {
                     0 => Stage::Claiming,
                     round => Stage::Waiting {
-                        until: claiming.other,
+                        until: claiming.other_lease_end,
                         round,
                     },
                 };
@@ -215,28 +98,30 @@ impl Attempt {
             | State::ReadingAfterCompletion(completing)
             | State::Restoring(completing) => (Stage::Storing, completing.held.lease_end),
             State::Releasing { lease_end, .. } => (Stage::Storing, *lease_end),
-            State::Looking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
+            State::Checking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
                 return None;
             }
         };
         Some(InFlight { stage, until })
     }
 
-    /// Returns how long the request that was asked for last may take, if it is sent at the time `now`.
+    /// Returns how long the last requested write or read may take, if it is sent at the time `now`.
     ///
-    /// Before the handler all requests together are bounded by `store_timeout` and by half of the time that is left, so
-    /// that a store which accepts and never answers leaves time for a clear error. After the handler the lease bounds each
-    /// request: a response is worth storing until then. The release after a run that failed is bounded by `store_timeout`
-    /// too: the caller waits for its own error meanwhile, and the end of the lease, or an operator, frees the key.
+    /// Before the handler, all requests together are bounded by `store_timeout` and by half of the time left. A store that
+    /// hangs then leaves time for a clear error. After the handler, the lease bounds each request: a response is worth
+    /// storing until then. The release after a failed run is bounded by `store_timeout` too, because the caller waits for its
+    /// own error meanwhile. If that release fails, the end of the lease or an operator frees the key.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::protocol::{*, Call};
-    /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
+    /// # use idempotency_core::protocol::*;
+    /// # use idempotency_core::{record::Data, time::EpochMillis};
     /// # use std::time::Duration;
     /// # let call = Call { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
     /// let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
-    /// // Of the 3 s of `store_timeout`, 200 ms are kept for giving the claim up.
+    /// // Of the 3 s of `store_timeout`, 200 ms are kept for releasing the claim.
     /// assert_eq!(attempt.time_limit(now), Duration::from_millis(2_800));
     /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::Applied));
     /// let (attempt, _update) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
@@ -245,21 +130,21 @@ impl Attempt {
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
         match &self.state {
             State::Claiming(claiming) | State::Reading(claiming) => claim::limit(now, claiming),
-            State::GivingUp(giving_up) => claim::limit_of_giving_up(now, giving_up),
+            State::GivingUp(giving_up) => claim::release_limit(now, giving_up),
             State::Completing(Completing { held, .. })
             | State::ReadingAfterCompletion(Completing { held, .. })
             | State::Restoring(Completing { held, .. }) => time_limit(now, held.lease_end),
-            // A stored response, which is found out here alone, is the one to give.
+            // This release may find a stored response, which the caller must get instead of its own.
             State::Releasing {
-                answered: true,
+                returned: true,
                 lease_end,
             } => time_limit(now, *lease_end),
             State::Releasing {
-                answered: false,
+                returned: false,
                 lease_end,
             } => time_limit(now, *lease_end).min(self.call.policy.store_timeout),
-            // No request is asked for.
-            State::Looking(_)
+            // These states ask for no request.
+            State::Checking(_)
             | State::Following(_)
             | State::Waiting(_)
             | State::Running(_)
@@ -268,94 +153,66 @@ impl Attempt {
         }
     }
 
-    /// Takes what became of the last effect, at the time `now`, and says what is to be done next.
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::{*, Call};
-    /// # use idempotency_core::{owner::OwnerToken, record::*, time::EpochMillis};
-    /// # let call = idempotency_core::example::call();
-    /// let now = EpochMillis::new(1_000);
-    /// let (attempt, _look) = Attempt::begin(call);
-    /// let (attempt, _put) = attempt.step(now, Input::Local(None));
-    /// let (_, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
-    /// assert_eq!(effect, Effect::Run);
-    /// ```
+    /// Takes the result of the last effect, at the time `now`, and returns the next effect.
     ///
     /// # Panics
-    /// If `input` is not an answer to the last effect: a mistake of the driver, not of its environment.
+    ///
+    /// If `input` does not answer the last effect. This is a fault of the driver, not of its inputs.
     #[allow(clippy::panic)]
     pub fn step(self, now: EpochMillis, input: Input) -> (Self, Effect) {
         let Self { call, state } = self;
         let (state, effect) = match (state, input) {
-            (State::Looking(wait_until), Input::Local(None)) => {
-                claim::unknown(&call, now, wait_until)
+            (State::Checking(wait_until), Input::Local(None)) => {
+                claim::not_in_memory(&call, now, wait_until)
             }
-            (State::Looking(wait_until), Input::Local(Some(cached))) => {
-                claim::remembered(&call, now, wait_until, cached, Source::Cache)
+            (State::Checking(wait_until), Input::Local(Some(cached))) => {
+                claim::from_memory(&call, now, wait_until, cached, Source::Cache)
             }
-            (State::Looking(wait_until), Input::LeaderProgress(other)) => {
-                in_flight::met(&call, now, wait_until, other)
+            (State::Checking(wait_until), Input::LeaderProgress(leader)) => {
+                in_flight::leader_found(&call, now, wait_until, leader)
             }
-            (State::Following(following), Input::LeaderProgress(other)) => {
-                in_flight::met_again(&call, now, following, other)
+            (State::Following(following), Input::LeaderProgress(leader)) => {
+                in_flight::leader_progress(&call, now, following, leader)
             }
-            (State::Following(following), Input::LeaderDone(answer)) => {
-                in_flight::landed(&call, now, following, answer)
+            (State::Following(following), Input::LeaderDone(confirmed)) => {
+                in_flight::leader_done(&call, now, following, confirmed)
             }
-            (State::Claiming(claiming), Input::Written(written)) => {
-                claim::claimed(&call, now, claiming, written)
+            (State::Claiming(claiming), Input::Written(result)) => {
+                claim::claim_written(&call, now, claiming, result)
             }
             (State::Reading(claiming), Input::Read(existing)) => {
-                claim::read(&call, now, claiming, existing)
+                claim::read_done(&call, now, claiming, existing)
             }
-            (State::Reading(claiming), Input::ReadFailed) => claim::unread(&call, now, claiming),
-            (State::Waiting(claiming), Input::Paused) => claim::look_again(&call, now, claiming),
-            (State::Running(held), Input::HandlerDone(ran)) => {
-                completion::ran_handler(&call, now, held, ran)
+            (State::Reading(claiming), Input::ReadFailed) => {
+                claim::read_failed(&call, now, claiming)
             }
-            (State::Completing(completing), Input::Written(written)) => {
-                completion::completion_written(&call, now, completing, written)
+            (State::Waiting(claiming), Input::Paused) => claim::read_again(&call, now, claiming),
+            (State::Running(held), Input::HandlerDone(result)) => {
+                completion::handler_done(&call, now, held, result)
+            }
+            (State::Completing(completing), Input::Written(result)) => {
+                completion::completion_written(&call, now, completing, result)
             }
             (State::RetryingCompletion(completing), Input::Paused) => {
                 completion::send_completion(&call, completing)
             }
             (State::ReadingAfterCompletion(completing), Input::Read(existing)) => {
-                completion::completion_refused(&call, now, completing, existing)
+                completion::claim_lost(&call, now, completing, existing)
             }
             (State::ReadingAfterCompletion(_), Input::ReadFailed) => {
-                refuse(Refusal::CompletionUnknown)
+                refuse(ErrorKind::CompletionUnknown)
             }
-            (State::Restoring(completing), Input::Written(written)) => {
-                completion::restored(&call, now, completing, written)
+            (State::Restoring(completing), Input::Written(result)) => {
+                completion::restored(&call, now, completing, result)
             }
-            (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.refusal),
-            (State::Releasing { answered, .. }, Input::Written(written)) => {
-                completion::released(&call, now, answered, written)
+            (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),
+            (State::Releasing { returned, .. }, Input::Written(result)) => {
+                completion::released(&call, now, returned, result)
             }
-            (state, input) => panic!("{input:?} does not answer what {state:?} asked for"),
+            (state, input) => panic!("{input:?} does not answer the effect of {state:?}"),
         };
         (Self { call, state }, effect)
     }
-}
-
-fn finish(verdict: Resolution) -> Next {
-    (State::Finished, Effect::Finish(verdict))
-}
-
-fn refuse(refusal: Refusal) -> Next {
-    finish(Resolution::Refuse(refusal))
-}
-
-fn replay(record: Record, source: Source) -> Next {
-    finish(Resolution::Replay { record, source })
-}
-
-/// The longest `n`th pause, counted from one.
-fn backoff(n: u8) -> Duration {
-    let doublings = u32::from(n.saturating_sub(1)).min(16);
-    FIRST_PAUSE
-        .saturating_mul(1 << doublings)
-        .min(LONGEST_PAUSE)
 }
 
 #[cfg(test)]

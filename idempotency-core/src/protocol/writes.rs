@@ -1,27 +1,22 @@
-//! The writes of the protocol: what each puts into the record.
+//! The writes of the protocol: what each one puts into the record, and under which condition.
 
 use std::time::Duration;
 
-use super::Call;
-use super::Effect;
+use super::call::Call;
 use super::condition::{Condition, claimable, held_by};
+use super::effect::Effect;
 use super::policy::OnTimeout;
+use super::write::{Change, Write};
 use crate::record::{Attribute, Data, Field, Record, Status};
-use crate::store::Change;
 use crate::time::EpochMillis;
 
-/// How far beyond its lease a claim under `hold` is kept from the table's TTL: ten years.
+/// How long after its lease a claim under `hold` is kept from the table's TTL: ten years.
 const HELD: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// The most bytes of an operation's path that a record names.
+/// The number of bytes of an operation's path that a record names.
 const LONGEST_PATH: usize = 128;
 
-/// When the lease of a claim made now ends.
-pub(super) fn lease_end(call: &Call, now: EpochMillis) -> EpochMillis {
-    call.deadline.unwrap_or_else(|| now.plus(call.policy.lease))
-}
-
-/// Returns what a record names of the operation at `path`: its first 128 bytes, since each claim pays for them.
+/// Returns what a record names of the operation at `path`: its first 128 bytes, because each claim pays for them.
 pub(crate) fn recorded_path(path: &str) -> &str {
     &path[..path.floor_char_boundary(LONGEST_PATH)]
 }
@@ -31,16 +26,16 @@ fn operation(call: &Call) -> Field<String> {
     path.map(|path| recorded_path(path).to_owned()).into()
 }
 
-/// The claim: puts a record in progress over nothing, or over what is claimable.
+/// Returns the claim: a put of a record in progress, if there is no record or a claimable one.
 pub(super) fn claim(call: &Call, now: EpochMillis) -> Effect {
-    let lease_end = lease_end(call, now);
+    let lease_end = call.lease_end(now);
     let window_end = now.floor_to_seconds().plus(call.policy.expires_after);
     let kept_until = match call.policy.on_timeout {
         OnTimeout::Rerun => lease_end.ceil_to_seconds(),
         OnTimeout::Hold => lease_end.ceil_to_seconds().plus(HELD),
     };
-    Effect::Put(
-        Record {
+    Effect::Write(
+        Write::Put(Record {
             expiration: Field::Value(window_end.max(kept_until)),
             in_progress_expiration: Field::Value(lease_end),
             status: Field::Value(Status::InProgress),
@@ -48,12 +43,12 @@ pub(super) fn claim(call: &Call, now: EpochMillis) -> Effect {
             owner: Field::Value(call.owner.clone()),
             operation: operation(call),
             ..Record::default()
-        },
+        }),
         claimable(now, call.policy.on_timeout),
     )
 }
 
-/// The attributes of this call's completed record. Without data where the answer cannot be stored.
+/// Returns the attributes of this call's completed record. `data` is `None` if the response cannot be stored.
 pub(super) fn completed(call: &Call, now: EpochMillis, data: Option<&Data>) -> Record {
     Record {
         expiration: Field::Value(now.floor_to_seconds().plus(call.policy.expires_after)),
@@ -65,49 +60,50 @@ pub(super) fn completed(call: &Call, now: EpochMillis, data: Option<&Data>) -> R
     }
 }
 
-/// The completion: only while the record is still this call's claim, which names the operation already.
+/// Returns the completion: an update, only while the record is still this call's claim. The claim names the operation
+/// already.
 pub(super) fn complete(call: &Call, record: &Record) -> Effect {
-    Effect::Update(
-        Change {
+    Effect::Write(
+        Write::Update(Change {
             set: Record {
                 operation: Field::Absent,
                 ..record.clone()
             },
             remove: Vec::new(),
-        },
+        }),
         held_by(&call.owner),
     )
 }
 
-/// The completion of a claim that was evicted while the handler ran: only while nothing has taken its place.
+/// Returns the completion of a claim that was evicted while the handler ran: a put, only while there is no record.
 pub(super) fn restore(call: &Call, record: &Record, lease_end: EpochMillis) -> Effect {
-    Effect::Put(
-        Record {
+    Effect::Write(
+        Write::Put(Record {
             owner: Field::Value(call.owner.clone()),
             in_progress_expiration: Field::Value(lease_end),
             ..record.clone()
-        },
+        }),
         Condition::NoRecord,
     )
 }
 
-/// The release: deletes the record while it is still this call's claim.
+/// Returns the release: a delete, only while the record is still this call's claim.
 pub(super) fn release(call: &Call) -> Effect {
-    Effect::Delete(held_by(&call.owner))
+    Effect::Write(Write::Delete, held_by(&call.owner))
 }
 
-/// A recorded failure: ends the lease at the moment of the claim, so that every policy and every language can claim
-/// the key again, and gives up the token.
+/// Returns the write of a recorded failure. It ends the lease at the time of the claim, so that calls under every policy and
+/// in every language can claim the key again, and removes the owner token.
 pub(super) fn record_failure(call: &Call, failure: &str, claimed_at: EpochMillis) -> Effect {
-    Effect::Update(
-        Change {
+    Effect::Write(
+        Write::Update(Change {
             set: Record {
                 failure: Field::Value(failure.to_owned()),
                 in_progress_expiration: Field::Value(claimed_at),
                 ..Record::default()
             },
             remove: vec![Attribute::Owner],
-        },
+        }),
         held_by(&call.owner),
     )
 }

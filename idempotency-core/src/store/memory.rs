@@ -1,15 +1,17 @@
-//! A store in the process's memory: the specification of a store, and `IDEMPOTENCY_STORE=memory`.
+//! The store in memory: the specification of a store, and `IDEMPOTENCY_STORE=memory`.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Change, ReadOutcome, Store, WriteOutcome};
+use super::{Change, ReadOutcome, SendLog, Store, Write, WriteOutcome};
 use crate::future::BoxFuture;
 use crate::protocol::condition::Condition;
 use crate::record::{Attribute, Field, Record, RecordId};
 
-/// Records in a map behind a lock. It protects within one process alone, and forgets when the process ends.
+/// A map of records behind a lock. It protects within one process only, and its records end with the process.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::record::{Record, RecordId};
@@ -24,80 +26,43 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
-    ///
-    /// ```
-    /// # use idempotency_core::store::MemoryStore;
-    /// assert_eq!(MemoryStore::new().len(), 0);
-    /// ```
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The record under `id`, as an operator would look it up.
-    ///
-    /// ```
-    /// # use idempotency_core::{record::RecordId, store::MemoryStore};
-    /// assert_eq!(MemoryStore::new().record(&RecordId::new("a#1")), None);
-    /// ```
+    /// Returns the record with this id, as an operator would look it up.
     pub fn record(&self, id: &RecordId) -> Option<Record> {
         self.records().get(id).cloned()
     }
 
-    /// Puts a record there whatever stands there now, as another program would.
-    ///
-    /// ```
-    /// # use idempotency_core::{record::{Record, RecordId}, store::MemoryStore};
-    /// let store = MemoryStore::new();
-    /// store.insert(RecordId::new("a#1"), Record::default());
-    /// assert_eq!(store.len(), 1);
-    /// ```
+    /// Inserts a record unconditionally, as another program would.
     pub fn insert(&self, id: RecordId, record: Record) {
         self.records().insert(id, record);
     }
 
-    /// Removes a record whatever it is, as TTL or an operator would.
-    ///
-    /// ```
-    /// # use idempotency_core::{record::RecordId, store::MemoryStore};
-    /// assert_eq!(MemoryStore::new().evict(&RecordId::new("a#1")), None);
-    /// ```
+    /// Removes a record unconditionally, as TTL or an operator would, and returns it.
     pub fn evict(&self, id: &RecordId) -> Option<Record> {
         self.records().remove(id)
     }
 
-    /// How many records there are.
-    ///
-    /// ```
-    /// # use idempotency_core::store::MemoryStore;
-    /// assert_eq!(MemoryStore::new().len(), 0);
-    /// ```
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.records().len()
     }
 
-    /// Whether there is no record.
-    ///
-    /// ```
-    /// # use idempotency_core::store::MemoryStore;
-    /// assert!(MemoryStore::new().is_empty());
-    /// ```
+    /// Returns true if there is no record.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The map. A panic cannot leave it half written, so a poisoned lock is still good.
+    /// Returns the map. A panic cannot leave it half written, so a poisoned lock is still good.
     fn records(&self) -> MutexGuard<'_, HashMap<RecordId, Record>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies `write` to the record under `id` if `condition` holds of it: the one atomic step of every write.
-    fn conditionally(
-        &self,
-        id: &RecordId,
-        condition: &Condition,
-        write: impl FnOnce(Option<Record>) -> Option<Record>,
-    ) -> WriteOutcome {
+    /// Performs `write` if `condition` holds, under one lock.
+    fn apply(&self, id: &RecordId, write: &Write, condition: &Condition) -> WriteOutcome {
         let mut records = self.records();
         let existing = records.get(id);
         if !condition.holds(existing) {
@@ -106,48 +71,27 @@ impl MemoryStore {
                 maybe_applied: false,
             };
         }
-        let existing = records.remove(id);
-        if let Some(record) = write(existing) {
-            records.insert(id.clone(), record);
+        match write {
+            Write::Put(record) => drop(records.insert(id.clone(), record.clone())),
+            Write::Update(change) => records.entry(id.clone()).or_default().apply(change),
+            Write::Delete => drop(records.remove(id)),
         }
         WriteOutcome::Applied
     }
 }
 
 impl Store for MemoryStore {
-    fn put<'a>(
+    fn write<'a>(
         &'a self,
         id: &'a RecordId,
-        record: &'a Record,
+        write: &'a Write,
         condition: &'a Condition,
+        _: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move { self.conditionally(id, condition, |_| Some(record.clone())) })
+        Box::pin(async move { self.apply(id, write, condition) })
     }
 
-    fn update<'a>(
-        &'a self,
-        id: &'a RecordId,
-        change: &'a Change,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            self.conditionally(id, condition, |existing| {
-                let mut record = existing.unwrap_or_default();
-                record.apply(change);
-                Some(record)
-            })
-        })
-    }
-
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move { self.conditionally(id, condition, |_| None) })
-    }
-
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(&'a self, id: &'a RecordId, _: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             self.record(id)
                 .map_or(ReadOutcome::NotFound, ReadOutcome::Found)
@@ -168,7 +112,7 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl Record {
-    /// What an update does to a record.
+    /// Applies an update.
     fn apply(&mut self, change: &Change) {
         fn set<T: Clone>(target: &mut Field<T>, new: &Field<T>) {
             if new.value().is_some() {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Store, StoreErrorKind, WriteOutcome};
+use idempotency_core::store::{StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 
 use crate::script::{Reply, Wire};

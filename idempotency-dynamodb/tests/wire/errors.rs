@@ -2,9 +2,10 @@
 
 use std::error::Error;
 
+use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
-use idempotency_core::store::{Change, ReadOutcome, Store, StoreErrorKind, WriteOutcome};
+use idempotency_core::store::{Change, ReadOutcome, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 
 use crate::script::{Reply, Wire};
@@ -116,7 +117,7 @@ async fn no_error_shows_an_answer_however_it_is_printed() {
     let store = store(&wire);
     let mut told = Vec::new();
     for _ in 0..3 {
-        let ReadOutcome::Failed(error) = store.read(&id()).await else {
+        let ReadOutcome::Failed(error) = store.get(&id()).await else {
             panic!("it did not fail")
         };
         told.push(format!("{error} {error:?}"));

@@ -30,7 +30,8 @@ async fn of_table(
         .build()
         .unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::new());
-    let put = store.send(&id, Write::Put(&claim), &Condition::NoRecord, &log);
+    let put = Write::Put(claim);
+    let put = store.write(&id, &put, &Condition::NoRecord, &log);
     let patience = async {
         for _ in 0..20 {
             tokio::task::yield_now().await;

@@ -1,5 +1,6 @@
 //! On a table with a sort key nothing is written before a read has shown that the table has one.
 
+use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Store, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;

@@ -11,9 +11,10 @@ mod requests;
 mod script;
 mod sends;
 
+use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Field, Record, RecordId, Status};
-use idempotency_core::store::{Store, StoreError, WriteOutcome};
+use idempotency_core::store::{StoreError, WriteOutcome};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::DynamoDbStore;
 use script::{Reply, Wire};

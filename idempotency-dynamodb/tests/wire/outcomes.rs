@@ -1,9 +1,10 @@
 //! Whether a write was applied, refused, or lost.
 
+use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field};
-use idempotency_core::store::{Change, Store, StoreErrorKind, WriteOutcome};
+use idempotency_core::store::{Change, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 

@@ -1,5 +1,6 @@
 //! What is sent: one request an operation, in this form.
 
+use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
@@ -75,7 +76,7 @@ async fn composite_keys_hold_the_id_in_the_sort_key() {
         store.delete(&id(), &Condition::NoRecord).await,
         WriteOutcome::Applied
     ));
-    assert!(matches!(store.read(&id()).await, ReadOutcome::NotFound));
+    assert!(matches!(store.get(&id()).await, ReadOutcome::NotFound));
     let key = json!({ "pk": { "S": "idempotency#charge" }, "sk": { "S": "charge#42" } });
     let delete = json!({
         "TableName": "payments",
@@ -98,7 +99,7 @@ async fn composite_keys_hold_the_id_in_the_sort_key() {
 async fn a_read_brings_the_record() {
     let item = json!({ "Item": { "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "N": "7" } } });
     let wire = Wire::new([Reply::Answer(200, item)]);
-    let ReadOutcome::Found(record) = store(&wire).read(&id()).await else {
+    let ReadOutcome::Found(record) = store(&wire).get(&id()).await else {
         panic!("nothing was found")
     };
     assert_eq!(record.status, Field::Value(Status::Completed));

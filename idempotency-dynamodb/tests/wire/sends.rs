@@ -18,10 +18,10 @@ async fn times(limit: Duration) -> Vec<Duration> {
         .build()
         .unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::within(limit));
-    let put = Write::Put(&claim);
+    let put = Write::Put(claim);
     // A task that never waits is made to wait by tokio at some point, and its sends seem to time out.
     tokio::task::yield_now().await;
-    let write = store.send(&id, put, &Condition::NoRecord, &log).await;
+    let write = store.write(&id, &put, &Condition::NoRecord, &log).await;
     assert!(matches!(write, WriteOutcome::Applied), "{write:?}");
     assert_eq!(wire.requests().len(), 2);
     let mut times = wire.sleeps();

@@ -11,6 +11,7 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::factory::StoreFactory;
 use super::foreign::ForeignRecord;
+use crate::store::StoreExt;
 
 /// What a case comes to.
 pub(super) type Checked<T = ()> = Result<T, Flaw>;
@@ -248,7 +249,7 @@ pub(super) fn never() -> Condition {
 }
 
 pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Checked<Option<Record>> {
-    match store.read(id).await {
+    match store.get(id).await {
         ReadOutcome::Found(record) => Ok(Some(record)),
         ReadOutcome::NotFound => Ok(None),
         ReadOutcome::Failed(error) => broken(format!("a read failed: {error}")),

@@ -7,9 +7,9 @@ use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Record, RecordId};
+use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    Change, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+    ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
 };
 
 use super::{StoreCall, StoreOperation};
@@ -17,13 +17,13 @@ use super::{StoreCall, StoreOperation};
 /// How a request to a [`FaultyStore`] breaks.
 ///
 /// ```
-/// use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
-/// use idempotency_core::{record::RecordId, store::{MemoryStore, ReadOutcome, Store}};
+/// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
+/// use idempotency_core::{record::RecordId, store::{MemoryStore, ReadOutcome}};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
-/// let ReadOutcome::Failed(error) = store.read(&RecordId::new("a#1")).await else { panic!("it is throttled") };
+/// let ReadOutcome::Failed(error) = store.get(&RecordId::new("a#1")).await else { panic!("it is throttled") };
 /// assert!(error.kind().is_transient());
 /// # }
 /// ```
@@ -63,8 +63,8 @@ pub enum StoreFault {
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, Store, WriteOutcome};
-/// use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
+/// use idempotency_core::store::{MemoryStore, WriteOutcome};
+/// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
@@ -84,7 +84,7 @@ pub struct FaultyStore<S> {
 struct State {
     calls: Vec<StoreCall>,
     faults: Vec<(StoreOperation, usize, StoreFault)>,
-    delayed: Vec<StoreCall>,
+    delayed: Vec<(RecordId, Write, Condition)>,
     hung: usize,
     watchers: Vec<Waker>,
 }
@@ -153,7 +153,7 @@ impl<S: Store> FaultyStore<S> {
     /// Waits until a request hangs from now on, so that a test can drop its caller at this very place.
     ///
     /// ```
-    /// # use idempotency_core::{record::RecordId, store::{MemoryStore, Store}};
+    /// # use idempotency_core::{record::RecordId, store::MemoryStore};
     /// # use idempotency_testkit::store::*;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -161,7 +161,7 @@ impl<S: Store> FaultyStore<S> {
     /// store.inject(StoreOperation::Read, 1, StoreFault::Hang);
     /// let id = RecordId::new("a#1");
     /// tokio::select! {
-    ///     _ = store.read(&id) => unreachable!("it hangs"),
+    ///     _ = store.get(&id) => unreachable!("it hangs"),
     ///     () = store.hung() => {}
     /// }
     /// # }
@@ -200,8 +200,9 @@ impl<S: Store> FaultyStore<S> {
     /// ```
     pub async fn deliver(&self) {
         let delayed = std::mem::take(&mut self.state().delayed);
-        for call in delayed {
-            self.forward(&call, &SendLog::new()).await;
+        for (id, write, condition) in delayed {
+            let log = SendLog::new();
+            self.inner.write(&id, &write, &condition, &log).await;
         }
     }
 
@@ -222,31 +223,6 @@ impl<S: Store> FaultyStore<S> {
         Some(state.faults.swap_remove(at).2)
     }
 
-    async fn forward(&self, call: &StoreCall, log: &SendLog) -> WriteOutcome {
-        match call {
-            StoreCall::Put {
-                id,
-                record,
-                condition,
-            } => {
-                let put = Write::Put(record);
-                self.inner.send(id, put, condition, log).await
-            }
-            StoreCall::Update {
-                id,
-                change,
-                condition,
-            } => {
-                let update = Write::Update(change);
-                self.inner.send(id, update, condition, log).await
-            }
-            StoreCall::Delete { id, condition } => {
-                self.inner.send(id, Write::Delete, condition, log).await
-            }
-            StoreCall::Read { .. } => failed(false, StoreErrorKind::Rejected),
-        }
-    }
-
     /// Notes a throttled send, and pauses for good.
     async fn back_off<T>(&self, log: &SendLog) -> T {
         log.preparing();
@@ -255,56 +231,62 @@ impl<S: Store> FaultyStore<S> {
         self.hang().await
     }
 
-    fn write(&self, call: StoreCall, log: SendLog) -> BoxFuture<'_, WriteOutcome> {
-        Box::pin(async move {
-            let Some(fault) = self.note(call.clone()) else {
-                return self.forward(&call, &log).await;
-            };
-            match fault {
-                StoreFault::LoseReply => {
-                    self.forward(&call, &log).await;
-                    failed(true, StoreErrorKind::Unreachable)
-                }
-                StoreFault::LoseRequest => failed(true, StoreErrorKind::Unreachable),
-                StoreFault::Delay => {
-                    self.state().delayed.push(call);
-                    failed(true, StoreErrorKind::Unreachable)
-                }
-                StoreFault::Resend => {
-                    self.forward(&call, &log).await;
-                    match self.forward(&call, &log).await {
-                        WriteOutcome::ConditionFailed { existing, .. } => {
-                            WriteOutcome::ConditionFailed {
-                                existing,
-                                maybe_applied: true,
-                            }
-                        }
-                        WriteOutcome::Failed { error, .. } => WriteOutcome::Failed {
-                            maybe_applied: true,
-                            error,
-                        },
-                        other => other,
-                    }
-                }
-                StoreFault::Throttle => failed(false, StoreErrorKind::Throttled),
-                StoreFault::TooLarge => failed(false, StoreErrorKind::TooLarge),
-                StoreFault::Backoff => self.back_off(&log).await,
-                StoreFault::Hang => self.hang().await,
-                StoreFault::HangAfter => {
-                    self.forward(&call, &log).await;
-                    self.hang().await
-                }
-                StoreFault::OmitItem => match self.forward(&call, &log).await {
-                    WriteOutcome::ConditionFailed { maybe_applied, .. } => {
-                        WriteOutcome::ConditionFailed {
-                            existing: None,
-                            maybe_applied,
-                        }
-                    }
-                    other => other,
-                },
+    async fn faulty_write(
+        &self,
+        id: &RecordId,
+        write: &Write,
+        condition: &Condition,
+        log: &SendLog,
+    ) -> WriteOutcome {
+        let forward = || self.inner.write(id, write, condition, log);
+        let Some(fault) = self.note(StoreCall::of(id, write, condition)) else {
+            return forward().await;
+        };
+        match fault {
+            StoreFault::LoseReply => {
+                forward().await;
+                failed(true, StoreErrorKind::Unreachable)
             }
-        })
+            StoreFault::LoseRequest => failed(true, StoreErrorKind::Unreachable),
+            StoreFault::Delay => {
+                let delayed = (id.clone(), write.clone(), condition.clone());
+                self.state().delayed.push(delayed);
+                failed(true, StoreErrorKind::Unreachable)
+            }
+            StoreFault::Resend => {
+                forward().await;
+                match forward().await {
+                    WriteOutcome::ConditionFailed { existing, .. } => {
+                        WriteOutcome::ConditionFailed {
+                            existing,
+                            maybe_applied: true,
+                        }
+                    }
+                    WriteOutcome::Failed { error, .. } => WriteOutcome::Failed {
+                        maybe_applied: true,
+                        error,
+                    },
+                    other => other,
+                }
+            }
+            StoreFault::Throttle => failed(false, StoreErrorKind::Throttled),
+            StoreFault::TooLarge => failed(false, StoreErrorKind::TooLarge),
+            StoreFault::Backoff => self.back_off(log).await,
+            StoreFault::Hang => self.hang().await,
+            StoreFault::HangAfter => {
+                forward().await;
+                self.hang().await
+            }
+            StoreFault::OmitItem => match forward().await {
+                WriteOutcome::ConditionFailed { maybe_applied, .. } => {
+                    WriteOutcome::ConditionFailed {
+                        existing: None,
+                        maybe_applied,
+                    }
+                }
+                other => other,
+            },
+        }
     }
 }
 
@@ -327,61 +309,26 @@ fn injected(kind: StoreErrorKind) -> StoreError {
 }
 
 impl<S: Store> Store for FaultyStore<S> {
-    fn put<'a>(
+    fn write<'a>(
         &'a self,
         id: &'a RecordId,
-        record: &'a Record,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.write(StoreCall::put(id, record, condition), SendLog::new())
-    }
-
-    fn update<'a>(
-        &'a self,
-        id: &'a RecordId,
-        change: &'a Change,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.write(StoreCall::update(id, change, condition), SendLog::new())
-    }
-
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.write(StoreCall::delete(id, condition), SendLog::new())
-    }
-
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move { self.fetch(id, &SendLog::new()).await })
-    }
-
-    fn send<'a>(
-        &'a self,
-        id: &'a RecordId,
-        request: Write<'a>,
+        write: &'a Write,
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        let call = match request {
-            Write::Put(record) => StoreCall::put(id, record, condition),
-            Write::Update(change) => StoreCall::update(id, change, condition),
-            Write::Delete => StoreCall::delete(id, condition),
-        };
-        self.write(call, log.clone())
+        Box::pin(self.faulty_write(id, write, condition, log))
     }
 
-    fn fetch<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             match self.note(StoreCall::Read { id: id.clone() }) {
                 None | Some(StoreFault::OmitItem | StoreFault::Resend) => {
-                    self.inner.fetch(id, log).await
+                    self.inner.read(id, log).await
                 }
                 Some(StoreFault::Backoff) => self.back_off(log).await,
                 Some(StoreFault::Hang) => self.hang().await,
                 Some(StoreFault::HangAfter) => {
-                    self.inner.read(id).await;
+                    self.inner.read(id, log).await;
                     self.hang().await
                 }
                 Some(StoreFault::Throttle) => {

@@ -3,10 +3,11 @@
 mod faulty;
 
 pub use faulty::{FaultyStore, StoreFault};
+pub use idempotency_core::example::StoreExt;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::Change;
+use idempotency_core::store::{Change, Write};
 
 /// One request to a store.
 ///
@@ -54,12 +55,12 @@ pub enum StoreCall {
 /// The kinds of requests to a store.
 ///
 /// ```
-/// use idempotency_testkit::store::{FaultyStore, StoreOperation};
-/// use idempotency_core::{record::RecordId, store::{MemoryStore, Store}};
+/// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreOperation};
+/// use idempotency_core::{record::RecordId, store::MemoryStore};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
-/// store.read(&RecordId::new("a#1")).await;
+/// store.get(&RecordId::new("a#1")).await;
 /// assert_eq!(store.count(StoreOperation::Read), 1);
 /// assert_eq!(store.count(StoreOperation::Put), 0);
 /// # }
@@ -94,26 +95,20 @@ impl StoreCall {
         }
     }
 
-    fn put(id: &RecordId, record: &Record, condition: &Condition) -> Self {
-        Self::Put {
-            id: id.clone(),
-            record: record.clone(),
-            condition: condition.clone(),
-        }
-    }
-
-    fn update(id: &RecordId, change: &Change, condition: &Condition) -> Self {
-        Self::Update {
-            id: id.clone(),
-            change: change.clone(),
-            condition: condition.clone(),
-        }
-    }
-
-    fn delete(id: &RecordId, condition: &Condition) -> Self {
-        Self::Delete {
-            id: id.clone(),
-            condition: condition.clone(),
+    fn of(id: &RecordId, write: &Write, condition: &Condition) -> Self {
+        let (id, condition) = (id.clone(), condition.clone());
+        match write.clone() {
+            Write::Put(record) => Self::Put {
+                id,
+                record,
+                condition,
+            },
+            Write::Update(change) => Self::Update {
+                id,
+                change,
+                condition,
+            },
+            Write::Delete => Self::Delete { id, condition },
         }
     }
 }

@@ -8,11 +8,13 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
 use idempotency_core::store::{
-    Change, MemoryStore, ReadOutcome, Store, StoreError, StoreErrorKind, WriteOutcome,
+    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::conformance::{ForeignRecord, StoreFactory};
+use idempotency_testkit::store::StoreExt;
 use idempotency_testkit::store::StoreOperation;
 
 /// The mistake.
@@ -240,91 +242,89 @@ fn merged(new: Record, old: Record) -> Record {
     }
 }
 
-impl Store for BrokenStore {
-    fn put<'a>(
-        &'a self,
-        id: &'a RecordId,
-        record: &'a Record,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            if let Some(refusal) = self.too_large(record) {
+impl BrokenStore {
+    async fn put(&self, id: &RecordId, record: &Record, condition: &Condition) -> WriteOutcome {
+        if let Some(refusal) = self.too_large(record) {
+            return refusal;
+        }
+        let (id, mut record) = (self.id(id), self.stored(record));
+        let mut condition = self.judged(StoreOperation::Put, condition);
+        self.remember(&id);
+        if self.broken == Broken::PutMerges {
+            record = merged(record, self.inner.record(&id).unwrap_or_default());
+        }
+        if self.broken == Broken::PutInTwoSteps {
+            if let Some(refusal) = self.in_two_steps(&id, &condition).await {
                 return refusal;
             }
-            let (id, mut record) = (self.id(id), self.stored(record));
-            let mut condition = self.judged(StoreOperation::Put, condition);
-            self.remember(&id);
-            if self.broken == Broken::PutMerges {
-                record = merged(record, self.inner.record(&id).unwrap_or_default());
-            }
-            if self.broken == Broken::PutInTwoSteps {
-                if let Some(refusal) = self.in_two_steps(&id, &condition).await {
-                    return refusal;
-                }
-                condition = always();
-            }
-            let write = self.inner.put(&id, &record, &condition).await;
-            if self.broken == Broken::WritesWhenRefused {
-                self.inner.insert(id, record);
-            }
-            self.told(StoreOperation::Put, write)
-        })
+            condition = always();
+        }
+        let write = self.inner.put(&id, &record, &condition).await;
+        if self.broken == Broken::WritesWhenRefused {
+            self.inner.insert(id, record);
+        }
+        self.told(StoreOperation::Put, write)
     }
 
-    fn update<'a>(
+    async fn update(&self, id: &RecordId, change: &Change, condition: &Condition) -> WriteOutcome {
+        let id = self.id(id);
+        let mut change = Change {
+            set: self.stored(&change.set),
+            remove: change.remove.clone(),
+        };
+        let mut condition = self.judged(StoreOperation::Update, condition);
+        assert!(
+            self.broken != Broken::PanicsOnEmptyChange || change != Change::default(),
+            "an empty change"
+        );
+        self.remember(&id);
+        if self.broken == Broken::RemovesNothing {
+            change.remove.clear();
+        }
+        if self.broken == Broken::UpdateInTwoSteps {
+            if let Some(refusal) = self.in_two_steps(&id, &condition).await {
+                return refusal;
+            }
+            condition = always();
+        }
+        let write = match self.broken {
+            Broken::UpdateReplaces => self.inner.put(&id, &change.set, &condition).await,
+            _ => self.inner.update(&id, &change, &condition).await,
+        };
+        self.told(StoreOperation::Update, write)
+    }
+
+    async fn delete(&self, id: &RecordId, condition: &Condition) -> WriteOutcome {
+        let condition = self.judged(StoreOperation::Delete, condition);
+        let write = self.inner.delete(&self.id(id), &condition).await;
+        self.told(StoreOperation::Delete, write)
+    }
+}
+
+impl Store for BrokenStore {
+    fn write<'a>(
         &'a self,
         id: &'a RecordId,
-        change: &'a Change,
+        write: &'a Write,
         condition: &'a Condition,
+        _: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
-            let id = self.id(id);
-            let mut change = Change {
-                set: self.stored(&change.set),
-                remove: change.remove.clone(),
-            };
-            let mut condition = self.judged(StoreOperation::Update, condition);
-            assert!(
-                self.broken != Broken::PanicsOnEmptyChange || change != Change::default(),
-                "an empty change"
-            );
-            self.remember(&id);
-            if self.broken == Broken::RemovesNothing {
-                change.remove.clear();
+            match write {
+                Write::Put(record) => self.put(id, record, condition).await,
+                Write::Update(change) => self.update(id, change, condition).await,
+                Write::Delete => self.delete(id, condition).await,
             }
-            if self.broken == Broken::UpdateInTwoSteps {
-                if let Some(refusal) = self.in_two_steps(&id, &condition).await {
-                    return refusal;
-                }
-                condition = always();
-            }
-            let write = match self.broken {
-                Broken::UpdateReplaces => self.inner.put(&id, &change.set, &condition).await,
-                _ => self.inner.update(&id, &change, &condition).await,
-            };
-            self.told(StoreOperation::Update, write)
         })
     }
 
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            let condition = self.judged(StoreOperation::Delete, condition);
-            let write = self.inner.delete(&self.id(id), &condition).await;
-            self.told(StoreOperation::Delete, write)
-        })
-    }
-
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             let id = self.id(id);
             let earlier = self.earlier.lock().unwrap().remove(&id);
             match earlier.filter(|_| self.broken == Broken::StaleReads) {
                 Some(record) => ReadOutcome::Found(record),
-                None => self.inner.read(&id).await,
+                None => self.inner.read(&id, log).await,
             }
         })
     }

@@ -21,6 +21,7 @@ use idempotency_testkit::conformance::{
     ForeignRecord, Report, StoreFactory, assert_conformance, check,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::store::StoreExt;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_tests::START;
 
@@ -139,8 +140,8 @@ async fn two_partitions_of_one_table_share_no_record() -> Result<(), BoxError> {
         one.delete(&id, &Condition::All(Vec::new())).await,
         WriteOutcome::Applied
     ));
-    assert!(matches!(one.read(&id).await, ReadOutcome::NotFound));
-    assert!(matches!(two.read(&id).await, ReadOutcome::Found(_)));
+    assert!(matches!(one.get(&id).await, ReadOutcome::NotFound));
+    assert!(matches!(two.get(&id).await, ReadOutcome::Found(_)));
     Ok(())
 }
 

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::store::{Store, WriteOutcome};
+use idempotency_core::store::WriteOutcome;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, OnError, OnInProgress, OnTimeout,
     Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::store::StoreExt;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use idempotency_tests::{START, operation, ours};

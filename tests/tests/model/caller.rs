@@ -1,9 +1,11 @@
 //! A call: steps the production protocol as the engine does, and records what the properties need.
 
+use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::Call;
 use idempotency_core::protocol::{
-    Attempt, Completion, Effect, HandlerResult, Input, Refusal, Resolution, Source,
+    Attempt, Completion, Effect, HandlerResult, Input, Refusal, RefusalDetail, Resolution, Source,
+    Write,
 };
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -106,10 +108,10 @@ impl Scenario {
                 }
                 Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
                 Effect::Run => self.run(state, number, now, &ghost),
-                Effect::Delete(_) => {
+                Effect::Write(Write::Delete, _) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
                 }
-                Effect::Put(ref record, _)
+                Effect::Write(Write::Put(ref record), _)
                     if !in_progress(record) && state.stored_in[usize::from(number)] != NEVER =>
                 {
                     self.break_promise(state, Promise::EvictedComesBack);
@@ -119,7 +121,7 @@ impl Scenario {
             // Only a claim and a wait for the leader depend on the time of the request. Elsewhere it is left out, so that
             // equivalent states are merged.
             let at = match effect {
-                Effect::Put(..) | Effect::AwaitLeader(_) => now,
+                Effect::Write(Write::Put(_), _) | Effect::AwaitLeader(_) => now,
                 _ => EpochMillis::new(0),
             };
             if !matches!(effect, Effect::AwaitLeader(_)) {
@@ -168,14 +170,20 @@ impl Scenario {
     ) {
         let own_write = matches!(
             resolution,
-            Resolution::Refuse(Refusal::AlreadyInProgress { .. } | Refusal::Unresolved)
+            Resolution::Refuse(Refusal {
+                kind: ErrorKind::AlreadyInProgress | ErrorKind::Unresolved,
+                ..
+            })
         ) && ghost.own_lease.is_some();
         if own_write {
             self.break_promise(state, Promise::OwnWriteInProgress);
         }
         if matches!(
             resolution,
-            Resolution::Refuse(Refusal::AlreadyInProgress { .. })
+            Resolution::Refuse(Refusal {
+                kind: ErrorKind::AlreadyInProgress,
+                ..
+            })
         ) {
             if ghost.late_leader {
                 self.break_promise(state, Promise::Stuck);
@@ -278,13 +286,13 @@ impl Scenario {
 }
 
 fn is_claim(effect: &Effect) -> bool {
-    matches!(effect, Effect::Put(record, _) if in_progress(record))
+    matches!(effect, Effect::Write(Write::Put(record), _) if in_progress(record))
 }
 
 /// Removes the time at which the other's lease ends, so that equivalent states are merged.
-fn without_time(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::AlreadyInProgress { .. } => Refusal::AlreadyInProgress { until: None },
-        other => other,
+fn without_time(mut refusal: Refusal) -> Refusal {
+    if let Some(RefusalDetail::LeaseEnd(_)) = refusal.detail {
+        refusal.detail = None;
     }
+    refusal
 }

@@ -1,6 +1,6 @@
 //! The actions that are possible in a state.
 
-use idempotency_core::protocol::{Effect, WriteErrorKind};
+use idempotency_core::protocol::{Effect, Write, WriteErrorKind};
 use idempotency_core::record::Status;
 
 use super::scenario::Scenario;
@@ -135,8 +135,8 @@ pub(crate) fn poll(state: &State) -> (u8, u64) {
 /// Returns true if a request stores a response.
 fn completes(effect: &Effect) -> bool {
     let set = match effect {
-        Effect::Put(record, _) => record,
-        Effect::Update(change, _) => &change.set,
+        Effect::Write(Write::Put(record), _) => record,
+        Effect::Write(Write::Update(change), _) => &change.set,
         _ => return false,
     };
     set.status.value() == Some(&Status::Completed)

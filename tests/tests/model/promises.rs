@@ -1,6 +1,7 @@
 //! The promises, which must always hold, and the coverage goals, which must be reachable.
 
-use idempotency_core::protocol::{Refusal, Stage};
+use idempotency_core::error::ErrorKind;
+use idempotency_core::protocol::Stage;
 use stateright::{Expectation, Property};
 
 use super::bounds::{Bounds, Ending};
@@ -164,7 +165,7 @@ goals! {
     Kept => "a claim is kept after a panic",
         |_, state| state.ended(|end, _| *end == End::Kept);
     UnresolvedPanic => "a call gets \"unresolved\" after a run that panicked",
-        |_, state| state.refused(|refusal| *refusal == Refusal::Unresolved)
+        |_, state| state.refused(ErrorKind::Unresolved)
             && state.ended(|end, _| *end == End::Kept);
     OwnCallerOnly => "only its own caller gets a response that cannot be stored",
         |_, state| state.ended(|end, _| *end == End::OwnCallerOnly);
@@ -181,23 +182,23 @@ goals! {
     NextWindow => "a key gets a new response after its window has ended",
         |_, state| state.stored_in.iter().any(|window| *window != NEVER && *window > 0);
     AlreadyInProgress => "a duplicate gets \"in progress\"",
-        |_, state| state.refused(|refusal| matches!(refusal, Refusal::AlreadyInProgress { .. }));
+        |_, state| state.refused(ErrorKind::AlreadyInProgress);
     PayloadMismatch => "another payload is refused",
-        |_, state| state.refused(|refusal| *refusal == Refusal::PayloadMismatch);
+        |_, state| state.refused(ErrorKind::PayloadMismatch);
     Unresolved => "a call gets \"unresolved\"",
-        |_, state| state.refused(|refusal| *refusal == Refusal::Unresolved);
+        |_, state| state.refused(ErrorKind::Unresolved);
     Contended => "a call gives up after too many tries",
-        |_, state| state.refused(|refusal| *refusal == Refusal::Contended);
+        |_, state| state.refused(ErrorKind::Contended);
     NoTimeLeft => "a lease expires before the handler can start",
-        |_, state| state.refused(|refusal| *refusal == Refusal::NoTimeLeft);
+        |_, state| state.refused(ErrorKind::NoTimeLeft);
     ResponseUnavailable => "a duplicate gets \"response unavailable\"",
-        |_, state| state.refused(|refusal| *refusal == Refusal::ResponseUnavailable);
+        |_, state| state.refused(ErrorKind::ResponseUnavailable);
     LostOwnership => "a late owner gets \"lost ownership\"",
-        |_, state| state.refused(|refusal| *refusal == Refusal::LostOwnership);
+        |_, state| state.refused(ErrorKind::LostOwnership);
     CompletionUnknown => "a call gets \"completion unknown\"",
-        |_, state| state.refused(|refusal| *refusal == Refusal::CompletionUnknown);
+        |_, state| state.refused(ErrorKind::CompletionUnknown);
     StoreFailed => "the store fails before the handler runs",
-        |_, state| state.refused(|refusal| *refusal == Refusal::StoreFailed);
+        |_, state| state.refused(ErrorKind::StoreFailed);
 }
 
 /// Returns every promise, and the goals that a scenario must reach.

@@ -1,10 +1,11 @@
 //! The rules that calls follow: production's, and variants with one deliberate fault.
 
+use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::Call;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::{
-    Effect, HandlerResult, InFlight, InFlightKey, Input, Refusal, Resolution, Stage, WriteResult,
+    Effect, HandlerResult, InFlight, InFlightKey, Input, Resolution, Stage, Write, WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
@@ -64,8 +65,8 @@ pub(crate) struct UnfencedCompletion;
 impl Rules for UnfencedCompletion {
     fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Update(change, _) if change.set.status.exists() => {
-                Effect::Update(change, Condition::All(Vec::new()))
+            Effect::Write(Write::Update(change), _) if change.set.status.exists() => {
+                Effect::Write(Write::Update(change), Condition::All(Vec::new()))
             }
             other => other,
         }
@@ -78,7 +79,9 @@ pub(crate) struct UnfencedRelease;
 impl Rules for UnfencedRelease {
     fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Delete(_) => Effect::Delete(Condition::All(Vec::new())),
+            Effect::Write(Write::Delete, _) => {
+                Effect::Write(Write::Delete, Condition::All(Vec::new()))
+            }
             other => other,
         }
     }
@@ -232,14 +235,16 @@ impl Rules for NewTokenForEachTry {
 
     fn requests(&self, call: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Put(record, condition)
+            Effect::Write(Write::Put(record), condition)
                 if record.status.value() == Some(&Status::InProgress) =>
             {
                 let owner = Field::Value(Self::token(call, view.claims + 1));
-                Effect::Put(Record { owner, ..record }, condition)
+                Effect::Write(Write::Put(Record { owner, ..record }), condition)
             }
-            Effect::Update(change, _) => Effect::Update(change, held(call, view)),
-            Effect::Delete(_) => Effect::Delete(held(call, view)),
+            Effect::Write(Write::Update(change), _) => {
+                Effect::Write(Write::Update(change), held(call, view))
+            }
+            Effect::Write(Write::Delete, _) => Effect::Write(Write::Delete, held(call, view)),
             other => other,
         }
     }
@@ -285,7 +290,7 @@ pub(crate) struct WindowFreesALiveClaim;
 impl Rules for WindowFreesALiveClaim {
     fn requests(&self, call: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Put(record, condition) if !view.ran => {
+            Effect::Write(Write::Put(record), condition) if !view.ran => {
                 let now = view.now.floor_to_seconds();
                 let expired = Condition::Below(Attribute::Expiration, Operand::Seconds(now));
                 let expiration = Field::Value(now.plus(call.policy.expires_after));
@@ -293,7 +298,7 @@ impl Rules for WindowFreesALiveClaim {
                     expiration,
                     ..record
                 };
-                Effect::Put(record, Condition::Any(vec![expired, condition]))
+                Effect::Write(Write::Put(record), Condition::Any(vec![expired, condition]))
             }
             other => other,
         }
@@ -326,7 +331,11 @@ pub(crate) struct RunsAgainAfterLostOwnership;
 impl Rules for RunsAgainAfterLostOwnership {
     fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Finish(Resolution::Refuse(Refusal::LostOwnership)) => Effect::Run,
+            Effect::Finish(Resolution::Refuse(refusal))
+                if refusal.kind == ErrorKind::LostOwnership =>
+            {
+                Effect::Run
+            }
             other => other,
         }
     }
@@ -338,10 +347,10 @@ pub(crate) struct TimeFreesAHeldClaim;
 impl Rules for TimeFreesAHeldClaim {
     fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Put(record, condition) if !view.ran => {
+            Effect::Write(Write::Put(record), condition) if !view.ran => {
                 let expired =
                     Condition::Below(Attribute::InProgressExpiration, Operand::Millis(view.now));
-                Effect::Put(record, Condition::Any(vec![expired, condition]))
+                Effect::Write(Write::Put(record), Condition::Any(vec![expired, condition]))
             }
             other => other,
         }
@@ -375,9 +384,9 @@ pub(crate) struct ClaimWithoutLease;
 impl Rules for ClaimWithoutLease {
     fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
         match effect {
-            Effect::Put(mut record, condition) if !view.ran => {
+            Effect::Write(Write::Put(mut record), condition) if !view.ran => {
                 record.in_progress_expiration = Field::Absent;
-                Effect::Put(record, condition)
+                Effect::Write(Write::Put(record), condition)
             }
             other => other,
         }
@@ -503,7 +512,9 @@ pub(crate) struct LeaderSharesUnconfirmed;
 impl Rules for LeaderSharesUnconfirmed {
     fn shares(&self, resolution: &Resolution, asked: &Effect) -> Option<Record> {
         match asked {
-            Effect::Update(change, _) if change.set.data.exists() => Some(change.set.clone()),
+            Effect::Write(Write::Update(change), _) if change.set.data.exists() => {
+                Some(change.set.clone())
+            }
             _ => resolution.confirmed_record().cloned(),
         }
     }

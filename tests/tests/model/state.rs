@@ -1,5 +1,6 @@
 //! The state of a scenario, and its actions.
 
+use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, WriteErrorKind};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -200,7 +201,7 @@ impl State {
         })
     }
 
-    pub(crate) fn refused(&self, matches: impl Fn(&Refusal) -> bool) -> bool {
-        self.ended(|end, _| matches!(end, End::Refused(refusal) if matches(refusal)))
+    pub(crate) fn refused(&self, kind: ErrorKind) -> bool {
+        self.ended(|end, _| matches!(end, End::Refused(refusal) if refusal.kind == kind))
     }
 }

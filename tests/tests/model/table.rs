@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::Call;
 use idempotency_core::protocol::condition::{Condition, Operand};
@@ -11,7 +12,7 @@ use idempotency_core::protocol::{
     Attempt, Effect, Input, Refusal, Resolution, WriteErrorKind, WriteResult,
 };
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, MemoryStore, Store, WriteOutcome};
+use idempotency_core::store::{Change, MemoryStore, SendLog, Store, Write, WriteOutcome};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
@@ -41,8 +42,8 @@ pub(crate) fn number_of(data: &Data) -> u8 {
 
 pub(crate) fn is_too_large(effect: &Effect) -> bool {
     let stored = match effect {
-        Effect::Put(record, _) => record,
-        Effect::Update(change, _) => &change.set,
+        Effect::Write(Write::Put(record), _) => record,
+        Effect::Write(Write::Update(change), _) => &change.set,
         _ => return false,
     };
     stored
@@ -61,12 +62,11 @@ fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Recor
     if let Some(record) = record {
         store.insert(id.clone(), record.clone());
     }
-    let future = match effect {
-        Effect::Put(record, condition) => store.put(&id, record, condition),
-        Effect::Update(change, condition) => store.update(&id, change, condition),
-        Effect::Delete(condition) => store.delete(&id, condition),
-        other => panic!("{other:?} is not a write"),
+    let Effect::Write(write, condition) = effect else {
+        panic!("{effect:?} is no write");
     };
+    let log = SendLog::new();
+    let future = store.write(&id, write, condition, &log);
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(WriteOutcome::Applied) => (WriteResult::Applied, store.evict(&id)),
         Poll::Ready(WriteOutcome::ConditionFailed {
@@ -132,7 +132,7 @@ impl Scenario {
         let held = state.holder == sent.by && before.is_some_and(in_progress);
         let number = usize::from(sent.by);
         match &*sent.effect {
-            Effect::Put(record, _) if in_progress(record) => {
+            Effect::Write(Write::Put(record), _) if in_progress(record) => {
                 self.claimed_over(state, sent.at, held, before);
                 let holds = self.bounds.deliveries[number].on_timeout == OnTimeout::Hold;
                 let anothers = before.filter(|record| in_progress(record) && !held);
@@ -143,7 +143,7 @@ impl Scenario {
                     before.is_some_and(|record| record.failure.exists());
                 state.holder = sent.by;
             }
-            Effect::Put(..) => {
+            Effect::Write(Write::Put(_), _) => {
                 if before.is_some() {
                     self.break_promise(state, Promise::LateOwner);
                 }
@@ -151,7 +151,7 @@ impl Scenario {
                 state.holder = sent.by;
                 state.stored_in[number] = state.generation;
             }
-            Effect::Update(change, _) => {
+            Effect::Write(Write::Update(change), _) => {
                 if !held {
                     self.break_promise(state, Promise::LateOwner);
                 }
@@ -171,7 +171,7 @@ impl Scenario {
         }
         let lease = self.bounds.deliveries[number].lease;
         let latest = sent.at.plus(self.bounds.duration(lease));
-        let claims = matches!(*sent.effect, Effect::Put(..));
+        let claims = matches!(*sent.effect, Effect::Write(Write::Put(_), _));
         let too_long =
             |claim: &Record| claims && claim.in_progress_expiration.value() > Some(&latest);
         if let Some(record) = &state.record
@@ -256,7 +256,10 @@ impl Scenario {
             ..Record::default()
         };
         let before = state.record.clone();
-        let (written, after) = write(before.as_deref(), &Effect::Put(claim, condition));
+        let (written, after) = write(
+            before.as_deref(),
+            &Effect::Write(Write::Put(claim), condition),
+        );
         match written {
             WriteResult::Applied => {
                 self.claimed_over(state, now, false, before.as_deref());
@@ -293,7 +296,10 @@ impl Scenario {
             remove: Vec::new(),
         };
         let always = Condition::All(Vec::new());
-        let (_, after) = write(state.record.as_deref(), &Effect::Update(change, always));
+        let (_, after) = write(
+            state.record.as_deref(),
+            &Effect::Write(Write::Update(change), always),
+        );
         state.record = after.map(Shared::new);
         state.holder = self.python();
         state.stored_in[usize::from(self.python())] = state.generation;
@@ -316,9 +322,14 @@ impl Scenario {
     ) -> bool {
         let failed = matches!(
             resolution,
-            Resolution::Refuse(Refusal::StoreFailed | Refusal::Contended | Refusal::NoTimeLeft)
+            Resolution::Refuse(Refusal {
+                kind: ErrorKind::StoreFailed | ErrorKind::Contended | ErrorKind::NoTimeLeft,
+                ..
+            })
         );
-        let claim = |sent: &Sent| sent.by == number && matches!(*sent.effect, Effect::Put(..));
+        let claim = |sent: &Sent| {
+            sent.by == number && matches!(*sent.effect, Effect::Write(Write::Put(_), _))
+        };
         let left = (state.holder == number && state.record.as_deref().is_some_and(in_progress))
             || state.in_flight.iter().any(claim);
         failed && left && !state.calls[usize::from(number)].trace.tried_release

@@ -5,9 +5,10 @@ use std::time::Duration;
 use idempotency_core::config::Variables;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Field, Record, RecordId, Status};
-use idempotency_core::store::{MemoryStore, Store as _};
+use idempotency_core::store::MemoryStore;
 use idempotency_lambda::{Error, LambdaEvent, OnInProgress, OnTimeout, idempotent, with_backend};
 use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::StoreExt;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{START, id, unless_it_panics};
 

@@ -11,10 +11,11 @@ use idempotency_core::protocol::classify;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
-use idempotency_core::store::{ReadOutcome, Store, WriteOutcome};
+use idempotency_core::store::{ReadOutcome, WriteOutcome};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::store::StoreExt;
 use proptest::collection::{btree_map, hash_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -165,7 +166,7 @@ fn any_item_is_read_and_the_table_and_the_judge_agree_on_whether_it_can_be_claim
                 .put(TABLE, whole)
                 .await
                 .map_err(|error| TestCaseError::fail(error.to_string()))?;
-            let ReadOutcome::Found(record) = store.read(&id).await else {
+            let ReadOutcome::Found(record) = store.get(&id).await else {
                 return Err(TestCaseError::fail("the item was not read"));
             };
             check(&record, &item)?;

@@ -6,7 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
-use idempotency_core::store::{Change, MemoryStore, ReadOutcome, Store, WriteOutcome};
+use idempotency_core::store::{Change, MemoryStore, ReadOutcome, WriteOutcome};
+use idempotency_testkit::store::StoreExt;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -120,7 +121,7 @@ proptest! {
                 }
                 other => prop_assert!(false, "{:?}", other),
             }
-            let found = match ready(store.read(&id)) {
+            let found = match ready(store.get(&id)) {
                 ReadOutcome::Found(record) => Some(record),
                 _ => None,
             };

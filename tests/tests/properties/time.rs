@@ -10,8 +10,9 @@ use idempotency_core::protocol::{
     Attempt, Effect, HandlerResult, Input, RecordState, Resolution, WriteResult, classify,
 };
 use idempotency_core::record::{Data, Record, RecordId};
-use idempotency_core::store::{MemoryStore, Store, WriteOutcome};
+use idempotency_core::store::{MemoryStore, Write, WriteOutcome};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_testkit::store::StoreExt;
 use proptest::prelude::*;
 
 use crate::cases;
@@ -67,7 +68,7 @@ fn claim(store: &MemoryStore, call: Call, now: i64) -> Attempt {
     let (attempt, effect) = Attempt::begin(call);
     assert_eq!(effect, Effect::CheckLocal);
     let (attempt, effect) = attempt.step(now, Input::Local(None));
-    let Effect::Put(record, condition) = effect else {
+    let Effect::Write(Write::Put(record), condition) = effect else {
         panic!("expected a claim, not {effect:?}");
     };
     assert!(matches!(
@@ -86,7 +87,7 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
         EpochMillis::new(now),
         Input::HandlerDone(HandlerResult::Returned(Data::new("42"))),
     );
-    let Effect::Update(change, condition) = effect else {
+    let Effect::Write(Write::Update(change), condition) = effect else {
         panic!("expected a completion, not {effect:?}");
     };
     assert!(matches!(
@@ -105,7 +106,7 @@ fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
     let at = EpochMillis::new(now);
     let (attempt, _look) = Attempt::begin(call(2, now, None, policy));
     let (attempt, effect) = attempt.step(at, Input::Local(None));
-    let Effect::Put(_, condition) = effect else {
+    let Effect::Write(Write::Put(_), condition) = effect else {
         panic!("expected a claim, not {effect:?}");
     };
     if condition.holds(Some(existing)) {

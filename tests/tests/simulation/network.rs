@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Record, RecordId};
+use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
+    MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
 };
 
 use super::executor::{Dice, Time, yield_now};
@@ -16,10 +15,10 @@ use super::schedule::Faults;
 
 /// A write in transit.
 #[derive(Clone)]
-enum Sent {
-    Put(RecordId, Record, Condition),
-    Update(RecordId, Change, Condition),
-    Delete(RecordId, Condition),
+struct Sent {
+    id: RecordId,
+    write: Write,
+    condition: Condition,
 }
 
 /// The table and the network between it and the processes.
@@ -62,12 +61,12 @@ impl Network {
                 &always
             }
         };
-        let write = match sent {
-            Sent::Put(id, record, condition) => self.table.put(id, record, condition),
-            Sent::Update(id, change, condition) => self.table.update(id, change, fence(condition)),
-            Sent::Delete(id, condition) => self.table.delete(id, fence(condition)),
+        let condition = match &sent.write {
+            Write::Put(_) => &sent.condition,
+            Write::Update(_) | Write::Delete => fence(&sent.condition),
         };
-        ready(write)
+        let log = SendLog::new();
+        ready(self.table.write(&sent.id, &sent.write, condition, &log))
     }
 
     async fn travel(&self) {
@@ -135,58 +134,28 @@ fn ready<T>(mut future: BoxFuture<'_, T>) -> T {
 }
 
 impl Store for Network {
-    fn put<'a>(
+    fn write<'a>(
         &'a self,
         id: &'a RecordId,
-        record: &'a Record,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let put = Sent::Put(id.clone(), record.clone(), condition.clone());
-        Box::pin(self.carry(put, SendLog::new()))
-    }
-
-    fn update<'a>(
-        &'a self,
-        id: &'a RecordId,
-        change: &'a Change,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let update = Sent::Update(id.clone(), change.clone(), condition.clone());
-        Box::pin(self.carry(update, SendLog::new()))
-    }
-
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let delete = Sent::Delete(id.clone(), condition.clone());
-        Box::pin(self.carry(delete, SendLog::new()))
-    }
-
-    fn send<'a>(
-        &'a self,
-        id: &'a RecordId,
-        request: Write<'a>,
+        write: &'a Write,
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        let (id, condition) = (id.clone(), condition.clone());
-        let sent = match request {
-            Write::Put(record) => Sent::Put(id, record.clone(), condition),
-            Write::Update(change) => Sent::Update(id, change.clone(), condition),
-            Write::Delete => Sent::Delete(id, condition),
+        let sent = Sent {
+            id: id.clone(),
+            write: write.clone(),
+            condition: condition.clone(),
         };
         Box::pin(self.carry(sent, log.clone()))
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             self.travel().await;
             if self.dice.percent(self.faults.lost) {
                 return ReadOutcome::Failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
             }
-            let read = ready(self.table.read(id));
+            let read = ready(self.table.read(id, log));
             self.travel().await;
             read
         })

@@ -47,13 +47,13 @@ fn a_second_run_is_refused_as_a_fault_after_the_handler_that_no_retry_mends() {
 fn a_result_without_a_run_is_a_fault_before_the_handler_that_no_retry_mends() {
     with_driver(|driver| {
         let mut report = Report::new("charge", None, &Fixed);
-        let concluded = driver.conclude::<Error>(
+        let finished = driver.finish::<Error>(
             Resolution::Own(Completion::Released),
             None,
             None,
             &mut report,
         );
-        let Err(Ending::Refused(error)) = concluded else {
+        let Err(Ending::Refused(error)) = finished else {
             panic!("there is no result to give");
         };
         assert_eq!(error.kind(), ErrorKind::Internal);

@@ -1,22 +1,26 @@
-//! Before the handler: the claim, and what stands in its way.
+//! Before the handler: the claim, and the records that prevent it.
 
-use super::super::Call;
-use super::super::classify::{RecordState, classify, is_expired};
-use super::super::effect::{Effect, Refusal, Source, WriteResult};
-use super::super::policy::OnInProgress;
-use super::super::{REPLY_RESERVE, all_but_a_reserve, time_limit, writes};
-use super::{Claiming, GivingUp, Held, Next, State, backoff, refuse, replay};
-use crate::record::Record;
-use crate::time::EpochMillis;
 use std::time::Duration;
 
-/// How often one call tries to claim before it gives up, not counting the tries after a wait.
+use super::super::call::Call;
+use super::super::classify::{RecordState, classify, is_expired};
+use super::super::effect::{Effect, WriteResult};
+use super::super::limits::{REPLY_RESERVE, less_reserve, time_limit};
+use super::super::policy::OnInProgress;
+use super::super::resolution::{Refusal, Source};
+use super::super::writes;
+use super::state::{Claiming, GivingUp, Held, Next, State, backoff, refuse, replay};
+use crate::error::ErrorKind;
+use crate::record::Record;
+use crate::time::EpochMillis;
+
+/// The number of claims that one call sends before it gives up, not counting those after a wait.
 const MAX_CLAIMS: u8 = 4;
-/// A duplicate stops waiting when less than this is left of its deadline.
+/// A duplicate stops waiting when less than this is left before its deadline.
 const WAIT_RESERVE: Duration = Duration::from_millis(250);
 
-/// What this process has kept of the key; it is judged like any other record.
-pub(super) fn remembered(
+/// Handles a record from this process's memory. It is classified like any other record.
+pub(super) fn from_memory(
     call: &Call,
     now: EpochMillis,
     wait_until: Option<EpochMillis>,
@@ -25,22 +29,26 @@ pub(super) fn remembered(
 ) -> Next {
     match classify(&record, now, call) {
         RecordState::Replay => replay(record, source),
-        RecordState::PayloadMismatch => refuse(Refusal::PayloadMismatch),
-        // Its window is over.
-        _ => (State::Looking(wait_until), Effect::CheckInFlight),
+        RecordState::PayloadMismatch => refuse(ErrorKind::PayloadMismatch),
+        // Its window has ended.
+        _ => (State::Checking(wait_until), Effect::CheckInFlight),
     }
 }
 
-/// This process knows nothing of the key.
-pub(super) fn unknown(call: &Call, now: EpochMillis, wait_until: Option<EpochMillis>) -> Next {
-    let wait_until = wait_until.unwrap_or_else(|| writes::lease_end(call, now));
+/// Handles a key that this process's memory does not hold.
+pub(super) fn not_in_memory(
+    call: &Call,
+    now: EpochMillis,
+    wait_until: Option<EpochMillis>,
+) -> Next {
+    let wait_until = wait_until.unwrap_or_else(|| call.lease_end(now));
     start(call, now, wait_until)
 }
 
-/// Goes to the store.
+/// Sends the first claim to the store.
 pub(super) fn start(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> Next {
     if is_too_late(call, now) {
-        return refuse(Refusal::NoTimeLeft);
+        return refuse(ErrorKind::NoTimeLeft);
     }
     send_claim(
         call,
@@ -48,43 +56,44 @@ pub(super) fn start(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> N
         Claiming {
             tries: 0,
             pauses: 0,
-            other: None,
+            other_lease_end: None,
             maybe_applied: false,
             claimed_at: now,
             wait_until,
             requests_end: requests_end(call, now, wait_until),
         },
-        Refusal::Contended,
+        ErrorKind::Contended,
     )
 }
 
-/// Until when the requests that begin now may take: `store_timeout`, and never more than half of what is left, so that
-/// time for the handler is left too.
+/// Returns when the time ends for the requests that begin now: `store_timeout` from now, and at most half of the time left,
+/// so that there is time for the handler too.
 fn requests_end(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> EpochMillis {
     now.plus(call.policy.store_timeout.min(now.until(wait_until) / 2))
 }
 
-/// How long a claim or a read may take: the time for requests less what giving up the claim needs.
+/// Returns how long a claim or a read may take: the time for requests, less what a release needs.
 ///
-/// A request that begins when this time is nearly used up is given some all the same, as far as the deadline leaves it.
+/// A request that begins when this time is nearly used up still gets a little, as far as the deadline allows.
 pub(super) fn limit(now: EpochMillis, claiming: &Claiming) -> Duration {
-    let some = REPLY_RESERVE.min(time_limit(now, claiming.wait_until));
-    all_but_a_reserve(now.until(claiming.requests_end)).max(some)
+    let minimum = REPLY_RESERVE.min(time_limit(now, claiming.wait_until));
+    less_reserve(now.until(claiming.requests_end)).max(minimum)
 }
 
-/// How long the release may take that ends a call before its handler: the rest of the time for requests, or some time.
-pub(super) fn limit_of_giving_up(now: EpochMillis, giving_up: &GivingUp) -> Duration {
+/// Returns how long the release may take that ends a call before its handler ran: the rest of the time for requests, or a
+/// minimum.
+pub(super) fn release_limit(now: EpochMillis, giving_up: &GivingUp) -> Duration {
     let by_deadline = time_limit(now, giving_up.wait_until);
     if now.until(giving_up.wait_until).is_zero() {
-        // No time for the handler need be left any more, and a claim that stays is worse.
+        // No time for the handler is needed any more, and a claim that stays is worse.
         return by_deadline;
     }
     let left = now.until(giving_up.requests_end).max(REPLY_RESERVE);
     left.min(by_deadline)
 }
 
-/// Reads again after a pause. A wait is deliberate, so the time for requests begins anew.
-pub(super) fn look_again(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+/// Reads again after a pause. A wait is deliberate, so the time for requests begins again.
+pub(super) fn read_again(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
     let claiming = Claiming {
         requests_end: requests_end(call, now, claiming.wait_until),
         ..claiming
@@ -92,26 +101,26 @@ pub(super) fn look_again(call: &Call, now: EpochMillis, claiming: Claiming) -> N
     (State::Reading(claiming), Effect::Read)
 }
 
-/// A deadline that has passed is a deadline: nothing is claimed, and nobody is waited for.
+/// Returns true if the deadline has expired. The call then neither claims nor waits.
 pub(super) fn is_too_late(call: &Call, now: EpochMillis) -> bool {
     call.deadline
         .is_some_and(|deadline| is_expired(deadline, now))
 }
 
-/// For how long a duplicate may still wait, if at all.
+/// Returns how long a duplicate may still wait, or `None` if it may not.
 pub(super) fn wait_left(now: EpochMillis, wait_until: EpochMillis) -> Option<Duration> {
     now.until(wait_until)
         .checked_sub(WAIT_RESERVE)
         .filter(|left| !left.is_zero())
 }
 
-/// Whether there is time for one more request, and for giving up the claim afterwards.
+/// Returns true if there is time for one more request and for the release after it.
 fn has_time(now: EpochMillis, claiming: Claiming) -> bool {
     now.until(claiming.requests_end) > REPLY_RESERVE
 }
 
-/// Claims, the same token in every try: a late arrival of an earlier one is then still this call's own.
-fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming, exhausted: Refusal) -> Next {
+/// Sends a claim. Every try has the same token, so a claim that arrives late is still this call's own.
+fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming, exhausted: ErrorKind) -> Next {
     if claiming.tries == MAX_CLAIMS {
         return give_up(call, claiming, exhausted);
     }
@@ -123,16 +132,17 @@ fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming, exhausted: Refu
     (State::Claiming(claiming), writes::claim(call, now))
 }
 
-pub(super) fn claimed(
+/// Handles the result of a claim.
+pub(super) fn claim_written(
     call: &Call,
     now: EpochMillis,
     mut claiming: Claiming,
-    written: WriteResult,
+    result: WriteResult,
 ) -> Next {
-    match written {
+    match result {
         WriteResult::Applied => {
-            let lease_end = writes::lease_end(call, claiming.claimed_at);
-            hold(call, now, claiming, lease_end)
+            let lease_end = call.lease_end(claiming.claimed_at);
+            run(call, now, claiming, lease_end)
         }
         WriteResult::ConditionFailed {
             existing,
@@ -140,82 +150,85 @@ pub(super) fn claimed(
         } => {
             claiming.maybe_applied |= maybe_applied;
             match existing {
-                Some(existing) => judged(call, now, claiming, existing),
+                Some(existing) => record_found(call, now, claiming, existing),
                 None => (State::Reading(claiming), Effect::Read),
             }
         }
         WriteResult::Failed { maybe_applied, .. } => {
+            // Every send of the call counts, not only the last one.
             claiming.maybe_applied |= maybe_applied;
-            // The last error alone proves nothing: it is the whole call that must have lost no send.
             if claiming.maybe_applied && has_time(now, claiming) {
                 (State::Reading(claiming), Effect::Read)
             } else {
-                give_up(call, claiming, Refusal::StoreFailed)
+                give_up(call, claiming, ErrorKind::StoreFailed)
             }
         }
     }
 }
 
-pub(super) fn read(
+/// Handles the result of a read.
+pub(super) fn read_done(
     call: &Call,
     now: EpochMillis,
     claiming: Claiming,
     existing: Option<Record>,
 ) -> Next {
     match existing {
-        Some(existing) => judged(call, now, claiming, existing),
-        // Nothing there proves nothing: a lost claim may still arrive.
+        Some(existing) => record_found(call, now, claiming, existing),
+        // A missing record is not proof: a claim whose reply was lost may still be applied.
         None if !claiming.maybe_applied || has_time(now, claiming) => {
-            // Nobody stands in the way: if this goes on, it is the store that fails.
-            send_claim(call, now, claiming, Refusal::StoreFailed)
+            // There is no competing record, so repeated failure is reported as a store failure, not as contention.
+            send_claim(call, now, claiming, ErrorKind::StoreFailed)
         }
-        None => give_up(call, claiming, Refusal::StoreFailed),
+        None => give_up(call, claiming, ErrorKind::StoreFailed),
     }
 }
 
-/// Takes a read that failed. In a wait it is no news: the record was in progress when it was read last, so the wait goes on.
-pub(super) fn unread(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+/// Handles a failed read. A wait goes on, because the record was in progress at the last read.
+pub(super) fn read_failed(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
     // A wait sends no claim, so a read that belongs to a claim has a try before it.
     let waits = claiming.tries == 0;
     match wait_left(now, claiming.wait_until).filter(|_| waits) {
         Some(left) => pause(claiming, left),
-        None => give_up(call, claiming, Refusal::StoreFailed),
+        None => give_up(call, claiming, ErrorKind::StoreFailed),
     }
 }
 
-fn judged(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -> Next {
+fn record_found(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -> Next {
     match classify(&existing, now, call) {
         RecordState::OwnClaim => {
             let lease_end = existing
                 .in_progress_expiration
                 .value()
                 .copied()
-                .unwrap_or_else(|| writes::lease_end(call, claiming.claimed_at));
-            hold(call, now, claiming, lease_end)
+                .unwrap_or_else(|| call.lease_end(claiming.claimed_at));
+            run(call, now, claiming, lease_end)
         }
-        RecordState::OwnClaimExpired => abandon(call, claiming, Refusal::NoTimeLeft),
-        RecordState::Claimable => send_claim(call, now, claiming, Refusal::Contended),
-        RecordState::PayloadMismatch => refuse(Refusal::PayloadMismatch),
+        RecordState::OwnClaimExpired => release(call, claiming, ErrorKind::NoTimeLeft),
+        RecordState::Claimable => send_claim(call, now, claiming, ErrorKind::Contended),
+        RecordState::PayloadMismatch => refuse(ErrorKind::PayloadMismatch),
         RecordState::Replay => replay(existing, Source::Store),
-        RecordState::ResponseUnavailable => refuse(Refusal::ResponseUnavailable),
-        RecordState::Unresolved => refuse(Refusal::Unresolved),
+        RecordState::ResponseUnavailable => refuse(ErrorKind::ResponseUnavailable),
+        RecordState::Unresolved => refuse(ErrorKind::Unresolved),
         RecordState::InProgress => in_progress(call, now, claiming, &existing),
-        RecordState::Corrupt(what) => refuse(Refusal::CorruptRecord(what)),
+        RecordState::Corrupt(defect) => refuse(Refusal::corrupt_record(defect)),
     }
 }
 
 fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
+    let other_lease_end = existing.in_progress_expiration.value().copied();
     match (
         call.policy.on_in_progress,
         wait_left(now, claiming.wait_until),
     ) {
-        (OnInProgress::Wait, Some(left)) => {
-            let other = existing.in_progress_expiration.value().copied();
-            pause(Claiming { other, ..claiming }, left)
-        }
-        _ => refuse(Refusal::AlreadyInProgress {
-            until: existing.in_progress_expiration.value().copied(),
-        }),
+        (OnInProgress::Wait, Some(left)) => pause(
+            Claiming {
+                other_lease_end,
+                ..claiming
+            },
+            left,
+        ),
+        _ => refuse(Refusal::already_in_progress(other_lease_end)),
     }
 }
 
@@ -231,10 +244,10 @@ fn pause(claiming: Claiming, left: Duration) -> Next {
     (State::Waiting(claiming), Effect::Pause(pause))
 }
 
-/// The claim is this call's. No handler starts on a lease that is over.
-fn hold(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
+/// Runs the handler under this call's confirmed claim, unless its lease has expired.
+fn run(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
     if is_expired(lease_end, now) {
-        return abandon(call, claiming, Refusal::NoTimeLeft);
+        return release(call, claiming, ErrorKind::NoTimeLeft);
     }
     let held = Held {
         claimed_at: claiming.claimed_at,
@@ -243,18 +256,19 @@ fn hold(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMilli
     (State::Running(held), Effect::Run)
 }
 
-/// Ends a call that has no claim it knows of; one that may have been applied is given up, as well as it can be.
-pub(super) fn give_up(call: &Call, claiming: Claiming, refusal: Refusal) -> Next {
+/// Ends a call without a confirmed claim. If a claim may have been applied, tries to release it first.
+fn give_up(call: &Call, claiming: Claiming, kind: ErrorKind) -> Next {
     if claiming.maybe_applied {
-        abandon(call, claiming, refusal)
+        release(call, claiming, kind)
     } else {
-        refuse(refusal)
+        refuse(kind)
     }
 }
 
-fn abandon(call: &Call, claiming: Claiming, refusal: Refusal) -> Next {
+/// Releases the claim before the handler ran. The caller gets `kind`, also if the release fails.
+fn release(call: &Call, claiming: Claiming, kind: ErrorKind) -> Next {
     let giving_up = GivingUp {
-        refusal,
+        kind,
         wait_until: claiming.wait_until,
         requests_end: claiming.requests_end,
     };

@@ -1,73 +1,84 @@
 //! After the handler: the completion, or the release.
 
-use super::super::Call;
+use super::super::call::Call;
 use super::super::classify::{
-    RecordState, answer_of, classify, is_claim_of, is_expired, same_payload,
+    RecordState, classify, is_claim_of, is_expired, response_of, same_payload,
 };
-use super::super::effect::{
-    Completion, Effect, HandlerResult, Refusal, Resolution, Source, WriteErrorKind, WriteResult,
-};
+use super::super::effect::{Effect, HandlerResult, WriteErrorKind, WriteResult};
+use super::super::limits::REPLY_RESERVE;
 use super::super::policy::{OnError, OnTimeout};
-use super::super::{REPLY_RESERVE, writes};
-use super::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
+use super::super::resolution::{Completion, Resolution, Source};
+use super::super::writes;
+use super::state::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
+use crate::error::ErrorKind;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
 
-/// How often one call tries to have its completion confirmed.
+/// The number of completions that one call sends.
 const MAX_COMPLETIONS: u8 = 4;
-/// What is recorded as the failure of a handler that panicked.
+/// The recorded failure of a handler that panicked.
 const PANIC: &str = "panic";
 
-pub(super) fn ran_handler(call: &Call, now: EpochMillis, held: Held, ran: HandlerResult) -> Next {
-    let releasing = |answered| State::Releasing {
-        answered,
+/// Handles the end of the handler.
+pub(super) fn handler_done(
+    call: &Call,
+    now: EpochMillis,
+    held: Held,
+    result: HandlerResult,
+) -> Next {
+    let releasing = |returned| State::Releasing {
+        returned,
         lease_end: held.lease_end,
     };
-    let (data, instead) = match ran {
+    let (data, unstorable) = match result {
         HandlerResult::Returned(data) => (Some(data), None),
-        HandlerResult::NotSerializable => (None, Some(Unstorable::Unrepresentable)),
-        HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerAlone)),
+        HandlerResult::NotSerializable => (None, Some(Unstorable::NotSerializable)),
+        HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerOnly)),
         HandlerResult::NotStored => {
             return (releasing(true), writes::release(call));
         }
-        // A panic reports nothing: as after a kill, the effect may have happened.
+        // A panic reports nothing. As after a kill, the effect may have happened.
         HandlerResult::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
             return finish(Resolution::Own(Completion::Kept));
         }
-        HandlerResult::Panicked => return (releasing(false), failed(call, PANIC, held)),
-        HandlerResult::Failed(failure) => return (releasing(false), failed(call, &failure, held)),
+        HandlerResult::Panicked => return (releasing(false), free_key(call, PANIC, held)),
+        HandlerResult::Failed(failure) => {
+            return (releasing(false), free_key(call, &failure, held));
+        }
     };
     let completing = Completing {
         held,
         tries: 0,
         maybe_applied: false,
         record: writes::completed(call, now, data.as_ref()),
-        instead,
+        unstorable,
     };
     send_completion(call, completing)
 }
 
-/// Frees the key after a failed run, as the policy says.
-fn failed(call: &Call, failure: &str, held: Held) -> Effect {
+/// Returns the write that frees the key after a failed run, by the policy `on_error`.
+fn free_key(call: &Call, failure: &str, held: Held) -> Effect {
     match call.policy.on_error {
         OnError::Release => writes::release(call),
         OnError::Record => writes::record_failure(call, failure, held.claimed_at),
     }
 }
 
+/// Sends the completion.
 pub(super) fn send_completion(call: &Call, mut completing: Completing) -> Next {
     completing.tries += 1;
     let effect = writes::complete(call, &completing.record);
     (State::Completing(completing), effect)
 }
 
+/// Handles the result of a completion.
 pub(super) fn completion_written(
     call: &Call,
     now: EpochMillis,
     mut completing: Completing,
-    written: WriteResult,
+    result: WriteResult,
 ) -> Next {
-    match written {
+    match result {
         WriteResult::Applied => confirmed(completing),
         WriteResult::ConditionFailed {
             existing,
@@ -75,7 +86,7 @@ pub(super) fn completion_written(
         } => {
             completing.maybe_applied |= maybe_applied;
             match existing {
-                Some(existing) => completion_refused(call, now, completing, Some(existing)),
+                Some(existing) => claim_lost(call, now, completing, Some(existing)),
                 None => (State::ReadingAfterCompletion(completing), Effect::Read),
             }
         }
@@ -85,14 +96,14 @@ pub(super) fn completion_written(
         } => {
             completing.maybe_applied |= maybe_applied;
             match kind {
-                // The effect has happened: the key is completed without its answer rather than freed to run again.
+                // The effect has happened: complete the key without its response rather than let it run again.
                 WriteErrorKind::TooLarge if completing.record.data.exists() => {
                     completing.record.data = Field::Absent;
-                    completing.instead = Some(Unstorable::OwnCallerAlone);
+                    completing.unstorable = Some(Unstorable::OwnCallerOnly);
                     completing.tries = 0;
                     send_completion(call, completing)
                 }
-                // The caller must hear of it before the process is killed, and not after one more try.
+                // The caller must get its error before the process is killed, so one more try must fit.
                 WriteErrorKind::Transient
                     if completing.tries < MAX_COMPLETIONS
                         && now.until(completing.held.lease_end)
@@ -101,23 +112,23 @@ pub(super) fn completion_written(
                     let pause = backoff(completing.tries);
                     (State::RetryingCompletion(completing), Effect::Pause(pause))
                 }
-                _ => refuse(Refusal::CompletionUnknown),
+                _ => refuse(ErrorKind::CompletionUnknown),
             }
         }
     }
 }
 
-/// The record is no longer this call's claim, or there is none.
-pub(super) fn completion_refused(
+/// Handles a claim that is gone: `existing` is not this call's claim any more, or there is no record.
+pub(super) fn claim_lost(
     call: &Call,
     now: EpochMillis,
     completing: Completing,
     existing: Option<Record>,
 ) -> Next {
     match existing {
-        Some(existing) => after_completion(call, now, completing, existing),
+        Some(existing) => other_record(call, now, completing, existing),
         None if completing.maybe_applied || is_expired(completing.held.lease_end, now) => {
-            refuse(Refusal::LostOwnership)
+            refuse(ErrorKind::LostOwnership)
         }
         None => {
             let effect = writes::restore(call, &completing.record, completing.held.lease_end);
@@ -126,77 +137,69 @@ pub(super) fn completion_refused(
     }
 }
 
+/// Handles the result of a restored completion.
 pub(super) fn restored(
     call: &Call,
     now: EpochMillis,
     completing: Completing,
-    written: WriteResult,
+    result: WriteResult,
 ) -> Next {
-    match written {
+    match result {
         WriteResult::Applied => confirmed(completing),
         WriteResult::ConditionFailed {
             existing: Some(existing),
             ..
-        } => after_completion(call, now, completing, existing),
+        } => other_record(call, now, completing, existing),
         WriteResult::ConditionFailed { existing: None, .. } | WriteResult::Failed { .. } => {
-            refuse(Refusal::CompletionUnknown)
+            refuse(ErrorKind::CompletionUnknown)
         }
     }
 }
 
-/// What a record found after the handler ran means to its caller.
-fn after_completion(
-    call: &Call,
-    now: EpochMillis,
-    completing: Completing,
-    existing: Record,
-) -> Next {
+/// Handles a record that prevented the completion.
+fn other_record(call: &Call, now: EpochMillis, completing: Completing, existing: Record) -> Next {
     if is_claim_of(&existing, call) {
-        // The condition holds of this record, and yet it was refused: nobody can say what is stored.
-        return refuse(Refusal::CompletionUnknown);
+        // The condition holds for this record, and yet it failed: what is stored is unknown.
+        return refuse(ErrorKind::CompletionUnknown);
     }
-    match stored_answer(call, now, &existing) {
+    match completed_state(call, now, &existing) {
         Some(RecordState::Replay) => replay(existing, Source::Completion),
-        // An earlier send of a completion that carries no answer.
+        // An earlier send of this call's own completion without a response was applied.
         Some(RecordState::ResponseUnavailable)
-            if completing.instead.is_some() && existing.owner.value() == Some(&call.owner) =>
+            if completing.unstorable.is_some() && existing.owner.value() == Some(&call.owner) =>
         {
             confirmed(completing)
         }
-        _ => refuse(Refusal::LostOwnership),
+        _ => refuse(ErrorKind::LostOwnership),
     }
 }
 
-/// What a completed record of this payload, whose window still runs, answers.
-fn stored_answer(call: &Call, now: EpochMillis, existing: &Record) -> Option<RecordState> {
+/// Returns the state of a completed record of this payload whose window still runs, or `None` if it is not such a record.
+fn completed_state(call: &Call, now: EpochMillis, existing: &Record) -> Option<RecordState> {
     let completed = existing.status.value() == Some(&Status::Completed);
-    let running = classify(existing, now, call) != RecordState::Claimable;
-    (completed && running && same_payload(existing, call)).then(|| answer_of(existing))
+    let runs = classify(existing, now, call) != RecordState::Claimable;
+    (completed && runs && same_payload(existing, call)).then(|| response_of(existing))
 }
 
 fn confirmed(completing: Completing) -> Next {
-    match completing.instead {
+    match completing.unstorable {
         None => finish(Resolution::Own(Completion::Stored(completing.record))),
-        Some(Unstorable::OwnCallerAlone) => finish(Resolution::Own(Completion::WithoutResponse)),
-        Some(Unstorable::Unrepresentable) => refuse(Refusal::Unrepresentable),
+        Some(Unstorable::OwnCallerOnly) => finish(Resolution::Own(Completion::WithoutResponse)),
+        Some(Unstorable::NotSerializable) => refuse(ErrorKind::ResponseNotSerializable),
     }
 }
 
-pub(super) fn released(
-    call: &Call,
-    now: EpochMillis,
-    answered: bool,
-    written: WriteResult,
-) -> Next {
-    match written {
+/// Handles the result of a release after the handler ran. `returned` is true if the handler returned a response.
+pub(super) fn released(call: &Call, now: EpochMillis, returned: bool, result: WriteResult) -> Next {
+    match result {
         WriteResult::Applied => finish(Resolution::Own(Completion::Released)),
         WriteResult::ConditionFailed {
             existing: Some(existing),
             ..
-        } if answered && stored_answer(call, now, &existing) == Some(RecordState::Replay) => {
+        } if returned && completed_state(call, now, &existing) == Some(RecordState::Replay) => {
             replay(existing, Source::Completion)
         }
-        // Somebody else holds the key, or nobody does: there is nothing of ours to give up.
+        // The record is not this call's claim any more, so there is nothing to release.
         WriteResult::ConditionFailed { .. } => finish(Resolution::Own(Completion::Released)),
         WriteResult::Failed { .. } => finish(Resolution::Own(Completion::NotReleased)),
     }

@@ -10,8 +10,11 @@ mod wait;
 use super::super::condition::{Condition, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::super::policy::{OnError, OnInProgress, OnTimeout};
-use super::super::{Completion, HandlerResult, WriteErrorKind, WriteResult};
+use super::super::{
+    Completion, HandlerResult, Refusal, Resolution, Write, WriteErrorKind, WriteResult,
+};
 use super::*;
+use crate::record::Record;
 use crate::record::{Data, Field, Status};
 use crate::time::EpochMillis;
 
@@ -64,6 +67,6 @@ fn mine_completed(data: &str) -> Record {
     }
 }
 
-fn finished(refusal: Refusal) -> Effect {
-    Effect::Finish(Resolution::Refuse(refusal))
+fn finished(refusal: impl Into<Refusal>) -> Effect {
+    Effect::Finish(Resolution::Refuse(refusal.into()))
 }

@@ -8,6 +8,7 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 use super::super::trial::{
     Checked, Expected, Flaw, Trial, always, broken, claim, owner, read, whole,
 };
+use crate::store::StoreExt;
 
 super::cases![
     a_put_into_nothing_is_applied_and_read_back,

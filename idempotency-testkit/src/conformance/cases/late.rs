@@ -11,6 +11,7 @@ use crate::store::StoreOperation;
 use super::super::trial::{
     Checked, Expected, Flaw, Trial, answer, broken, claim, completed, owner, read,
 };
+use crate::store::StoreExt;
 
 super::cases![
     a_claim_that_arrives_late_is_refused_by_its_own_now,

@@ -7,6 +7,7 @@ use idempotency_core::store::{Change, StoreErrorKind, WriteOutcome};
 use super::super::trial::{
     Checked, Expected, Flaw, Trial, always, answer, broken, claim, completed, owner,
 };
+use crate::store::StoreExt;
 
 super::cases![
     a_put_beyond_the_limit_is_too_large_and_changes_nothing,

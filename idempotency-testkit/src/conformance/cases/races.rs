@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use super::super::trial::{
     Checked, Trial, answer, broken, claim, completed, owner, read, shown, whole,
 };
+use crate::store::StoreExt;
 
 super::cases![
     of_64_claimers_at_once_one_wins_and_the_others_are_told_of_it,

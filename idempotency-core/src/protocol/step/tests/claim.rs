@@ -6,7 +6,7 @@ use super::*;
 fn a_claim_carries_lease_window_validation_and_token() {
     let mut call = call();
     call.validation = Some("v".to_owned());
-    let Effect::Put(record, condition) = play(call, [MISS]) else {
+    let Effect::Write(Write::Put(record), condition) = play(call, [MISS]) else {
         panic!("a claim is a put");
     };
     assert_eq!(condition, claimable(NOW, OnTimeout::Rerun));
@@ -25,7 +25,7 @@ fn a_claim_carries_lease_window_validation_and_token() {
 fn a_claims_window_never_ends_before_its_lease_rounded_up() {
     let mut call = call();
     call.policy.expires_after = Duration::from_secs(1);
-    let Effect::Put(record, _) = play(call, [MISS]) else {
+    let Effect::Write(Write::Put(record), _) = play(call, [MISS]) else {
         panic!("a claim is a put");
     };
     // The lease ends half a second after a whole one.
@@ -36,7 +36,7 @@ fn a_claims_window_never_ends_before_its_lease_rounded_up() {
 fn under_hold_a_claim_is_kept_far_beyond_its_lease() {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
-    let Effect::Put(record, condition) = play(call, [MISS]) else {
+    let Effect::Write(Write::Put(record), condition) = play(call, [MISS]) else {
         panic!("a claim is a put");
     };
     assert_eq!(condition, claimable(NOW, OnTimeout::Hold));
@@ -47,7 +47,7 @@ fn under_hold_a_claim_is_kept_far_beyond_its_lease() {
 fn without_a_deadline_the_configured_lease_is_written() {
     let mut call = call();
     call.deadline = None;
-    let Effect::Put(record, _) = play(call, [MISS]) else {
+    let Effect::Write(Write::Put(record), _) = play(call, [MISS]) else {
         panic!("a claim is a put");
     };
     assert_eq!(
@@ -60,21 +60,24 @@ fn without_a_deadline_the_configured_lease_is_written() {
 fn a_deadline_that_has_passed_is_a_deadline_and_nothing_is_asked() {
     let mut call = call();
     call.deadline = Some(now_plus(-1));
-    assert_eq!(play(call, [MISS]), finished(Refusal::NoTimeLeft));
+    assert_eq!(play(call, [MISS]), finished(ErrorKind::NoTimeLeft));
 }
 
 #[test]
 fn at_its_last_millisecond_a_deadline_has_not_passed() {
     let mut call = call();
     call.deadline = Some(NOW);
-    assert!(matches!(play(call.clone(), [MISS]), Effect::Put(..)));
+    assert!(matches!(
+        play(call.clone(), [MISS]),
+        Effect::Write(Write::Put(_), _)
+    ));
     assert_eq!(play(call, [MISS, APPLIED]), Effect::Run);
 }
 
 #[test]
 fn no_handler_starts_on_a_lease_that_is_over() {
     let effect = play_at(call(), [(NOW, MISS), (now_plus(30_001), APPLIED)]);
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play_at(
         call(),
         [
@@ -83,7 +86,7 @@ fn no_handler_starts_on_a_lease_that_is_over() {
             (now_plus(30_002), APPLIED),
         ],
     );
-    assert_eq!(effect, finished(Refusal::NoTimeLeft));
+    assert_eq!(effect, finished(ErrorKind::NoTimeLeft));
 }
 
 /// A call without a deadline, so that its lease is the configured one: 10 s.
@@ -98,7 +101,7 @@ fn with_a_lease_of_ten_seconds() -> Call {
 fn a_configured_lease_counts_from_the_claim_and_not_from_its_reply() {
     let late_reply = [(NOW, MISS), (now_plus(10_001), APPLIED)];
     let effect = play_at(with_a_lease_of_ten_seconds(), late_reply);
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]
@@ -130,15 +133,15 @@ fn under_hold_a_claim_that_is_found_when_its_lease_is_over_is_given_up_because_i
     let late = now_plus(30_001);
     let found = [(NOW, MISS), (late, refused(own))];
     let effect = play_at(call.clone(), found.clone());
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play_at(call, found.into_iter().chain([(late, APPLIED)]));
-    assert_eq!(effect, finished(Refusal::NoTimeLeft));
+    assert_eq!(effect, finished(ErrorKind::NoTimeLeft));
 }
 
 #[test]
 fn nothing_there_after_a_lost_claim_proves_nothing_so_the_same_token_claims_again() {
     let effect = play(call(), [MISS, maybe_applied(), Input::Read(None)]);
-    let Effect::Put(record, _) = effect else {
+    let Effect::Write(Write::Put(record), _) = effect else {
         panic!("claims again");
     };
     assert_eq!(record.owner, Field::Value(me()));
@@ -149,7 +152,7 @@ fn a_claim_is_not_applied_only_if_no_send_was_lost() {
     let throttled = || failed(false, WriteErrorKind::Transient);
     assert_eq!(
         play(call(), [MISS, throttled()]),
-        finished(Refusal::StoreFailed)
+        finished(ErrorKind::StoreFailed)
     );
     // The last error alone proves nothing.
     let effect = play(
@@ -179,20 +182,20 @@ fn a_call_that_lost_a_send_and_then_every_race_gives_up_its_token_before_it_says
     let over = || refused(claim_of(another(), now_plus(-1)));
     let lost_every_race = [MISS, refused_after_a_loss(), over(), over(), over()];
     let effect = play(call(), lost_every_race.clone());
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play(call(), lost_every_race.into_iter().chain([APPLIED]));
-    assert_eq!(effect, finished(Refusal::Contended));
+    assert_eq!(effect, finished(ErrorKind::Contended));
 }
 
 #[test]
 fn a_claim_that_stays_unknown_is_given_up_and_the_error_told() {
     let effect = play(call(), [MISS, maybe_applied(), Input::ReadFailed]);
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play(
         call(),
         [MISS, maybe_applied(), Input::ReadFailed, maybe_applied()],
     );
-    assert_eq!(effect, finished(Refusal::StoreFailed));
+    assert_eq!(effect, finished(ErrorKind::StoreFailed));
 }
 
 #[test]
@@ -202,28 +205,28 @@ fn a_store_that_loses_every_claim_is_not_mistaken_for_rivals() {
         inputs.extend([maybe_applied(), Input::Read(None)]);
     }
     inputs.push(maybe_applied());
-    assert_eq!(play(call(), inputs), finished(Refusal::StoreFailed));
+    assert_eq!(play(call(), inputs), finished(ErrorKind::StoreFailed));
 }
 
 #[test]
 fn a_claim_lost_near_the_deadline_is_given_up_at_once_so_that_the_caller_hears_of_it() {
     let near = now_plus(29_850);
     let effect = play_at(call(), [(NOW, MISS), (near, maybe_applied())]);
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]
 fn a_lost_claim_of_which_nothing_is_found_too_late_is_given_up_and_not_sent_again() {
     let found_nothing = |at| [(NOW, MISS), (NOW, maybe_applied()), (at, Input::Read(None))];
     let in_time = play_at(call(), found_nothing(now_plus(2_799)));
-    assert!(matches!(in_time, Effect::Put(..)));
+    assert!(matches!(in_time, Effect::Write(Write::Put(_), _)));
     let too_late = now_plus(2_800);
     let effect = play_at(call(), found_nothing(too_late));
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let told = found_nothing(too_late)
         .into_iter()
         .chain([(too_late, APPLIED)]);
-    assert_eq!(play_at(call(), told), finished(Refusal::StoreFailed));
+    assert_eq!(play_at(call(), told), finished(ErrorKind::StoreFailed));
 }
 
 #[test]
@@ -233,7 +236,10 @@ fn a_refused_claim_of_which_nothing_is_found_is_sent_again_however_late() {
         (NOW, REFUSED_WITHOUT_RECORD),
         (now_plus(29_999), Input::Read(None)),
     ];
-    assert!(matches!(play_at(call(), inputs), Effect::Put(..)));
+    assert!(matches!(
+        play_at(call(), inputs),
+        Effect::Write(Write::Put(_), _)
+    ));
 }
 
 #[test]
@@ -245,7 +251,7 @@ fn a_conflict_without_a_record_is_read() {
 fn others_that_are_faster_each_time_end_in_contended() {
     let over = || refused(claim_of(another(), now_plus(-1)));
     let effect = play(call(), [MISS, over(), over(), over(), over()]);
-    assert_eq!(effect, finished(Refusal::Contended));
+    assert_eq!(effect, finished(ErrorKind::Contended));
 }
 
 #[test]
@@ -253,15 +259,13 @@ fn a_running_duplicate_is_rejected_and_touches_nothing() {
     let other = claim_of(another(), now_plus(9_000));
     assert_eq!(
         play(call(), [MISS, refused(other)]),
-        finished(Refusal::AlreadyInProgress {
-            until: Some(now_plus(9_000))
-        })
+        finished(Refusal::already_in_progress(Some(now_plus(9_000))))
     );
 }
 
 #[test]
 fn a_record_that_cannot_be_understood_is_left_as_it_is() {
-    let refusal = Refusal::CorruptRecord("its data is not JSON");
+    let refusal = Refusal::corrupt_record("its data is not JSON");
     assert_eq!(
         play(call(), [MISS, refused(completed("{"))]),
         finished(refusal)
@@ -275,7 +279,7 @@ fn under_hold_a_run_that_never_completed_is_left_to_an_operator_untouched() {
     let over = claim_of(another(), now_plus(-1));
     assert_eq!(
         play(call, [MISS, refused(over)]),
-        finished(Refusal::Unresolved)
+        finished(ErrorKind::Unresolved)
     );
 }
 
@@ -293,11 +297,11 @@ fn a_cached_answer_is_judged_as_a_stored_one() {
     validated.validation = Some("mine".to_owned());
     assert_eq!(
         play(validated, [hit(completed("7"))]),
-        finished(Refusal::PayloadMismatch)
+        finished(ErrorKind::PayloadMismatch)
     );
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
     assert_eq!(play(call(), [hit(expired.clone())]), Effect::CheckInFlight);
     let effect = play(call(), [hit(expired), MISS]);
-    assert!(matches!(effect, Effect::Put(..)));
+    assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
 }

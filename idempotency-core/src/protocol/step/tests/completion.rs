@@ -10,7 +10,8 @@ fn run_to_completion() -> [Input; 3] {
 fn a_completion_is_fenced_and_told_only_once_it_is_confirmed() {
     let mut call = call();
     call.validation = Some("v".to_owned());
-    let Effect::Update(change, condition) = play(call.clone(), run_to_completion()) else {
+    let Effect::Write(Write::Update(change), condition) = play(call.clone(), run_to_completion())
+    else {
         panic!("a completion is an update");
     };
     assert_eq!(condition, held_by(&me()));
@@ -37,7 +38,7 @@ fn a_lost_completion_is_sent_again_and_the_record_tells() {
     ));
     assert!(matches!(
         after_completion([maybe_applied(), Input::Paused]),
-        Effect::Update(..)
+        Effect::Write(Write::Update(_), _)
     ));
     let effect = after_completion([
         maybe_applied(),
@@ -60,11 +61,11 @@ fn a_completion_that_nobody_confirms_is_unknown_and_never_released() {
     inputs.push(maybe_applied());
     assert_eq!(
         after_completion(inputs),
-        finished(Refusal::CompletionUnknown)
+        finished(ErrorKind::CompletionUnknown)
     );
     assert_eq!(
         after_completion([failed(false, WriteErrorKind::Permanent)]),
-        finished(Refusal::CompletionUnknown)
+        finished(ErrorKind::CompletionUnknown)
     );
 }
 
@@ -87,7 +88,7 @@ fn a_late_owner_is_not_given_the_answer_of_another_payload() {
     let mut winner = completed("7");
     winner.validation = Field::Value("theirs".to_owned());
     let inputs = run_to_completion().into_iter().chain([refused(winner)]);
-    assert_eq!(play(call, inputs), finished(Refusal::LostOwnership));
+    assert_eq!(play(call, inputs), finished(ErrorKind::LostOwnership));
 }
 
 #[test]
@@ -95,19 +96,19 @@ fn a_late_owner_that_finds_no_answer_has_lost_ownership() {
     let running = claim_of(another(), now_plus(9_000));
     assert_eq!(
         after_completion([refused(running)]),
-        finished(Refusal::LostOwnership)
+        finished(ErrorKind::LostOwnership)
     );
     let mut unanswered = completed("7");
     unanswered.data = Field::Absent;
     assert_eq!(
         after_completion([refused(unanswered)]),
-        finished(Refusal::LostOwnership)
+        finished(ErrorKind::LostOwnership)
     );
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
     assert_eq!(
         after_completion([refused(expired)]),
-        finished(Refusal::LostOwnership)
+        finished(ErrorKind::LostOwnership)
     );
 }
 
@@ -116,14 +117,14 @@ fn a_refusal_that_shows_the_callers_own_claim_tells_nobody_what_is_stored() {
     let own = claim_of(me(), now_plus(30_000));
     assert_eq!(
         after_completion([refused(own)]),
-        finished(Refusal::CompletionUnknown)
+        finished(ErrorKind::CompletionUnknown)
     );
 }
 
 #[test]
 fn an_evicted_claim_is_completed_anew_while_its_lease_runs() {
     let effect = after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None)]);
-    let Effect::Put(record, Condition::NoRecord) = effect else {
+    let Effect::Write(Write::Put(record), Condition::NoRecord) = effect else {
         panic!("completes over nothing");
     };
     assert_eq!(record.data, Field::Value(Data::new("42")));
@@ -138,20 +139,23 @@ fn an_evicted_claim_is_completed_anew_while_its_lease_runs() {
 fn a_completion_anew_that_is_refused_is_judged_and_one_that_fails_is_told_to_nobody() {
     let anew = |input| after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None), input]);
     let running = claim_of(another(), now_plus(9_000));
-    assert_eq!(anew(refused(running)), finished(Refusal::LostOwnership));
+    assert_eq!(anew(refused(running)), finished(ErrorKind::LostOwnership));
     let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Completion,
     };
     assert_eq!(anew(refused(completed("7"))), Effect::Finish(replay));
-    assert_eq!(anew(maybe_applied()), finished(Refusal::CompletionUnknown));
+    assert_eq!(
+        anew(maybe_applied()),
+        finished(ErrorKind::CompletionUnknown)
+    );
 }
 
 #[test]
 fn a_refused_completion_of_which_nothing_can_be_read_stays_unknown() {
     assert_eq!(
         after_completion([REFUSED_WITHOUT_RECORD, Input::ReadFailed]),
-        finished(Refusal::CompletionUnknown)
+        finished(ErrorKind::CompletionUnknown)
     );
 }
 
@@ -163,25 +167,25 @@ fn an_evicted_claim_is_not_completed_anew_after_a_loss_or_after_its_lease() {
         REFUSED_WITHOUT_RECORD,
         Input::Read(None),
     ]);
-    assert_eq!(effect, finished(Refusal::LostOwnership));
+    assert_eq!(effect, finished(ErrorKind::LostOwnership));
     let lost_before_it_was_refused = Input::Written(WriteResult::ConditionFailed {
         existing: None,
         maybe_applied: true,
     });
     let effect = after_completion([lost_before_it_was_refused, Input::Read(None)]);
-    assert_eq!(effect, finished(Refusal::LostOwnership));
+    assert_eq!(effect, finished(ErrorKind::LostOwnership));
     let late = now_plus(30_001);
     let inputs = run_to_completion().map(|input| (NOW, input));
     let inputs = inputs
         .into_iter()
         .chain([(late, REFUSED_WITHOUT_RECORD), (late, Input::Read(None))]);
-    assert_eq!(play_at(call(), inputs), finished(Refusal::LostOwnership));
+    assert_eq!(play_at(call(), inputs), finished(ErrorKind::LostOwnership));
 }
 
 #[test]
 fn an_answer_too_large_completes_the_key_without_it_and_its_own_caller_is_told_it() {
     let too_large = || failed(false, WriteErrorKind::TooLarge);
-    let Effect::Update(change, _) = after_completion([too_large()]) else {
+    let Effect::Write(Write::Update(change), _) = after_completion([too_large()]) else {
         panic!("completes without data");
     };
     assert_eq!(change.set.data, Field::Absent);
@@ -210,11 +214,11 @@ fn a_lost_completion_without_the_answer_is_confirmed_by_its_own_token_alone() {
     };
     let own = Effect::Finish(Resolution::Own(Completion::WithoutResponse));
     assert_eq!(found(me()), own);
-    assert_eq!(found(another()), finished(Refusal::LostOwnership));
+    assert_eq!(found(another()), finished(ErrorKind::LostOwnership));
     // Whoever sent the answer itself did not complete the key without it.
     assert_eq!(
         after_completion([refused(without_answer(me()))]),
-        finished(Refusal::LostOwnership)
+        finished(ErrorKind::LostOwnership)
     );
 }
 
@@ -223,7 +227,7 @@ fn a_completion_that_is_too_large_even_without_its_answer_is_not_sent_a_third_ti
     let too_large = || failed(false, WriteErrorKind::TooLarge);
     assert_eq!(
         after_completion([too_large(), too_large()]),
-        finished(Refusal::CompletionUnknown)
+        finished(ErrorKind::CompletionUnknown)
     );
 }
 
@@ -239,12 +243,12 @@ fn the_completion_without_the_answer_is_tried_as_often_as_the_one_with_it() {
     }
     assert!(matches!(
         after_completion(inputs.clone()),
-        Effect::Update(..)
+        Effect::Write(Write::Update(_), _)
     ));
     inputs.push(maybe_applied());
     assert_eq!(
         after_completion(inputs),
-        finished(Refusal::CompletionUnknown)
+        finished(ErrorKind::CompletionUnknown)
     );
 }
 
@@ -255,12 +259,12 @@ fn an_answer_that_is_not_json_completes_the_key_without_it() {
         APPLIED,
         Input::HandlerDone(HandlerResult::NotSerializable),
     ];
-    let Effect::Update(change, _) = play(call(), inputs.clone()) else {
+    let Effect::Write(Write::Update(change), _) = play(call(), inputs.clone()) else {
         panic!("completes without data");
     };
     assert_eq!(change.set.data, Field::Absent);
     let effect = play(call(), inputs.into_iter().chain([APPLIED]));
-    assert_eq!(effect, finished(Refusal::Unrepresentable));
+    assert_eq!(effect, finished(ErrorKind::ResponseNotSerializable));
 }
 
 // ---- the release ----
@@ -287,12 +291,15 @@ fn a_completion_is_sent_again_only_if_the_pause_leaves_more_than_the_time_to_tel
         play_at(call(), inputs)
     };
     assert!(matches!(lost_at(29_774), Effect::Pause(_)));
-    assert_eq!(lost_at(29_775), finished(Refusal::CompletionUnknown));
+    assert_eq!(lost_at(29_775), finished(ErrorKind::CompletionUnknown));
 }
 
 #[test]
 fn a_failure_releases_the_claim_with_its_token() {
-    assert_eq!(play(call(), failure()), Effect::Delete(held_by(&me())));
+    assert_eq!(
+        play(call(), failure()),
+        Effect::Write(Write::Delete, held_by(&me()))
+    );
 }
 
 #[test]
@@ -334,7 +341,7 @@ fn a_recorded_failure_ends_the_lease_at_the_claims_own_time_and_drops_the_token(
     call.policy.on_error = OnError::Record;
     let [look, claim, ran] = failure();
     let inputs = [(NOW, look), (NOW, claim), (now_plus(5_000), ran)];
-    let Effect::Update(change, condition) = play_at(call, inputs) else {
+    let Effect::Write(Write::Update(change), condition) = play_at(call, inputs) else {
         panic!("a recorded failure is an update");
     };
     assert_eq!(condition, held_by(&me()));
@@ -352,7 +359,7 @@ fn a_recorded_failure_ends_the_lease_of_the_claim_that_was_applied_and_not_of_an
     let over = refused(claim_of(another(), now_plus(-1)));
     let later = now_plus(10);
     let inputs = [(NOW, look), (later, over), (later, claim), (later, ran)];
-    let Effect::Update(change, _) = play_at(call, inputs) else {
+    let Effect::Write(Write::Update(change), _) = play_at(call, inputs) else {
         panic!("a recorded failure is an update");
     };
     assert_eq!(change.set.in_progress_expiration, Field::Value(later));
@@ -371,8 +378,9 @@ fn panicked(on_timeout: OnTimeout, on_error: OnError) -> Effect {
 #[test]
 fn under_rerun_a_panic_frees_the_key_as_a_failure_does() {
     let released = panicked(OnTimeout::Rerun, OnError::Release);
-    assert_eq!(released, Effect::Delete(held_by(&me())));
-    let Effect::Update(change, _) = panicked(OnTimeout::Rerun, OnError::Record) else {
+    assert_eq!(released, Effect::Write(Write::Delete, held_by(&me())));
+    let Effect::Write(Write::Update(change), _) = panicked(OnTimeout::Rerun, OnError::Record)
+    else {
         panic!("a recorded failure is an update");
     };
     assert_eq!(change.set.failure, Field::Value("panic".to_owned()));
@@ -390,7 +398,10 @@ fn under_hold_a_panic_is_no_reported_end_so_the_claim_stays_untouched() {
 fn under_hold_a_failure_is_a_reported_end_and_frees_the_key() {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
-    assert_eq!(play(call, failure()), Effect::Delete(held_by(&me())));
+    assert_eq!(
+        play(call, failure()),
+        Effect::Write(Write::Delete, held_by(&me()))
+    );
 }
 
 #[test]

@@ -44,9 +44,7 @@ fn waiting() -> Call {
 }
 
 fn in_progress_until(offset: i64) -> Effect {
-    finished(Refusal::AlreadyInProgress {
-        until: Some(now_plus(offset)),
-    })
+    finished(Refusal::already_in_progress(Some(now_plus(offset))))
 }
 
 fn shared(record: Record) -> Effect {
@@ -82,7 +80,10 @@ fn a_duplicate_waits_for_the_stores_reply_to_the_other_but_not_for_long() {
             let a_second = Effect::AwaitLeader(Duration::from_secs(1));
             assert_eq!(play(call.clone(), [other()]), a_second);
             let later = [(NOW, other()), (now_plus(1_000), other())];
-            assert!(matches!(play_at(call, later), Effect::Put(..)));
+            assert!(matches!(
+                play_at(call, later),
+                Effect::Write(Write::Put(_), _)
+            ));
         }
     }
 }
@@ -96,7 +97,10 @@ fn beside_a_call_that_waits_for_another_process_a_duplicate_is_refused_by_that_p
 fn a_lease_that_is_over_by_now_refuses_nobody_though_another_still_waits_for_it() {
     let until = Some(now_plus(-1));
     let waits = at(Stage::Waiting { until, round: 1 }, 20_000);
-    assert!(matches!(play(call(), [waits]), Effect::Put(..)));
+    assert!(matches!(
+        play(call(), [waits]),
+        Effect::Write(Write::Put(_), _)
+    ));
 }
 
 #[test]
@@ -105,7 +109,10 @@ fn beside_a_call_that_waits_a_duplicate_waits_as_long_as_it_hears_of_it() {
     assert_eq!(play(waiting(), [waits()]), follow);
     assert_eq!(play(waiting(), [waits(), waits_on(2), waits_on(3)]), follow);
     let silence = [(NOW, waits()), (now_plus(2_000), waits())];
-    assert!(matches!(play_at(waiting(), silence), Effect::Put(..)));
+    assert!(matches!(
+        play_at(waiting(), silence),
+        Effect::Write(Write::Put(_), _)
+    ));
 }
 
 #[test]
@@ -137,14 +144,14 @@ fn a_shared_answer_is_judged_like_a_stored_one() {
         validated,
         [claims(), Input::LeaderDone(Some(completed("7")))],
     );
-    assert_eq!(effect, finished(Refusal::PayloadMismatch));
+    assert_eq!(effect, finished(ErrorKind::PayloadMismatch));
 }
 
 #[test]
 fn after_a_claim_that_came_to_nothing_each_duplicate_asks_the_store_itself() {
     for call in [call(), waiting()] {
         let effect = play(call, [claims(), Input::LeaderDone(None)]);
-        assert!(matches!(effect, Effect::Put(..)));
+        assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
     }
 }
 
@@ -155,7 +162,7 @@ fn after_a_run_without_an_answer_those_who_waited_look_who_is_next() {
         assert_eq!(effect, Effect::CheckLocal);
     }
     let effect = play(waiting(), [runs(), Input::LeaderDone(None), MISS]);
-    assert!(matches!(effect, Effect::Put(..)));
+    assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
     let effect = play(waiting(), [runs(), Input::LeaderDone(None), claims()]);
     assert!(matches!(effect, Effect::AwaitLeader(_)));
 }
@@ -165,10 +172,13 @@ fn a_flight_whose_lease_is_over_holds_nobody_up() {
     for call in [call(), waiting()] {
         assert!(matches!(
             play(call.clone(), [runs_until(-1)]),
-            Effect::Put(..)
+            Effect::Write(Write::Put(_), _)
         ));
         let over = [(NOW, claims()), (now_plus(20_001), runs())];
-        assert!(matches!(play_at(call, over), Effect::Put(..)));
+        assert!(matches!(
+            play_at(call, over),
+            Effect::Write(Write::Put(_), _)
+        ));
     }
     assert_eq!(play(call(), [runs_until(0)]), in_progress_until(0));
 }
@@ -179,14 +189,17 @@ fn who_has_no_time_left_to_wait_is_told_so() {
     late.deadline = Some(now_plus(250));
     assert_eq!(play(late.clone(), [runs()]), in_progress_until(20_000));
     // Whether somebody is at it is not known yet: the store knows.
-    assert!(matches!(play(late, [claims()]), Effect::Put(..)));
+    assert!(matches!(
+        play(late, [claims()]),
+        Effect::Write(Write::Put(_), _)
+    ));
 }
 
 #[test]
 fn a_deadline_that_has_passed_follows_nobody() {
     let mut late = waiting();
     late.deadline = Some(now_plus(-1));
-    assert_eq!(play(late, [runs()]), finished(Refusal::NoTimeLeft));
+    assert_eq!(play(late, [runs()]), finished(ErrorKind::NoTimeLeft));
 }
 
 #[test]

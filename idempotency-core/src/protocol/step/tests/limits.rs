@@ -83,7 +83,7 @@ fn the_requests_before_the_handler_share_one_time() {
 fn a_claim_that_was_given_up_on_leaves_the_rest_to_its_release() {
     let given_up_on = [(NOW, MISS), (now_plus(2_800), maybe_applied())];
     let effect = play_at(call(), given_up_on.clone());
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     assert_eq!(limit_at(now_plus(2_800), call(), given_up_on), millis(200));
 }
 
@@ -106,7 +106,7 @@ fn one_millisecond_more_than_the_release_needs_is_time_for_a_read() {
         )
     };
     assert_eq!(lost_at(2_799), Effect::Read);
-    assert_eq!(lost_at(2_800), Effect::Delete(held_by(&me())));
+    assert_eq!(lost_at(2_800), Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]

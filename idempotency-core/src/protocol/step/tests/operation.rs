@@ -13,7 +13,7 @@ fn named() -> Call {
 }
 
 fn put(effect: Effect) -> Record {
-    let Effect::Put(record, _) = effect else {
+    let Effect::Write(Write::Put(record), _) = effect else {
         panic!("{effect:?} puts no record");
     };
     record
@@ -45,7 +45,7 @@ fn of_a_long_path_a_record_names_128_bytes_and_no_part_of_a_character() {
 
 #[test]
 fn a_completion_leaves_the_name_that_its_claim_wrote_and_the_response_it_confirms_has_it() {
-    let Effect::Update(change, _) = play(named(), [MISS, APPLIED, answered()]) else {
+    let Effect::Write(Write::Update(change), _) = play(named(), [MISS, APPLIED, answered()]) else {
         panic!("a completion is an update");
     };
     assert_eq!(change.set.operation, Field::Absent);

@@ -49,7 +49,7 @@ fn a_waiting_duplicate_claims_when_the_claim_is_gone() {
         waiting(),
         [MISS, refused(other), Input::Paused, Input::Read(None)],
     );
-    assert!(matches!(effect, Effect::Put(..)));
+    assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
 }
 
 #[test]
@@ -66,9 +66,7 @@ fn waiting_is_bounded_by_the_deadline_not_by_tries() {
     );
     inputs.push((NOW, Input::Paused));
     inputs.push((now_plus(29_900), Input::Read(Some(other()))));
-    let refusal = Refusal::AlreadyInProgress {
-        until: Some(now_plus(60_000)),
-    };
+    let refusal = Refusal::already_in_progress(Some(now_plus(60_000)));
     assert_eq!(play_at(waiting(), inputs), finished(refusal));
 }
 
@@ -102,7 +100,7 @@ fn a_wait_whose_last_read_failed_ends_with_what_the_store_said() {
         inputs.extend([(NOW, Input::ReadFailed), (NOW, Input::Paused)]);
     }
     inputs.push((now_plus(29_750), Input::ReadFailed));
-    assert_eq!(play_at(waiting(), inputs), finished(Refusal::StoreFailed));
+    assert_eq!(play_at(waiting(), inputs), finished(ErrorKind::StoreFailed));
 }
 
 #[test]
@@ -111,9 +109,7 @@ fn a_wait_whose_last_read_was_answered_ends_with_what_it_read() {
     inputs.extend([(NOW, Input::ReadFailed), (NOW, Input::Paused)]);
     let other = claim_of(another(), now_plus(60_000));
     inputs.push((now_plus(29_750), Input::Read(Some(other))));
-    let refusal = Refusal::AlreadyInProgress {
-        until: Some(now_plus(60_000)),
-    };
+    let refusal = Refusal::already_in_progress(Some(now_plus(60_000)));
     assert_eq!(play_at(waiting(), inputs), finished(refusal));
 }
 
@@ -130,7 +126,7 @@ fn a_claim_that_may_have_been_applied_before_a_wait_is_given_up_when_the_wait_en
         (now_plus(29_750), Input::ReadFailed),
     ];
     let effect = play_at(waiting(), inputs);
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]
@@ -142,7 +138,7 @@ fn a_read_that_fails_after_a_claim_of_a_wait_is_no_part_of_the_wait() {
         (NOW, Input::ReadFailed),
     ]);
     let effect = play_at(waiting(), inputs);
-    assert_eq!(effect, Effect::Delete(held_by(&me())));
+    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]

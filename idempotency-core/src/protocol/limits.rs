@@ -1,0 +1,43 @@
+//! Time limits of requests.
+
+use std::time::Duration;
+
+use crate::time::EpochMillis;
+
+/// Time limit of a request when the deadline has passed but Lambda has not killed the process yet.
+const POST_DEADLINE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How much time before the deadline is kept for returning a result to the caller.
+pub(super) const REPLY_RESERVE: Duration = Duration::from_millis(200);
+
+/// Returns how long one request to the store may take, so that the caller gets an error before Lambda kills the process if
+/// the store hangs.
+///
+/// This is the time left until `deadline` less a reserve, or half of the time left if that is more. A deadline that has
+/// passed limits nothing: a late response is still worth storing.
+pub(super) fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
+    let left = now.until(deadline);
+    if left.is_zero() {
+        return POST_DEADLINE_TIMEOUT;
+    }
+    less_reserve(left)
+}
+
+/// Returns the time left less the reserve, or half of the time left if that is more.
+pub(super) fn less_reserve(left: Duration) -> Duration {
+    left.saturating_sub(REPLY_RESERVE).max(left / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_keeps_a_reserve_or_half_of_the_time_left_and_has_two_seconds_after_the_deadline() {
+        let limit = |now| time_limit(EpochMillis::new(now), EpochMillis::new(3_000));
+        assert_eq!(limit(0), Duration::from_millis(2_800));
+        assert_eq!(limit(2_600), Duration::from_millis(200));
+        assert_eq!(limit(2_601), Duration::from_micros(199_500));
+        assert_eq!(limit(2_900), Duration::from_millis(50));
+        assert_eq!(limit(3_000), Duration::from_secs(2));
+    }
+}

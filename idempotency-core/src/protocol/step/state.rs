@@ -1,0 +1,142 @@
+//! The states of an attempt, and the transitions that several of them share.
+
+use std::time::Duration;
+
+use super::super::effect::Effect;
+use super::super::in_flight::InFlight;
+use super::super::resolution::{Refusal, Resolution, Source};
+use crate::error::ErrorKind;
+use crate::record::Record;
+use crate::time::EpochMillis;
+
+/// The upper bound of the first pause of a wait or of a retried completion. It doubles with each further pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// The upper bound of every pause.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum State {
+    /// Checks this process's memory. Holds until when this call may wait, if it has begun to wait.
+    Checking(Option<EpochMillis>),
+    /// Waits for the leader in this process.
+    Following(Following),
+    /// Sends a claim.
+    Claiming(Claiming),
+    /// Reads the record, because the result of a claim is unknown, or because of a wait.
+    Reading(Claiming),
+    /// Pauses while another process's call is in progress.
+    Waiting(Claiming),
+    /// Runs the handler.
+    Running(Held),
+    /// Sends a completion.
+    Completing(Completing),
+    /// Pauses before it sends the completion again.
+    RetryingCompletion(Completing),
+    /// Reads the record, because the condition of a completion failed and brought no record back.
+    ReadingAfterCompletion(Completing),
+    /// Sends the completion of an evicted claim.
+    Restoring(Completing),
+    /// Releases a claim before the handler ran.
+    GivingUp(GivingUp),
+    /// Releases the claim after the handler ran.
+    Releasing {
+        /// True if the handler returned a response. A stored response then takes precedence over it.
+        returned: bool,
+        /// When the lease of the claim ends.
+        lease_end: EpochMillis,
+    },
+    /// The call has ended.
+    Finished,
+}
+
+/// The data of a follower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Following {
+    /// Until when this call may wait.
+    pub(super) wait_until: EpochMillis,
+    /// The last known progress of the leader.
+    pub(super) leader: InFlight,
+}
+
+/// The data of a call that has no claim yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Claiming {
+    /// The number of claims sent since the last pause.
+    pub(super) tries: u8,
+    /// The number of pauses.
+    pub(super) pauses: u8,
+    /// When the lease of the call ends that this one waits for, if it has a lease.
+    pub(super) other_lease_end: Option<EpochMillis>,
+    /// True if any claim of this call may have been applied, or may still be applied later.
+    pub(super) maybe_applied: bool,
+    /// The time of the last claim.
+    pub(super) claimed_at: EpochMillis,
+    /// Until when this call may wait.
+    pub(super) wait_until: EpochMillis,
+    /// When the time ends for the requests since the beginning, or since the last pause.
+    pub(super) requests_end: EpochMillis,
+}
+
+/// The data of a call that releases a claim that it may have, before its handler ran.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct GivingUp {
+    /// The error that the caller gets.
+    pub(super) kind: ErrorKind,
+    /// Until when this call may wait.
+    pub(super) wait_until: EpochMillis,
+    /// When the time ends for the requests since the beginning, or since the last pause.
+    pub(super) requests_end: EpochMillis,
+}
+
+/// A confirmed claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Held {
+    pub(super) claimed_at: EpochMillis,
+    pub(super) lease_end: EpochMillis,
+}
+
+/// The data of a call that completes its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Completing {
+    pub(super) held: Held,
+    /// The number of completions sent.
+    pub(super) tries: u8,
+    /// True if any send of the completion may have been applied.
+    pub(super) maybe_applied: bool,
+    /// The attributes to store.
+    pub(super) record: Record,
+    /// Why the response itself is not stored, if it is not.
+    pub(super) unstorable: Option<Unstorable>,
+}
+
+/// Why a completion carries no data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Unstorable {
+    /// The response is not JSON, so its own caller cannot get it either.
+    NotSerializable,
+    /// The response is too large for the store, or cannot be read back. Its own caller gets it all the same.
+    OwnCallerOnly,
+}
+
+/// The next state and the effect that leads on from it.
+pub(super) type Next = (State, Effect);
+
+pub(super) fn finish(resolution: Resolution) -> Next {
+    (State::Finished, Effect::Finish(resolution))
+}
+
+pub(super) fn refuse(refusal: impl Into<Refusal>) -> Next {
+    finish(Resolution::Refuse(refusal.into()))
+}
+
+pub(super) fn replay(record: Record, source: Source) -> Next {
+    finish(Resolution::Replay { record, source })
+}
+
+/// Returns the upper bound of the `n`th pause, counted from one.
+pub(super) fn backoff(n: u8) -> Duration {
+    let doublings = u32::from(n.saturating_sub(1)).min(16);
+    FIRST_PAUSE
+        .saturating_mul(1 << doublings)
+        .min(LONGEST_PAUSE)
+}

@@ -1,0 +1,37 @@
+//! Writes to one record, as data.
+
+use crate::record::{Attribute, Record};
+
+/// A write to one record. A [`Store`](crate::store::Store) applies it only if the condition that comes with it holds.
+///
+/// This enum is exhaustive on purpose: a store must perform every kind of write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// Replace the whole record by this one.
+    Put(Record),
+    /// Change some attributes. If there is no record, create one with them.
+    Update(Change),
+    /// Delete the record.
+    Delete,
+}
+
+/// Attributes to set, and attributes to remove.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::Change;
+/// use idempotency_core::record::{Attribute, Field, Record};
+/// let change = Change {
+///     set: Record { failure: Field::Value("Timeout".to_owned()), ..Record::default() },
+///     remove: vec![Attribute::Owner],
+/// };
+/// assert!(change.set.failure.exists());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Change {
+    /// Sets the attributes that are [`Field::Value`](crate::record::Field::Value) here. The others stay as they are.
+    pub set: Record,
+    /// Removes these attributes.
+    pub remove: Vec<Attribute>,
+}
