@@ -1,4 +1,4 @@
-//! What the code that `#[idempotent]` writes calls. Not part of the public interface: it changes with the macro.
+//! The functions that the code of `#[idempotent]` calls. It is no public interface: it changes with the macro.
 
 use std::fmt;
 use std::future::Future;
@@ -49,11 +49,11 @@ fn prepare<P: Payload + ?Sized>(
     Prepared(operation.and_then(|operation| IdentifiedCall::new(operation, payload, deadline)))
 }
 
-/// The deadline and tenant that the parameters of a function say, or that its surroundings shall be asked.
+/// The deadline and tenant that were found among the parameters of a function, if any.
 pub struct Found(Deadline);
 
 impl Found {
-    /// Returns this, or `other` if this says nothing.
+    /// Returns this, or `other` if nothing was found here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if self.0 == Deadline::Inherited {
@@ -64,7 +64,7 @@ impl Found {
     }
 }
 
-/// Returns what the first of these contexts says that says anything.
+/// Returns the deadline and tenant of the first of these contexts that is not empty.
 pub fn found(contexts: &[Option<&Context>]) -> Found {
     let said = contexts
         .iter()
@@ -73,16 +73,18 @@ pub fn found(contexts: &[Option<&Context>]) -> Found {
     said.fold(Found(Deadline::Inherited), Found::or)
 }
 
-/// Returns what the context that the attribute names says.
+/// Returns the deadline and tenant of the context that the attribute names.
 pub fn context<C: HasContext + ?Sized>(named: &C) -> Found {
     found(&[named.context()])
 }
 
-/// A parameter that may hold a context. Method look-up tries [`IsContext`] first and takes [`IsNoContext`], one reference
-/// further away, for any type that holds none; so the attribute need not guess from how a type is written.
+/// A parameter that may hold a context.
+///
+/// Method look-up tries [`IsContext`] first. For a type without a context it finds [`IsNoContext`], which is one reference
+/// further away. So the attribute does not guess from the spelling of a type.
 pub struct Parameter<'a, T>(pub &'a T);
 
-/// See [`Parameter`]. The method's name is one that no trait of the user's has: one for every type would be found too.
+/// See [`Parameter`]. The method's name must not occur in a trait of the user's that is implemented for every type.
 pub trait IsContext {
     fn __idempotent_context(&self) -> Option<&Context>;
 }
@@ -102,8 +104,9 @@ pub trait IsNoContext {
 
 impl<T> IsNoContext for &Parameter<'_, T> {}
 
-/// The value of `key_required` that a constant names: a `bool` or a [`KeyRequired`]. Each has a function of its own, because a
-/// trait's cannot be called in a constant.
+/// The value of `key_required` that a constant names: a `bool` or a [`KeyRequired`].
+///
+/// Each type has a function of its own, because a constant cannot call the method of a trait.
 #[derive(Debug)]
 pub struct Required<T>(pub T);
 
@@ -158,7 +161,7 @@ impl<R: Serialize + DeserializeOwned> Response for R {
     }
 }
 
-/// An error that this framework's can become.
+/// An error type that an error of this framework can become.
 #[diagnostic::on_unimplemented(
     message = "the error `{Self}` cannot hold this framework's errors",
     label = "this error needs `From<idempotency_lambda::Error>`",
@@ -189,7 +192,7 @@ pub fn failure<E: Failure>() -> Convert<E> {
     Convert(E::convert)
 }
 
-/// Gives a block its type, where it is never reached.
+/// Gives a block its type. It is never called.
 #[allow(clippy::unreachable)]
 pub fn never<T>() -> T {
     unreachable!("this stands in code that is never run")

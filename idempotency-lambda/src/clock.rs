@@ -1,4 +1,4 @@
-//! The operating system's clock and randomness.
+//! The operating system's clock and random source.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,13 +7,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::time::EpochMillis;
 
-/// The operating system's clock, and tokio's timers.
-///
-/// ```
-/// use idempotency_lambda::SystemClock;
-/// use idempotency_lambda::time::Clock;
-/// assert!(SystemClock.now().get() > 1_700_000_000_000);
-/// ```
+/// The operating system's clock, with tokio's timers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -22,7 +16,7 @@ impl Clock for SystemClock {
         let now = SystemTime::now();
         let milliseconds = match now.duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            // Before 1970: the engine refuses to work with such a clock.
+            // Before 1970. The engine refuses such a clock.
             Err(before) => i64::try_from(before.duration().as_millis())
                 .map_or(i64::MIN, |milliseconds| -milliseconds.max(1)),
         };
@@ -34,13 +28,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's randomness: it differs between environments restored from one snapshot.
-///
-/// ```
-/// use idempotency_lambda::SystemRandom;
-/// use idempotency_lambda::random::Random;
-/// assert_ne!(SystemRandom.bytes().unwrap(), SystemRandom.bytes().unwrap());
-/// ```
+/// The operating system's random source. Processes that are restored from one snapshot get different bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
@@ -57,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_systems_clock_counts_from_the_epoch_whatever_time_is_shown_here() {
+    fn the_clock_of_the_system_counts_from_the_epoch() {
         let since_the_epoch = || {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
             EpochMillis::new(i64::try_from(since.as_millis()).unwrap())
@@ -65,5 +53,10 @@ mod tests {
         let before = since_the_epoch();
         let now = SystemClock.now();
         assert!(before <= now && now <= since_the_epoch(), "{now}");
+    }
+
+    #[test]
+    fn two_reads_of_the_random_source_differ() {
+        assert_ne!(SystemRandom.bytes().unwrap(), SystemRandom.bytes().unwrap());
     }
 }

@@ -1,4 +1,4 @@
-//! Stable `errorType` names in Lambda's answers.
+//! The stable `errorType` names under which errors reach Lambda.
 
 use std::error::Error as StdError;
 
@@ -7,16 +7,29 @@ use lambda_runtime::Diagnostic;
 
 use crate::BoxError;
 
-/// What Lambda is told of a handler's error: this framework's own have stable names, however they are wrapped; others
-/// are named by the last part of their type's name.
+/// Returns the `errorType` and the message under which an error reaches Lambda.
 ///
-/// The message is the error's own text. It is for operators: it names operation, table and key. It goes to the function's log and to the
-/// invoker, which is a service of yours (a queue, a step of a workflow), or API Gateway, which keeps it from its client. A response
-/// that a client of yours sees is told [`Error::client_message`](crate::Error::client_message) instead:
+/// An error of this framework has a stable name, also if another error wraps it. Any other error is named by the last part of
+/// its type's name.
+///
+/// The message is the error's own text, which is for operators: it names operation, table and key. It goes to the function's
+/// log and to the invoker. The invoker is a service of yours (a queue, a workflow), or API Gateway, which does not pass it to
+/// its client. For a client of yours use [`Error::client_message`](crate::Error::client_message).
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{BoxError, Error, ErrorKind, diagnostic};
+///
+/// let error: BoxError = Error::new(ErrorKind::AlreadyInProgress, "charge").into();
+/// assert_eq!(diagnostic(error).error_type, "IdempotencyAlreadyInProgress");
+/// ```
+///
+/// The body of an HTTP response for a client:
 ///
 /// ```
 /// use idempotency_lambda::{BoxError, Error, ErrorKind};
-/// /// What the client of an HTTP function is told.
+///
 /// fn body(error: &BoxError) -> &'static str {
 ///     match error.downcast_ref::<Error>() {
 ///         Some(error) => error.client_message(),
@@ -25,12 +38,6 @@ use crate::BoxError;
 /// }
 /// let error: BoxError = Error::new(ErrorKind::PayloadMismatch, "charge").into();
 /// assert!(body(&error).starts_with("this idempotency key was used for another request"));
-/// ```
-///
-/// ```
-/// use idempotency_lambda::{BoxError, Error, ErrorKind, diagnostic};
-/// let error: BoxError = Error::new(ErrorKind::AlreadyInProgress, "charge").into();
-/// assert_eq!(diagnostic(error).error_type, "IdempotencyAlreadyInProgress");
 /// ```
 pub fn diagnostic<E: Into<BoxError>>(error: E) -> Diagnostic {
     let error: BoxError = error.into();
@@ -44,7 +51,9 @@ pub fn diagnostic<E: Into<BoxError>>(error: E) -> Diagnostic {
     }
 }
 
-/// The kind stands among the causes of every error of ours, so that no wrapping hides it.
+/// Returns the name of an error of this framework, or `None` for any other error.
+///
+/// Each of our errors has its kind among its causes, so that a wrapper does not hide it.
 fn kind_of(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -56,7 +65,8 @@ fn kind_of(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     None
 }
 
-/// `PaymentError` of `shop::payments::PaymentError`; `Error` of a boxed one, whose type is not known.
+/// Returns the last part of a type's name, such as `PaymentError` for `shop::payments::PaymentError`, and `Error` for a
+/// boxed error, whose type is not known.
 fn type_name<E>() -> String {
     let path = std::any::type_name::<E>();
     let path = path.split('<').next().unwrap_or(path);
@@ -81,7 +91,7 @@ mod tests {
         }
     }
 
-    /// As `#[error(transparent)]` has it: the error's causes, but not the error itself.
+    /// Like `#[error(transparent)]`: it has the causes of the error, but not the error itself.
     impl StdError for Wrapped {
         fn source(&self) -> Option<&(dyn StdError + 'static)> {
             self.0.source()
@@ -93,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_are_named_however_they_are_wrapped() {
+    fn an_error_of_this_framework_keeps_its_name_inside_a_wrapper() {
         for diagnosed in [
             diagnostic(ours()),
             diagnostic(Wrapped(ours())),
@@ -109,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn others_keep_their_types_name() {
+    fn any_other_error_has_the_name_of_its_type() {
         assert_eq!(diagnostic(std::fmt::Error).error_type, "Error");
         assert_eq!(diagnostic(BoxError::from("no")).error_type, "Error");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a call's payload is, for each kind of parameter.
+//! The payload of a call, for each kind of parameter.
 
 use idempotency_core::error::Error;
 use idempotency_core::operation::{CompiledOperation, Identity};
@@ -63,7 +63,9 @@ impl<T> Payload for Raw<T> {
     }
 }
 
-/// The parameter of a Lambda handler: a payload with an invocation's context.
+/// The parameter of a Lambda handler: a payload with the context of its invocation.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{Context, Event, LambdaEvent};
@@ -81,13 +83,13 @@ impl<T> Payload for Raw<T> {
     note = "for any other function say what the payload is: `#[idempotent(payload = <expression over the parameters>)]`"
 )]
 pub trait Event {
-    /// What the event carries.
+    /// The type of the payload.
     type Payload: Payload;
 
-    /// The payload.
+    /// Returns the payload.
     fn payload(&self) -> &Self::Payload;
 
-    /// The invocation's context.
+    /// Returns the context of the invocation.
     fn context(&self) -> &Context;
 }
 

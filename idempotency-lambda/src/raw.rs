@@ -1,4 +1,4 @@
-//! `Raw<T>`: an event's typed value beside the very text that was sent.
+//! `Raw<T>`: a typed value with the JSON text that was sent.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,10 +7,12 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// A value with the JSON text it was read from.
+/// A value with the JSON text that it was read from.
 ///
-/// Keys are then taken from what was sent, not from what the type kept: `10` stays `10` where the field is an `f64`, and
-/// fields that the type does not know still count.
+/// Keys are taken from the text, not from the value: `10` stays `10` although the field is an `f64`, and fields that the type
+/// does not have still count.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{LambdaEvent, Raw, idempotent};
@@ -35,38 +37,33 @@ pub struct Raw<T> {
 }
 
 impl<T> Raw<T> {
-    /// The text as it was sent.
-    ///
-    /// ```
-    /// # use idempotency_lambda::Raw;
-    /// assert_eq!(Raw::<f64>::from_json("10").unwrap().text(), "10");
-    /// ```
+    /// Returns the text as it was sent.
     pub fn text(&self) -> &str {
         self.text.get()
     }
 
-    /// The value alone.
-    ///
-    /// ```
-    /// # use idempotency_lambda::Raw;
-    /// assert_eq!(Raw::<f64>::from_json("10").unwrap().into_inner(), 10.0);
-    /// ```
+    /// Returns the value without the text.
     pub fn into_inner(self) -> T {
         self.value
     }
 }
 
 impl<T: DeserializeOwned> Raw<T> {
-    /// Reads a value and keeps its text; how a unit test makes an event.
-    ///
-    /// ```
-    /// # use idempotency_lambda::Raw;
-    /// let raw: Raw<Vec<u8>> = Raw::from_json("[1, 2]").unwrap();
-    /// assert_eq!(raw.len(), 2);
-    /// ```
+    /// Reads a value and keeps its text. A unit test makes an event with it.
     ///
     /// # Errors
-    /// If the text is not JSON, or does not fit the type: path, line and column, never the payload.
+    /// If the text is not JSON or does not fit the type. The error has path, line and column, never the payload.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_lambda::{Context, LambdaEvent, Raw};
+    ///
+    /// let payload: Raw<Vec<u8>> = Raw::from_json("[1, 2]").unwrap();
+    /// assert_eq!((payload.text(), payload.len()), ("[1, 2]", 2));
+    /// let event = LambdaEvent::new(payload, Context::default());
+    /// # let _ = event;
+    /// ```
     pub fn from_json(text: impl Into<String>) -> Result<Self, RawError> {
         let text = RawValue::from_string(text.into()).map_err(|error| RawError::new("", &error))?;
         Self::from_raw_value(text)
@@ -81,7 +78,7 @@ impl<T: DeserializeOwned> Raw<T> {
     }
 }
 
-/// A path whose names are those of fields, as far as that can be told: what is no identifier came with the payload.
+/// Returns the path with only names that look like fields. Any other name comes from the payload and is written as `?`.
 fn place(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let mut place = String::new();
@@ -119,7 +116,7 @@ impl<T> Deref for Raw<T> {
     }
 }
 
-/// Shows the type and the length, never the payload.
+/// Writes the type and the length, never the payload.
 impl<T> fmt::Debug for Raw<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -131,7 +128,9 @@ impl<T> fmt::Debug for Raw<T> {
     }
 }
 
-/// A text that does not fit its type: where, never what.
+/// The error of a text that does not fit its type. It says where the fault is and never quotes the payload.
+///
+/// # Examples
 ///
 /// ```
 /// # use idempotency_lambda::Raw;
@@ -168,7 +167,7 @@ impl RawError {
     }
 }
 
-/// The field that serde misses: a name of the type's own, the only part of its messages that never holds payload.
+/// Returns the name of the missing field. It is a name of the type, the only part of serde's messages that is never payload.
 fn missing_field(message: &str) -> Option<&str> {
     message
         .strip_prefix("missing field `")
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_came_with_the_payload_is_not_quoted() {
+    fn a_name_from_the_payload_is_not_quoted() {
         type Cards = std::collections::BTreeMap<String, u8>;
         let error = Raw::<Cards>::from_json(r#"{"4242-4242": "x"}"#).unwrap_err();
         assert!(error.to_string().contains("at `?`"), "{error}");
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_field_is_told() {
+    fn the_path_of_a_field_is_named() {
         #[derive(Debug, Deserialize)]
         struct Order {
             #[allow(dead_code)]

@@ -14,14 +14,19 @@ pub use idempotency_core::store::{
     WriteOutcome,
 };
 
-/// A store that an operation was given of its own.
+/// A store for one operation. It is made from an `Arc` of a [`Store`], or from a reference to one.
+///
+/// # Examples
 ///
 /// ```
-/// use idempotency_lambda::StoreHandle;
-/// use idempotency_lambda::MemoryStore;
+/// use idempotency_lambda::{MemoryStore, Operation, StoreHandle};
 /// use std::sync::Arc;
-/// let handle = StoreHandle::from(Arc::new(MemoryStore::new()));
-/// # let _ = handle;
+///
+/// let store = Arc::new(MemoryStore::new());
+/// let charge = Operation::builder("charge").store(&store).build()?;
+/// let handle = StoreHandle::from(store);
+/// # let _ = (charge, handle);
+/// # Ok::<(), idempotency_lambda::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct StoreHandle(pub(crate) Arc<dyn Store>);

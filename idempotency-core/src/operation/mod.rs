@@ -168,7 +168,7 @@ impl CompiledOperation {
         convert: fn(Error) -> E,
         handler: impl Future<Output = Result<R, E>>,
     ) -> impl Future<Output = Result<Outcome<R>, E>> {
-        // A future that is passed through several async functions is held once in each. The box is moved instead.
+        // Each async function on the way would hold the handler once. The box is moved instead.
         let handler = Box::pin(handler);
         async move {
             let mut report = Report::new(&self.key_prefix, identity.key(), backend.clock());

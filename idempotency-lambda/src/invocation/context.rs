@@ -1,4 +1,4 @@
-//! Where the context of an invocation is found.
+//! The types that hold the context of an invocation.
 
 use std::sync::Arc;
 
@@ -6,10 +6,12 @@ use lambda_runtime::{Context, LambdaEvent, LambdaInvocation};
 
 /// A request or event that may hold the context of its invocation.
 ///
-/// Implemented for [`LambdaEvent`], for the `LambdaInvocation` of `Runtime::layer`, for [`Context`] itself, for references,
-/// `Box`, `Arc` and `Option` of these, and for `http::Request`, in whose extensions `lambda_http` puts the context.
-/// Implement it for an event type of your own, and [`idempotent`](crate::idempotent) and
+/// It is implemented for [`LambdaEvent`], for the `LambdaInvocation` of `Runtime::layer`, for [`Context`], for references,
+/// `Box`, `Arc` and `Option` of these, and for `http::Request`, because `lambda_http` puts the context into its extensions.
+/// Implement it for an event type of your own: then [`idempotent`](crate::idempotent) and
 /// [`InvocationLayer`](crate::InvocationLayer) find the context there too.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{Context, HasContext, LambdaEvent};
@@ -35,7 +37,7 @@ use lambda_runtime::{Context, LambdaEvent, LambdaInvocation};
     note = "write the context of the invocation, like `context = event.context`"
 )]
 pub trait HasContext {
-    /// Returns the context, if there is one.
+    /// Returns the context, or `None` if there is none.
     fn context(&self) -> Option<&Context>;
 }
 
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_http_request_has_the_context_that_lambda_http_put_there() {
+    fn an_http_request_has_the_context_that_lambda_http_puts_there() {
         let mut request = http::Request::new(());
         assert!(!found(&request));
         request.extensions_mut().insert(Context::default());

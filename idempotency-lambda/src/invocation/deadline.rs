@@ -1,4 +1,4 @@
-//! Until when a call may work, and for whom.
+//! The deadline of a call, and the tenant that comes with it.
 
 use std::time::Duration;
 
@@ -8,7 +8,9 @@ use lambda_runtime::Context;
 
 use super::{Invocation, Scope};
 
-/// When a call ends, which is when the lease of its claim ends; from a context, also for which tenant it is.
+/// When a call ends: then the lease of its claim ends too. From a context it also has the tenant.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{Context, Deadline};
@@ -23,25 +25,25 @@ use super::{Invocation, Scope};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Deadline {
-    /// That of the invocation this call is made in. Without an invocation the configured lease counts, and inside Lambda
-    /// the call is refused.
+    /// The deadline of the invocation in which the call is made. If no invocation is known, the configured lease is used;
+    /// inside Lambda the call is refused.
     #[default]
     Inherited,
-    /// This point in time. The tenant is that of the invocation this call is made in.
+    /// This point in time, with the tenant of the invocation in which the call is made.
     At(EpochMillis),
-    /// That of this invocation, whose tenant the call is for, whatever surrounds the call.
+    /// The deadline and tenant of this invocation. The invocation in which the call is made does not count.
     #[non_exhaustive]
     Invocation {
-        /// When it ends, where that is known.
+        /// When the invocation ends, if known.
         deadline: Option<EpochMillis>,
-        /// Its tenant, where it has one.
+        /// The tenant, if the invocation has one.
         tenant: Option<String>,
     },
 }
 
 impl Deadline {
-    /// Returns when the call ends, or nothing where that is not known (then the configured lease counts), as under
-    /// `cargo lambda watch`.
+    /// Returns when the call ends, or `None` if that is not known, as under `cargo lambda watch`. Then the configured lease is
+    /// used.
     pub fn end(&self) -> Option<EpochMillis> {
         match self {
             Self::Inherited => Scope::current().invocation.deadline,
@@ -50,10 +52,12 @@ impl Deadline {
         }
     }
 
-    /// Returns how much time is left, or nothing where the deadline is not known; zero if it has passed.
+    /// Returns how much time is left, or `None` if the deadline is not known. It is zero if the deadline has passed.
     ///
-    /// The clock is the one that a call made here would read: that of [`with_backend`](crate::with_backend), else
-    /// the process's.
+    /// The clock is the one that a call made here would read: the clock of [`with_backend`](crate::with_backend), else of
+    /// the global backend.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_lambda::{Context, Deadline};
@@ -67,16 +71,16 @@ impl Deadline {
         Some(Scope::current().now().until(end))
     }
 
-    /// Returns what a call with this deadline knows of its invocation.
+    /// Returns the invocation of a call with this deadline.
     ///
     /// # Errors
-    /// If it depends on what surrounds the call, and nothing known does. The handler has not run.
+    /// If it depends on the invocation around the call, and that is not known inside Lambda. The handler has not run.
     pub(crate) fn invocation(self, operation: &str) -> Result<Invocation, Error> {
         match self {
-            Self::Inherited => Scope::of_a_call(operation),
+            Self::Inherited => Scope::invocation_of_call(operation),
             Self::At(end) => Ok(Invocation {
                 deadline: Some(end),
-                ..Scope::of_a_call(operation)?
+                ..Scope::invocation_of_call(operation)?
             }),
             Self::Invocation { deadline, tenant } => Ok(Invocation {
                 is_known: true,
@@ -87,10 +91,13 @@ impl Deadline {
     }
 }
 
-/// Returns how much time the invocation around this code has left, or nothing where no invocation is around it or its
-/// deadline is not known, as under `cargo lambda watch`.
+/// Returns how much time the invocation around this code has left.
 ///
-/// A handler uses it to stop in time:
+/// It is `None` if there is no invocation or its deadline is not known, as under `cargo lambda watch`.
+///
+/// # Examples
+///
+/// A handler stops in time:
 ///
 /// ```
 /// use std::time::Duration;
@@ -109,8 +116,7 @@ pub fn time_left() -> Option<Duration> {
     Deadline::Inherited.time_left()
 }
 
-/// A context that was made by hand and left empty, as `Context::default()` is, says nothing: then what surrounds the call
-/// counts.
+/// An empty context, such as `Context::default()` in a test, becomes [`Deadline::Inherited`].
 impl From<&Context> for Deadline {
     fn from(context: &Context) -> Self {
         match Invocation::of(context) {
@@ -129,6 +135,18 @@ impl From<EpochMillis> for Deadline {
     }
 }
 
+/// The first point in time that counts as a deadline: in the year 2001, before Lambda existed.
+const EARLIEST: u64 = 1_000_000_000_000;
+
+/// Returns when the invocation ends, if the context knows it.
+///
+/// A `Context` built in a test has deadline 0, and `cargo lambda watch` (1.9) always sends 600000. Both count as unknown, so
+/// that the claim gets the configured lease. A deadline that has passed is a deadline like any other.
+pub(super) fn deadline_of(context: &Context) -> Option<EpochMillis> {
+    (context.deadline >= EARLIEST)
+        .then(|| EpochMillis::new(i64::try_from(context.deadline).unwrap_or(i64::MAX)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,28 +159,40 @@ mod tests {
         context
     }
 
+    fn known(milliseconds: u64) -> Option<i64> {
+        deadline_of(&context(milliseconds, None)).map(EpochMillis::get)
+    }
+
+    #[test]
+    fn a_deadline_before_lambda_existed_counts_as_unknown() {
+        assert_eq!(known(0), None);
+        assert_eq!(known(600_000), None);
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_still_counts() {
+        assert_eq!(known(1_600_000_000_000), Some(1_600_000_000_000));
+    }
+
     #[tokio::test]
-    async fn a_context_that_is_handed_in_hides_all_that_surrounds_the_call() {
+    async fn a_context_that_is_passed_hides_the_invocation_around_the_call() {
         let inner = with_deadline(EpochMillis::new(7), async {
-            let handed_in = Deadline::from(&context(1_700_000_000_000, None));
+            let passed = Deadline::from(&context(1_700_000_000_000, None));
             let without_deadline = Deadline::from(&context(600_000, None));
             (
-                handed_in.invocation("charge").unwrap(),
+                passed.invocation("charge").unwrap(),
                 without_deadline.invocation("charge").unwrap(),
             )
         });
-        let (handed_in, without_deadline) = with_tenant("blue", inner).await;
-        assert_eq!(
-            handed_in.deadline,
-            Some(EpochMillis::new(1_700_000_000_000))
-        );
-        assert_eq!(handed_in.tenant, None);
+        let (passed, without_deadline) = with_tenant("blue", inner).await;
+        assert_eq!(passed.deadline, Some(EpochMillis::new(1_700_000_000_000)));
+        assert_eq!(passed.tenant, None);
         assert_eq!(without_deadline.deadline, None);
         assert_eq!(without_deadline.tenant, None);
     }
 
     #[tokio::test]
-    async fn an_empty_context_says_nothing() {
+    async fn an_empty_context_inherits_the_invocation_around_the_call() {
         let inner = with_deadline(EpochMillis::new(7), async {
             Deadline::from(&Context::default())
                 .invocation("charge")
@@ -174,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_point_in_time_keeps_the_tenant_around_it() {
+    async fn a_point_in_time_keeps_the_tenant_of_the_invocation() {
         let call = async { Deadline::At(EpochMillis::new(9)).invocation("charge") };
         let invocation = with_tenant("blue", call).await.unwrap();
         assert_eq!(invocation.deadline, Some(EpochMillis::new(9)));

@@ -1,4 +1,4 @@
-//! The future that changes what surrounds the code inside.
+//! The future that runs in a changed scope.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,8 +12,9 @@ use pin_project_lite::pin_project;
 
 use super::{Invocation, Scope};
 
-/// What is changed of the scope around a future. It is applied where the future is polled, so that two changes compose
-/// in whatever order their futures were made.
+/// A change of the scope around a future.
+///
+/// It is applied when the future is polled, so that two changes compose in any order in which their futures were made.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     backend: Option<Backend>,
@@ -23,7 +24,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Returns the change to this invocation, with nothing left of the one around it.
+    /// Returns the change to this invocation. Deadline and tenant of the invocation around it do not count any more.
     pub(crate) fn to(invocation: Invocation) -> Self {
         Self {
             invocation: Some(invocation),
@@ -31,7 +32,7 @@ impl Change {
         }
     }
 
-    /// Returns the change to the invocation that `context` describes; none for an empty one.
+    /// Returns the change to the invocation that `context` describes, or no change for an empty context.
     pub(super) fn of_context(context: &Context) -> Self {
         Self {
             invocation: Invocation::of(context),
@@ -60,7 +61,7 @@ impl Change {
         }
     }
 
-    /// Returns the change to all that `scope` says.
+    /// Returns the change to the backend and invocation of `scope`.
     pub(super) fn carried(scope: Option<Arc<Scope>>) -> Self {
         scope.map_or_else(Self::default, |scope| Self {
             backend: scope.backend.clone(),
@@ -93,7 +94,7 @@ impl Change {
     }
 }
 
-/// A scope, and what it was made from: the same is used again as long as the future is polled in the same surroundings.
+/// A scope, and the scope around it from which it was made. It is used again while the scope around the future stays.
 #[derive(Debug)]
 struct Made {
     around: Option<Arc<Scope>>,
@@ -115,9 +116,9 @@ impl Made {
 }
 
 pin_project! {
-    /// A future that runs within a scope of its own: with another backend, deadline or tenant around it.
+    /// A future that runs in a scope of its own: with another backend, deadline or tenant.
     ///
-    /// The service of [`InvocationLayer`](crate::InvocationLayer) returns it. It holds the future in place, without a box.
+    /// The service of [`InvocationLayer`](crate::InvocationLayer) returns it. It holds the future without a box.
     #[must_use = "a future does nothing unless it is polled"]
     pub struct InScope<F> {
         change: Change,
@@ -136,7 +137,7 @@ impl<F: Future> InScope<F> {
         }
     }
 
-    /// Builds the future within the scope too: it may look at its invocation before it is polled.
+    /// Builds the future inside the scope, because building it may read the invocation.
     pub(super) fn enter(change: Change, build: impl FnOnce() -> F) -> Self {
         if change.is_none() {
             return Self::new(change, build());

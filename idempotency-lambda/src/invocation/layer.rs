@@ -1,4 +1,4 @@
-//! The tower layer that makes the invocation of each request known to the calls inside.
+//! The tower layer that opens a scope for each request.
 
 use std::task::{Context as TaskContext, Poll};
 
@@ -7,10 +7,17 @@ use lambda_runtime::tower::Layer;
 
 use super::{Change, HasContext, InScope};
 
-/// Makes the deadline and the tenant of each request known to the calls inside, for functions that do not start with
-/// [`run`](crate::run) or [`service`](crate::service).
+/// Makes the deadline and tenant of each request known to the calls inside.
 ///
-/// It finds the context by [`HasContext`] and stands in any of three places:
+/// It is for functions that do not start with [`run`](crate::run) or [`service`](crate::service). It finds the context
+/// through [`HasContext`]. A request without a context passes unchanged.
+///
+/// A layer inside that spawns a task, such as tower's `Buffer`, leaves the scope. So does a streamed body, which is sent after
+/// the response. Wrap them with [`in_current_invocation`](crate::in_current_invocation).
+///
+/// # Examples
+///
+/// The layer has one of three places:
 ///
 /// ```no_run
 /// use idempotency_lambda::{BoxError, InvocationLayer, LambdaEvent};
@@ -27,29 +34,26 @@ use super::{Change, HasContext, InScope};
 /// # Ok(())
 /// # }
 /// # async fn or() -> Result<(), BoxError> {
-/// // On the runtime itself, whatever service is inside.
+/// // On the runtime itself, around any service.
 /// idempotency_lambda::init().await?;
 /// Runtime::new(service_fn(handler)).layer(InvocationLayer::new()).run().await
 /// # }
 /// ```
 ///
-/// Under `lambda_http::run` it goes around the service of HTTP requests, which may be an axum `Router`:
+/// Under `lambda_http::run` it is around the service of HTTP requests, which can be an axum `Router`:
 ///
 /// ```text
 /// idempotency_lambda::init().await?;
 /// lambda_http::run(ServiceBuilder::new().layer(InvocationLayer::new()).service(router)).await
 /// ```
-///
-/// A request without a context passes unchanged. A layer inside that spawns a task, such as tower's `Buffer`, leaves the
-/// scope, and so does a streamed body, which is sent after the response: see [`in_current_invocation`](crate::in_current_invocation).
 #[derive(Clone, Debug, Default)]
 pub struct InvocationLayer {
-    /// Room for settings.
+    /// Later versions can add settings.
     _private: (),
 }
 
 impl InvocationLayer {
-    /// Returns the layer.
+    /// Returns a layer.
     pub fn new() -> Self {
         Self::default()
     }
@@ -63,7 +67,7 @@ impl<S> Layer<S> for InvocationLayer {
     }
 }
 
-/// The service that [`InvocationLayer`] makes.
+/// The service of [`InvocationLayer`].
 #[derive(Clone, Debug)]
 pub struct InvocationService<S> {
     inner: S,
@@ -85,7 +89,7 @@ where
     fn call(&mut self, request: Q) -> InScope<S::Future> {
         let context = request.context();
         let change = context.map_or_else(Change::default, Change::of_context);
-        // The inner service may already look at its invocation while it builds its future.
+        // The inner service may read its invocation while it builds its future.
         InScope::enter(change, || self.inner.call(request))
     }
 }
@@ -98,7 +102,7 @@ mod tests {
     use lambda_runtime::tower::ServiceExt;
     use lambda_runtime::{Context, LambdaEvent, service_fn};
 
-    /// What a service sees when it builds its future, and when that is polled.
+    /// The deadline while a service builds its future, and while the future is polled.
     type Seen = [Option<i64>; 2];
 
     fn now() -> Option<i64> {
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_service_inside_knows_the_invocation_when_it_is_called_and_when_it_is_polled() {
+    async fn the_service_inside_knows_the_invocation_in_its_call_and_in_its_polls() {
         let (deadline, both) = (1_700_000_000_000, [Some(1_700_000_000_000); 2]);
         assert_eq!(seen(LambdaEvent::new(1, context(deadline))).await, both);
         let mut request = http::Request::new("");
@@ -143,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_can_be_cloned_and_sent_where_the_one_inside_can() {
+    fn the_service_is_clone_and_send_if_the_service_inside_is() {
         fn demands<T: Clone + Send + Sync + 'static>(_: &T) {}
         fn sends<T: Send>(_: &T) {}
         let inner = service_fn(async |event: LambdaEvent<u8>| Ok::<_, BoxError>(event.payload));

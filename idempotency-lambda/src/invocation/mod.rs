@@ -1,12 +1,12 @@
-//! The invocation of a call: until when it may work, and for which tenant.
+//! The invocation of a call: its deadline and its tenant.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `context` | where an invocation's context is found: events, HTTP requests, parameters |
-//! | `deadline` | what a caller hands in, and how much time is left |
-//! | `scope` | what surrounds a call, so that nested calls find it |
-//! | `in_scope` | the future that changes it |
-//! | `lambda` | whether Lambda started this process, and then refuses to guess |
+//! | `context` | the types that hold the context of an invocation: events, HTTP requests, parameters |
+//! | `deadline` | the deadline that a caller passes, and the time that is left |
+//! | `scope` | the invocation around the running code, so that nested calls find it |
+//! | `in_scope` | the future that runs in a changed scope |
+//! | `lambda` | whether Lambda started this process, where a call must know its invocation |
 //! | `layer` | the tower layer that opens a scope for each request |
 
 mod context;
@@ -31,19 +31,21 @@ pub use scope::{
 use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 
-/// What a call knows of its invocation.
+use deadline::deadline_of;
+
+/// The invocation of a call, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Invocation {
-    /// Whether this is said of a real invocation, or of work that is declared to belong to none.
+    /// True for the context of a real invocation, and for work that is declared to have none.
     pub(crate) is_known: bool,
-    /// When it ends, where that is known; else the configured lease counts.
+    /// When the invocation ends, if known. Otherwise the configured lease is used.
     pub(crate) deadline: Option<EpochMillis>,
-    /// Its tenant, where it has one.
+    /// The tenant, if the invocation has one.
     pub(crate) tenant: Option<String>,
 }
 
 impl Invocation {
-    /// Returns the invocation that `context` describes, or nothing for a context that was made by hand and left empty.
+    /// Returns the invocation that `context` describes, or `None` for an empty context, as a test makes it.
     pub(crate) fn of(context: &Context) -> Option<Self> {
         let is_empty =
             context.request_id.is_empty() && context.deadline == 0 && context.tenant_id.is_none();
@@ -59,24 +61,13 @@ impl Invocation {
         Scope::current().invocation.clone()
     }
 
-    /// Returns what is known of work that belongs to no invocation: no deadline and no tenant.
+    /// Returns the invocation of work that has none: it has no deadline and no tenant.
     pub(crate) fn none() -> Self {
         Self {
             is_known: true,
             ..Self::default()
         }
     }
-}
-
-/// The year 2001: no invocation of ours ended before it.
-const EARLIEST: u64 = 1_000_000_000_000;
-
-/// Returns when the invocation ends, where the context knows. One made by hand has no deadline, which is written as 0;
-/// `cargo lambda watch` (1.9) always writes 600000, ten minutes into 1970. A claim needs a lease in either case, so such
-/// a deadline counts as not known, and the configured lease is written.
-fn deadline_of(context: &Context) -> Option<EpochMillis> {
-    (context.deadline >= EARLIEST)
-        .then(|| EpochMillis::new(i64::try_from(context.deadline).unwrap_or(i64::MAX)))
 }
 
 #[cfg(test)]
@@ -89,21 +80,6 @@ mod tests {
         context.deadline = deadline;
         context.tenant_id = tenant.map(str::to_owned);
         context
-    }
-
-    fn deadline(milliseconds: u64) -> Option<i64> {
-        deadline_of(&context("", milliseconds, None)).map(EpochMillis::get)
-    }
-
-    #[test]
-    fn a_deadline_that_cannot_be_one_counts_as_not_known() {
-        assert_eq!(deadline(0), None);
-        assert_eq!(deadline(600_000), None);
-    }
-
-    #[test]
-    fn a_deadline_that_has_passed_is_a_deadline() {
-        assert_eq!(deadline(1_600_000_000_000), Some(1_600_000_000_000));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What surrounds a call: the invocation, and in tests a backend of their own.
+//! The scope around a call: its invocation and, in a test, its backend.
 //!
-//! The scope is a thread-local that a small future swaps in around each poll, so it survives `join!` and `select!`. A
-//! spawned task leaves it, unless it is wrapped with [`in_current_invocation`].
+//! The scope is a thread-local that a small future sets around each poll, so it survives `join!` and `select!`. A spawned
+//! task leaves it, unless it is wrapped with [`in_current_invocation`].
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,7 +21,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
 }
 
-/// What surrounds a call.
+/// The backend and invocation that calls find around them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub(crate) backend: Option<Backend>,
@@ -29,26 +29,27 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// Returns what surrounds the code that runs now, if anything does.
+    /// Returns the scope around the running code, if there is one.
     pub(super) fn surrounding() -> Option<Arc<Self>> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Returns what surrounds the code that runs now; an empty scope where nothing does.
+    /// Returns the scope around the running code, or an empty one.
     pub(crate) fn current() -> Arc<Self> {
         Self::surrounding().unwrap_or_default()
     }
 
-    /// Makes this scope the current one for as long as the result lives.
+    /// Makes this scope the current one until the result is dropped.
     pub(super) fn enter(self: Arc<Self>) -> Entered {
         Entered(CURRENT.replace(Some(self)))
     }
 
-    /// Returns the invocation of a call that takes it from its surroundings.
+    /// Returns the invocation around the running code, for a call that inherits it.
     ///
     /// # Errors
-    /// If no invocation is known inside Lambda, where its deadline and tenant must not be guessed. The handler has not run.
-    pub(super) fn of_a_call(operation: &str) -> Result<Invocation, Error> {
+    /// If the process runs inside Lambda and no invocation is known: deadline and tenant must not be guessed. The handler has
+    /// not run.
+    pub(super) fn invocation_of_call(operation: &str) -> Result<Invocation, Error> {
         let scope = Self::surrounding();
         if is_guess(scope.as_deref(), lambda::is_lambda()) {
             return Err(lambda::unknown_invocation(operation));
@@ -56,7 +57,7 @@ impl Scope {
         Ok(scope.map_or_else(Invocation::default, |scope| scope.invocation.clone()))
     }
 
-    /// Returns the time on the clock of the calls made here.
+    /// Returns the time of the clock that calls in this scope read.
     pub(super) fn now(&self) -> EpochMillis {
         match (&self.backend, process::existing_backend()) {
             (Some(backend), _) | (None, Some(backend)) => backend.clock().now(),
@@ -70,7 +71,7 @@ fn is_guess(scope: Option<&Scope>, in_lambda: bool) -> bool {
     in_lambda && !scope.is_some_and(|scope| scope.invocation.is_known)
 }
 
-/// Puts back what was there before, also when the poll panics.
+/// Restores the scope before, also if the poll panics.
 pub(super) struct Entered(Option<Arc<Scope>>);
 
 impl Drop for Entered {
@@ -79,29 +80,30 @@ impl Drop for Entered {
     }
 }
 
-/// Boxes the future: the call of an annotated function takes some kilobytes, which each layer of futures would hold again.
+/// Boxes the future: a call takes some kilobytes, which each future around it would hold again.
 fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output> {
     InScope::new(change, Box::pin(future))
 }
 
-/// Runs `future` with a store, clock, randomness and cache of its own: for tests, which then never meet each other.
+/// Runs `future` with its own store, clock, random source and cache, so that parallel tests are isolated.
 ///
-/// Every annotated function and every [`Operation`](crate::Operation) called inside works with `backend`, whatever
-/// the process or a `store = ..` says.
+/// Every annotated function and every [`Operation`](crate::Operation) called inside uses `backend`, also if it has a store of
+/// its own.
+///
+/// # Examples
 ///
 /// ```
-/// use idempotency_lambda::{Backend, LambdaEvent, backend_over, idempotent, with_backend};
-/// use idempotency_lambda::MemoryStore;
+/// use idempotency_lambda::{BoxError, LambdaEvent, MemoryStore, backend_over, idempotent, with_backend};
 /// use serde_json::{Value, json};
 /// use std::sync::Arc;
 ///
 /// #[idempotent(key = "order_id")]
-/// async fn handler(event: LambdaEvent<Value>) -> Result<Value, idempotency_lambda::BoxError> {
+/// async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 ///     Ok(json!({ "charged": event.payload["amount"] }))
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), idempotency_lambda::BoxError> {
+/// # async fn main() -> Result<(), BoxError> {
 /// let backend = backend_over(Arc::new(MemoryStore::new()));
 /// with_backend(backend, async {
 ///     let event = |amount| LambdaEvent::new(json!({"order_id": 1, "amount": amount}), Default::default());
@@ -116,11 +118,13 @@ pub fn with_backend<F: Future>(backend: Backend, future: F) -> impl Future<Outpu
     boxed(Change::of_backend(backend), future)
 }
 
-/// Runs `future` as part of the invocation that `context` describes, for calls inside to find its deadline and tenant.
+/// Runs `future` in the invocation that `context` describes, so that calls inside find its deadline and tenant.
 ///
 /// [`run`](crate::run), [`service`](crate::service), [`InvocationLayer`](crate::InvocationLayer) and annotated handlers do
-/// this by themselves. It is for a context that comes another way, as the Lambda Web Adapter's does, in a header. An empty
-/// context changes nothing.
+/// this themselves. Use it if the context comes another way: the Lambda Web Adapter, for example, sends it in a header. An
+/// empty context changes nothing.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{Context, Deadline, with_invocation};
@@ -139,10 +143,12 @@ pub fn with_invocation<F: Future>(
     boxed(Change::of_context(context), future)
 }
 
-/// Runs `future` as work that belongs to no invocation, such as a call before the first event or in a background task: the
-/// configured `lease` counts, and there is no tenant.
+/// Runs `future` as work without an invocation, such as a call before the first event or in a background task.
 ///
-/// Inside Lambda a call that does not know its invocation is refused; this says that there is none to know.
+/// Calls inside have the configured `lease` and no tenant. Without this function a call that does not know its invocation is
+/// refused inside Lambda.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{time_left, without_invocation};
@@ -155,11 +161,13 @@ pub fn without_invocation<F: Future>(future: F) -> impl Future<Output = F::Outpu
     boxed(Change::to(Invocation::none()), future)
 }
 
-/// Runs `future` with this deadline around it: for tests. The tenant around it stays.
+/// Runs `future` with this deadline, in a test. The tenant stays.
 ///
-/// A handler whose event has a context of its own with any content takes its deadline from there; an empty context, as
-/// `Context::default()` is, says nothing. [`Operation::run`](crate::Operation::run) takes its deadline when it is called and
-/// not when it is awaited, so it is called inside an `async` block here.
+/// A handler takes the deadline from its event if the event has a context with any content. An empty context, such as
+/// `Context::default()`, has no deadline. [`Operation::run`](crate::Operation::run) reads its deadline when it is called, not
+/// when it is awaited: call it inside an `async` block here.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{time_left, with_deadline};
@@ -178,7 +186,9 @@ pub fn with_deadline<F: Future>(
     boxed(Change::of_deadline(deadline), future)
 }
 
-/// Runs `future` with this tenant around it: for tests. The deadline around it stays.
+/// Runs `future` with this tenant, in a test. The deadline stays.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -193,11 +203,12 @@ pub fn with_tenant<F: Future>(tenant: &str, future: F) -> impl Future<Output = F
     boxed(Change::of_tenant(tenant.to_owned()), future)
 }
 
-/// Wraps a future so that, spawned as a task of its own, it still knows the deadline and tenant of the invocation that
-/// spawned it. Inside Lambda, a call in a task that was not wrapped is refused.
+/// Wraps a future so that it keeps the deadline and tenant of the current invocation in a spawned task.
 ///
-/// `in_current_invocation` takes the scope along when it is called, so call it inside the invocation: `spawn(in_current_invocation(task))`. Inside the task
-/// it would find nothing. The wrapped future reads its scope when it is polled, wherever it was made.
+/// Inside Lambda, a call in a task that is not wrapped is refused. The scope is taken when this function is called, so call it
+/// inside the invocation: `spawn(in_current_invocation(task))`. Inside the task there is no scope to take.
+///
+/// # Examples
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -211,5 +222,4 @@ pub fn in_current_invocation<F: Future>(future: F) -> impl Future<Output = F::Ou
 }
 
 #[cfg(test)]
-#[path = "scope_tests.rs"]
 mod tests;

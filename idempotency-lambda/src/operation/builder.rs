@@ -13,19 +13,24 @@ use super::registry::{self, Claimant};
 use crate::process;
 use crate::store::StoreHandle;
 
-/// The settings of an [`Operation`] to be; what is left out comes from the environment variables, then from the defaults.
+/// Collects the settings of an [`Operation`].
+///
+/// A setting that is left out comes from its environment variable, then from the default.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_lambda::{OnInProgress, Operation};
 /// use std::time::Duration;
-/// let operation = Operation::builder("payments::charge")
+///
+/// let charge = Operation::builder("payments::charge")
 ///     .key("order_id")
 ///     .validate("amount")
 ///     .expires_after(Duration::from_secs(24 * 60 * 60))
 ///     .on_in_progress(OnInProgress::Wait)
-///     .build()
-///     .unwrap();
-/// # let _ = operation;
+///     .build()?;
+/// assert_eq!(charge.key_prefix(), "local.payments.charge");
+/// # Ok::<(), idempotency_lambda::Error>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "an operation is made by `build`"]
@@ -71,51 +76,36 @@ impl OperationBuilder {
     }
 
     text_setters! {
-        /// The JMESPath expression of the key; the whole payload where it is left out.
-        ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// let charge = Operation::builder("charge").key("body.[user_id, order_id]");
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// Sets the JMESPath expression that selects the key. Without it the whole payload is the key.
         key;
-        /// The JMESPath expression of the part that must be the same in a duplicate.
+        /// Sets the JMESPath expression of the part that must be equal in a duplicate.
         ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// // The same order with another amount is then an error, not a replay.
-        /// let charge = Operation::builder("charge").key("order_id").validate("amount");
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// A call with the same key and another value of this part gets
+        /// [`PayloadMismatch`](crate::ErrorKind::PayloadMismatch), not a replay.
         validate;
-        /// The operation's name in its keys, instead of the function's name and the path.
+        /// Sets the whole key prefix, instead of the function's name and the path.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// # use idempotency_lambda::Operation;
-        /// let charge = Operation::builder("charge").key_prefix("payments.charge").build().unwrap();
+        /// # use idempotency_lambda::{Error, Operation};
+        /// let charge = Operation::builder("charge").key_prefix("payments.charge").build()?;
         /// assert_eq!(charge.key_prefix(), "payments.charge");
+        /// # Ok::<(), Error>(())
         /// ```
         key_prefix;
-        /// The JMESPath expression over the response that decides whether it is stored.
+        /// Sets the JMESPath expression over the response that decides whether it is stored, such as `status == 'paid'`.
         ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// let charge = Operation::builder("charge").store_when("status == 'paid'");
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// The call of a response that is not stored releases its claim, so that the next call runs the handler again.
         store_when;
     }
 
     setters! {
-        /// The digest of keys and validation.
-        ///
-        /// ```
-        /// # use idempotency_lambda::{HashAlgorithm, Operation};
-        /// let charge = Operation::builder("charge").hash(HashAlgorithm::Sha256);
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// Sets the digest of keys and of the validated part.
         hash: HashAlgorithm;
-        /// How long an answer is replayed, in whole seconds.
+        /// Sets how long a response is replayed: whole seconds, at least one.
+        ///
+        /// # Examples
         ///
         /// ```
         /// # use idempotency_lambda::Operation;
@@ -123,74 +113,34 @@ impl OperationBuilder {
         /// let charge = Operation::builder("charge").expires_after(Duration::from_secs(24 * 60 * 60));
         /// assert!(charge.build().is_ok());
         /// let never = Operation::builder("charge").expires_after(Duration::ZERO);
-        /// assert!(never.build().is_err(), "at least one second");
+        /// assert!(never.build().is_err());
         /// ```
         expires_after: Duration;
-        /// How long a claim lasts where no deadline is known.
-        ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// # use std::time::Duration;
-        /// let charge = Operation::builder("charge").lease(Duration::from_secs(60));
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// Sets how long a claim lasts if no deadline is known.
         lease: Duration;
-        /// How long the requests to the store before the handler may take together; 3 s unless it is set.
+        /// Sets how long the requests to the store before the handler may take together. The default is 3 s.
         ///
-        /// It is never more than half of the time that is left. A wait for another call does not count.
-        ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// # use std::time::Duration;
-        /// let charge = Operation::builder("charge").store_timeout(Duration::from_millis(500));
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// The limit is never more than half of the time that is left. A wait for another call does not count.
         store_timeout: Duration;
-        /// How many answers are kept in the process's memory; 0 is off.
-        ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// let charge = Operation::builder("charge").local_cache(1_000);
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// Sets how many responses are kept in the memory of the process. 0 switches the local cache off.
         local_cache: usize;
-        /// How many bytes of memory the kept responses may take; 0 is off. Each record counts as its texts and 512 bytes, and
-        /// one that is larger than the bound is not kept.
+        /// Sets how many bytes of memory the kept responses may take. 0 switches the local cache off.
         ///
-        /// ```
-        /// # use idempotency_lambda::Operation;
-        /// let charge = Operation::builder("charge").local_cache(1_000).local_cache_bytes(2 * 1024 * 1024);
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// A record counts as the length of its texts and 512 bytes. A record that is larger than the limit is not kept.
         local_cache_bytes: usize;
-        /// What a duplicate does while the first call still runs.
-        ///
-        /// ```
-        /// # use idempotency_lambda::{OnInProgress, Operation};
-        /// let charge = Operation::builder("charge").on_in_progress(OnInProgress::Wait);
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// Sets what a duplicate does while the first call still runs.
         on_in_progress: OnInProgress;
-        /// What a claim whose lease ended without a completion is taken for.
-        ///
-        /// ```
-        /// # use idempotency_lambda::{OnTimeout, Operation};
-        /// let charge = Operation::builder("charge").on_timeout(OnTimeout::Hold);
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// Sets what to do with a claim whose lease expired before it was completed.
         on_timeout: OnTimeout;
-        /// What becomes of a claim whose handler failed.
-        ///
-        /// ```
-        /// # use idempotency_lambda::{OnError, Operation};
-        /// let charge = Operation::builder("charge").on_error(OnError::Record);
-        /// assert!(charge.build().is_ok());
-        /// ```
+        /// Sets what to do with a claim whose handler returned an error.
         on_error: OnError;
     }
 
-    /// Says that other operations of the program may have the same `key_prefix`, because all of them are one operation: a
-    /// call of one is a duplicate of a call of the other. Each of them must say so.
+    /// Allows other operations of the program to have the same `key_prefix`, because all of them are one operation.
+    ///
+    /// A call of one is then a duplicate of a call of another. Each of these operations must allow it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_lambda::Operation;
@@ -204,36 +154,34 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets what a payload must have of its key: `true` refuses one without a key, [`KeyRequired::All`] also one that
-    /// lacks a part of it.
+    /// Sets which parts of its key a payload must have.
+    ///
+    /// `true` refuses a payload without a key. [`KeyRequired::All`] also refuses a payload that lacks a part of its key.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use idempotency_lambda::{KeyRequired, Operation};
-    /// let charge = Operation::builder("charge").key("order_id").key_required(true);
-    /// assert!(charge.build().is_ok());
-    /// let ship = Operation::builder("ship").key("[user_id, order_id]").key_required(KeyRequired::All);
-    /// assert!(ship.build().is_ok());
+    /// # use idempotency_lambda::{Deadline, Error, ErrorKind, KeyRequired, Operation};
+    /// # use serde_json::json;
+    /// let ship = Operation::builder("ship").key("[user_id, order_id]").key_required(KeyRequired::All).build()?;
+    /// let error = ship.identify(&json!({"user_id": "u-1"}), Deadline::Inherited).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::KeyMissing);
+    /// # Ok::<(), Error>(())
     /// ```
     pub fn key_required(mut self, required: impl Into<KeyRequired>) -> Self {
         self.settings.key_required = Some(required.into());
         self
     }
 
-    /// A store of the operation's own, instead of the process's.
-    ///
-    /// ```
-    /// # use idempotency_lambda::{Operation, MemoryStore};
-    /// # use std::sync::Arc;
-    /// let store = Arc::new(MemoryStore::new());
-    /// let operation = Operation::builder("payments::charge").store(&store).build();
-    /// assert!(operation.is_ok());
-    /// ```
+    /// Sets a store for this operation, instead of the global backend's.
     pub fn store(mut self, store: impl Into<StoreHandle>) -> Self {
         self.store = Some(store.into());
         self
     }
 
-    /// The environment variables to read instead of the process's own.
+    /// Sets the environment variables to read, instead of the process's.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_lambda::{Error, Operation, Variables};
@@ -247,17 +195,19 @@ impl OperationBuilder {
         self
     }
 
-    /// The operation with these settings, checked and compiled.
+    /// Checks and compiles the settings.
+    ///
+    /// # Errors
+    /// If a setting cannot be used: the error has its value and what is accepted. Also if another operation of the program
+    /// has the key prefix: an operation with another path, or with the same path and another `key`, `validate` or `hash`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_lambda::{ErrorKind, Operation};
     /// let error = Operation::builder("payments::charge").key("[order_id").build().unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::Configuration);
     /// ```
-    ///
-    /// # Errors
-    /// The first setting that cannot be understood, with its value and what is accepted. Also if another operation of the
-    /// program has the key prefix: one of another path, or of the same path with another `key`, `validate` or `hash`.
     pub fn build(self) -> Result<Operation, Error> {
         if self.variables.is_none() {
             process::check_variables()?;

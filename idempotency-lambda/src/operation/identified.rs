@@ -1,4 +1,4 @@
-//! A call whose identity is known, before its handler is there.
+//! A call whose identity is known. Every form of a call runs here.
 
 use std::fmt;
 use std::future::Future;
@@ -18,10 +18,13 @@ use crate::event::Payload;
 use crate::invocation::{Change, Deadline, InScope, Invocation};
 use crate::warning::warn;
 
-/// A call whose payload was looked at and is no longer needed: the handler may take it. It can be run once.
+/// A call whose identity is known. It no longer needs the payload, so the handler can take it.
 ///
-/// [`Operation::identify`] makes it. It borrows nothing, so that it can be moved into a future of its own. A tower service
-/// written by hand:
+/// [`Operation::identify`] makes it, and it can be run once. It borrows nothing, so it can be moved into a future of its own.
+///
+/// # Examples
+///
+/// A tower service written by hand:
 ///
 /// ```
 /// use std::pin::Pin;
@@ -55,7 +58,7 @@ use crate::warning::warn;
 ///
 ///     fn call(&mut self, event: LambdaEvent<T>) -> Self::Future {
 ///         let call = self.operation.identify(&event.payload, &event.context);
-///         // The service that was found ready is the one to call.
+///         // Call the service that is ready, and keep the clone, which may not be.
 ///         let next = self.inner.clone();
 ///         let mut inner = std::mem::replace(&mut self.inner, next);
 ///         Box::pin(async move {
@@ -110,23 +113,27 @@ impl IdentifiedCall {
         })
     }
 
-    /// Replaces the store: `change` returns the same operation with another one.
+    /// Replaces the operation by the same one with another store.
     pub(crate) fn map_operation(mut self, change: impl FnOnce(&Operation) -> Operation) -> Self {
         self.operation = change(&self.operation);
         self
     }
 
-    /// Returns the id of the call's record, unless the call is bypassed. It is a hash and shows nothing of the payload.
+    /// Returns the id of the call's record, or `None` if the call is bypassed.
+    ///
+    /// The id is a hash. It shows nothing of the payload.
     pub fn key(&self) -> Option<&RecordId> {
         self.identity.key()
     }
 
-    /// Returns why the handler will run unprotected, if it will.
+    /// Returns why the handler will run unprotected, or `None` if it is protected.
     pub fn bypass(&self) -> Option<Bypass> {
         self.identity.bypass()
     }
 
     /// Returns true if the handler will run unprotected: the payload has no key, or protection is switched off.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_lambda::{Deadline, Error, Operation};
@@ -142,12 +149,20 @@ impl IdentifiedCall {
         self.bypass().is_some()
     }
 
-    /// Runs `handler`, or gives the response of an earlier call with this key.
+    /// Runs `handler`, or returns the response of an earlier call with the same key.
     ///
-    /// The handler is built and polled at most once, and only under a claim or when the call is bypassed.
+    /// The handler is built and polled at most once, and only under a claim or if the call is bypassed.
+    ///
+    /// # Errors
+    /// The handler's error, or an error of this framework; [`Error::handler_ran`] returns whether the handler ran.
+    ///
+    /// # Panics
+    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, MemoryStore};
+    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, MemoryStore, Operation};
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), BoxError> {
@@ -159,12 +174,6 @@ impl IdentifiedCall {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// The handler's own, or one of this framework's, which says whether the handler ran.
-    ///
-    /// # Panics
-    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     pub fn run<R, E, F, Fut>(
         self,
         handler: F,
@@ -175,17 +184,17 @@ impl IdentifiedCall {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
     {
-        // Lazy: the handler is built at its first poll, inside its scope.
+        // The handler is built at the first poll, under the claim and inside its invocation.
         let handler = Box::pin(async move { handler().await });
         self.run_with(Codec::json(), E::from, handler)
     }
 
     /// Runs `handler` as [`run`](Self::run) does, with the response's codec and the error's conversion as arguments.
     ///
-    /// Every form of a call ends here. The handler runs inside the call's invocation, so that nested calls find its deadline
-    /// and tenant. They do not find the operation's store.
+    /// The handler runs inside the call's invocation, so that nested calls find its deadline and tenant. They do not find the
+    /// operation's store.
     ///
-    /// The handler is boxed, because a future that is built in several layers would hold it once in each.
+    /// The handler is boxed, because each async function on the way would hold it once.
     pub(crate) async fn run_with<R, E>(
         self,
         codec: Codec<R>,
@@ -205,7 +214,7 @@ impl IdentifiedCall {
         if !tracing::dispatcher::has_been_set()
             && let Some(warning) = compiled.warning(&identity)
         {
-            // The outcome event says so too, but there is no subscriber.
+            // The outcome event has the same text, but no subscriber collects it.
             warn(&format!("{}: {warning}", compiled.key_prefix()));
         }
         let deadline = invocation.deadline;

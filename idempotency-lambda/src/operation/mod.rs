@@ -1,4 +1,13 @@
-//! The functional form: an operation as a value, and the call that every other form ends in.
+//! Operations: one protected piece of code each, annotated or built in code.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `builder` | the settings of an operation that is built in code |
+//! | `identified` | a call whose identity is known; every form of a call runs there |
+//! | `registry` | every operation of the program, and which key prefix it has |
+//!
+//! The files refer to each other: an operation is compiled with a look at the key prefixes of all others, and the registry
+//! holds the operations of the annotated functions.
 
 mod builder;
 mod identified;
@@ -27,20 +36,24 @@ use crate::store::StoreHandle;
 use crate::warning::warn;
 use registry::Claimant;
 
-/// A protected operation, for where an attribute does not fit: closures, configuration known at run time, outcomes.
+/// A protected operation as a value, for code that an attribute does not fit.
 ///
-/// A clone is the same operation and costs a reference count.
+/// It protects closures, takes settings that are known at run time, and returns the [`Outcome`] of each call. A clone is the
+/// same operation and costs a reference count.
+///
+/// # Examples
 ///
 /// ```
-/// use idempotency_lambda::{BoxError, Deadline, Operation, backend_over, with_backend};
-/// use idempotency_lambda::MemoryStore;
+/// use idempotency_lambda::{BoxError, Deadline, MemoryStore, Operation};
 /// use serde_json::json;
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
-/// let charge = Operation::builder("payments::charge").key("order_id").build()?;
-/// # with_backend(backend_over(Arc::new(MemoryStore::new())), async {
+/// let charge = Operation::builder("payments::charge")
+///     .key("order_id")
+///     .store(Arc::new(MemoryStore::new()))
+///     .build()?;
 /// for replayed in [false, true] {
 ///     let order = json!({"order_id": 7, "amount": 4_200});
 ///     let outcome = charge
@@ -50,7 +63,6 @@ use registry::Claimant;
 ///     assert_eq!(outcome.response(), "paid");
 /// }
 /// # Ok(())
-/// # }).await
 /// # }
 /// ```
 #[derive(Clone)]
@@ -63,35 +75,31 @@ struct Inner {
 }
 
 impl Operation {
-    /// Begins an operation called `path`, by which it is known in keys, errors and events: best its module path.
+    /// Starts the settings of an operation.
     ///
-    /// ```
-    /// # use idempotency_lambda::Operation;
-    /// let operation = Operation::builder("payments::charge").key("order_id").build().unwrap();
-    /// assert!(operation.key_prefix().ends_with("payments.charge"));
-    /// ```
+    /// `path` is its name in keys, errors and events. Its module path is a good choice.
     pub fn builder(path: impl Into<String>) -> OperationBuilder {
         OperationBuilder::new(path.into())
     }
 
-    /// The operation's name in its keys.
-    ///
-    /// ```
-    /// # use idempotency_lambda::Operation;
-    /// let operation = Operation::builder("charge").key_prefix("payments").build().unwrap();
-    /// assert_eq!(operation.key_prefix(), "payments");
-    /// ```
+    /// Returns the prefix of the operation's keys.
     pub fn key_prefix(&self) -> &str {
         self.0.compiled.key_prefix()
     }
 
-    /// Identifies the call that `payload` names, to be run with a handler that may take the payload.
+    /// Identifies a call from its payload, before the handler takes the payload.
     ///
-    /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Inherited`]. The payload is looked at
-    /// now and not kept.
+    /// The claim's lease ends at `deadline`: `&event.context`, or [`Deadline::Inherited`]. The payload is read now and not
+    /// kept.
+    ///
+    /// # Errors
+    /// If the payload has no identity: it cannot be written as JSON, an expression fails on it, or it has no key and one is
+    /// required. Also if the call is made inside Lambda and its invocation is not known. The handler has not run.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, Operation, MemoryStore};
+    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, MemoryStore, Operation};
     /// # use std::sync::Arc;
     /// # async fn handler(event: LambdaEvent<u64>) -> Result<u64, BoxError> { Ok(event.payload) }
     /// # #[tokio::main(flavor = "current_thread")]
@@ -104,33 +112,30 @@ impl Operation {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// If the payload has no identity (it cannot be written as JSON, an expression fails on it, or it has no key and one is
-    /// required), or if the invocation must be known and is not. The handler did not run.
     pub fn identify<P, D>(&self, payload: &P, deadline: D) -> Result<IdentifiedCall, Error>
     where
         P: Payload + ?Sized,
         D: Into<Deadline>,
     {
-        self.identified(payload, deadline.into()).map_err(refused)
+        IdentifiedCall::new(self, payload, deadline.into()).map_err(refused)
     }
 
-    fn identified<P>(&self, payload: &P, deadline: Deadline) -> Result<IdentifiedCall, Error>
-    where
-        P: Payload + ?Sized,
-    {
-        IdentifiedCall::new(self, payload, deadline)
-    }
-
-    /// Runs `handler` as the call that `payload` names, or gives the response of an earlier one.
+    /// Runs `handler`, or returns the response of an earlier call with the same key.
     ///
-    /// `deadline` is the end of the claim's lease: `&event.context`, or [`Deadline::Inherited`]. The payload is looked at
-    /// now and not kept. A handler that takes the payload needs [`identify`](Self::identify) first, because it cannot be
-    /// moved and borrowed in one expression.
+    /// The claim's lease ends at `deadline`: `&event.context`, or [`Deadline::Inherited`]. The payload is read now, not when
+    /// the future is polled, and not kept. A handler that takes the payload needs [`identify`](Self::identify) first, because
+    /// one expression cannot both borrow and move it.
+    ///
+    /// # Errors
+    /// The handler's error, or an error of this framework; [`Error::handler_ran`] returns whether the handler ran.
+    ///
+    /// # Panics
+    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use idempotency_lambda::{BoxError, Context, Operation, MemoryStore};
+    /// # use idempotency_lambda::{BoxError, Context, MemoryStore, Operation};
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), BoxError> {
@@ -144,12 +149,6 @@ impl Operation {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// The handler's own, or one of this framework's, which says whether the handler ran.
-    ///
-    /// # Panics
-    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     pub fn run<'a, P, D, R, E, F, Fut>(
         &'a self,
         payload: &P,
@@ -164,8 +163,8 @@ impl Operation {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<R, E>>,
     {
-        // Now, and not when the future is first polled: the payload may be changed by then.
-        let call = self.identified(payload, deadline.into());
+        // The payload may have changed when the future is first polled.
+        let call = IdentifiedCall::new(self, payload, deadline.into());
         async move { call.map_err(refused)?.run(handler).await }
     }
 
@@ -198,14 +197,14 @@ impl Operation {
         }))
     }
 
+    /// Returns the compiled settings.
     pub(crate) fn compiled(&self) -> &CompiledOperation {
         &self.0.compiled
     }
 
-    /// Returns the backend of a call that is polled now: that of the scope (a test), else the operation's own, else the
-    /// global one.
+    /// Returns the backend of a call: the one of the scope (in a test), else the operation's own, else the global one.
     ///
-    /// The scope is looked up when the call is polled, because a test may wrap a call that exists already.
+    /// The scope is looked up when the call is polled, because a test may wrap an existing future.
     async fn backend(&self) -> Result<Backend, Error> {
         match (&Scope::current().backend, &self.0.backend) {
             (Some(backend), _) | (None, Some(backend)) => Ok(backend.clone()),

@@ -1,4 +1,4 @@
-//! What is done before the first event.
+//! The work before the first event: checks, and the connection to the store.
 
 use std::time::Duration;
 
@@ -10,11 +10,24 @@ use crate::operation::registry;
 use crate::process;
 use crate::warning::warn;
 
-/// How long the connection may take to open. Lambda's init phase ends after 10 s, and the first event can wait for it too.
+/// Time limit of opening the connection. Lambda's init phase ends after 10 s, and the first event can open it too.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// Does what [`run`] does before the first event, for a `main` that builds its own
-/// [`Runtime`](lambda_runtime::Runtime).
+/// Checks the settings and opens the store's connection, as [`run`] does before the first event.
+///
+/// It is for a `main` that builds its own [`Runtime`](lambda_runtime::Runtime).
+///
+/// The global backend is built here, unless every known operation has a store of its own: every annotated function, and
+/// every [`Operation`](crate::Operation) that was built before. Then no table is needed. If the process has no operation yet,
+/// the backend is built.
+///
+/// A table that cannot be reached is logged, not returned: each call then gets the error until the table can be reached.
+///
+/// # Errors
+/// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, or if
+/// the table has other keys than the configured ones. The error says what to do.
+///
+/// # Examples
 ///
 /// ```no_run
 /// use idempotency_lambda::{BoxError, LambdaEvent, service};
@@ -26,14 +39,9 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// # }
 /// ```
 ///
-/// The process's store is built here, and its connection is opened, unless every operation has a store of its own: every
-/// annotated function, and every [`Operation`](crate::Operation) that was built before. Then no table is needed. Without
-/// any operation the store is built.
-///
-/// # Errors
-/// A setting that cannot be understood, with the remedy.
+/// [`run`]: crate::run
 pub async fn init() -> Result<(), Error> {
-    // Before all else, and without the store: two operations under one prefix are a mistake in the program itself.
+    // First, and without the store: a shared prefix is a mistake in the program itself.
     registry::check_prefixes()?;
     process::check_variables()?;
     registry::check_settings()?;
@@ -44,13 +52,12 @@ pub async fn init() -> Result<(), Error> {
         return Ok(());
     }
     if !registry::needs_global_backend() {
-        // Neither a table nor a region is asked for where every operation brings its own store.
         return Ok(());
     }
     let backend = process::global_backend().await?;
-    let trouble = match warm_up(backend.store()).await {
+    let error = match warm_up(backend.store()).await {
         Ok(()) => return Ok(()),
-        // Not a passing trouble, and with other keys than were configured records could meet that must not.
+        // It does not pass by itself, and under other keys two records could become one.
         Err(error) if error.kind() == StoreErrorKind::WrongSchema => {
             return Err(process::configuration_error(&ConfigurationError::new(
                 error.to_string(),
@@ -59,7 +66,7 @@ pub async fn init() -> Result<(), Error> {
         Err(error) => error,
     };
     warn(&format!(
-        "the idempotency store cannot be used yet, and every event will be refused until it can: {trouble}"
+        "the idempotency store cannot be used yet, and every event will be refused until it can: {error}"
     ));
     Ok(())
 }
@@ -70,7 +77,7 @@ async fn warm_up(store: &dyn Store) -> Result<(), StoreError> {
         Ok(opened) => opened,
         Err(_) => Err(StoreError::new(
             StoreErrorKind::Unreachable,
-            format!("{} does not answer", store.name()),
+            format!("{} does not reply", store.name()),
         )),
     }
 }

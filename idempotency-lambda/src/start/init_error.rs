@@ -1,4 +1,4 @@
-//! Telling Lambda that the function cannot start, so that the caller is given the reason and not only an exit status.
+//! The report to Lambda of a start that failed, so that the invoker gets the reason and not only an exit status.
 
 use std::time::Duration;
 
@@ -9,13 +9,12 @@ use lambda_runtime_api_client::{PooledClient, build_request};
 
 use crate::BoxError;
 
-/// How long the Runtime API may take; it listens on the same host.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit of the request to the Runtime API, which listens on the same host.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reports an error of the init phase to the Runtime API, as well as that can be done: the process ends with the error
-/// in any case.
+/// Reports an error of the init phase to the Runtime API (best effort: the process ends with the error in any case).
 pub(crate) async fn report(error: &Error) {
-    // Not started by Lambda: the client would panic without an address.
+    // The client panics without an address, if Lambda did not start the process.
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_some()
         && let Err(failure) = post(error).await
     {
@@ -23,7 +22,7 @@ pub(crate) async fn report(error: &Error) {
     }
 }
 
-/// See <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html#runtimes-api-initerror>.
+/// Sends the request of <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html#runtimes-api-initerror>.
 async fn post(error: &Error) -> Result<(), BoxError> {
     let name = error.kind().name();
     let diagnostic = Diagnostic {
@@ -35,6 +34,6 @@ async fn post(error: &Error) -> Result<(), BoxError> {
         .uri("/2018-06-01/runtime/init/error")
         .header("lambda-runtime-function-error-type", name)
         .body(Body::from(serde_json::to_vec(&diagnostic)?))?;
-    tokio::time::timeout(PATIENCE, PooledClient::builder().build().call(request)).await??;
+    tokio::time::timeout(TIMEOUT, PooledClient::builder().build().call(request)).await??;
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! The start of a function: before the first event, the service of events, and after a snapshot was restored.
+//! The start of a function.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `run` | the start in one line |
-//! | `init` | the checks before the first event, and the connection to the store |
-//! | `init_error` | the report of a start that failed |
+//! | `init` | the work before the first event: checks, and the connection to the store |
+//! | `init_error` | the report to Lambda of a start that failed |
 //! | `service` | the handler as a service with stable `errorType` names |
 //! | `snapstart` | the resource that clears the local caches |
 

@@ -1,4 +1,4 @@
-//! The one-line start of a Lambda function.
+//! The start of a Lambda function in one line.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,11 +11,21 @@ use serde::de::DeserializeOwned;
 use super::{ClearCaches, init, init_error, service};
 use crate::BoxError;
 
-/// Starts the function: checks every annotated function's settings, builds the store's client and opens its connection,
-/// all before the first event; then answers events with `handler`.
+/// Starts the function: does what [`init`] does, then serves events with `handler`.
 ///
-/// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. Errors of this framework get stable `errorType`s,
-/// such as `IdempotencyAlreadyInProgress` (see [`ErrorKind::name`](crate::ErrorKind::name)).
+/// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. Errors of this framework reach Lambda under stable
+/// `errorType` names, such as `IdempotencyAlreadyInProgress` (see [`ErrorKind::name`](crate::ErrorKind::name)). The local
+/// caches are cleared after a SnapStart restore.
+///
+/// # Errors
+/// If [`init`] fails: the error is also reported to Lambda, so that the invoker gets it. Also the error that ended the
+/// runtime. A table that cannot be reached at the start is logged, not returned.
+///
+/// # Panics
+/// If the process was not started by Lambda, `cargo lambda` or another program that speaks the Runtime API, because
+/// `lambda_runtime` needs its environment variables.
+///
+/// # Examples
 ///
 /// ```no_run
 /// use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
@@ -31,14 +41,6 @@ use crate::BoxError;
 ///     idempotency_lambda::run(handler).await
 /// }
 /// ```
-///
-/// # Errors
-/// A setting that cannot be understood, with the remedy; or what ended the runtime. A table that cannot be reached at
-/// start is logged, not returned: every event is then answered with the error until the table is there.
-///
-/// # Panics
-/// If the process was not started by Lambda, `cargo lambda` or another that speaks the Runtime API: `lambda_runtime`
-/// misses its environment variables.
 pub async fn run<F, Fut, A, R, E>(handler: F) -> Result<(), BoxError>
 where
     F: Fn(LambdaEvent<A>) -> Fut + Clone,

@@ -10,11 +10,12 @@ use crate::BoxError;
 use crate::diagnostic::diagnostic;
 use crate::invocation::InvocationLayer;
 
-/// The handler as a service whose errors have stable names, for a `main` that builds its own
-/// [`Runtime`](lambda_runtime::Runtime).
+/// Returns the handler as a service, for a `main` that builds its own [`Runtime`](lambda_runtime::Runtime).
 ///
-/// Each call of it is an invocation: calls within the handler find its deadline and its tenant, whether the handler itself
-/// is annotated or not.
+/// Its errors have stable `errorType` names. Each call of the service is an invocation: calls inside the handler find its
+/// deadline and tenant, even if the handler itself is not annotated.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # use idempotency_lambda::{BoxError, LambdaEvent};
@@ -25,8 +26,8 @@ use crate::invocation::InvocationLayer;
 /// # }
 /// ```
 ///
-/// A process that takes several events at a time (Lambda Managed Instances), with `lambda_runtime`'s feature
-/// `concurrency-tokio`. Duplicates that meet there are refused by the first, or wait for it, without a request to the
+/// A process that takes several events at a time (Lambda Managed Instances) needs `lambda_runtime`'s feature
+/// `concurrency-tokio`. Concurrent duplicates in it are refused by the first call, or wait for it, without a request to the
 /// store:
 ///
 /// ```no_run

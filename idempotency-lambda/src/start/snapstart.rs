@@ -1,12 +1,12 @@
-//! What is done after a SnapStart snapshot was restored.
+//! The resource that clears the local caches after a SnapStart restore.
 
 use lambda_runtime::{BoxFuture, SnapStartResource};
 
 use crate::{BoxError, process};
 
-/// Clears what this process remembers after its snapshot was restored: it may be of another time.
+/// Clears the local caches after a SnapStart restore, because their records may be old. [`run`](crate::run) registers it.
 ///
-/// [`run`] registers it by itself.
+/// # Examples
 ///
 /// ```no_run
 /// # use idempotency_lambda::{BoxError, ClearCaches, LambdaEvent};
@@ -40,7 +40,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn no_cache_of_the_process_has_a_record_after_a_snapshot_was_restored() {
+    async fn every_local_cache_is_empty_after_a_restore() {
         let backend = crate::backend_over(Arc::new(MemoryStore::new()));
         let (cache, id) = (backend.cache(), RecordId::new("charge#1"));
         let one = CacheLimits {

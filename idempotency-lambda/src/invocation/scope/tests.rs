@@ -4,7 +4,7 @@ fn current_deadline() -> Option<i64> {
     Scope::current().invocation.deadline.map(EpochMillis::get)
 }
 
-fn within<F: Future>(deadline: i64, future: F) -> impl Future<Output = F::Output> {
+fn with_end<F: Future>(deadline: i64, future: F) -> impl Future<Output = F::Output> {
     with_deadline(EpochMillis::new(deadline), future)
 }
 
@@ -15,14 +15,14 @@ async fn two_joined_futures_keep_their_own_scopes() {
         tokio::task::yield_now().await;
         (before, current_deadline())
     };
-    let (first, second) = tokio::join!(within(1, look()), within(2, look()));
+    let (first, second) = tokio::join!(with_end(1, look()), with_end(2, look()));
     assert_eq!((first, second), ((Some(1), Some(1)), (Some(2), Some(2))));
     assert_eq!(current_deadline(), None);
 }
 
 #[tokio::test]
-async fn a_spawned_task_leaves_the_scope_unless_it_is_carried() {
-    let (left, kept) = within(7, async {
+async fn a_spawned_task_leaves_the_scope_unless_it_is_wrapped() {
+    let (left, kept) = with_end(7, async {
         let left = tokio::spawn(async { current_deadline() });
         let kept = tokio::spawn(in_current_invocation(async { current_deadline() }));
         (left.await.unwrap(), kept.await.unwrap())
@@ -32,17 +32,17 @@ async fn a_spawned_task_leaves_the_scope_unless_it_is_carried() {
 }
 
 #[tokio::test]
-async fn what_is_carried_from_nowhere_takes_nothing_along_and_opens_no_scope() {
+async fn a_future_that_is_wrapped_outside_of_any_scope_opens_no_scope() {
     let look = async || (current_deadline(), Scope::surrounding().is_none());
     assert_eq!(in_current_invocation(look()).await, (None, true));
     assert_eq!(
-        within(7, in_current_invocation(look())).await,
+        with_end(7, in_current_invocation(look())).await,
         (Some(7), false)
     );
 }
 
 #[tokio::test]
-async fn changes_compose_whether_their_futures_are_made_inside_or_outside_of_one_another() {
+async fn changes_compose_in_any_order_in_which_their_futures_are_made() {
     let look = async || {
         let scope = Scope::current();
         tokio::task::yield_now().await;
@@ -56,18 +56,18 @@ async fn changes_compose_whether_their_futures_are_made_inside_or_outside_of_one
         deadline: Some(EpochMillis::new(7)),
         tenant: Some("blue".to_owned()),
     };
-    let outside = with_backend(backend(), with_tenant("blue", within(7, look())));
+    let outside = with_backend(backend(), with_tenant("blue", with_end(7, look())));
     assert_eq!(outside.await, (true, both.clone()));
-    let outside = within(7, with_tenant("blue", with_backend(backend(), look())));
+    let outside = with_end(7, with_tenant("blue", with_backend(backend(), look())));
     assert_eq!(outside.await, (true, both.clone()));
     let inside = with_backend(backend(), async {
-        within(7, with_tenant("blue", look())).await
+        with_end(7, with_tenant("blue", look())).await
     });
     assert_eq!(inside.await, (true, both));
 }
 
 #[test]
-fn a_panic_puts_the_outer_scope_back() {
+fn a_panic_restores_the_outer_scope() {
     let caught = std::panic::catch_unwind(|| {
         let scope = Scope {
             invocation: Invocation::none(),
@@ -81,9 +81,9 @@ fn a_panic_puts_the_outer_scope_back() {
 }
 
 #[tokio::test]
-async fn work_of_no_invocation_inside_one_has_neither_its_deadline_nor_its_tenant() {
+async fn work_without_an_invocation_has_neither_deadline_nor_tenant_of_the_invocation_around_it() {
     let inside = without_invocation(async { Scope::current().invocation.clone() });
-    let invocation = with_tenant("blue", within(7, inside)).await;
+    let invocation = with_tenant("blue", with_end(7, inside)).await;
     assert_eq!(invocation, Invocation::none());
 }
 
@@ -100,13 +100,13 @@ fn inside_lambda_a_call_is_a_guess_unless_its_invocation_is_known() {
 }
 
 #[test]
-fn elsewhere_a_call_without_an_invocation_is_none() {
+fn outside_lambda_a_call_without_an_invocation_is_no_guess() {
     assert!(!is_guess(Some(&Scope::default()), false));
     assert!(!is_guess(None, false));
 }
 
 #[tokio::test]
-async fn outside_lambda_a_tenant_of_an_earlier_test_refuses_no_later_call() {
+async fn outside_lambda_an_earlier_test_with_a_tenant_refuses_no_later_call() {
     let invocation = || crate::Deadline::Inherited.invocation("charge").unwrap();
     let inside = with_tenant("blue", async { invocation() }).await;
     assert_eq!(inside.tenant.as_deref(), Some("blue"));
