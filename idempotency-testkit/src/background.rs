@@ -5,6 +5,7 @@
 
 use std::io;
 use std::thread;
+
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 

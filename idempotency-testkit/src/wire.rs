@@ -1,13 +1,14 @@
 //! HTTP/1.1 on loopback, down to the point where a connection can be closed without an answer.
 
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use std::fmt;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
 
 pub(crate) type Request = hyper::Request<Incoming>;

@@ -1,17 +1,19 @@
-//! The Runtime API, as the process of the function sees it.
+//! The Runtime API that the process of the function calls.
 
-use super::state::{Refused, Sent, State, Taken};
-use crate::wire::{self, HangUp, json};
+use std::sync::Arc;
+
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
-use std::sync::Arc;
+
+use super::state::{Rejected, Sent, State, Taken};
+use crate::wire::{self, HangUp, json};
 
 const JSON: &str = "application/json";
 
-/// Lambda's limit on an answer that is not streamed, in bytes.
-const LARGEST_ANSWER: usize = 6_291_556;
+/// Lambda's limit on a response that is not streamed, in bytes.
+const LARGEST_RESPONSE: usize = 6_291_556;
 
 pub(super) struct Api {
     pub(super) state: Arc<State>,
@@ -37,16 +39,16 @@ impl Api {
             (&Method::POST, ["invocation", request_id, "error"]) => {
                 let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
                 let (error_type, message) = error(&parts.headers, &body);
-                Ok(accepted(
+                Ok(acknowledge(
                     self.state
-                        .answer(request_id, Sent::Error(error_type, message)),
+                        .finish(request_id, Sent::Error(error_type, message)),
                 ))
             }
             (&Method::POST, ["init", "error"]) => {
                 let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
                 let (error_type, message) = error(&parts.headers, &body);
                 self.state.init_error(error_type, message);
-                Ok(accepted(Ok(())))
+                Ok(acknowledge(Ok(())))
             }
             _ => Ok(not_found()),
         }
@@ -89,22 +91,22 @@ impl Api {
         let streams = headers
             .get("lambda-runtime-function-response-mode")
             .is_some_and(|mode| mode == "streaming");
-        if body.len() > LARGEST_ANSWER && !streams {
+        if body.len() > LARGEST_RESPONSE && !streams {
             let message = format!(
-                "Response payload size exceeded maximum allowed payload size ({LARGEST_ANSWER} bytes)."
+                "Response payload size exceeded maximum allowed payload size ({LARGEST_RESPONSE} bytes)."
             );
             let sent = Sent::Error("Function.ResponseSizeTooLarge".to_owned(), message.clone());
-            return match self.state.answer(request_id, sent) {
-                Ok(()) => refusal(413, "RequestEntityTooLarge", &message),
-                refused => accepted(refused),
+            return match self.state.finish(request_id, sent) {
+                Ok(()) => error_response(413, "RequestEntityTooLarge", &message),
+                rejected => acknowledge(rejected),
             };
         }
         let payload = String::from_utf8_lossy(body).into_owned();
-        accepted(self.state.answer(request_id, Sent::Payload(payload)))
+        acknowledge(self.state.finish(request_id, Sent::Payload(payload)))
     }
 }
 
-/// Type and message of an error which the process sent.
+/// Returns the type and message of an error that the process sent.
 fn error(headers: &HeaderMap, body: &Bytes) -> (String, String) {
     let sent: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let field = |name: &str| sent[name].as_str().map(str::to_owned);
@@ -120,15 +122,15 @@ fn error(headers: &HeaderMap, body: &Bytes) -> (String, String) {
     )
 }
 
-fn accepted(answer: Result<(), Refused>) -> wire::Response {
-    match answer {
+fn acknowledge(result: Result<(), Rejected>) -> wire::Response {
+    match result {
         Ok(()) => json(
             StatusCode::ACCEPTED.as_u16(),
             JSON,
             r#"{"status":"OK"}"#.to_owned(),
         ),
-        Err(Refused::Unknown) => refusal(400, "InvalidRequestID", "Invalid request ID"),
-        Err(Refused::Second) => refusal(
+        Err(Rejected::Unknown) => error_response(400, "InvalidRequestID", "Invalid request ID"),
+        Err(Rejected::Second) => error_response(
             403,
             "InvalidStateTransition",
             "State transition from InvocationResponse to InvocationResponse failed for runtime",
@@ -137,10 +139,10 @@ fn accepted(answer: Result<(), Refused>) -> wire::Response {
 }
 
 fn not_found() -> wire::Response {
-    refusal(404, "NotFound", "no such route in the local Runtime API")
+    error_response(404, "NotFound", "no such route in the local Runtime API")
 }
 
-fn refusal(status: u16, error_type: &str, message: &str) -> wire::Response {
+fn error_response(status: u16, error_type: &str, message: &str) -> wire::Response {
     let body = serde_json::json!({ "errorType": error_type, "errorMessage": message });
     json(status, JSON, body.to_string())
 }

@@ -1,17 +1,19 @@
-//! One process of the function, from its start to its end.
+//! Starts a process of the function and watches it until it ends.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 
 use super::api::Api;
 use super::function::Function;
 use super::log::LogSource;
 use super::state::State;
 use crate::wire;
-use std::io;
-use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
-use tokio::process::{Child, Command};
-use tokio::runtime::Handle;
 
-/// Starts the process and a task on that runtime which looks after it. Gives its process id.
+/// Starts the process, and a task on `runtime` that serves and watches it. Returns its process id.
 pub(super) fn start(
     runtime: &Handle,
     function: &Function,
@@ -62,7 +64,7 @@ pub(super) fn start(
 }
 
 async fn watch(mut child: Child, state: Arc<State>) {
-    // Tells those who wait also when the task is dropped with its runtime.
+    // Its `drop` reports the end, also if the task is dropped with its runtime.
     let mut end = End {
         state,
         status: None,
@@ -71,7 +73,7 @@ async fn watch(mut child: Child, state: Arc<State>) {
         tokio::select! {
             status = child.wait() => break status.ok(),
             () = end.state.kill.notified() => {
-                // It fails only for a process that has ended, which `wait` is about to say.
+                // Fails only if the process has ended, which `wait` then reports.
                 let _ = child.start_kill();
             }
         }

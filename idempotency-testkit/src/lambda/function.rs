@@ -1,11 +1,13 @@
+//! A function: its name, its settings and the command that starts its processes.
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// What a process needs from the test's own surroundings to run at all. Nothing else passes: a function must not depend
-/// on the developer's shell, nor find real credentials in it.
+/// The variables of the test's own process that a function process inherits, because it needs them to run. All others are
+/// removed: a function must not depend on the developer's shell, or find real credentials in it.
 const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
@@ -19,7 +21,9 @@ const INHERITED: &[&str] = &[
     "SystemRoot",
 ];
 
-/// A function: its name, its settings and the command that starts its process.
+/// A function: its name, its settings and the command that starts its processes.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::lambda::Function;
@@ -46,19 +50,10 @@ pub struct Function {
 }
 
 impl Function {
-    /// A function with this name, whose processes are started with this command.
+    /// Creates a function with this name, whose processes are started with this command.
     ///
-    /// Of the command count its program, arguments, directory and variables. Its process sees those variables, the ones
-    /// that Lambda sets, and of the test's own only the few without which nothing runs (such as `PATH`).
-    ///
-    /// ```
-    /// # use idempotency_testkit::lambda::Function;
-    /// # use std::process::Command;
-    /// let mut command = Command::new("target/debug/payment");
-    /// command.env("RUST_LOG", "debug");
-    /// let function = Function::new("payment", command);
-    /// # let _ = function;
-    /// ```
+    /// Uses the command's program, arguments, working directory and environment variables. A process has those variables, the
+    /// ones that Lambda sets, and a few of the test's own that every program needs, such as `PATH`.
     pub fn new(name: impl Into<String>, command: Command) -> Self {
         let set = command
             .get_envs()
@@ -76,29 +71,13 @@ impl Function {
         }
     }
 
-    /// Sets a variable of the function; it wins over what Lambda sets, except for the Runtime API's address.
-    ///
-    /// ```
-    /// # use idempotency_testkit::lambda::Function;
-    /// # use std::process::Command;
-    /// let function = Function::new("payment", Command::new("target/debug/payment"))
-    ///     .env("IDEMPOTENCY_TABLE", "idempotency");
-    /// # let _ = function;
-    /// ```
+    /// Sets an environment variable. It overrides a variable that Lambda sets, except the Runtime API's address.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Sets several variables, such as `EmbeddedDynamoDb::environment` gives.
-    ///
-    /// ```
-    /// # use idempotency_testkit::lambda::Function;
-    /// # use std::process::Command;
-    /// let variables = [("IDEMPOTENCY_TABLE", "idempotency"), ("IDEMPOTENCY_ON_TIMEOUT", "hold")];
-    /// let function = Function::new("payment", Command::new("target/debug/payment")).envs(variables);
-    /// # let _ = function;
-    /// ```
+    /// Sets several environment variables, such as those of `EmbeddedDynamoDb::environment`.
     pub fn envs<N, V>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self
     where
         N: Into<OsString>,
@@ -109,55 +88,26 @@ impl Function {
             .fold(self, |function, (name, value)| function.env(name, value))
     }
 
-    /// Sets the version, `$LATEST` by default.
-    ///
-    /// ```
-    /// # use idempotency_testkit::lambda::Function;
-    /// # use std::process::Command;
-    /// let function = Function::new("payment", Command::new("target/debug/payment")).version("7");
-    /// # let _ = function;
-    /// ```
+    /// Sets the version; `$LATEST` by default.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// Sets the memory size that the function is told, in MB; 128 by default. It is not enforced.
-    ///
-    /// ```
-    /// # use idempotency_testkit::lambda::Function;
-    /// # use std::process::Command;
-    /// let function = Function::new("payment", Command::new("target/debug/payment")).memory_size(512);
-    /// # let _ = function;
-    /// ```
+    /// Sets the memory size, in MB, that the function reads from its environment; 128 by default. It is not enforced.
     pub fn memory_size(mut self, megabytes: u32) -> Self {
         self.memory_size = megabytes;
         self
     }
 
-    /// Sets the time after which an invocation without a deadline of its own is killed; 30 s by default (Lambda's own 3 s
-    /// would fail on a busy test machine).
-    ///
-    /// ```
-    /// # use idempotency_testkit::lambda::Function;
-    /// # use std::{process::Command, time::Duration};
-    /// let function = Function::new("payment", Command::new("target/debug/payment"))
-    ///     .timeout(Duration::from_secs(60));
-    /// # let _ = function;
-    /// ```
+    /// Sets the time after which an invocation without its own deadline is killed; 30 s by default (Lambda's default of 3 s
+    /// would be too short on a busy test machine).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how many invocations one process takes at a time, as Lambda Managed Instances allow; 1 by default.
-    ///
-    /// ```
-    /// # use idempotency_testkit::lambda::Function;
-    /// # use std::process::Command;
-    /// let function = Function::new("payment", Command::new("target/debug/payment")).concurrency(8);
-    /// # let _ = function;
-    /// ```
+    /// Sets how many invocations one process takes at a time, as on Lambda Managed Instances; 1 by default.
     pub fn concurrency(mut self, invocations: usize) -> Self {
         self.concurrency = invocations.max(1);
         self
@@ -170,7 +120,7 @@ impl Function {
         )
     }
 
-    /// The command for the process with this number, whose Runtime API listens there.
+    /// Returns the command for the process with this number. Its Runtime API listens at `api`.
     pub(super) fn command(&self, api: &str, number: usize) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear();
@@ -220,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_functions_own_variables_win_over_lambdas() {
+    fn the_variables_of_the_function_override_those_of_lambda() {
         let mut command = Command::new("payment");
         command.env("A", "1").env("AWS_REGION", "eu-north-1");
         let function = Function::new("payment", command).env("AWS_LAMBDA_RUNTIME_API", "elsewhere");

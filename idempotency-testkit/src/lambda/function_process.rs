@@ -1,25 +1,17 @@
+//! The handle of one process of the function.
+
+use std::fmt;
+use std::sync::Arc;
+
 use super::invocation::{Invocation, Target};
 use super::log::LogLine;
 use super::outcome::InvokeError;
 use super::state::{Phase, State};
-use std::fmt;
-use std::sync::Arc;
 
 /// One process of the function.
 ///
-/// Clones are handles of the same process. It ends with [`kill`](Self::kill), when a deadline passes, when the function
-/// ends it, or when its [`LocalLambda`](super::LocalLambda) is dropped.
-///
-/// ```no_run
-/// # use idempotency_testkit::lambda::*;
-/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-/// let process = lambda.start_process().await?;
-/// let handle = process.clone();
-/// process.kill().await;
-/// assert!(!handle.is_alive(), "both are the same process");
-/// # Ok(())
-/// # }
-/// ```
+/// Clones are handles of the same process. It ends with [`kill`](Self::kill), at a deadline, when the function itself
+/// exits, or when its [`LocalLambda`](super::LocalLambda) is dropped.
 #[derive(Clone)]
 pub struct FunctionProcess {
     pub(super) inner: Arc<Inner>,
@@ -33,10 +25,12 @@ pub(super) struct Inner {
 }
 
 impl FunctionProcess {
-    /// Prepares an invocation with this event, which is JSON text and sent as it is.
+    /// Prepares an invocation with this event. It is JSON text and is sent unchanged.
     ///
-    /// Await it, or [`start`](Invocation::start) it and await the outcome later. While the process is busy with another
-    /// one it waits, and its relative deadline with it.
+    /// Await the invocation, or [`start`](Invocation::start) it and await the outcome later. While the process is busy with
+    /// another event, the invocation waits; a relative deadline starts when the process takes the event.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
@@ -54,19 +48,9 @@ impl FunctionProcess {
 
     /// Waits until the process has asked for its first event.
     ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let process = lambda.start_process().await?;
-    /// process.ready().await?;
-    /// assert!(process.is_alive());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
     ///
-    /// [`InvokeError::Init`] or [`InvokeError::Exited`] if it ended before.
+    /// [`InvokeError::Init`] or [`InvokeError::Exited`] if the process ended before.
     pub async fn ready(&self) -> Result<(), InvokeError> {
         let mut phase = self.inner.state.phase.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
@@ -76,8 +60,14 @@ impl FunctionProcess {
 
     /// Waits until the process writes a line that contains this text, to standard output or standard error.
     ///
-    /// Each call goes on behind the line that the call before gave out, so a second call waits for a second line. Lines
-    /// written earlier count: nothing is missed between two calls.
+    /// Each call continues after the line that the previous call returned, so a second call waits for a second line. Lines
+    /// that were written between two calls count.
+    ///
+    /// # Errors
+    ///
+    /// [`InvokeError::Init`] or [`InvokeError::Exited`], with the log, if the process ends without such a line.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
@@ -85,16 +75,12 @@ impl FunctionProcess {
     /// let process = lambda.start_process().await?;
     /// let pending = process.invoke(r#"{"order_id": 1}"#).start();
     /// process.wait_for_line("charged").await?;
-    /// // The handler has had its effect, and has not answered yet.
+    /// // The handler has charged, and has not responded yet.
     /// process.kill().await;
     /// assert!(pending.await.is_err());
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvokeError::Init`] or [`InvokeError::Exited`], with the log, if the process ends without such a line.
     pub async fn wait_for_line(&self, text: &str) -> Result<LogLine, InvokeError> {
         if let Some(line) = self.inner.state.log.wait_for(text).await {
             return Ok(line);
@@ -106,86 +92,34 @@ impl FunctionProcess {
         }))
     }
 
-    /// Kills the process now, as `kill -9` does, and returns when it is gone.
+    /// Kills the process, as `kill -9` does, and returns when it has ended.
     ///
-    /// Pending invocations resolve to [`InvokeError::Exited`]. Without effect on a process that has ended.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let process = lambda.start_process().await?;
-    /// let pending = process.invoke("1").start();
-    /// process.kill().await;
-    /// assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Pending invocations end with [`InvokeError::Exited`]. Has no effect on a process that has ended.
     pub async fn kill(&self) {
         self.inner.state.kill();
         self.ended().await;
     }
 
-    /// Waits until the process is gone.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// // A function that refuses its configuration ends by itself.
-    /// let process = lambda.start_process().await?;
-    /// process.ended().await;
-    /// assert!(!process.is_alive());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Waits until the process has ended.
     pub async fn ended(&self) {
         let mut phase = self.inner.state.phase.subscribe();
         let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
     }
 
-    /// Whether the process has not ended.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let process = lambda.start_process().await?;
-    /// assert!(process.is_alive());
-    /// process.kill().await;
-    /// assert!(!process.is_alive());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns true if the process has not ended.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         *self.inner.state.phase.borrow() != Phase::Ended
     }
 
-    /// Everything that the process wrote so far.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let process = lambda.start_process().await?;
-    /// process.invoke(r#"{"order_id": 1}"#).await?;
-    /// assert!(process.log().iter().any(|line| line.text.contains("charged")));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns everything that the process has written so far.
     #[must_use]
     pub fn log(&self) -> Vec<LogLine> {
         self.inner.state.log.drain();
         self.inner.state.log.since(0)
     }
 
-    /// The id which the operating system gave to the process.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let process = lambda.start_process().await?;
-    /// println!("attach a debugger to {:?}", process.process_id());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the process id of the operating system.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.inner.process_id

@@ -1,15 +1,19 @@
-use super::function_process::FunctionProcess;
-use super::local::LocalLambda;
-use super::outcome::{InvokeError, Reply};
-use super::state::{Deadline, Event, Outcome};
-use hyper::HeaderMap;
-use hyper::header::{HeaderName, HeaderValue};
+//! An invocation: its settings, and the future of its outcome.
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::oneshot;
+
+use super::function_process::FunctionProcess;
+use super::local::LocalLambda;
+use super::outcome::{InvokeError, Reply};
+use super::state::{Deadline, Event, Outcome};
 
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
@@ -18,7 +22,9 @@ const TENANT: &str = "lambda-runtime-aws-tenant-id";
 const TRACE: &str = "lambda-runtime-trace-id";
 const CLIENT_CONTEXT: &str = "lambda-runtime-client-context";
 
-/// An invocation to be sent: await it, or [`start`](Self::start) it.
+/// An invocation that was not sent yet: await it, or [`start`](Self::start) it.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # use idempotency_testkit::lambda::*;
@@ -51,7 +57,7 @@ pub(super) enum Target<'a> {
 
 impl<'a> Invocation<'a> {
     pub(super) fn new(target: Target<'a>, payload: String, timeout: Duration) -> Self {
-        // Unlike those of other local Lambdas, since several can share one table.
+        // Unique among all local Lambdas, since several can share one table.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("{:08x}-0000-4000-8000-{number:012x}", std::process::id());
         Self {
@@ -64,45 +70,27 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Sets the deadline: this long after the process has taken the event.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// let killed = lambda.invoke(r#"{"sleep": 60}"#).deadline_in(Duration::from_secs(1)).await;
-    /// assert!(matches!(killed, Err(InvokeError::TimedOut { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the deadline to this long after the process has taken the event.
     pub fn deadline_in(mut self, time: Duration) -> Self {
         self.deadline = Deadline::In(time);
         self
     }
 
-    /// Sets the deadline, in ms since the epoch; 0 is none.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// // The lease of the claim is then the configured one.
-    /// let reply = lambda.invoke(r#"{"order_id": 1}"#).deadline(0).await?;
-    /// # let _ = reply;
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the deadline, in milliseconds since the epoch; 0 means none.
     pub fn deadline(mut self, epoch_ms: u64) -> Self {
         self.deadline = Deadline::At(epoch_ms);
         self
     }
 
-    /// Whether the process is killed when the deadline passes, as Lambda does; `true` by default.
+    /// Sets whether the process is killed at the deadline, as Lambda does; `true` by default.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
     /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// // An owner that outlives its lease, and completes late.
+    /// // The handler outlives its lease and completes late.
     /// let late = lambda.invoke(r#"{"order_id": 1}"#).deadline_in(Duration::ZERO).enforce_deadline(false);
     /// let reply = late.await?;
     /// # let _ = reply;
@@ -115,61 +103,21 @@ impl<'a> Invocation<'a> {
     }
 
     /// Sets the tenant id.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let blue = lambda.invoke(r#"{"order_id": 1}"#).tenant("blue").await?;
-    /// let green = lambda.invoke(r#"{"order_id": 1}"#).tenant("green").await?;
-    /// assert_ne!(blue.payload, green.payload, "each tenant has keys of its own");
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
         self.header(TENANT, tenant.into())
     }
 
     /// Sets the X-Ray trace id.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let trace = "Root=1-5759e988-bd862e3fe1be46a994272793";
-    /// let reply = lambda.invoke(r#"{"order_id": 1}"#).trace_id(trace).await?;
-    /// # let _ = reply;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn trace_id(self, trace_id: impl Into<String>) -> Self {
         self.header(TRACE, trace_id.into())
     }
 
     /// Sets the client context, a JSON text.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let context = r#"{"custom": {"channel": "app"}}"#;
-    /// let reply = lambda.invoke(r#"{"order_id": 1}"#).client_context(context).await?;
-    /// # let _ = reply;
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn client_context(self, json: impl Into<String>) -> Self {
         self.header(CLIENT_CONTEXT, json.into())
     }
 
-    /// Sets the request id, as when Lambda itself repeats an asynchronous invocation; unique by default.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let first = lambda.invoke(r#"{"order_id": 1}"#).request_id("r-1").await?;
-    /// let again = lambda.invoke(r#"{"order_id": 1}"#).request_id("r-1").await?;
-    /// assert_eq!(again.payload, first.payload);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the request id; unique by default. Lambda keeps the request id when it retries an asynchronous invocation.
     pub fn request_id(mut self, request_id: impl Into<String>) -> Self {
         self.request_id = request_id.into();
         self
@@ -177,19 +125,21 @@ impl<'a> Invocation<'a> {
 
     /// Sends the invocation and returns at once.
     ///
+    /// # Examples
+    ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::{FunctionProcess, InvokeError};
     /// # async fn example(process: FunctionProcess) -> Result<(), InvokeError> {
     /// let first = process.invoke("1").start();
     /// process.wait_for_line("begun").await?;
-    /// // ... look at the table, invoke another process, or kill this one ...
+    /// // ... read the table, invoke another process, or kill this one ...
     /// let reply = first.await?;
     /// # let _ = reply;
     /// # Ok(())
     /// # }
     /// ```
     pub fn start(self) -> Pending {
-        let (answer, outcome) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         let pending = Pending {
             request_id: self.request_id.clone(),
             outcome,
@@ -197,7 +147,7 @@ impl<'a> Invocation<'a> {
         let headers = match headers(&self.request_id, &self.headers) {
             Ok(headers) => headers,
             Err(error) => {
-                let _ = answer.send(Err(error));
+                let _ = reply.send(Err(error));
                 return pending;
             }
         };
@@ -207,7 +157,7 @@ impl<'a> Invocation<'a> {
             headers,
             deadline: self.deadline,
             enforce: self.enforce,
-            answer,
+            reply,
         };
         match self.target {
             Target::Process(process) => process.inner.state.push(event),
@@ -240,18 +190,9 @@ impl fmt::Debug for Invocation<'_> {
     }
 }
 
-/// An invocation that was sent: a future of its outcome.
+/// The future of an invocation that was sent.
 ///
-/// Dropping it ends nothing: the invocation goes on unheard, as one whose caller went away.
-///
-/// ```no_run
-/// # use idempotency_testkit::lambda::*;
-/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-/// let (one, two) = (lambda.invoke("1").start(), lambda.invoke("2").start());
-/// println!("{} {}", one.await?.payload, two.await?.payload);
-/// # Ok(())
-/// # }
-/// ```
+/// Dropping it does not end the invocation: the function continues, as it does when a caller disconnects.
 #[must_use = "await it to learn the outcome"]
 #[derive(Debug)]
 pub struct Pending {
@@ -260,16 +201,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// The invocation's request id.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let pending = lambda.invoke("1").request_id("r-1").start();
-    /// assert_eq!(pending.request_id(), "r-1");
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the request id of the invocation.
     #[must_use]
     pub fn request_id(&self) -> &str {
         &self.request_id
@@ -288,22 +220,22 @@ impl Future for Pending {
     }
 }
 
-fn headers(request_id: &str, given: &[(&'static str, String)]) -> Result<HeaderMap, InvokeError> {
+fn headers(request_id: &str, extra: &[(&'static str, String)]) -> Result<HeaderMap, InvokeError> {
     let mut headers = HeaderMap::new();
-    for (name, value) in given
+    for (name, value) in extra
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .chain([(REQUEST_ID, request_id)])
     {
         let value = HeaderValue::from_str(value).map_err(|_| InvokeError::Invalid {
-            reason: "a request id, tenant, trace id or client context holds a character that no header can carry: \
+            reason: "a request id, tenant, trace id or client context contains a character that is not allowed in a header: \
                      escape it",
         })?;
         headers.insert(HeaderName::from_static(name), value);
     }
     if request_id.is_empty() || request_id.contains(['/', '?', '#', ' ', '%']) {
         return Err(InvokeError::Invalid {
-            reason: "the request id is empty or holds a character that no path can carry: use letters, digits and `-`",
+            reason: "the request id is empty or contains a character that is not allowed in a path: use letters, digits and `-`",
         });
     }
     Ok(headers)

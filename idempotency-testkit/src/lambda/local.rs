@@ -1,3 +1,9 @@
+//! The local Lambda: one function and its processes.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use super::child;
 use super::function::Function;
 use super::function_process::{FunctionProcess, Inner};
@@ -5,14 +11,12 @@ use super::invocation::{Invocation, Target};
 use super::outcome::{InvokeError, StartError};
 use super::state::{Event, State};
 use crate::background::Background;
-use std::fmt;
-use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A Lambda with one function, for as long as this value lives.
+/// A Lambda with one function. It runs as long as this value lives.
 ///
-/// It runs on a thread of its own, so a paused tokio clock does not reach its deadlines. Dropping it kills every process
-/// it started.
+/// It runs on its own thread, so a paused tokio clock does not affect its deadlines. Dropping it kills all its processes.
+///
+/// # Examples
 ///
 /// ```no_run
 /// use idempotency_testkit::lambda::{Function, LocalLambda};
@@ -33,22 +37,11 @@ pub struct LocalLambda {
 }
 
 impl LocalLambda {
-    /// Starts the service; no process yet.
-    ///
-    /// ```
-    /// use idempotency_testkit::lambda::{Function, LocalLambda};
-    /// # use std::process::Command;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let lambda = LocalLambda::start(Function::new("payment", Command::new("target/debug/payment"))).await?;
-    /// assert!(lambda.processes().is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Starts the service, without a process.
     ///
     /// # Errors
     ///
-    /// [`StartError`] if no thread could be had.
+    /// [`StartError`] if no thread is available.
     pub async fn start(function: Function) -> Result<Self, StartError> {
         let background =
             Background::start("local-lambda").map_err(|error| start_error(&function, error))?;
@@ -59,27 +52,20 @@ impl LocalLambda {
         })
     }
 
-    /// Starts an execution process: one more process of the function.
+    /// Starts one more process of the function.
     ///
-    /// It returns when the process runs; [`FunctionProcess::ready`] tells when it has asked for its first event.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let (one, two) = (lambda.start_process().await?, lambda.start_process().await?);
-    /// assert_ne!(one.process_id(), two.process_id());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns when the process runs. [`FunctionProcess::ready`] waits until it asks for its first event.
     ///
     /// # Errors
     ///
-    /// [`StartError`] if there is no such program, or it cannot be run.
+    /// [`StartError`] if there is no such program, or it cannot be started.
     pub async fn start_process(&self) -> Result<FunctionProcess, StartError> {
         self.add(&mut self.lock())
     }
 
-    /// Prepares an invocation in an process with nothing to do, or in a new one.
+    /// Prepares an invocation in an idle process, or in a new one if every process is busy.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # use idempotency_testkit::lambda::*;
@@ -96,17 +82,7 @@ impl LocalLambda {
         Invocation::new(Target::Lambda(self), event.into(), self.function.timeout)
     }
 
-    /// Every process started so far, those whose process has ended included.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// for process in lambda.processes() {
-    ///     process.kill().await;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns every process started so far, including those that have ended.
     #[must_use]
     pub fn processes(&self) -> Vec<FunctionProcess> {
         self.lock().clone()
@@ -124,7 +100,7 @@ impl LocalLambda {
         match self.add(&mut processes) {
             Ok(process) => process.inner.state.push(event),
             Err(error) => {
-                let _ = event.answer.send(Err(InvokeError::Start(error)));
+                let _ = event.reply.send(Err(InvokeError::Start(error)));
             }
         }
     }

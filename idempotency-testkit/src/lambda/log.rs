@@ -1,24 +1,18 @@
+//! The lines that a process writes.
+
 use std::fmt;
 #[cfg(unix)]
 use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, ready};
+
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::watch;
 
-/// Where a line was written.
-///
-/// ```no_run
-/// # use idempotency_testkit::lambda::*;
-/// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-/// let process = lambda.start_process().await?;
-/// let line = process.wait_for_line("WARN").await?;
-/// assert_eq!(line.source, LogSource::Stderr);
-/// # Ok(())
-/// # }
-/// ```
+/// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
 pub enum LogSource {
     /// Standard output.
     Stdout,
@@ -26,9 +20,11 @@ pub enum LogSource {
     Stderr,
 }
 
-/// A line which the function's process wrote, without its line ending.
+/// A line that the process wrote, without its line ending.
 ///
-/// `Debug` leaves the text out, because a function may log its payload.
+/// `Debug` omits the text, because a function may log its payload.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # use idempotency_testkit::lambda::*;
@@ -43,9 +39,9 @@ pub enum LogSource {
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct LogLine {
-    /// Where it was written.
+    /// The stream that it was written to.
     pub source: LogSource,
-    /// The text; bytes that are not UTF-8 are replaced.
+    /// The text. Bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
@@ -57,7 +53,7 @@ impl fmt::Debug for LogLine {
     }
 }
 
-/// All that one process wrote so far.
+/// Everything that one process has written so far.
 pub(super) struct Log {
     lines: Mutex<Lines>,
     changed: watch::Sender<()>,
@@ -68,7 +64,7 @@ struct Lines {
     complete: Vec<LogLine>,
     stdout: Input,
     stderr: Input,
-    /// Lines before this one were handed out by `wait_for`.
+    /// `wait_for` has returned a line before this one.
     cursor: usize,
     closed: bool,
 }
@@ -76,7 +72,7 @@ struct Lines {
 #[derive(Default)]
 struct Input {
     partial: Vec<u8>,
-    /// A second handle on the pipe, which does not block.
+    /// A second, non-blocking handle of the pipe.
     #[cfg(unix)]
     tap: Option<std::fs::File>,
 }
@@ -89,7 +85,7 @@ impl Log {
         }
     }
 
-    /// Keeps a second handle on a pipe, for [`Log::drain`].
+    /// Keeps a second handle of a pipe, for [`Log::drain`].
     #[cfg(unix)]
     pub(super) fn tap(
         &self,
@@ -107,7 +103,7 @@ impl Log {
         std::future::poll_fn(|cx| {
             loop {
                 let mut read = ReadBuf::new(&mut buffer);
-                // Read and append under one lock, or `drain` could overtake what was read and not yet appended.
+                // Read and append under one lock: otherwise `drain` could append later bytes first.
                 let mut lines = self.lines();
                 if ready!(Pin::new(&mut pipe).poll_read(cx, &mut read)).is_err()
                     || read.filled().is_empty()
@@ -122,8 +118,8 @@ impl Log {
         .await;
     }
 
-    /// Takes up what is in the pipes now: a process writes to them before it answers, but the answer, which comes by
-    /// another way, can be seen earlier.
+    /// Reads what is in the pipes now. The process writes its lines before it responds, but the response arrives on another
+    /// connection and can be received first.
     pub(super) fn drain(&self) {
         #[cfg(unix)]
         {
@@ -148,7 +144,7 @@ impl Log {
         }
     }
 
-    /// The process is gone: what it wrote is complete, a last line without an ending included.
+    /// Ends the log after the process has ended. A last line without a line ending counts.
     pub(super) fn close(&self) {
         self.drain();
         let mut lines = self.lines();
@@ -172,14 +168,14 @@ impl Log {
         self.lines().complete.iter().skip(first).cloned().collect()
     }
 
-    /// The next line that contains the text, behind the one handed out before; `None` if the log ends without.
+    /// Returns the next line that contains the text, after the line returned before; `None` if the log ends without one.
     pub(super) async fn wait_for(&self, text: &str) -> Option<LogLine> {
         let mut changed = self.changed.subscribe();
         loop {
             {
                 let mut lines = self.lines();
-                let behind = lines.complete.iter().enumerate().skip(lines.cursor);
-                let found = behind
+                let rest = lines.complete.iter().enumerate().skip(lines.cursor);
+                let found = rest
                     .into_iter()
                     .find(|(_, line)| line.text.contains(text))
                     .map(|(index, line)| (index, line.clone()));
@@ -230,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_put_together_from_its_parts() {
+    fn a_line_is_assembled_from_its_parts() {
         let log = Log::new();
         log.lines().append(LogSource::Stdout, b"one\ntw");
         log.lines().append(LogSource::Stderr, b"other\r\n");
@@ -241,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_wait_goes_on_behind_the_line_found_before() {
+    async fn each_wait_continues_after_the_line_found_before() {
         let log = Log::new();
         log.lines().append(LogSource::Stdout, b"a 1\nb\na 2\n");
         log.close();

@@ -1,9 +1,11 @@
-//! A Lambda on loopback: starts a function's real process, invokes it, kills it.
+//! A local Lambda: starts the real process of a function, sends events to it, and kills it.
 //!
-//! [`LocalLambda`] serves the Runtime API and starts processes. Each [`FunctionProcess`] is one process of the
-//! function, with the variables that Lambda gives it; its deadline is enforced with a kill, as Lambda's is. What a test
-//! needs to know it is told, not made to wait for: [`FunctionProcess::wait_for_line`] marks a place in the handler,
-//! [`FunctionProcess::kill`] returns when the process is gone.
+//! [`LocalLambda`] serves the Runtime API on loopback. Each [`FunctionProcess`] is one process of the function, with the
+//! environment variables that Lambda sets. Its deadline is enforced with a kill, as Lambda does. A test needs no sleeps:
+//! [`FunctionProcess::wait_for_line`] waits for a point in the handler, and [`FunctionProcess::kill`] returns when the
+//! process has ended.
+//!
+//! # Examples
 //!
 //! ```no_run
 //! use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda};
@@ -14,7 +16,7 @@
 //! let function = Function::new("payment", Command::new("target/debug/payment")).env("IDEMPOTENCY_TABLE", "idempotency");
 //! let lambda = LocalLambda::start(function).await?;
 //!
-//! // One process is killed in the middle of its handler; another answers.
+//! // One process is killed in its handler; another one responds.
 //! let process = lambda.start_process().await?;
 //! let pending = process.invoke(r#"{"order_id": 1}"#).start();
 //! process.wait_for_line("charged").await?;

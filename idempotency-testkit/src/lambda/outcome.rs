@@ -1,12 +1,17 @@
-use super::log::LogLine;
+//! How an invocation ends: the reply of the function, or an error.
+
 use std::fmt;
 use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-/// What the function answered.
+use super::log::LogLine;
+
+/// The response of the function.
 ///
-/// `Debug` leaves the answer and the log out.
+/// `Debug` omits the payload and the log.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # use idempotency_testkit::lambda::*;
@@ -21,29 +26,20 @@ use std::sync::Arc;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Reply {
-    /// The answer as the process sent it, which is JSON text unless the function streams.
+    /// The response as the process sent it: JSON text, unless the function streams.
     pub payload: String,
-    /// The invocation's request id.
+    /// The request id of the invocation.
     pub request_id: String,
-    /// What the process wrote between taking the event and answering.
+    /// The lines that the process wrote between taking the event and responding.
     pub log: Vec<LogLine>,
 }
 
 impl Reply {
-    /// The answer as JSON.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// let reply = lambda.invoke(r#"{"order_id": 1, "amount": 4200}"#).await?;
-    /// assert_eq!(reply.json()?["charged"], 4200);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Parses the response as JSON.
     ///
     /// # Errors
     ///
-    /// If the answer is not JSON.
+    /// Returns an error if the response is not JSON.
     pub fn json(&self) -> Result<serde_json::Value, serde_json::Error> {
         serde_json::from_str(&self.payload)
     }
@@ -59,6 +55,8 @@ impl fmt::Debug for Reply {
 }
 
 /// Why a process could not be started.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::lambda::{Function, LocalLambda};
@@ -82,14 +80,16 @@ pub struct StartError {
     pub(super) source: Arc<io::Error>,
 }
 
-/// Why an invocation has no answer.
+/// Why an invocation has no response.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # use idempotency_testkit::lambda::*;
 /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
 /// match lambda.invoke(r#"{"amount": -1}"#).await {
 ///     Err(InvokeError::Function { error_type, .. }) => assert_eq!(error_type, "InvalidAmount"),
-///     other => panic!("the function should have refused it: {other:?}"),
+///     other => panic!("expected an error of the function: {other:?}"),
 /// }
 /// # Ok(())
 /// # }
@@ -97,17 +97,17 @@ pub struct StartError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvokeError {
-    /// The function answered with an error.
-    #[error("the function answered with an error of type `{error_type}`: {error_message}")]
+    /// The function returned an error.
+    #[error("the function returned an error of type `{error_type}`: {error_message}")]
     #[non_exhaustive]
     Function {
-        /// The `errorType` it sent.
+        /// The `errorType` that it sent.
         error_type: String,
-        /// The `errorMessage` it sent.
+        /// The `errorMessage` that it sent.
         error_message: String,
-        /// The invocation's request id.
+        /// The request id of the invocation.
         request_id: String,
-        /// What the process wrote during the invocation.
+        /// The lines that the process wrote during the invocation.
         log: Vec<LogLine>,
     },
 
@@ -117,31 +117,31 @@ pub enum InvokeError {
     )]
     #[non_exhaustive]
     Init {
-        /// The `errorType` it sent; `Runtime.ExitError` if it ended without a word.
+        /// The `errorType` that it sent; `Runtime.ExitError` if it ended without sending one.
         error_type: String,
-        /// The `errorMessage` it sent, or how the process ended.
+        /// The `errorMessage` that it sent, or how the process ended.
         error_message: String,
-        /// What the process wrote.
+        /// The lines that the process wrote.
         log: Vec<LogLine>,
     },
 
-    /// The process ended, or was killed, before it answered.
-    #[error("the function's process ended before it answered ({}); see the log of this error", ended(.status))]
+    /// The process ended, or was killed, before it responded.
+    #[error("the function's process ended before it responded ({}); see the log of this error", ended(.status))]
     #[non_exhaustive]
     Exited {
-        /// How it ended; `None` if its [`LocalLambda`](super::LocalLambda) was dropped.
+        /// How the process ended; `None` if its [`LocalLambda`](super::LocalLambda) was dropped.
         status: Option<ExitStatus>,
-        /// What the process wrote.
+        /// The lines that the process wrote.
         log: Vec<LogLine>,
     },
 
-    /// The deadline passed, and the process was killed for it.
+    /// The deadline passed, and the process was killed.
     #[error(
-        "the deadline passed and the function's process was killed; give it more time with `deadline_in`, or see the log of this error"
+        "the deadline passed and the function's process was killed: set a later deadline with `deadline_in`, or see the log of this error"
     )]
     #[non_exhaustive]
     TimedOut {
-        /// What the process wrote during the invocation.
+        /// The lines that the process wrote during the invocation.
         log: Vec<LogLine>,
     },
 
@@ -149,7 +149,7 @@ pub enum InvokeError {
     #[error(transparent)]
     Start(#[from] StartError),
 
-    /// The invocation could not be sent as it was built.
+    /// A setting of the invocation is invalid, so it was not sent.
     #[error("the invocation cannot be sent: {reason}")]
     #[non_exhaustive]
     Invalid {
@@ -159,19 +159,7 @@ pub enum InvokeError {
 }
 
 impl InvokeError {
-    /// What the process wrote; empty where no process was involved.
-    ///
-    /// ```no_run
-    /// # use idempotency_testkit::lambda::*;
-    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
-    /// if let Err(error) = lambda.invoke(r#"{"order_id": 1}"#).await {
-    ///     for line in error.log() {
-    ///         eprintln!("{}", line.text);
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the lines that the process wrote; empty if there was no process.
     #[must_use]
     pub fn log(&self) -> &[LogLine] {
         match self {
@@ -183,7 +171,9 @@ impl InvokeError {
         }
     }
 
-    /// The `errorType` which Lambda would give to its caller.
+    /// Returns the `errorType` that Lambda would give to its caller.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_testkit::lambda::{Function, LocalLambda};
@@ -208,6 +198,7 @@ impl InvokeError {
     }
 }
 
+/// Describes the end of a process.
 pub(super) fn ended(status: &Option<ExitStatus>) -> String {
     match status {
         Some(status) => status.to_string(),

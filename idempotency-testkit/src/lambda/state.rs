@@ -1,31 +1,33 @@
-//! What one process is doing: which invocations wait, which run, and whether its process lives.
+//! The state of one process: which invocations wait, which run, and whether the process is alive.
 
-use super::log::Log;
-use super::outcome::{InvokeError, Reply, ended};
-use hyper::HeaderMap;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hyper::HeaderMap;
 use tokio::sync::{Notify, oneshot, watch};
+
+use super::log::Log;
+use super::outcome::{InvokeError, Reply, ended};
 
 pub(super) type Outcome = Result<Reply, InvokeError>;
 
-/// An invocation on its way to the process.
+/// An invocation that the process has not taken yet.
 pub(super) struct Event {
     pub(super) request_id: String,
     pub(super) payload: String,
     pub(super) headers: HeaderMap,
     pub(super) deadline: Deadline,
     pub(super) enforce: bool,
-    pub(super) answer: oneshot::Sender<Outcome>,
+    pub(super) reply: oneshot::Sender<Outcome>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Deadline {
-    /// So long after the process has taken the event.
+    /// This long after the process has taken the event.
     In(Duration),
-    /// At this time, in ms since the epoch; 0 is none.
+    /// At this time, in milliseconds since the epoch; 0 means none.
     At(u64),
 }
 
@@ -36,26 +38,26 @@ pub(super) struct Taken {
     pub(super) payload: String,
     pub(super) headers: HeaderMap,
     pub(super) deadline_ms: u64,
-    /// How much time is left, if its end is to be enforced.
+    /// The time until the deadline, if the deadline is enforced.
     pub(super) enforce_in: Option<Duration>,
 }
 
 struct Running {
-    /// Tells this run from an earlier one with the same request id, whose timer may still tick.
+    /// Distinguishes this run from an earlier one with the same request id, whose timer may still run.
     run: u64,
-    answer: oneshot::Sender<Outcome>,
+    reply: oneshot::Sender<Outcome>,
     log_from: usize,
     timed_out: bool,
 }
 
-/// Why an answer of the process is not accepted.
+/// Why a response of the process is rejected.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Refused {
+pub(super) enum Rejected {
     Unknown,
     Second,
 }
 
-/// The life of the process.
+/// The phase of the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Phase {
     Starting,
@@ -67,9 +69,9 @@ pub(super) struct State {
     tables: Mutex<Tables>,
     pub(super) log: Log,
     pub(super) phase: watch::Sender<Phase>,
-    /// Wakes a process that waits for its next event.
+    /// Wakes the process if it waits for its next event.
     pub(super) queued: Notify,
-    /// Asks for the end of the process.
+    /// Requests the end of the process.
     pub(super) kill: Notify,
 }
 
@@ -81,7 +83,7 @@ struct Tables {
     runs: u64,
     init_error: Option<(String, String)>,
     killed: bool,
-    /// The error of all invocations since the end of the process.
+    /// The error of all invocations after the end of the process.
     end: Option<End>,
 }
 
@@ -102,12 +104,12 @@ impl State {
         }
     }
 
-    /// Queues an event, or answers it at once if the process is gone.
+    /// Queues an event, or ends it with an error if the process has ended.
     pub(super) fn push(&self, event: Event) {
         let mut tables = self.tables();
         if let Some(end) = &tables.end {
             let error = end.error(&self.log, 0);
-            let _ = event.answer.send(Err(error));
+            let _ = event.reply.send(Err(error));
             return;
         }
         tables.queue.push_back(event);
@@ -115,7 +117,7 @@ impl State {
         self.queued.notify_one();
     }
 
-    /// Queues the event if the process lives and has room for it; otherwise gives it back.
+    /// Queues the event if the process is alive and not busy; otherwise returns it.
     pub(super) fn push_if_idle(&self, event: Event, concurrency: usize) -> Option<Event> {
         let mut tables = self.tables();
         let busy = tables.queue.len() + tables.running.len();
@@ -132,8 +134,8 @@ impl State {
         None
     }
 
-    /// Waits for the next event. Nothing is taken from the queue before the wait is over: a process that is killed while
-    /// it waits takes no event with it.
+    /// Waits for the next event. Takes it from the queue only after the wait: a process that is killed while it waits
+    /// loses no event.
     pub(super) async fn next(&self) -> Taken {
         self.phase.send_if_modified(|phase| {
             let starting = *phase == Phase::Starting;
@@ -158,10 +160,10 @@ impl State {
             if !tables.running.contains_key(&event.request_id) {
                 break event;
             }
-            let reason = "this request id is running already: choose another one";
-            let _ = event.answer.send(Err(InvokeError::Invalid { reason }));
+            let reason = "an invocation with this request id is running: choose another id";
+            let _ = event.reply.send(Err(InvokeError::Invalid { reason }));
         };
-        // One permit may stand for several events.
+        // One permit can stand for several events.
         if !tables.queue.is_empty() {
             self.queued.notify_one();
         }
@@ -183,7 +185,7 @@ impl State {
             event.request_id.clone(),
             Running {
                 run,
-                answer: event.answer,
+                reply: event.reply,
                 log_from: self.log.len(),
                 timed_out: false,
             },
@@ -198,16 +200,16 @@ impl State {
         })
     }
 
-    /// Gives the caller what the process sent for this request.
-    pub(super) fn answer(&self, request_id: &str, sent: Sent) -> Result<(), Refused> {
+    /// Ends an invocation with what the process sent for it.
+    pub(super) fn finish(&self, request_id: &str, sent: Sent) -> Result<(), Rejected> {
         self.log.drain();
         let mut tables = self.tables();
         let Some(running) = tables.running.remove(request_id) else {
             let second = tables.finished.contains(request_id);
             return Err(if second {
-                Refused::Second
+                Rejected::Second
             } else {
-                Refused::Unknown
+                Rejected::Unknown
             });
         };
         tables.finished.insert(request_id.to_owned());
@@ -227,17 +229,17 @@ impl State {
                 log,
             }),
         };
-        let _ = running.answer.send(outcome);
+        let _ = running.reply.send(outcome);
         Ok(())
     }
 
-    /// The process says that it cannot start: it is given nothing to do any more.
+    /// Notes that the process reported an error of its start, and ends the process.
     pub(super) fn init_error(&self, error_type: String, error_message: String) {
         self.tables().init_error = Some((error_type, error_message));
         self.kill.notify_one();
     }
 
-    /// Ends the process if this run of the request still goes on.
+    /// Ends the process if this run of the request has not ended.
     pub(super) fn deadline_passed(&self, request_id: &str, run: u64) {
         let mut tables = self.tables();
         let running = tables.running.get_mut(request_id);
@@ -249,7 +251,7 @@ impl State {
         }
     }
 
-    /// Asks for the end of the process.
+    /// Requests the end of the process.
     pub(super) fn kill(&self) {
         let mut tables = self.tables();
         if tables.end.is_none() {
@@ -259,7 +261,7 @@ impl State {
         }
     }
 
-    /// The process is gone: whoever waits for it is told. Only the first call counts.
+    /// Notes that the process has ended, and ends all its invocations. Only the first call has an effect.
     pub(super) fn ended(&self, status: Option<ExitStatus>) {
         self.log.close();
         let mut tables = self.tables();
@@ -283,10 +285,10 @@ impl State {
             None => End::Exited(status),
         };
         tables.end = Some(end.clone());
-        // Before anyone is told: who hears of the end must find it.
+        // Before the invocations are notified, so that their callers see the phase.
         self.phase.send_replace(Phase::Ended);
         for event in tables.queue.drain(..) {
-            let _ = event.answer.send(Err(end.error(&self.log, 0)));
+            let _ = event.reply.send(Err(end.error(&self.log, 0)));
         }
         for (_, running) in tables.running.drain() {
             let error = if running.timed_out {
@@ -295,11 +297,11 @@ impl State {
             } else {
                 end.error(&self.log, running.log_from)
             };
-            let _ = running.answer.send(Err(error));
+            let _ = running.reply.send(Err(error));
         }
     }
 
-    /// The error of an invocation that comes after the end of the process; `None` while it lives.
+    /// Returns the error of an invocation after the end of the process; `None` while it is alive.
     pub(super) fn end_error(&self) -> Option<InvokeError> {
         let end = self.tables().end.clone()?;
         Some(end.error(&self.log, 0))
@@ -310,7 +312,7 @@ impl State {
     }
 }
 
-/// What a process sent for a request.
+/// The result that the process sent for a request.
 pub(super) enum Sent {
     Payload(String),
     /// Type and message.
