@@ -1,7 +1,7 @@
-//! A runtime of our own, on a thread of our own.
+//! A tokio runtime on its own thread.
 //!
-//! A server in a test must not live in the test's runtime: a paused clock would stop or rush it, a blocking test would
-//! starve it, and a server shared by several tests would die with the first of them.
+//! A server in a test must not run on the runtime of the test: a paused clock would stop it or advance its timers, a blocking
+//! test would starve it, and a server shared by several tests would end with the first one.
 
 use std::io;
 use std::thread;
@@ -9,7 +9,7 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// A single-threaded runtime that ends, with all its tasks, when this is dropped.
+/// A single-threaded runtime. It and all its tasks end when this value is dropped.
 pub(crate) struct Background {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
@@ -17,11 +17,11 @@ pub(crate) struct Background {
 }
 
 impl Background {
+    /// Starts the thread and its runtime.
     pub(crate) fn start(name: &str) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel::<()>();
         let (started, handle) = std::sync::mpsc::channel();
-        // The runtime is built on its thread, so that it is dropped there whatever happens: dropping one inside
-        // another runtime panics.
+        // Built on its thread, so that it is always dropped there: dropping a runtime inside another runtime panics.
         let body = move || match Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => {
                 let _ = started.send(Ok(runtime.handle().clone()));

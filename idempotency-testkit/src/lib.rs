@@ -1,14 +1,14 @@
 //! Tools to test idempotent functions without an AWS account, without Docker and without sleeps.
 //!
-//! | module | what it is |
+//! | item | what it is |
 //! |---|---|
-//! | [`ManualClock`], [`SeededRandom`] | time and randomness that a test holds in its hands |
-//! | [`store`] | stores that count, break and follow a script |
+//! | [`ManualClock`], [`SeededRandom`] | a clock and a random source controlled by the test |
+//! | [`store`] | a store that counts its requests and injects faults |
 //! | [`conformance`] | the suite that every store must pass |
-//! | [`dynamodb`] | a DynamoDB inside the test's process, which counts requests and breaks them where it is told to |
-//! | [`lambda`] | a Lambda on loopback: starts the function's real process, invokes it, kills it |
+//! | [`dynamodb`] | an in-process DynamoDB that counts requests and injects faults |
+//! | [`lambda`] | a local Lambda: starts the real process of a function, sends it events, kills it |
 //!
-//! `dynamodb` and `lambda` are cargo features; both are on by default.
+//! The modules `dynamodb` and `lambda` are cargo features. Both are on by default.
 
 #[cfg(any(feature = "dynamodb", feature = "lambda"))]
 mod background;

@@ -1,4 +1,4 @@
-//! HTTP/1.1 on loopback, down to the point where a connection can be closed without an answer.
+//! HTTP/1.1 servers on loopback that can close a connection without a response.
 
 use std::fmt;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 pub(crate) type Request = hyper::Request<Incoming>;
 pub(crate) type Response = hyper::Response<Full<Bytes>>;
 
-/// Instead of a response: close the connection, say nothing.
+/// Returned instead of a response: closes the connection.
 #[derive(Debug)]
 pub(crate) struct HangUp;
 
@@ -26,12 +26,12 @@ impl fmt::Display for HangUp {
 
 impl std::error::Error for HangUp {}
 
-/// Binds an unused port of the loopback interface. To be called in the context of the runtime that will serve it.
+/// Binds an unused port of the loopback interface. Call it in the context of the runtime that will serve the port.
 pub(crate) fn bind() -> io::Result<(TcpListener, SocketAddr)> {
     bind_to(0)
 }
 
-/// As [`bind`], with this port; 0 is an unused one.
+/// Binds this port of the loopback interface, as [`bind`] does; 0 is an unused port.
 pub(crate) fn bind_to(port: u16) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     listener.set_nonblocking(true)?;
@@ -39,14 +39,14 @@ pub(crate) fn bind_to(port: u16) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((TcpListener::from_std(listener)?, address))
 }
 
-/// Serves until the task that runs it ends.
+/// Serves connections until its task ends.
 pub(crate) async fn serve<H, F>(listener: TcpListener, handler: H)
 where
     H: Fn(Request) -> F + Clone + Send + 'static,
     F: Future<Output = Result<Response, HangUp>> + Send + 'static,
 {
     loop {
-        // What `accept` reports concerns one connection, or passes (too many open files): others must get their turn.
+        // An error concerns one connection or is temporary (too many open files), so serving continues.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// A JSON answer.
+/// Returns a JSON response.
 pub(crate) fn json(status: u16, content_type: &'static str, body: String) -> Response {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() =

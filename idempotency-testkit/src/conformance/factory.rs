@@ -1,4 +1,4 @@
-//! What the suite is handed: stores over one set of records, and what else can be done to these records.
+//! The interface between the suite and a store: it creates stores, and does what the `Store` trait cannot.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,10 +10,12 @@ use idempotency_core::store::Store;
 use super::foreign::ForeignRecord;
 use crate::store::StoreOperation;
 
-/// Makes the stores under test, and does to their records what the [`Store`] trait cannot.
+/// Creates the stores under test, and does to their records what the [`Store`] trait cannot.
 ///
-/// All stores of one factory are over the same records, as two processes are over one table. A closure that returns an
-/// `Arc` of a store is a factory that offers nothing else.
+/// All stores of one factory share their records, as two processes share one table. A closure that returns an `Arc` of a
+/// store is a factory that offers nothing else.
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
@@ -40,16 +42,18 @@ use crate::store::StoreOperation;
 /// }
 /// ```
 pub trait StoreFactory: Send + Sync {
-    /// A store over the records that all stores of this factory share.
+    /// Returns a store over the records that all stores of this factory share.
     ///
     /// # Errors
-    /// If it cannot be made: each case that needed it fails with this text.
+    ///
+    /// If the store cannot be created. Each case that needed it fails with this text.
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Box<dyn Error + Send + Sync>>>;
 
-    /// Writes a record past the store, as another program would; `None` if that cannot be done.
+    /// Writes a record without the store, as another program would; returns `None` if that is not possible.
     ///
     /// # Errors
-    /// If it fails: the case fails with this text.
+    ///
+    /// If the write fails. The case fails with this text.
     fn plant<'a>(
         &'a self,
         id: &'a RecordId,
@@ -59,19 +63,19 @@ pub trait StoreFactory: Send + Sync {
         None
     }
 
-    /// Lets the next request of this kind be applied and its reply be lost; whether that could be arranged.
+    /// Arranges that the next request of this kind is applied and its reply is lost. Returns true if that could be arranged.
     fn lose_next_reply(&self, operation: StoreOperation) -> bool {
         let _ = operation;
         false
     }
 
-    /// How large a record may be, in bytes, if the store has a limit. It is at least 301 KB.
+    /// Returns the size limit of a record, in bytes, if the store has one. It must be at least 301 KB.
     fn largest_record(&self) -> Option<usize> {
         None
     }
 
-    /// Whether a refused write itself brings the record back. Where it does not, a read must.
-    fn refusals_bring_the_record(&self) -> bool {
+    /// Returns true if a write whose condition failed returns the record. If not, the suite reads the record instead.
+    fn failed_conditions_return_the_record(&self) -> bool {
         true
     }
 }

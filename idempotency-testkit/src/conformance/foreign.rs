@@ -1,15 +1,10 @@
-//! Records as other programs write them: in the store's own types, attributes missing or of a wrong type.
+//! Records as other programs write them: in the store's own types, with missing attributes or attributes of a wrong type.
 
 use std::collections::BTreeMap;
 
 use idempotency_core::record::{Attribute, Record};
 
-/// A value in the types that a table knows.
-///
-/// ```
-/// use idempotency_testkit::conformance::ForeignValue;
-/// assert_ne!(ForeignValue::Text("1".to_owned()), ForeignValue::Number("1".to_owned()));
-/// ```
+/// A value in one of the types that a table knows.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ForeignValue {
@@ -17,22 +12,23 @@ pub enum ForeignValue {
     Text(String),
     /// A number, as decimal text.
     Number(String),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// Nothing, which is there.
+    /// A null value (the attribute is present).
     Null,
     /// Bytes.
     Bytes(Vec<u8>),
-    /// Values in order.
+    /// An ordered list of values.
     List(Vec<ForeignValue>),
-    /// Values under names.
+    /// Named values.
     Map(BTreeMap<String, ForeignValue>),
 }
 
-/// A record as another program writes it, and what a store must read it as.
+/// A record as another program writes it, and the record that a store must read.
 ///
-/// A store that cannot hold such a value (text alone, for instance) plants what comes next to it in its own types and
-/// leaves `reads_as` true.
+/// A store without a type of these values writes the closest type that it has, such that `reads_as` holds.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::record::{Field, Record, Status};
@@ -45,9 +41,9 @@ pub enum ForeignValue {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForeignRecord {
-    /// The attributes under their default names, beside the id.
+    /// The attributes except the id, under their default names.
     pub attributes: BTreeMap<String, ForeignValue>,
-    /// What a store reads.
+    /// The record that a store must read.
     pub reads_as: Record,
 }
 

@@ -1,6 +1,12 @@
-//! The suite that every [`Store`](idempotency_core::store::Store) must pass: each rule of its contract as a named case.
+//! The conformance suite of the [`Store`](idempotency_core::store::Store) contract: each rule is a named case.
 //!
-//! All cases run, and the [`Report`] names all that failed, so that the author of a store sees everything at once.
+//! All cases run, and the [`Report`] names every failed case, so that the author of a store sees all failures at once.
+//!
+//! Some rules need more than the trait offers: records written by another program, the size limit of the store, a lost
+//! reply. A [`StoreFactory`] can offer these. A case that needs something the factory does not offer is skipped, and the
+//! report says so.
+//!
+//! # Examples
 //!
 //! ```
 //! use std::sync::Arc;
@@ -15,10 +21,6 @@
 //! assert!(report.is_conformant(), "{report}");
 //! # }
 //! ```
-//!
-//! Some rules need more than the store itself: records as another program writes them, the store's limit on size, a
-//! lost reply. A [`StoreFactory`] can offer these; the cases that need one it does not offer are skipped, and the
-//! report says so.
 
 mod cases;
 mod factory;
@@ -38,37 +40,26 @@ use idempotency_core::clock::Clock;
 
 use trial::{Flaw, Trial};
 
-/// Checks every rule of the `Store` contract, one case after the other, and reports all that do not hold.
+/// Checks every rule of the `Store` contract, one case after the other, and reports the result of each.
 ///
-/// Runs on a tokio runtime; on one with several threads the cases of concurrency also find races between threads. The
-/// cases' records have ids of their own, are dated around `clock`'s present, and are deleted at a case's end. For a
-/// store that deletes expired records by itself, let the clock run days ahead of the real one: what is expired to the
-/// suite is then not expired to the store.
+/// Call it on a tokio runtime. On a multi-threaded runtime the concurrent cases also find races between threads. Each case
+/// uses its own record ids, with times around the time of `clock`, and deletes its records at its end.
 ///
-/// A store that never answers is waited for without end.
+/// For a store that deletes expired records itself, set the clock days ahead, so that records that the suite considers
+/// expired are not yet expired for the store.
 ///
-/// ```
-/// # use std::sync::Arc;
-/// # use idempotency_core::store::MemoryStore;
-/// # use idempotency_testkit::{ManualClock, conformance};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let store = Arc::new(MemoryStore::new());
-/// let report = conformance::check(move || store.clone(), &ManualClock::at(1_700_000_000_500)).await;
-/// assert_eq!(report.failures().count(), 0);
-/// # }
-/// ```
-#[must_use = "ask the report whether the store is conformant"]
+/// There is no timeout: a store that never responds blocks the suite.
+#[must_use = "the report says whether the store is conformant"]
 pub async fn check(factory: impl StoreFactory + 'static, clock: &dyn Clock) -> Report {
     let factory: Arc<dyn StoreFactory> = Arc::new(factory);
     let mut reports = Vec::new();
     for (number, case) in cases::all().enumerate() {
-        // Another run over the same table, now or later, meets none of these ids.
+        // Unique, so that another run on the same table uses other ids.
         let nonce = RandomState::new().build_hasher().finish();
         let prefix = format!("conformance.{nonce:016x}.{number}");
         let trial = Trial::new(Arc::clone(&factory), clock.now(), prefix).await;
         let result = match trial {
-            Err(error) => CaseResult::Failed(format!("the factory made no store: {error}")),
+            Err(error) => CaseResult::Failed(format!("the factory returned no store: {error}")),
             Ok(trial) => perform(case, Arc::new(trial)).await,
         };
         reports.push(CaseReport {
@@ -78,44 +69,34 @@ pub async fn check(factory: impl StoreFactory + 'static, clock: &dyn Clock) -> R
     }
     let store = match factory.store().await {
         Ok(store) => store.name(),
-        Err(_) => "a store that could not be made".to_owned(),
+        Err(_) => "a store that the factory did not return".to_owned(),
     };
     Report::new(store, reports)
 }
 
-/// Checks as [`check`] does, and panics with the whole report if any case failed.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use idempotency_core::store::MemoryStore;
-/// # use idempotency_testkit::{ManualClock, conformance};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let store = Arc::new(MemoryStore::new());
-/// conformance::assert_conformance(move || store.clone(), &ManualClock::at(1_700_000_000_500)).await;
-/// # }
-/// ```
+/// Runs [`check`] and panics with the report if a case failed.
 ///
 /// # Panics
-/// If a case fails.
+///
+/// Panics if a case failed.
 pub async fn assert_conformance(factory: impl StoreFactory + 'static, clock: &dyn Clock) -> Report {
     let report = check(factory, clock).await;
     assert!(report.is_conformant(), "{report}");
     report
 }
 
-/// Runs one case on a task of its own: a panic of the store's fails that case, and the others go on.
+/// Runs one case in its own task, so that a panic of the store fails only that case.
 async fn perform(case: &cases::Case, trial: Arc<Trial>) -> CaseResult {
     let result = match tokio::spawn((case.run)(Arc::clone(&trial))).await {
         Ok(Ok(())) => CaseResult::Passed,
         Ok(Err(Flaw::Broken(reason))) => CaseResult::Failed(reason),
-        Ok(Err(Flaw::Lacks(lack))) => CaseResult::Skipped(lack.to_owned()),
+        Ok(Err(Flaw::NotOffered(what))) => CaseResult::Skipped(what.to_owned()),
         Err(error) => CaseResult::Failed(match error.try_into_panic() {
             Ok(panic) => format!("it panicked: {}", panic_text(panic.as_ref())),
             Err(_) => "its task was cancelled: keep the runtime until the suite ends".to_owned(),
         }),
     };
-    // Best effort: a store that fails here has failed its case too.
+    // Best effort: a store that fails here has also failed its case.
     let _ = tokio::spawn(async move { trial.clean_up().await }).await;
     result
 }

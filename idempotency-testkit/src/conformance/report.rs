@@ -1,35 +1,32 @@
-//! What the suite found.
+//! The report of a run: the result of each case.
 
 use std::fmt;
 
-/// What became of one case.
-///
-/// ```
-/// use idempotency_testkit::conformance::CaseResult;
-/// assert_ne!(CaseResult::Passed, CaseResult::Failed("a read brought back no record".to_owned()));
-/// ```
+/// The result of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CaseResult {
     /// The rule holds.
     Passed,
-    /// The rule does not hold, and where it was seen.
+    /// The rule does not hold. The text says what was observed.
     Failed(String),
-    /// The case did not run, and what the factory would have to offer.
+    /// The case did not run. The text says what the factory does not offer.
     Skipped(String),
 }
 
-/// One case and what became of it.
+/// One case and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CaseReport {
     /// The rule, as a sentence.
     pub name: &'static str,
-    /// What became of it.
+    /// The result.
     pub result: CaseResult,
 }
 
-/// What became of every case. Its `Display` counts them, and lists each that failed or was skipped with its reason.
+/// The result of every case. `Display` counts them, and lists each failed or skipped case with its reason.
+///
+/// # Examples
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -54,53 +51,17 @@ impl Report {
         Self { store, cases }
     }
 
-    /// Whether no case failed.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use idempotency_core::store::MemoryStore;
-    /// # use idempotency_testkit::{ManualClock, conformance};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # let store = Arc::new(MemoryStore::new());
-    /// # let report = conformance::check(move || store.clone(), &ManualClock::at(1_700_000_000_500)).await;
-    /// assert!(report.is_conformant());
-    /// # }
-    /// ```
+    /// Returns true if no case failed.
     pub fn is_conformant(&self) -> bool {
         self.failures().next().is_none()
     }
 
-    /// Every case, in the order in which they ran.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use idempotency_core::store::MemoryStore;
-    /// # use idempotency_testkit::{ManualClock, conformance};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # let store = Arc::new(MemoryStore::new());
-    /// # let report = conformance::check(move || store.clone(), &ManualClock::at(1_700_000_000_500)).await;
-    /// assert_eq!(report.cases()[0].name, "a_put_into_nothing_is_applied_and_read_back");
-    /// # }
-    /// ```
+    /// Returns every case, in the order in which they ran.
     pub fn cases(&self) -> &[CaseReport] {
         &self.cases
     }
 
-    /// How many cases passed.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use idempotency_core::store::MemoryStore;
-    /// # use idempotency_testkit::{ManualClock, conformance};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # let store = Arc::new(MemoryStore::new());
-    /// # let report = conformance::check(move || store.clone(), &ManualClock::at(1_700_000_000_500)).await;
-    /// assert!(report.passed() > 50);
-    /// # }
-    /// ```
+    /// Returns the number of cases that passed.
     pub fn passed(&self) -> usize {
         let passed = self
             .cases
@@ -109,19 +70,7 @@ impl Report {
         passed.count()
     }
 
-    /// The names of the cases that failed, each with its reason.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use idempotency_core::store::MemoryStore;
-    /// # use idempotency_testkit::{ManualClock, conformance};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # let store = Arc::new(MemoryStore::new());
-    /// # let report = conformance::check(move || store.clone(), &ManualClock::at(1_700_000_000_500)).await;
-    /// assert_eq!(report.failures().next(), None);
-    /// # }
-    /// ```
+    /// Returns the names of the failed cases, each with its reason.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.cases.iter().filter_map(|case| match &case.result {
             CaseResult::Failed(reason) => Some((case.name, reason.as_str())),
@@ -129,19 +78,7 @@ impl Report {
         })
     }
 
-    /// The names of the cases that did not run, each with its reason.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use idempotency_core::store::MemoryStore;
-    /// # use idempotency_testkit::{ManualClock, conformance};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # let store = Arc::new(MemoryStore::new());
-    /// # let report = conformance::check(move || store.clone(), &ManualClock::at(1_700_000_000_500)).await;
-    /// assert!(report.skipped().any(|(_, reason)| reason == "the factory plants no foreign records"));
-    /// # }
-    /// ```
+    /// Returns the names of the cases that did not run, each with its reason.
     pub fn skipped(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.cases.iter().filter_map(|case| match &case.result {
             CaseResult::Skipped(reason) => Some((case.name, reason.as_str())),
@@ -175,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_lists_what_failed_and_what_did_not_run() {
+    fn a_report_lists_failed_and_skipped_cases() {
         let case = |name, result| CaseReport { name, result };
         let report = Report::new(
             "shelf".to_owned(),

@@ -1,4 +1,4 @@
-//! What a case works with: a store, ids of its own, a present, and words for what must have happened.
+//! The environment of one case: a store, its own record ids, a fixed time, and checks of outcomes.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +13,16 @@ use super::factory::StoreFactory;
 use super::foreign::ForeignRecord;
 use crate::store::StoreExt;
 
-/// What a case comes to.
+/// The result of a check.
 pub(super) type Checked<T = ()> = Result<T, Flaw>;
 
 /// Why a case did not pass.
 #[derive(Debug)]
 pub(super) enum Flaw {
-    /// What was seen instead of the rule.
+    /// The rule does not hold. The text says what was observed.
     Broken(String),
-    /// What the factory would have to offer.
-    Lacks(&'static str),
+    /// The case needs something that the factory does not offer.
+    NotOffered(&'static str),
 }
 
 impl From<String> for Flaw {
@@ -32,27 +32,27 @@ impl From<String> for Flaw {
 }
 
 impl Flaw {
-    /// The same flaw, seen in these circumstances.
+    /// Adds the circumstances in which the flaw was observed.
     pub(super) fn when(self, circumstances: impl std::fmt::Display) -> Self {
         match self {
             Self::Broken(text) => Self::Broken(format!("{circumstances}: {text}")),
-            Self::Lacks(_) => self,
+            Self::NotOffered(_) => self,
         }
     }
 }
 
-/// What must have come of a write.
+/// The expected outcome of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected<'a> {
     Applied,
-    /// The record that it must have been judged against.
-    Refused(Option<&'a Record>),
+    /// The condition failed, for this record.
+    ConditionFailed(Option<&'a Record>),
 }
 
 pub(super) struct Trial {
     pub(super) factory: Arc<dyn StoreFactory>,
     pub(super) store: Arc<dyn Store>,
-    /// The present, in milliseconds: half past a whole second, so that no rounding goes unnoticed.
+    /// The present: half a second after a whole second, so that rounding errors are detected.
     pub(super) now: EpochMillis,
     prefix: String,
     ids: Mutex<Vec<RecordId>>,
@@ -74,17 +74,17 @@ impl Trial {
         })
     }
 
-    /// The present, in whole seconds.
+    /// Returns the present, in whole seconds.
     pub(super) fn second(&self) -> EpochSeconds {
         self.now.floor_to_seconds()
     }
 
-    /// The present moved by this many milliseconds.
+    /// Returns the present plus this many milliseconds.
     pub(super) fn at(&self, milliseconds: i64) -> EpochMillis {
         EpochMillis::new(self.now.get() + milliseconds)
     }
 
-    /// The id of a record that no other case has.
+    /// Returns a record id that only this case uses.
     pub(super) fn id(&self, name: &str) -> RecordId {
         let id = RecordId::new(format!("{}#{name}", self.prefix));
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,7 @@ impl Trial {
         id
     }
 
-    /// Deletes what the case wrote.
+    /// Deletes the records of the case.
     pub(super) async fn clean_up(&self) {
         let ids = self
             .ids
@@ -106,12 +106,12 @@ impl Trial {
         }
     }
 
-    /// Puts a record there whatever is there.
+    /// Writes a record without a condition.
     pub(super) async fn place(&self, id: &RecordId, record: &Record) -> Checked {
         self.put(id, record, &always(), Expected::Applied).await
     }
 
-    /// Makes `record` the one under `id`, `None` for none.
+    /// Writes or deletes without a condition, so that `record` is the record under `id`.
     pub(super) async fn arrange(&self, id: &RecordId, record: Option<&Record>) -> Checked {
         match record {
             Some(record) => self.place(id, record).await,
@@ -119,10 +119,10 @@ impl Trial {
         }
     }
 
-    /// Has a foreign record written.
+    /// Lets the factory write a foreign record.
     pub(super) async fn plant(&self, id: &RecordId, foreign: &ForeignRecord) -> Checked {
         let plant = self.factory.plant(id, foreign);
-        let plant = plant.ok_or(Flaw::Lacks("the factory plants no foreign records"))?;
+        let plant = plant.ok_or(Flaw::NotOffered("the factory plants no foreign records"))?;
         let planted = plant.await;
         Ok(planted.map_err(|error| format!("the factory could not plant a record: {error}"))?)
     }
@@ -135,7 +135,7 @@ impl Trial {
         expected: Expected<'_>,
     ) -> Checked {
         let write = self.store.put(id, record, condition).await;
-        self.came_to("put", id, write, expected).await
+        self.check_outcome("put", id, write, expected).await
     }
 
     pub(super) async fn update(
@@ -146,7 +146,7 @@ impl Trial {
         expected: Expected<'_>,
     ) -> Checked {
         let write = self.store.update(id, change, condition).await;
-        self.came_to("update", id, write, expected).await
+        self.check_outcome("update", id, write, expected).await
     }
 
     pub(super) async fn delete(
@@ -156,21 +156,21 @@ impl Trial {
         expected: Expected<'_>,
     ) -> Checked {
         let write = self.store.delete(id, condition).await;
-        self.came_to("delete", id, write, expected).await
+        self.check_outcome("delete", id, write, expected).await
     }
 
-    /// The record under `id`.
+    /// Reads the record under `id`.
     pub(super) async fn read(&self, id: &RecordId) -> Checked<Option<Record>> {
         read(self.store.as_ref(), id).await
     }
 
-    /// A read must find this.
+    /// Checks that a read returns this record.
     pub(super) async fn finds(&self, id: &RecordId, expected: Option<&Record>) -> Checked {
         same("a read", self.read(id).await?.as_ref(), expected)
     }
 
-    /// A write must have come to this.
-    pub(super) async fn came_to(
+    /// Checks the outcome of a write.
+    pub(super) async fn check_outcome(
         &self,
         operation: &str,
         id: &RecordId,
@@ -179,8 +179,8 @@ impl Trial {
     ) -> Checked {
         match (write, expected) {
             (WriteOutcome::Applied, Expected::Applied) => Ok(()),
-            (WriteOutcome::Applied, Expected::Refused(record)) => broken(format!(
-                "a {operation} was applied whose condition does not hold of {}",
+            (WriteOutcome::Applied, Expected::ConditionFailed(record)) => broken(format!(
+                "a {operation} was applied although its condition does not hold for {}",
                 shown(record)
             )),
             (
@@ -190,14 +190,14 @@ impl Trial {
                 },
                 _,
             ) => broken(format!(
-                "a {operation} was refused after a send of it was lost, which proves nothing: run again"
+                "the condition of a {operation} failed, but an earlier send may have been applied, which proves nothing: run again"
             )),
             (WriteOutcome::ConditionFailed { existing, .. }, Expected::Applied) => broken(format!(
-                "a {operation} was refused whose condition holds; it brought back {}",
+                "the condition of a {operation} failed although it holds; it returned {}",
                 shown(existing.as_ref())
             )),
-            (WriteOutcome::ConditionFailed { existing, .. }, Expected::Refused(record)) => {
-                self.brings_back(operation, id, existing, record).await
+            (WriteOutcome::ConditionFailed { existing, .. }, Expected::ConditionFailed(record)) => {
+                self.check_existing(operation, id, existing, record).await
             }
             (
                 WriteOutcome::Failed {
@@ -209,41 +209,44 @@ impl Trial {
                 "a {operation} failed (maybe applied: {maybe_applied}): {error}"
             )),
             (other, _) => broken(format!(
-                "a {operation} came to what the suite does not know: {other:?}"
+                "a {operation} had an outcome that the suite does not know: {other:?}"
             )),
         }
     }
 
-    /// A refusal must have brought back this record; where the store's refusals cannot, a read must.
-    pub(super) async fn brings_back(
+    /// Checks that a failed condition returned this record. If the store cannot return it, reads it instead.
+    pub(super) async fn check_existing(
         &self,
         operation: &str,
         id: &RecordId,
         existing: Option<Record>,
         expected: Option<&Record>,
     ) -> Checked {
-        if existing.is_none() && expected.is_some() && !self.factory.refusals_bring_the_record() {
+        if existing.is_none()
+            && expected.is_some()
+            && !self.factory.failed_conditions_return_the_record()
+        {
             return self.finds(id, expected).await;
         }
         same(
-            &format!("a refused {operation}"),
+            &format!("a {operation} whose condition failed"),
             existing.as_ref(),
             expected,
         )
     }
 }
 
-/// The rule does not hold, and this was seen instead.
+/// Returns the flaw of a rule that does not hold.
 pub(super) fn broken<T>(text: impl Into<String>) -> Checked<T> {
     Err(Flaw::Broken(text.into()))
 }
 
-/// What always holds.
+/// Returns a condition that always holds.
 pub(super) fn always() -> Condition {
     Condition::All(Vec::new())
 }
 
-/// What never holds.
+/// Returns a condition that never holds.
 pub(super) fn never() -> Condition {
     Condition::Any(Vec::new())
 }
@@ -254,7 +257,7 @@ pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Checked<Option<Rec
         ReadOutcome::NotFound => Ok(None),
         ReadOutcome::Failed(error) => broken(format!("a read failed: {error}")),
         other => broken(format!(
-            "a read came to what the suite does not know: {other:?}"
+            "a read had an outcome that the suite does not know: {other:?}"
         )),
     }
 }
@@ -264,13 +267,13 @@ fn same(what: &str, found: Option<&Record>, expected: Option<&Record>) -> Checke
         return Ok(());
     }
     broken(format!(
-        "{what} brought back {} instead of {}",
+        "{what} returned {} instead of {}",
         shown(found),
         shown(expected)
     ))
 }
 
-/// A record in a report: what differs in long texts is not shown.
+/// Formats a record for the report, cut to a readable length.
 pub(super) fn shown(record: Option<&Record>) -> String {
     const LONGEST: usize = 500;
     let Some(record) = record else {
@@ -287,7 +290,7 @@ pub(super) fn owner(number: u8) -> OwnerToken {
     OwnerToken::from_bytes([number; 16])
 }
 
-/// A claim whose lease ends at `lease`.
+/// Returns a claim whose lease ends at `lease`.
 pub(super) fn claim(owner: &OwnerToken, lease: EpochMillis) -> Record {
     Record {
         expiration: Field::Value(EpochSeconds::new(lease.ceil_to_seconds().get() + 3_600)),
@@ -299,8 +302,8 @@ pub(super) fn claim(owner: &OwnerToken, lease: EpochMillis) -> Record {
     }
 }
 
-/// What a completion sets.
-pub(super) fn answer(data: &str, expiration: EpochSeconds) -> Change {
+/// Returns the change that completes a claim.
+pub(super) fn completion(data: &str, expiration: EpochSeconds) -> Change {
     Change {
         set: Record {
             expiration: Field::Value(expiration),
@@ -312,7 +315,7 @@ pub(super) fn answer(data: &str, expiration: EpochSeconds) -> Change {
     }
 }
 
-/// The record after a completion of `claim`.
+/// Returns the record after the completion of `claim`.
 pub(super) fn completed(claim: &Record, data: &str, expiration: EpochSeconds) -> Record {
     Record {
         expiration: Field::Value(expiration),
@@ -322,7 +325,7 @@ pub(super) fn completed(claim: &Record, data: &str, expiration: EpochSeconds) ->
     }
 }
 
-/// A record with every attribute.
+/// Returns a record with every attribute.
 pub(super) fn whole(now: EpochMillis) -> Record {
     Record {
         status: Field::Value(Status::Completed),

@@ -9,40 +9,33 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{Change, Write};
 
-/// One request to a store.
-///
-/// ```
-/// use idempotency_testkit::store::{StoreCall, StoreOperation};
-/// use idempotency_core::record::RecordId;
-/// let call = StoreCall::Read { id: RecordId::new("charge#1") };
-/// assert_eq!(call.operation(), StoreOperation::Read);
-/// ```
+/// A request to a store, as [`FaultyStore`] notes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreCall {
-    /// The whole record, on a condition.
+    /// A write of a whole record.
     Put {
         /// The record's id.
         id: RecordId,
-        /// What was to be put there.
+        /// The record to write.
         record: Record,
-        /// On which condition.
+        /// The condition of the write.
         condition: Condition,
     },
-    /// Some attributes, on a condition.
+    /// A change of some attributes.
     Update {
         /// The record's id.
         id: RecordId,
-        /// What was to be changed.
+        /// The change.
         change: Change,
-        /// On which condition.
+        /// The condition of the write.
         condition: Condition,
     },
-    /// A deletion, on a condition.
+    /// A deletion.
     Delete {
         /// The record's id.
         id: RecordId,
-        /// On which condition.
+        /// The condition of the write.
         condition: Condition,
     },
     /// A consistent read.
@@ -53,6 +46,8 @@ pub enum StoreCall {
 }
 
 /// The kinds of requests to a store.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreOperation};
@@ -79,13 +74,7 @@ pub enum StoreOperation {
 }
 
 impl StoreCall {
-    /// Which kind of request it is.
-    ///
-    /// ```
-    /// # use idempotency_testkit::store::*;
-    /// # use idempotency_core::record::RecordId;
-    /// assert_eq!(StoreCall::Read { id: RecordId::new("a#1") }.operation(), StoreOperation::Read);
-    /// ```
+    /// Returns the kind of the request.
     pub fn operation(&self) -> StoreOperation {
         match self {
             Self::Put { .. } => StoreOperation::Put,

@@ -206,57 +206,57 @@ macro_rules! caught {
 
 caught! {
     a_store_whose_updates_are_not_fenced_is_caught: UnfencedUpdate by
-        "a_claim_is_completed_by_its_owner_alone",
+        "only_its_owner_completes_a_claim",
         "an_owner_whose_claim_was_taken_over_changes_nothing",
-        "a_completion_that_arrives_late_meets_the_next_claim_and_changes_nothing";
+        "a_late_completion_does_not_change_the_next_claim";
     a_store_whose_releases_are_not_fenced_is_caught: UnfencedDelete by
-        "a_claim_is_released_by_its_owner_alone",
-        "a_release_that_arrives_late_meets_the_next_claim_and_changes_nothing";
+        "only_its_owner_releases_a_claim",
+        "a_late_release_does_not_remove_the_next_claim";
     a_store_that_fences_by_status_alone_is_caught: OwnerIgnored by
-        "a_claim_is_completed_by_its_owner_alone";
+        "only_its_owner_completes_a_claim";
     a_store_that_compares_with_or_equal_is_caught: BelowOrEqual by
-        "a_completed_record_can_be_claimed_only_once_its_last_second_is_past",
-        "a_claim_can_be_taken_over_only_once_the_last_millisecond_of_its_lease_is_past";
+        "a_completed_record_can_be_claimed_only_after_its_last_second",
+        "a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease";
     a_store_that_brings_back_no_record_is_caught: LostOldRecord by
-        "a_refused_put_changes_nothing_and_brings_back_the_record",
-        "a_refused_update_changes_nothing_and_brings_back_the_record",
-        "a_refused_delete_changes_nothing_and_brings_back_the_record";
+        "a_put_whose_condition_fails_changes_nothing_and_returns_the_record",
+        "an_update_whose_condition_fails_changes_nothing_and_returns_the_record",
+        "a_delete_whose_condition_fails_changes_nothing_and_returns_the_record";
     a_store_that_judges_and_puts_in_two_steps_is_caught: PutInTwoSteps by
-        "of_64_claimers_at_once_one_wins_and_the_others_are_told_of_it",
-        "of_64_that_take_over_an_ended_lease_one_wins_and_the_others_are_told_of_it";
+        "of_64_concurrent_claims_one_wins_and_the_others_get_its_record",
+        "of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record";
     a_store_that_judges_and_updates_in_two_steps_is_caught: UpdateInTwoSteps by
-        "of_64_sends_of_one_completion_one_is_applied";
+        "of_64_concurrent_sends_of_one_completion_one_is_applied";
     a_store_whose_put_keeps_old_attributes_is_caught: PutMerges by
-        "a_put_replaces_the_whole_record_and_drops_its_other_attributes";
+        "a_put_replaces_the_whole_record";
     a_store_whose_update_drops_other_attributes_is_caught: UpdateReplaces by
-        "an_update_sets_what_it_names_and_leaves_the_other_attributes";
+        "an_update_sets_its_attributes_and_keeps_the_others";
     a_store_whose_update_removes_nothing_is_caught: RemovesNothing by
-        "an_update_removes_what_it_names_and_leaves_the_other_attributes",
-        "a_recorded_failure_gives_up_the_claim_and_frees_it_under_every_policy";
+        "an_update_removes_its_attributes_and_keeps_the_others",
+        "a_recorded_failure_makes_the_claim_claimable_under_every_policy";
     a_store_that_writes_in_spite_of_a_refusal_is_caught: WritesWhenRefused by
-        "a_refused_put_changes_nothing_and_brings_back_the_record";
+        "a_put_whose_condition_fails_changes_nothing_and_returns_the_record";
     a_store_for_which_differs_needs_the_attribute_is_caught: DiffersNeedsAttribute by
-        "of_the_comparisons_with_a_missing_attribute_only_differs_holds",
-        "a_record_of_another_status_or_none_is_live_until_its_window_ends";
+        "only_differs_holds_for_an_absent_attribute",
+        "a_record_with_another_status_or_none_is_live_until_its_window_ends";
     a_store_that_reads_late_is_caught: StaleReads by
-        "every_read_sees_the_write_before_it";
+        "every_read_sees_the_previous_write";
     a_store_that_drops_empty_texts_is_caught: DropsEmptyTexts by
-        "empty_texts_are_there_and_empty";
+        "empty_texts_read_back_as_present_and_empty";
     a_store_that_keeps_times_as_doubles_is_caught: TimesAsDoubles by
         "times_read_back_over_their_whole_range",
         "times_are_compared_as_numbers_to_the_last_digit";
     a_store_that_folds_the_case_of_ids_is_caught: FoldsIds by
-        "ids_are_compared_to_the_letter";
+        "ids_are_compared_byte_by_byte";
     a_store_that_keeps_64_kb_is_caught: CutsData by
         "data_of_300_kb_reads_back",
-        "a_refusal_brings_back_data_of_300_kb";
+        "a_failed_condition_returns_data_of_300_kb";
     a_store_that_hides_a_lost_send_is_caught: HidesLostSends by
-        "a_write_whose_reply_is_lost_is_never_told_as_not_applied";
+        "a_write_whose_reply_is_lost_is_reported_as_maybe_applied";
     a_store_that_takes_an_unreadable_attribute_for_a_missing_one_is_caught: UnreadableIsMissing by
-        "an_attribute_of_a_wrong_type_is_there_and_unreadable",
-        "a_foreign_record_is_claimed_as_its_attributes_say";
+        "an_attribute_of_a_wrong_type_is_present_and_unreadable",
+        "a_foreign_record_can_be_claimed_as_its_attributes_say";
     a_store_that_reports_a_large_record_as_rejected_is_caught: TooLargeIsRejected by
         "a_put_beyond_the_limit_is_too_large_and_changes_nothing";
     a_store_that_panics_fails_the_case_and_not_the_suite: PanicsOnEmptyChange by
-        "an_empty_change_leaves_the_record_as_it_is";
+        "an_empty_change_changes_nothing";
 }

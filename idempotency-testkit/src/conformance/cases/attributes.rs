@@ -1,4 +1,4 @@
-//! What is written is what is read, whatever the values.
+//! Values read back as they were written.
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
@@ -9,20 +9,20 @@ use super::super::trial::{Checked, Expected, Trial, always, claim, never, owner,
 
 super::cases![
     every_attribute_reads_back_as_it_was_written,
-    empty_texts_are_there_and_empty,
-    unusual_texts_read_back_to_the_letter,
-    answers_that_look_like_nothing_read_back_as_themselves,
+    empty_texts_read_back_as_present_and_empty,
+    unusual_texts_read_back_unchanged,
+    responses_such_as_null_and_zero_read_back_unchanged,
     data_of_300_kb_reads_back,
     times_read_back_over_their_whole_range,
     a_status_that_this_version_does_not_know_reads_back,
 ];
 
-/// `record` must read back after a put, after an update and from a refusal.
+/// Checks that `record` reads back after a put, after an update, and from a failed condition.
 async fn reads_back(trial: &Trial, id: &RecordId, record: &Record) -> Checked {
     trial.place(id, record).await?;
     trial.finds(id, Some(record)).await?;
     trial
-        .delete(id, &never(), Expected::Refused(Some(record)))
+        .delete(id, &never(), Expected::ConditionFailed(Some(record)))
         .await?;
     trial.place(id, &Record::default()).await?;
     let change = Change {
@@ -35,7 +35,7 @@ async fn reads_back(trial: &Trial, id: &RecordId, record: &Record) -> Checked {
     trial.finds(id, Some(record)).await
 }
 
-/// A record whose texts are all `text`.
+/// Returns a record whose text attributes all have this text.
 fn of_text(text: &str) -> Record {
     let owned = || text.to_owned();
     Record {
@@ -93,11 +93,11 @@ async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked 
     Ok(())
 }
 
-async fn empty_texts_are_there_and_empty(trial: &Trial) -> Checked {
+async fn empty_texts_read_back_as_present_and_empty(trial: &Trial) -> Checked {
     reads_back(trial, &trial.id("1"), &of_text("")).await
 }
 
-async fn unusual_texts_read_back_to_the_letter(trial: &Trial) -> Checked {
+async fn unusual_texts_read_back_unchanged(trial: &Trial) -> Checked {
     let id = trial.id("1");
     for text in [
         " ",
@@ -121,17 +121,17 @@ async fn unusual_texts_read_back_to_the_letter(trial: &Trial) -> Checked {
     Ok(())
 }
 
-async fn answers_that_look_like_nothing_read_back_as_themselves(trial: &Trial) -> Checked {
+async fn responses_such_as_null_and_zero_read_back_unchanged(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for answer in [
+    for response in [
         "0", "-0", "0.0", "false", "\"\"", "[]", "{}", "null", " 1 ", "1.50", "1e400",
     ] {
         let record = Record {
-            data: Field::Value(Data::new(answer)),
+            data: Field::Value(Data::new(response)),
             ..whole(trial.now)
         };
         let back = reads_back(trial, &id, &record).await;
-        back.map_err(|flaw| flaw.when(format_args!("the answer {answer}")))?;
+        back.map_err(|flaw| flaw.when(format_args!("the response {response}")))?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What can be claimed, at the boundaries of each strict comparison. Written out by hand: here the predicate itself is
-//! on trial, as the store renders it.
+//! Which records can be claimed, at the boundary of each strict comparison. The expected results are literals, because these
+//! cases test the predicate itself, as the store renders it.
 
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::OnTimeout::{self, Hold, Rerun};
@@ -10,18 +10,18 @@ use super::super::trial::{Checked, Expected, Trial, claim, owner, whole};
 
 super::cases![
     a_key_without_a_record_can_be_claimed_under_every_policy,
-    a_completed_record_can_be_claimed_only_once_its_last_second_is_past,
-    a_claim_can_be_taken_over_only_once_the_last_millisecond_of_its_lease_is_past,
-    an_expired_window_does_not_free_a_claim_whose_lease_runs,
+    a_completed_record_can_be_claimed_only_after_its_last_second,
+    a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease,
+    a_claim_whose_lease_runs_is_live_although_its_window_has_expired,
     a_claim_without_a_lease_is_live_until_its_window_ends,
-    under_hold_a_claim_can_be_taken_over_only_with_its_failure_recorded,
-    a_failure_on_a_completed_record_frees_nothing,
-    a_record_of_another_status_or_none_is_live_until_its_window_ends,
+    under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure,
+    a_failure_in_a_completed_record_does_not_make_it_claimable,
+    a_record_with_another_status_or_none_is_live_until_its_window_ends,
     a_record_without_an_expiration_never_expires,
     times_are_compared_as_numbers_to_the_last_digit,
 ];
 
-/// A record with these times and status. `None` leaves the attribute out.
+/// Returns a record with this status and these times. `None` leaves the attribute out.
 fn record(status: Option<Status>, expiration: Option<i64>, lease: Option<i64>) -> Record {
     Record {
         status: status.into(),
@@ -31,10 +31,10 @@ fn record(status: Option<Status>, expiration: Option<i64>, lease: Option<i64>) -
     }
 }
 
-/// A claim made at `now` under `policy` must be applied to `there`, or refused.
+/// Checks whether a claim made at `now` under `policy` replaces `existing`.
 async fn claimed(
     trial: &Trial,
-    there: &Record,
+    existing: &Record,
     now: EpochMillis,
     policy: OnTimeout,
     applied: bool,
@@ -47,18 +47,18 @@ async fn claimed(
     let expected = if applied {
         Expected::Applied
     } else {
-        Expected::Refused(Some(there))
+        Expected::ConditionFailed(Some(existing))
     };
-    trial.place(&id, there).await?;
+    trial.place(&id, existing).await?;
     let condition = claimable(now, policy);
     let put = trial.put(&id, &mine, &condition, expected).await;
     put.map_err(|flaw| {
         flaw.when(format_args!(
-            "a claim under {policy:?} at {now} over {there:?}"
+            "a claim under {policy:?} at {now} over {existing:?}"
         ))
     })?;
     trial
-        .finds(&id, Some(if applied { &mine } else { there }))
+        .finds(&id, Some(if applied { &mine } else { existing }))
         .await
 }
 
@@ -73,20 +73,18 @@ async fn a_key_without_a_record_can_be_claimed_under_every_policy(trial: &Trial)
     Ok(())
 }
 
-async fn a_completed_record_can_be_claimed_only_once_its_last_second_is_past(
-    trial: &Trial,
-) -> Checked {
+async fn a_completed_record_can_be_claimed_only_after_its_last_second(trial: &Trial) -> Checked {
     let second = trial.second().get();
     for policy in [Rerun, Hold] {
-        // Now is floored: through the whole of its last second the record is live.
+        // `now` is rounded down: the record is live until the end of its last second.
         for part in [0, 1, 999] {
             let now = EpochMillis::new(second * 1_000 + part);
             for (expiration, applied) in [(second - 1, true), (second, false), (second + 1, false)]
             {
-                // The lease of a completed record frees nothing and holds nothing.
+                // The lease of a completed record has no effect.
                 for lease in [None, Some(now.get() - 1), Some(now.get() + 1)] {
-                    let there = record(Some(Status::Completed), Some(expiration), lease);
-                    claimed(trial, &there, now, policy, applied).await?;
+                    let existing = record(Some(Status::Completed), Some(expiration), lease);
+                    claimed(trial, &existing, now, policy, applied).await?;
                 }
             }
         }
@@ -94,24 +92,26 @@ async fn a_completed_record_can_be_claimed_only_once_its_last_second_is_past(
     Ok(())
 }
 
-async fn a_claim_can_be_taken_over_only_once_the_last_millisecond_of_its_lease_is_past(
+async fn a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease(
     trial: &Trial,
 ) -> Checked {
     let (now, live) = (trial.now.get(), trial.second().get() + 3_600);
     for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
-        let there = record(Some(Status::InProgress), Some(live), Some(lease));
-        claimed(trial, &there, trial.now, Rerun, applied).await?;
-        claimed(trial, &there, trial.now, Hold, false).await?;
+        let existing = record(Some(Status::InProgress), Some(live), Some(lease));
+        claimed(trial, &existing, trial.now, Rerun, applied).await?;
+        claimed(trial, &existing, trial.now, Hold, false).await?;
     }
     Ok(())
 }
 
-async fn an_expired_window_does_not_free_a_claim_whose_lease_runs(trial: &Trial) -> Checked {
+async fn a_claim_whose_lease_runs_is_live_although_its_window_has_expired(
+    trial: &Trial,
+) -> Checked {
     let (now, past) = (trial.now.get(), trial.second().get() - 1);
     for (lease, applied) in [(now - 1, true), (now, false), (now + 1, false)] {
-        let there = record(Some(Status::InProgress), Some(past), Some(lease));
-        claimed(trial, &there, trial.now, Rerun, applied).await?;
-        claimed(trial, &there, trial.now, Hold, false).await?;
+        let existing = record(Some(Status::InProgress), Some(past), Some(lease));
+        claimed(trial, &existing, trial.now, Rerun, applied).await?;
+        claimed(trial, &existing, trial.now, Hold, false).await?;
     }
     Ok(())
 }
@@ -119,25 +119,25 @@ async fn an_expired_window_does_not_free_a_claim_whose_lease_runs(trial: &Trial)
 async fn a_claim_without_a_lease_is_live_until_its_window_ends(trial: &Trial) -> Checked {
     let second = trial.second().get();
     for (expiration, applied) in [(second - 1, true), (second, false), (second + 1, false)] {
-        let there = record(Some(Status::InProgress), Some(expiration), None);
-        claimed(trial, &there, trial.now, Rerun, applied).await?;
-        claimed(trial, &there, trial.now, Hold, false).await?;
+        let existing = record(Some(Status::InProgress), Some(expiration), None);
+        claimed(trial, &existing, trial.now, Rerun, applied).await?;
+        claimed(trial, &existing, trial.now, Hold, false).await?;
     }
     Ok(())
 }
 
-async fn under_hold_a_claim_can_be_taken_over_only_with_its_failure_recorded(
+async fn under_hold_a_claim_can_be_taken_over_only_with_a_recorded_failure(
     trial: &Trial,
 ) -> Checked {
     let (now, second) = (trial.now.get(), trial.second().get());
     for expiration in [second - 1, second, second + 3_600] {
         for lease in [None, Some(now - 1), Some(now + 1)] {
-            let there = record(Some(Status::InProgress), Some(expiration), lease);
-            claimed(trial, &there, trial.now, Hold, false).await?;
+            let existing = record(Some(Status::InProgress), Some(expiration), lease);
+            claimed(trial, &existing, trial.now, Hold, false).await?;
             for failure in ["Timeout", ""] {
                 let failed = Record {
                     failure: Field::Value(failure.to_owned()),
-                    ..there.clone()
+                    ..existing.clone()
                 };
                 claimed(trial, &failed, trial.now, Hold, true).await?;
             }
@@ -146,19 +146,19 @@ async fn under_hold_a_claim_can_be_taken_over_only_with_its_failure_recorded(
     Ok(())
 }
 
-async fn a_failure_on_a_completed_record_frees_nothing(trial: &Trial) -> Checked {
+async fn a_failure_in_a_completed_record_does_not_make_it_claimable(trial: &Trial) -> Checked {
     let second = trial.second();
     for policy in [Rerun, Hold] {
-        let there = Record {
+        let existing = Record {
             expiration: Field::Value(second),
             ..whole(trial.at(-1))
         };
-        claimed(trial, &there, trial.now, policy, false).await?;
+        claimed(trial, &existing, trial.now, policy, false).await?;
     }
     Ok(())
 }
 
-async fn a_record_of_another_status_or_none_is_live_until_its_window_ends(
+async fn a_record_with_another_status_or_none_is_live_until_its_window_ends(
     trial: &Trial,
 ) -> Checked {
     let (now, second) = (trial.now.get(), trial.second().get());
@@ -178,18 +178,18 @@ async fn a_record_of_another_status_or_none_is_live_until_its_window_ends(
 async fn a_record_without_an_expiration_never_expires(trial: &Trial) -> Checked {
     for policy in [Rerun, Hold] {
         for lease in [None, Some(trial.now.get() - 1)] {
-            let there = record(Some(Status::Completed), None, lease);
-            claimed(trial, &there, trial.now, policy, false).await?;
+            let existing = record(Some(Status::Completed), None, lease);
+            claimed(trial, &existing, trial.now, policy, false).await?;
         }
         claimed(trial, &Record::default(), trial.now, policy, false).await?;
-        let there = record(Some(Status::InProgress), None, None);
-        claimed(trial, &there, trial.now, policy, false).await?;
+        let existing = record(Some(Status::InProgress), None, None);
+        claimed(trial, &existing, trial.now, policy, false).await?;
     }
     Ok(())
 }
 
 async fn times_are_compared_as_numbers_to_the_last_digit(trial: &Trial) -> Checked {
-    // As texts 9 comes after 10; as doubles the neighbours of 2^53 and of the largest number are one.
+    // As text, 9 is greater than 10. As doubles, 2^53 and 2^53 + 1 are equal, and so are the two largest integers.
     let double = 1_i64 << 53;
     for (lease, now, applied) in [
         (9, 10, true),
@@ -207,13 +207,20 @@ async fn times_are_compared_as_numbers_to_the_last_digit(trial: &Trial) -> Check
         (i64::MIN, i64::MIN + 1, true),
         (i64::MIN, i64::MIN, false),
     ] {
-        let there = record(Some(Status::InProgress), Some(i64::MAX), Some(lease));
-        claimed(trial, &there, EpochMillis::new(now), Rerun, applied).await?;
+        let existing = record(Some(Status::InProgress), Some(i64::MAX), Some(lease));
+        claimed(trial, &existing, EpochMillis::new(now), Rerun, applied).await?;
     }
     for (expiration, now, applied) in [(9, 10, true), (10, 9, false), (-1, 0, true), (0, 0, false)]
     {
-        let there = record(Some(Status::Completed), Some(expiration), None);
-        claimed(trial, &there, EpochMillis::new(now * 1_000), Hold, applied).await?;
+        let existing = record(Some(Status::Completed), Some(expiration), None);
+        claimed(
+            trial,
+            &existing,
+            EpochMillis::new(now * 1_000),
+            Hold,
+            applied,
+        )
+        .await?;
     }
     Ok(())
 }

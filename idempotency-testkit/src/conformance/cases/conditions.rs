@@ -1,4 +1,4 @@
-//! Every condition against every kind of record: a store judges as [`Condition::holds`] does.
+//! Every condition against every kind of record: a store evaluates conditions as [`Condition::holds`] does.
 
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
@@ -11,11 +11,11 @@ use super::super::trial::{
 };
 
 super::cases![
-    a_put_judges_every_condition_as_specified,
-    an_update_judges_every_condition_as_specified,
-    a_delete_judges_every_condition_as_specified,
-    of_the_comparisons_with_a_missing_attribute_only_differs_holds,
-    all_of_nothing_holds_and_any_of_nothing_does_not,
+    a_put_evaluates_every_condition_as_specified,
+    an_update_evaluates_every_condition_as_specified,
+    a_delete_evaluates_every_condition_as_specified,
+    only_differs_holds_for_an_absent_attribute,
+    an_empty_all_holds_and_an_empty_any_does_not,
     texts_are_compared_byte_by_byte,
 ];
 
@@ -34,7 +34,7 @@ fn text(text: &str) -> Operand {
     Operand::Text(text.to_owned())
 }
 
-/// One record of each kind that the protocol makes, some that it does not, and none.
+/// Returns one record of each kind that the protocol writes, some that it does not write, and no record.
 fn records(trial: &Trial) -> Vec<Option<Record>> {
     let claimed = claim(&owner(1), trial.at(1));
     let second = trial.second();
@@ -90,7 +90,7 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
             all.push(Below(attribute, operand));
         }
     }
-    // Units that do not belong together are never compared.
+    // An attribute is never compared with an operand of another unit.
     for (attribute, operand) in [
         (
             Attribute::Expiration,
@@ -116,7 +116,7 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     let missing = || Missing(Attribute::Owner);
     let status = || Equals(Attribute::Status, text("COMPLETED"));
     let fresh = || Below(Attribute::Expiration, Operand::Seconds(trial.second()));
-    // Without the parentheses each of these means something else.
+    // Each of these has another meaning without its parentheses.
     all.extend([
         All(vec![Any(vec![missing(), status()]), fresh()]),
         Any(vec![All(vec![missing(), fresh()]), status()]),
@@ -131,79 +131,79 @@ fn conditions(trial: &Trial) -> Vec<Condition> {
     all
 }
 
-/// What a write on `condition` must come to where `there` is.
-fn expected<'a>(condition: &Condition, there: Option<&'a Record>) -> Expected<'a> {
-    if condition.holds(there) {
+/// Returns the expected outcome of a write on `condition` if `existing` is stored.
+fn expected<'a>(condition: &Condition, existing: Option<&'a Record>) -> Expected<'a> {
+    if condition.holds(existing) {
         Expected::Applied
     } else {
-        Expected::Refused(there)
+        Expected::ConditionFailed(existing)
     }
 }
 
-async fn a_put_judges_every_condition_as_specified(trial: &Trial) -> Checked {
+async fn a_put_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for there in records(trial) {
-        let there = there.as_ref();
-        trial.arrange(&id, there).await?;
-        let same = there.cloned().unwrap_or_default();
+    for existing in records(trial) {
+        let existing = existing.as_ref();
+        trial.arrange(&id, existing).await?;
+        let same = existing.cloned().unwrap_or_default();
         for condition in conditions(trial) {
-            let expected = expected(&condition, there);
+            let expected = expected(&condition, existing);
             let put = trial.put(&id, &same, &condition, expected).await;
             put.map_err(|flaw| flaw.when(format_args!("{condition:?}")))?;
-            if there.is_none() {
+            if existing.is_none() {
                 trial.arrange(&id, None).await?;
             }
         }
-        trial.finds(&id, there).await?;
+        trial.finds(&id, existing).await?;
     }
     Ok(())
 }
 
-async fn an_update_judges_every_condition_as_specified(trial: &Trial) -> Checked {
+async fn an_update_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for there in records(trial) {
-        let there = there.as_ref();
-        trial.arrange(&id, there).await?;
+    for existing in records(trial) {
+        let existing = existing.as_ref();
+        trial.arrange(&id, existing).await?;
         let change = Change {
-            set: there.cloned().unwrap_or_default(),
+            set: existing.cloned().unwrap_or_default(),
             remove: Vec::new(),
         };
         for condition in conditions(trial) {
-            let expected = expected(&condition, there);
+            let expected = expected(&condition, existing);
             let update = trial.update(&id, &change, &condition, expected).await;
             update.map_err(|flaw| flaw.when(format_args!("{condition:?}")))?;
-            if there.is_none() {
+            if existing.is_none() {
                 trial.arrange(&id, None).await?;
             }
         }
-        trial.finds(&id, there).await?;
+        trial.finds(&id, existing).await?;
     }
     Ok(())
 }
 
-async fn a_delete_judges_every_condition_as_specified(trial: &Trial) -> Checked {
+async fn a_delete_evaluates_every_condition_as_specified(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for there in records(trial) {
-        let there = there.as_ref();
-        trial.arrange(&id, there).await?;
+    for existing in records(trial) {
+        let existing = existing.as_ref();
+        trial.arrange(&id, existing).await?;
         for condition in conditions(trial) {
-            let expected = expected(&condition, there);
+            let expected = expected(&condition, existing);
             let delete = trial.delete(&id, &condition, expected).await;
             delete.map_err(|flaw| flaw.when(format_args!("{condition:?}")))?;
-            if there.is_some() && matches!(expected, Expected::Applied) {
-                trial.arrange(&id, there).await?;
+            if existing.is_some() && matches!(expected, Expected::Applied) {
+                trial.arrange(&id, existing).await?;
             }
         }
-        trial.finds(&id, there).await?;
+        trial.finds(&id, existing).await?;
     }
     Ok(())
 }
 
-async fn of_the_comparisons_with_a_missing_attribute_only_differs_holds(trial: &Trial) -> Checked {
+async fn only_differs_holds_for_an_absent_attribute(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for there in [None, Some(Record::default())] {
-        let there = there.as_ref();
-        trial.arrange(&id, there).await?;
+    for existing in [None, Some(Record::default())] {
+        let existing = existing.as_ref();
+        trial.arrange(&id, existing).await?;
         for attribute in ATTRIBUTES {
             let operand = match attribute {
                 Attribute::Expiration => Operand::Seconds(EpochSeconds::new(i64::MAX)),
@@ -216,7 +216,7 @@ async fn of_the_comparisons_with_a_missing_attribute_only_differs_holds(trial: &
                 Condition::Exists(attribute),
             ] {
                 trial
-                    .delete(&id, &condition, Expected::Refused(there))
+                    .delete(&id, &condition, Expected::ConditionFailed(existing))
                     .await?;
             }
             for condition in [
@@ -224,20 +224,20 @@ async fn of_the_comparisons_with_a_missing_attribute_only_differs_holds(trial: &
                 Condition::Missing(attribute),
             ] {
                 trial.delete(&id, &condition, Expected::Applied).await?;
-                trial.arrange(&id, there).await?;
+                trial.arrange(&id, existing).await?;
             }
         }
     }
     Ok(())
 }
 
-async fn all_of_nothing_holds_and_any_of_nothing_does_not(trial: &Trial) -> Checked {
+async fn an_empty_all_holds_and_an_empty_any_does_not(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for there in [None, Some(whole(trial.now))] {
-        let there = there.as_ref();
-        trial.arrange(&id, there).await?;
+    for existing in [None, Some(whole(trial.now))] {
+        let existing = existing.as_ref();
+        trial.arrange(&id, existing).await?;
         trial
-            .delete(&id, &never(), Expected::Refused(there))
+            .delete(&id, &never(), Expected::ConditionFailed(existing))
             .await?;
         trial.delete(&id, &always(), Expected::Applied).await?;
     }
@@ -246,16 +246,16 @@ async fn all_of_nothing_holds_and_any_of_nothing_does_not(trial: &Trial) -> Chec
 
 async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    // In order of their UTF-8: no collation, no numbers, no UTF-16.
+    // Ordered by their UTF-8 bytes: not by a collation, by numeric value or by UTF-16.
     let texts = [
         "", "\u{1}", " ", "10", "9", "A", "a", "a ", "e\u{301}", "z", "é", "\u{ffee}", "😀",
     ];
-    for (index, there) in texts.iter().enumerate() {
-        let there = Record {
-            data: Field::Value(Data::new(*there)),
+    for (index, existing) in texts.iter().enumerate() {
+        let existing = Record {
+            data: Field::Value(Data::new(*existing)),
             ..Record::default()
         };
-        trial.place(&id, &there).await?;
+        trial.place(&id, &existing).await?;
         for (other, operand) in texts.iter().enumerate() {
             for (condition, holds) in [
                 (
@@ -274,19 +274,19 @@ async fn texts_are_compared_byte_by_byte(trial: &Trial) -> Checked {
                 let expected = if holds {
                     Expected::Applied
                 } else {
-                    Expected::Refused(Some(&there))
+                    Expected::ConditionFailed(Some(&existing))
                 };
-                let put = trial.put(&id, &there, &condition, expected).await;
+                let put = trial.put(&id, &existing, &condition, expected).await;
                 put.map_err(|flaw| flaw.when(format_args!("{condition:?} of text {index}")))?;
             }
         }
     }
     let status = |text: &str| Status::from_record(text.to_owned());
-    let there = Record {
+    let existing = Record {
         status: Field::Value(status("COMPLETED")),
         ..Record::default()
     };
-    trial.place(&id, &there).await?;
+    trial.place(&id, &existing).await?;
     let below = Condition::Below(Attribute::Status, text("INPROGRESS"));
-    trial.put(&id, &there, &below, Expected::Applied).await
+    trial.put(&id, &existing, &below, Expected::Applied).await
 }

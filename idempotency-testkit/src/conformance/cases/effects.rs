@@ -1,4 +1,4 @@
-//! What each operation does to the records.
+//! The effect of each operation on the records.
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
@@ -11,27 +11,27 @@ use super::super::trial::{
 use crate::store::StoreExt;
 
 super::cases![
-    a_put_into_nothing_is_applied_and_read_back,
-    a_put_replaces_the_whole_record_and_drops_its_other_attributes,
-    an_update_sets_what_it_names_and_leaves_the_other_attributes,
-    an_update_removes_what_it_names_and_leaves_the_other_attributes,
-    removing_an_attribute_that_is_not_there_changes_nothing,
+    a_put_without_a_record_is_applied_and_reads_back,
+    a_put_replaces_the_whole_record,
+    an_update_sets_its_attributes_and_keeps_the_others,
+    an_update_removes_its_attributes_and_keeps_the_others,
+    removing_an_absent_attribute_changes_nothing,
     an_attribute_that_is_both_set_and_removed_is_removed,
-    an_update_where_nothing_is_makes_a_record,
-    an_empty_change_leaves_the_record_as_it_is,
+    an_update_without_a_record_creates_one,
+    an_empty_change_changes_nothing,
     a_delete_removes_the_record,
-    a_delete_where_nothing_is_is_applied_if_its_condition_holds,
+    a_delete_without_a_record_is_applied_if_its_condition_holds,
     a_deleted_record_can_be_put_again,
-    a_read_where_nothing_is_finds_nothing,
+    a_read_without_a_record_finds_none,
     a_record_without_attributes_is_a_record,
-    a_write_touches_one_record_alone,
-    every_read_sees_the_write_before_it,
-    what_one_store_writes_another_reads,
+    a_write_changes_only_one_record,
+    every_read_sees_the_previous_write,
+    a_second_store_reads_what_the_first_one_wrote,
     the_store_warms_up_and_has_a_name,
 ];
 
-/// Each attribute, and a record with a new value of it alone.
-fn news() -> [(Attribute, Record); 8] {
+/// Returns each attribute, with a record that has only a new value of it.
+fn single_attributes() -> [(Attribute, Record); 8] {
     let none = Record::default;
     let text = |text: &str| Field::Value(text.to_owned());
     [
@@ -94,7 +94,7 @@ fn news() -> [(Attribute, Record); 8] {
     ]
 }
 
-/// `record` with the attribute as it is in `from`.
+/// Returns `record` with one attribute copied from `from`.
 fn with(record: &Record, attribute: Attribute, from: &Record) -> Record {
     let (mut record, from) = (record.clone(), from.clone());
     match attribute {
@@ -112,7 +112,7 @@ fn with(record: &Record, attribute: Attribute, from: &Record) -> Record {
     record
 }
 
-async fn a_put_into_nothing_is_applied_and_read_back(trial: &Trial) -> Checked {
+async fn a_put_without_a_record_is_applied_and_reads_back(trial: &Trial) -> Checked {
     let (id, record) = (trial.id("1"), claim(&owner(1), trial.now));
     trial
         .put(&id, &record, &Condition::NoRecord, Expected::Applied)
@@ -120,20 +120,20 @@ async fn a_put_into_nothing_is_applied_and_read_back(trial: &Trial) -> Checked {
     trial.finds(&id, Some(&record)).await
 }
 
-async fn a_put_replaces_the_whole_record_and_drops_its_other_attributes(trial: &Trial) -> Checked {
+async fn a_put_replaces_the_whole_record(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for (attribute, new) in news() {
+    for (attribute, new) in single_attributes() {
         trial.place(&id, &whole(trial.now)).await?;
         trial.place(&id, &new).await?;
         let found = trial.finds(&id, Some(&new)).await;
-        found.map_err(|flaw| flaw.when(format_args!("a record of {attribute:?} alone")))?;
+        found.map_err(|flaw| flaw.when(format_args!("a record with only {attribute:?}")))?;
     }
     Ok(())
 }
 
-async fn an_update_sets_what_it_names_and_leaves_the_other_attributes(trial: &Trial) -> Checked {
+async fn an_update_sets_its_attributes_and_keeps_the_others(trial: &Trial) -> Checked {
     let (id, full) = (trial.id("1"), whole(trial.now));
-    for (attribute, new) in news() {
+    for (attribute, new) in single_attributes() {
         for before in [full.clone(), with(&full, attribute, &Record::default())] {
             trial.place(&id, &before).await?;
             let change = Change {
@@ -152,9 +152,9 @@ async fn an_update_sets_what_it_names_and_leaves_the_other_attributes(trial: &Tr
     Ok(())
 }
 
-async fn an_update_removes_what_it_names_and_leaves_the_other_attributes(trial: &Trial) -> Checked {
+async fn an_update_removes_its_attributes_and_keeps_the_others(trial: &Trial) -> Checked {
     let (id, full) = (trial.id("1"), whole(trial.now));
-    for (attribute, _) in news() {
+    for (attribute, _) in single_attributes() {
         trial.place(&id, &full).await?;
         let change = Change {
             set: Record::default(),
@@ -171,7 +171,7 @@ async fn an_update_removes_what_it_names_and_leaves_the_other_attributes(trial: 
     Ok(())
 }
 
-async fn removing_an_attribute_that_is_not_there_changes_nothing(trial: &Trial) -> Checked {
+async fn removing_an_absent_attribute_changes_nothing(trial: &Trial) -> Checked {
     let (id, record) = (trial.id("1"), claim(&owner(1), trial.now));
     trial.place(&id, &record).await?;
     let change = Change {
@@ -186,7 +186,7 @@ async fn removing_an_attribute_that_is_not_there_changes_nothing(trial: &Trial) 
 
 async fn an_attribute_that_is_both_set_and_removed_is_removed(trial: &Trial) -> Checked {
     let id = trial.id("1");
-    for (attribute, new) in news() {
+    for (attribute, new) in single_attributes() {
         trial.place(&id, &whole(trial.now)).await?;
         let change = Change {
             set: new,
@@ -201,7 +201,7 @@ async fn an_attribute_that_is_both_set_and_removed_is_removed(trial: &Trial) -> 
     Ok(())
 }
 
-async fn an_update_where_nothing_is_makes_a_record(trial: &Trial) -> Checked {
+async fn an_update_without_a_record_creates_one(trial: &Trial) -> Checked {
     let (id, set) = (trial.id("1"), claim(&owner(1), trial.now));
     let change = Change {
         set: set.clone(),
@@ -213,7 +213,7 @@ async fn an_update_where_nothing_is_makes_a_record(trial: &Trial) -> Checked {
     trial.finds(&id, Some(&set)).await
 }
 
-async fn an_empty_change_leaves_the_record_as_it_is(trial: &Trial) -> Checked {
+async fn an_empty_change_changes_nothing(trial: &Trial) -> Checked {
     let (id, record) = (trial.id("1"), whole(trial.now));
     trial.place(&id, &record).await?;
     trial
@@ -229,7 +229,7 @@ async fn a_delete_removes_the_record(trial: &Trial) -> Checked {
     trial.finds(&id, None).await
 }
 
-async fn a_delete_where_nothing_is_is_applied_if_its_condition_holds(trial: &Trial) -> Checked {
+async fn a_delete_without_a_record_is_applied_if_its_condition_holds(trial: &Trial) -> Checked {
     let id = trial.id("1");
     trial.delete(&id, &always(), Expected::Applied).await?;
     trial
@@ -248,7 +248,7 @@ async fn a_deleted_record_can_be_put_again(trial: &Trial) -> Checked {
     trial.finds(&id, Some(&again)).await
 }
 
-async fn a_read_where_nothing_is_finds_nothing(trial: &Trial) -> Checked {
+async fn a_read_without_a_record_finds_none(trial: &Trial) -> Checked {
     trial.finds(&trial.id("1"), None).await
 }
 
@@ -263,12 +263,12 @@ async fn a_record_without_attributes_is_a_record(trial: &Trial) -> Checked {
             &id,
             &whole(trial.now),
             &Condition::NoRecord,
-            Expected::Refused(Some(&empty)),
+            Expected::ConditionFailed(Some(&empty)),
         )
         .await
 }
 
-async fn a_write_touches_one_record_alone(trial: &Trial) -> Checked {
+async fn a_write_changes_only_one_record(trial: &Trial) -> Checked {
     let (one, other) = (trial.id("1"), trial.id("2"));
     let (first, second) = (claim(&owner(1), trial.now), claim(&owner(2), trial.now));
     trial.place(&one, &first).await?;
@@ -287,7 +287,7 @@ async fn a_write_touches_one_record_alone(trial: &Trial) -> Checked {
     trial.finds(&one, Some(&first)).await
 }
 
-async fn every_read_sees_the_write_before_it(trial: &Trial) -> Checked {
+async fn every_read_sees_the_previous_write(trial: &Trial) -> Checked {
     let id = trial.id("1");
     for round in 0..32 {
         let record = claim(&owner(round), trial.at(i64::from(round)));
@@ -299,18 +299,18 @@ async fn every_read_sees_the_write_before_it(trial: &Trial) -> Checked {
     trial.finds(&id, None).await
 }
 
-async fn what_one_store_writes_another_reads(trial: &Trial) -> Checked {
+async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Checked {
     let (id, record) = (trial.id("1"), whole(trial.now));
     let another = trial.factory.store().await;
     let another = another
-        .map_err(|error| Flaw::from(format!("the factory made no second store: {error}")))?;
+        .map_err(|error| Flaw::from(format!("the factory returned no second store: {error}")))?;
     trial.place(&id, &record).await?;
     if read(another.as_ref(), &id).await?.as_ref() != Some(&record) {
-        return broken("a second store of the factory does not read what the first wrote");
+        return broken("a second store of the factory does not read what the first one wrote");
     }
     let write = another.delete(&id, &always()).await;
     trial
-        .came_to("delete", &id, write, Expected::Applied)
+        .check_outcome("delete", &id, write, Expected::Applied)
         .await?;
     trial.finds(&id, None).await
 }
@@ -319,9 +319,7 @@ async fn the_store_warms_up_and_has_a_name(trial: &Trial) -> Checked {
     let warm = trial.store.warm_up().await;
     warm.map_err(|error| Flaw::from(format!("the warm-up failed: {error}")))?;
     if trial.store.name().is_empty() {
-        return broken(
-            "the store's name is empty: errors could not say which store they are about",
-        );
+        return broken("the name of the store is empty: errors cannot name the store");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The fence around completions and releases: a record is its owner's alone, and only while it is in progress.
+//! The fence of completions and releases: only the owner changes a claim, and only while it is in progress.
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
@@ -7,39 +7,39 @@ use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::store::Change;
 
 use super::super::trial::{
-    Checked, Expected, Trial, always, answer, claim, completed, owner, whole,
+    Checked, Expected, Trial, always, claim, completed, completion, owner, whole,
 };
 
 super::cases![
-    a_claim_is_completed_by_its_owner_alone,
-    a_claim_is_released_by_its_owner_alone,
-    a_completed_record_is_held_by_nobody,
-    a_claim_without_owner_or_status_is_held_by_nobody,
-    owners_are_compared_whole_and_to_the_letter,
-    an_evicted_claim_is_held_by_nobody,
-    a_completion_that_is_sent_again_is_refused_with_its_own_record,
-    a_recorded_failure_gives_up_the_claim_and_frees_it_under_every_policy,
+    only_its_owner_completes_a_claim,
+    only_its_owner_releases_a_claim,
+    a_completed_record_has_no_holder,
+    a_claim_without_owner_or_status_has_no_holder,
+    owners_are_compared_byte_by_byte,
+    an_evicted_claim_has_no_holder,
+    a_completion_that_is_sent_again_fails_and_returns_its_own_record,
+    a_recorded_failure_makes_the_claim_claimable_under_every_policy,
     an_owner_whose_claim_was_taken_over_changes_nothing,
 ];
 
-/// Neither a completion nor a release by `mine` is applied to `there`.
-async fn fenced(trial: &Trial, there: Option<&Record>, mine: &OwnerToken) -> Checked {
+/// Checks that neither a completion nor a release by `mine` is applied to `existing`.
+async fn fenced(trial: &Trial, existing: Option<&Record>, mine: &OwnerToken) -> Checked {
     let id = trial.id("1");
-    trial.arrange(&id, there).await?;
-    let (fence, expected) = (held_by(mine), Expected::Refused(there));
+    trial.arrange(&id, existing).await?;
+    let (fence, expected) = (held_by(mine), Expected::ConditionFailed(existing));
     let update = trial
-        .update(&id, &answer("2", trial.second()), &fence, expected)
+        .update(&id, &completion("2", trial.second()), &fence, expected)
         .await;
     update.map_err(|flaw| flaw.when(format_args!("a completion by {mine:?}")))?;
     let delete = trial.delete(&id, &fence, expected).await;
     delete.map_err(|flaw| flaw.when(format_args!("a release by {mine:?}")))?;
-    trial.finds(&id, there).await
+    trial.finds(&id, existing).await
 }
 
-async fn a_claim_is_completed_by_its_owner_alone(trial: &Trial) -> Checked {
+async fn only_its_owner_completes_a_claim(trial: &Trial) -> Checked {
     let (id, mine) = (trial.id("1"), claim(&owner(1), trial.at(30_000)));
     fenced(trial, Some(&mine), &owner(2)).await?;
-    let change = answer("[1]", trial.second());
+    let change = completion("[1]", trial.second());
     trial
         .update(&id, &change, &held_by(&owner(1)), Expected::Applied)
         .await?;
@@ -48,7 +48,7 @@ async fn a_claim_is_completed_by_its_owner_alone(trial: &Trial) -> Checked {
         .await
 }
 
-async fn a_claim_is_released_by_its_owner_alone(trial: &Trial) -> Checked {
+async fn only_its_owner_releases_a_claim(trial: &Trial) -> Checked {
     let (id, mine) = (trial.id("1"), claim(&owner(1), trial.at(30_000)));
     fenced(trial, Some(&mine), &owner(2)).await?;
     trial
@@ -57,11 +57,11 @@ async fn a_claim_is_released_by_its_owner_alone(trial: &Trial) -> Checked {
     trial.finds(&id, None).await
 }
 
-async fn a_completed_record_is_held_by_nobody(trial: &Trial) -> Checked {
+async fn a_completed_record_has_no_holder(trial: &Trial) -> Checked {
     fenced(trial, Some(&whole(trial.now)), &owner(9)).await
 }
 
-async fn a_claim_without_owner_or_status_is_held_by_nobody(trial: &Trial) -> Checked {
+async fn a_claim_without_owner_or_status_has_no_holder(trial: &Trial) -> Checked {
     let mine = claim(&owner(1), trial.now);
     let ownerless = Record {
         owner: Field::Absent,
@@ -84,9 +84,9 @@ async fn a_claim_without_owner_or_status_is_held_by_nobody(trial: &Trial) -> Che
     fenced(trial, Some(&Record::default()), &owner(1)).await
 }
 
-async fn owners_are_compared_whole_and_to_the_letter(trial: &Trial) -> Checked {
+async fn owners_are_compared_byte_by_byte(trial: &Trial) -> Checked {
     let token = |text: &str| OwnerToken::from_record(text.to_owned());
-    let there = claim(&token("abcdef01"), trial.now);
+    let existing = claim(&token("abcdef01"), trial.now);
     for near in [
         "abcdef0",
         "abcdef012",
@@ -96,40 +96,45 @@ async fn owners_are_compared_whole_and_to_the_letter(trial: &Trial) -> Checked {
         "abcdef01 ",
         "",
     ] {
-        fenced(trial, Some(&there), &token(near)).await?;
+        fenced(trial, Some(&existing), &token(near)).await?;
     }
-    // Digits are text: no number is made of them.
-    let there = claim(&token("0010"), trial.now);
+    // Digits are text and are not compared as numbers.
+    let existing = claim(&token("0010"), trial.now);
     for near in ["10", "010", "0010.0", "1e1"] {
-        fenced(trial, Some(&there), &token(near)).await?;
+        fenced(trial, Some(&existing), &token(near)).await?;
     }
     Ok(())
 }
 
-async fn an_evicted_claim_is_held_by_nobody(trial: &Trial) -> Checked {
+async fn an_evicted_claim_has_no_holder(trial: &Trial) -> Checked {
     trial
         .place(&trial.id("1"), &claim(&owner(1), trial.now))
         .await?;
     fenced(trial, None, &owner(1)).await
 }
 
-async fn a_completion_that_is_sent_again_is_refused_with_its_own_record(trial: &Trial) -> Checked {
+async fn a_completion_that_is_sent_again_fails_and_returns_its_own_record(
+    trial: &Trial,
+) -> Checked {
     let (id, mine) = (trial.id("1"), claim(&owner(1), trial.now));
-    let (change, fence) = (answer("[1]", trial.second()), held_by(&owner(1)));
+    let (change, fence) = (completion("[1]", trial.second()), held_by(&owner(1)));
     trial.place(&id, &mine).await?;
     trial
         .update(&id, &change, &fence, Expected::Applied)
         .await?;
-    let there = completed(&mine, "[1]", trial.second());
+    let existing = completed(&mine, "[1]", trial.second());
     trial
-        .update(&id, &change, &fence, Expected::Refused(Some(&there)))
+        .update(
+            &id,
+            &change,
+            &fence,
+            Expected::ConditionFailed(Some(&existing)),
+        )
         .await?;
-    trial.finds(&id, Some(&there)).await
+    trial.finds(&id, Some(&existing)).await
 }
 
-async fn a_recorded_failure_gives_up_the_claim_and_frees_it_under_every_policy(
-    trial: &Trial,
-) -> Checked {
+async fn a_recorded_failure_makes_the_claim_claimable_under_every_policy(trial: &Trial) -> Checked {
     let (id, mine) = (trial.id("1"), claim(&owner(1), trial.at(30_000)));
     let failure = Change {
         set: Record {
@@ -152,7 +157,11 @@ async fn a_recorded_failure_gives_up_the_claim_and_frees_it_under_every_policy(
             .await?;
         trial.finds(&id, Some(&failed)).await?;
         trial
-            .delete(&id, &held_by(&owner(1)), Expected::Refused(Some(&failed)))
+            .delete(
+                &id,
+                &held_by(&owner(1)),
+                Expected::ConditionFailed(Some(&failed)),
+            )
             .await?;
         let next = claim(&owner(2), trial.at(60_000));
         trial
@@ -179,23 +188,33 @@ async fn an_owner_whose_claim_was_taken_over_changes_nothing(trial: &Trial) -> C
     trial
         .put(&id, &winner, &take_over, Expected::Applied)
         .await?;
-    let (change, fence) = (answer("[1]", trial.second()), held_by(&owner(1)));
+    let (change, fence) = (completion("[1]", trial.second()), held_by(&owner(1)));
     trial
-        .update(&id, &change, &fence, Expected::Refused(Some(&winner)))
+        .update(
+            &id,
+            &change,
+            &fence,
+            Expected::ConditionFailed(Some(&winner)),
+        )
         .await?;
     trial
-        .delete(&id, &fence, Expected::Refused(Some(&winner)))
+        .delete(&id, &fence, Expected::ConditionFailed(Some(&winner)))
         .await?;
-    let answered = answer("[2]", trial.second());
+    let second = completion("[2]", trial.second());
     trial
-        .update(&id, &answered, &held_by(&owner(2)), Expected::Applied)
+        .update(&id, &second, &held_by(&owner(2)), Expected::Applied)
         .await?;
-    let there = completed(&winner, "[2]", trial.second());
+    let existing = completed(&winner, "[2]", trial.second());
     trial
-        .update(&id, &change, &fence, Expected::Refused(Some(&there)))
+        .update(
+            &id,
+            &change,
+            &fence,
+            Expected::ConditionFailed(Some(&existing)),
+        )
         .await?;
     trial
-        .delete(&id, &fence, Expected::Refused(Some(&there)))
+        .delete(&id, &fence, Expected::ConditionFailed(Some(&existing)))
         .await?;
-    trial.finds(&id, Some(&there)).await
+    trial.finds(&id, Some(&existing)).await
 }

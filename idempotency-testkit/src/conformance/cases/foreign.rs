@@ -1,4 +1,4 @@
-//! Records that other programs wrote: read for what they are, judged attribute by attribute.
+//! Records of other programs: a store reads them attribute by attribute, and evaluates conditions on them.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use idempotency_core::record::{Attribute, Data, Field, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::super::foreign::{ForeignRecord, ForeignValue as Value};
-use super::super::trial::{Checked, Expected, Trial, answer, claim, never, owner, shown};
+use super::super::trial::{Checked, Expected, Trial, claim, completion, never, owner, shown};
 
 super::cases![
     a_foreign_record_reads_with_and_without_each_attribute,
-    an_attribute_of_a_wrong_type_is_there_and_unreadable,
-    an_answer_in_native_types_reads_as_its_json_text,
-    attributes_of_others_are_ignored,
-    times_with_fractions_are_judged_in_full_and_read_rounded_down,
-    a_foreign_record_is_claimed_as_its_attributes_say,
+    an_attribute_of_a_wrong_type_is_present_and_unreadable,
+    a_response_in_native_types_reads_as_its_json_text,
+    unknown_attributes_are_ignored,
+    times_with_fractions_are_compared_exactly_and_read_rounded_down,
+    a_foreign_record_can_be_claimed_as_its_attributes_say,
     a_foreign_claim_without_our_owner_is_never_completed_or_released,
-    a_claim_of_a_foreign_record_replaces_it_whole,
+    a_claim_replaces_the_whole_foreign_record,
 ];
 
-/// What a Python function leaves behind: everything but our own two.
+/// Returns the record of a Python function: all attributes except those that only this framework writes.
 fn python(trial: &Trial) -> ForeignRecord {
     let (second, milli) = (trial.second().get(), trial.now.get());
     ForeignRecord::new(Record {
@@ -40,26 +40,26 @@ fn python(trial: &Trial) -> ForeignRecord {
     .with(Attribute::Validation, Value::text("c4ca"))
 }
 
-/// The same record with the attribute missing, or of a type it should not have.
+/// Returns the same record with one attribute missing or of a wrong type.
 fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) -> ForeignRecord {
-    fn spoil<T>(field: &mut Field<T>, there: bool) {
-        *field = if there {
+    fn spoil<T>(field: &mut Field<T>, existing: bool) {
+        *field = if existing {
             Field::Unreadable
         } else {
             Field::Absent
         };
     }
-    let (mut spoiled, there) = (foreign.clone(), wrong.is_some());
+    let (mut spoiled, existing) = (foreign.clone(), wrong.is_some());
     let record = &mut spoiled.reads_as;
     match attribute {
-        Attribute::Expiration => spoil(&mut record.expiration, there),
-        Attribute::InProgressExpiration => spoil(&mut record.in_progress_expiration, there),
-        Attribute::Status => spoil(&mut record.status, there),
-        Attribute::Data => spoil(&mut record.data, there),
-        Attribute::Validation => spoil(&mut record.validation, there),
-        Attribute::Owner => spoil(&mut record.owner, there),
-        Attribute::Failure => spoil(&mut record.failure, there),
-        _ => spoil(&mut record.operation, there),
+        Attribute::Expiration => spoil(&mut record.expiration, existing),
+        Attribute::InProgressExpiration => spoil(&mut record.in_progress_expiration, existing),
+        Attribute::Status => spoil(&mut record.status, existing),
+        Attribute::Data => spoil(&mut record.data, existing),
+        Attribute::Validation => spoil(&mut record.validation, existing),
+        Attribute::Owner => spoil(&mut record.owner, existing),
+        Attribute::Failure => spoil(&mut record.failure, existing),
+        _ => spoil(&mut record.operation, existing),
     }
     spoiled.attributes.remove(attribute.default_name());
     match wrong {
@@ -68,14 +68,14 @@ fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) 
     }
 }
 
-/// A read and a refusal must both show the record as it is.
+/// Checks that a read and a failed condition both return the record.
 async fn reads(trial: &Trial, foreign: &ForeignRecord) -> Checked {
     let (id, record) = (trial.id("1"), &foreign.reads_as);
     trial.plant(&id, foreign).await?;
     let found = trial.finds(&id, Some(record)).await;
     found.map_err(|flaw| flaw.when(format_args!("{:?}", foreign.attributes)))?;
     trial
-        .delete(&id, &never(), Expected::Refused(Some(record)))
+        .delete(&id, &never(), Expected::ConditionFailed(Some(record)))
         .await
 }
 
@@ -110,7 +110,7 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
     reads(trial, &ForeignRecord::new(Record::default())).await
 }
 
-/// For each attribute a type that it must not have.
+/// Returns, for each attribute, values of a wrong type.
 fn wrong_types() -> [(Attribute, Value); 13] {
     [
         (Attribute::Expiration, Value::text("1700000000")),
@@ -138,14 +138,14 @@ fn wrong_types() -> [(Attribute, Value); 13] {
     ]
 }
 
-async fn an_attribute_of_a_wrong_type_is_there_and_unreadable(trial: &Trial) -> Checked {
+async fn an_attribute_of_a_wrong_type_is_present_and_unreadable(trial: &Trial) -> Checked {
     for (attribute, wrong) in wrong_types() {
         reads(trial, &spoiled(&python(trial), attribute, Some(wrong))).await?;
     }
     Ok(())
 }
 
-async fn an_answer_in_native_types_reads_as_its_json_text(trial: &Trial) -> Checked {
+async fn a_response_in_native_types_reads_as_its_json_text(trial: &Trial) -> Checked {
     let map = [(
         "n".to_owned(),
         Value::List(vec![Value::number("1.5"), Value::text("é\"")]),
@@ -169,14 +169,14 @@ async fn an_answer_in_native_types_reads_as_its_json_text(trial: &Trial) -> Chec
     Ok(())
 }
 
-async fn attributes_of_others_are_ignored(trial: &Trial) -> Checked {
+async fn unknown_attributes_are_ignored(trial: &Trial) -> Checked {
     let foreign = python(trial)
         .with_unknown("Status", Value::text("INPROGRESS"))
         .with_unknown("region", Value::text("eu-west-1"));
     reads(trial, &foreign).await
 }
 
-async fn times_with_fractions_are_judged_in_full_and_read_rounded_down(trial: &Trial) -> Checked {
+async fn times_with_fractions_are_compared_exactly_and_read_rounded_down(trial: &Trial) -> Checked {
     let (second, milli) = (trial.second().get(), trial.now.get());
     for (fraction, step, live) in [(".999", 0, true), (".001", 0, true), (".999", -1, false)] {
         let expiration = second + step;
@@ -196,7 +196,7 @@ async fn times_with_fractions_are_judged_in_full_and_read_rounded_down(trial: &T
     Ok(())
 }
 
-/// A claim now must be applied to the foreign record, or refused.
+/// Checks whether a claim replaces the foreign record.
 async fn claims(
     trial: &Trial,
     foreign: &ForeignRecord,
@@ -204,12 +204,12 @@ async fn claims(
     applied: bool,
 ) -> Checked {
     let (id, mine) = (trial.id("1"), claim(&owner(1), trial.at(30_000)));
-    let there = &foreign.reads_as;
+    let existing = &foreign.reads_as;
     trial.plant(&id, foreign).await?;
     let expected = if applied {
         Expected::Applied
     } else {
-        Expected::Refused(Some(there))
+        Expected::ConditionFailed(Some(existing))
     };
     let put = trial
         .put(&id, &mine, &claimable(trial.now, policy), expected)
@@ -217,15 +217,15 @@ async fn claims(
     put.map_err(|flaw| {
         flaw.when(format_args!(
             "a claim under {policy:?} over {}",
-            shown(Some(there))
+            shown(Some(existing))
         ))
     })?;
     trial
-        .finds(&id, Some(if applied { &mine } else { there }))
+        .finds(&id, Some(if applied { &mine } else { existing }))
         .await
 }
 
-async fn a_foreign_record_is_claimed_as_its_attributes_say(trial: &Trial) -> Checked {
+async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) -> Checked {
     use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute};
     use OnTimeout::{Hold, Rerun};
     let (second, milli) = (trial.second().get(), trial.now.get());
@@ -246,7 +246,7 @@ async fn a_foreign_record_is_claimed_as_its_attributes_say(trial: &Trial) -> Che
         (at(Status::Completed, second, milli - 1), false, false),
         (running.clone(), true, false),
         (at(Status::InProgress, second + 60, milli), false, false),
-        // Missing or of a wrong type, a time is over by no comparison.
+        // A time that is missing or of a wrong type never counts as expired.
         (spoiled(&completed, Expiration, None), false, false),
         (
             spoiled(&completed, Expiration, Some(Value::text("0"))),
@@ -264,7 +264,7 @@ async fn a_foreign_record_is_claimed_as_its_attributes_say(trial: &Trial) -> Che
             true,
             false,
         ),
-        // Without a readable status it is not in progress.
+        // A record without a readable status is not in progress.
         (spoiled(&running, StatusAttribute, None), false, false),
         (
             spoiled(&running, StatusAttribute, Some(Value::number(1))),
@@ -277,7 +277,7 @@ async fn a_foreign_record_is_claimed_as_its_attributes_say(trial: &Trial) -> Che
             true,
             true,
         ),
-        // An expired claim is live by a lease that runs, dead by a missing one; an unreadable one is there and not over.
+        // An expired claim is still live while its lease runs; it is claimable without a lease; an unreadable lease counts as running.
         (at(Status::InProgress, second - 1, milli), false, false),
         (
             spoiled(
@@ -297,7 +297,7 @@ async fn a_foreign_record_is_claimed_as_its_attributes_say(trial: &Trial) -> Che
             false,
             false,
         ),
-        // A failure frees a claim by being there, whatever its type.
+        // A failure makes a claim claimable if the attribute is present, whatever its type.
         (
             spoiled(&running, Failure, Some(Value::Bool(false))),
             true,
@@ -323,9 +323,12 @@ async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(
     ] {
         trial.plant(&id, &foreign).await?;
         for token in [owner(1), OwnerToken::from_record("10".to_owned())] {
-            let (fence, expected) = (held_by(&token), Expected::Refused(Some(&foreign.reads_as)));
+            let (fence, expected) = (
+                held_by(&token),
+                Expected::ConditionFailed(Some(&foreign.reads_as)),
+            );
             trial
-                .update(&id, &answer("1", trial.second()), &fence, expected)
+                .update(&id, &completion("1", trial.second()), &fence, expected)
                 .await?;
             trial.delete(&id, &fence, expected).await?;
         }
@@ -334,7 +337,7 @@ async fn a_foreign_claim_without_our_owner_is_never_completed_or_released(
     Ok(())
 }
 
-async fn a_claim_of_a_foreign_record_replaces_it_whole(trial: &Trial) -> Checked {
+async fn a_claim_replaces_the_whole_foreign_record(trial: &Trial) -> Checked {
     for (attribute, wrong) in wrong_types() {
         if attribute == Attribute::Expiration {
             continue;

@@ -1,4 +1,4 @@
-//! Two ids are one record only if they are one text.
+//! Ids that differ in any byte are different records.
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::RecordId;
@@ -7,12 +7,12 @@ use super::super::trial::{Checked, Expected, Trial, claim, owner};
 
 super::cases![
     ids_that_share_their_parts_are_different_records,
-    ids_are_compared_to_the_letter,
-    ids_of_unusual_characters_are_records_like_others,
-    ids_of_900_bytes_are_told_apart_by_their_last,
+    ids_are_compared_byte_by_byte,
+    ids_with_unusual_characters_work,
+    ids_of_900_bytes_that_differ_at_the_end_are_different_records,
 ];
 
-/// Each id must be a record of its own: claimed once, found again, and deleted alone.
+/// Checks that each id has its own record: it is claimed once, read back, and deleted without the others.
 async fn distinct(trial: &Trial, names: &[&str]) -> Checked {
     let ids: Vec<RecordId> = names.iter().map(|name| trial.id(name)).collect();
     let records: Vec<_> = (1_u8..)
@@ -30,7 +30,7 @@ async fn distinct(trial: &Trial, names: &[&str]) -> Checked {
         found.map_err(|flaw| flaw.when(format_args!("the id {id:?}")))?;
         let (again, expected) = (
             claim(&owner(255), trial.now),
-            Expected::Refused(Some(record)),
+            Expected::ConditionFailed(Some(record)),
         );
         trial
             .put(id, &again, &Condition::NoRecord, expected)
@@ -56,7 +56,7 @@ async fn ids_that_share_their_parts_are_different_records(trial: &Trial) -> Chec
     distinct(trial, &names).await
 }
 
-async fn ids_are_compared_to_the_letter(trial: &Trial) -> Checked {
+async fn ids_are_compared_byte_by_byte(trial: &Trial) -> Checked {
     let names = [
         "a",
         "A",
@@ -74,7 +74,7 @@ async fn ids_are_compared_to_the_letter(trial: &Trial) -> Checked {
     distinct(trial, &names).await
 }
 
-async fn ids_of_unusual_characters_are_records_like_others(trial: &Trial) -> Checked {
+async fn ids_with_unusual_characters_work(trial: &Trial) -> Checked {
     let names = [
         "a b\tc\nd\re",
         "\u{1}\u{1f}\u{7f}",
@@ -94,7 +94,7 @@ async fn ids_of_unusual_characters_are_records_like_others(trial: &Trial) -> Che
     distinct(trial, &names).await
 }
 
-async fn ids_of_900_bytes_are_told_apart_by_their_last(trial: &Trial) -> Checked {
+async fn ids_of_900_bytes_that_differ_at_the_end_are_different_records(trial: &Trial) -> Checked {
     let long = "k".repeat(900);
     distinct(trial, &[&long, &format!("{long}1"), &format!("{long}2")]).await
 }

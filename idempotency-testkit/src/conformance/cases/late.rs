@@ -1,4 +1,4 @@
-//! Writes that arrive when nobody waits for them any more: each carries what refuses it.
+//! Writes that arrive after their caller gave up: their own condition must reject them.
 
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout::{Hold, Rerun};
@@ -9,24 +9,24 @@ use idempotency_core::time::EpochSeconds;
 use crate::store::StoreOperation;
 
 use super::super::trial::{
-    Checked, Expected, Flaw, Trial, answer, broken, claim, completed, owner, read,
+    Checked, Expected, Flaw, Trial, broken, claim, completed, completion, owner, read,
 };
 use crate::store::StoreExt;
 
 super::cases![
-    a_claim_that_arrives_late_is_refused_by_its_own_now,
-    a_claim_that_arrives_after_the_release_of_another_is_applied,
-    a_completion_that_arrives_late_meets_the_next_claim_and_changes_nothing,
-    a_release_that_arrives_late_meets_the_next_claim_and_changes_nothing,
-    a_restored_completion_that_arrives_late_replaces_nothing,
-    a_write_whose_reply_is_lost_is_never_told_as_not_applied,
+    a_late_claim_is_rejected_by_the_time_in_its_condition,
+    a_claim_that_arrives_after_a_release_is_applied,
+    a_late_completion_does_not_change_the_next_claim,
+    a_late_release_does_not_remove_the_next_claim,
+    a_late_restored_completion_does_not_replace_the_next_claim,
+    a_write_whose_reply_is_lost_is_reported_as_maybe_applied,
 ];
 
-async fn a_claim_that_arrives_late_is_refused_by_its_own_now(trial: &Trial) -> Checked {
+async fn a_late_claim_is_rejected_by_the_time_in_its_condition(trial: &Trial) -> Checked {
     for (name, policy) in [("1", Rerun), ("2", Hold)] {
         let id = trial.id(name);
-        // Sent at the present, with the present in its condition; all else happens before it arrives.
-        let (late, by_its_now) = (
+        // Sent at the present, with the present in its condition. Everything else happens before it arrives.
+        let (late, at_its_time) = (
             claim(&owner(1), trial.at(30_000)),
             claimable(trial.now, policy),
         );
@@ -40,18 +40,28 @@ async fn a_claim_that_arrives_late_is_refused_by_its_own_now(trial: &Trial) -> C
             )
             .await?;
         trial
-            .put(&id, &late, &by_its_now, Expected::Refused(Some(&winner)))
+            .put(
+                &id,
+                &late,
+                &at_its_time,
+                Expected::ConditionFailed(Some(&winner)),
+            )
             .await?;
-        let (change, fence) = (answer("[2]", trial.second()), held_by(&owner(2)));
+        let (change, fence) = (completion("[2]", trial.second()), held_by(&owner(2)));
         trial
             .update(&id, &change, &fence, Expected::Applied)
             .await?;
-        // By now that answer may have expired; by the now of the late claim it has not.
-        let there = completed(&winner, "[2]", trial.second());
+        // This response may have expired by now, but not at the time in the condition of the late claim.
+        let existing = completed(&winner, "[2]", trial.second());
         trial
-            .put(&id, &late, &by_its_now, Expected::Refused(Some(&there)))
+            .put(
+                &id,
+                &late,
+                &at_its_time,
+                Expected::ConditionFailed(Some(&existing)),
+            )
             .await?;
-        trial.finds(&id, Some(&there)).await?;
+        trial.finds(&id, Some(&existing)).await?;
         let next = claim(&owner(3), trial.at(60_000));
         trial
             .put(
@@ -62,14 +72,19 @@ async fn a_claim_that_arrives_late_is_refused_by_its_own_now(trial: &Trial) -> C
             )
             .await?;
         trial
-            .put(&id, &late, &by_its_now, Expected::Refused(Some(&next)))
+            .put(
+                &id,
+                &late,
+                &at_its_time,
+                Expected::ConditionFailed(Some(&next)),
+            )
             .await?;
         trial.finds(&id, Some(&next)).await?;
     }
     Ok(())
 }
 
-async fn a_claim_that_arrives_after_the_release_of_another_is_applied(trial: &Trial) -> Checked {
+async fn a_claim_that_arrives_after_a_release_is_applied(trial: &Trial) -> Checked {
     let (id, other) = (trial.id("1"), claim(&owner(2), trial.at(30_000)));
     trial
         .put(&id, &other, &Condition::NoRecord, Expected::Applied)
@@ -77,7 +92,7 @@ async fn a_claim_that_arrives_after_the_release_of_another_is_applied(trial: &Tr
     trial
         .delete(&id, &held_by(&owner(2)), Expected::Applied)
         .await?;
-    // This is why a key without a record proves nothing about a claim that was sent.
+    // For this reason a missing record does not prove that a claim was not sent.
     let late = claim(&owner(1), trial.at(30_000));
     trial
         .put(
@@ -90,33 +105,33 @@ async fn a_claim_that_arrives_after_the_release_of_another_is_applied(trial: &Tr
     trial.finds(&id, Some(&late)).await
 }
 
-async fn a_completion_that_arrives_late_meets_the_next_claim_and_changes_nothing(
-    trial: &Trial,
-) -> Checked {
+async fn a_late_completion_does_not_change_the_next_claim(trial: &Trial) -> Checked {
     let (id, next) = (trial.id("1"), taken_over(trial, &trial.id("1")).await?);
-    let change = answer("[1]", trial.second());
+    let change = completion("[1]", trial.second());
     trial
         .update(
             &id,
             &change,
             &held_by(&owner(1)),
-            Expected::Refused(Some(&next)),
+            Expected::ConditionFailed(Some(&next)),
         )
         .await?;
     trial.finds(&id, Some(&next)).await
 }
 
-async fn a_release_that_arrives_late_meets_the_next_claim_and_changes_nothing(
-    trial: &Trial,
-) -> Checked {
+async fn a_late_release_does_not_remove_the_next_claim(trial: &Trial) -> Checked {
     let (id, next) = (trial.id("1"), taken_over(trial, &trial.id("1")).await?);
     trial
-        .delete(&id, &held_by(&owner(1)), Expected::Refused(Some(&next)))
+        .delete(
+            &id,
+            &held_by(&owner(1)),
+            Expected::ConditionFailed(Some(&next)),
+        )
         .await?;
     trial.finds(&id, Some(&next)).await
 }
 
-async fn a_restored_completion_that_arrives_late_replaces_nothing(trial: &Trial) -> Checked {
+async fn a_late_restored_completion_does_not_replace_the_next_claim(trial: &Trial) -> Checked {
     let id = trial.id("1");
     let restored = completed(&claim(&owner(1), trial.now), "[1]", trial.second());
     let next = claim(&owner(2), trial.at(30_000));
@@ -128,13 +143,13 @@ async fn a_restored_completion_that_arrives_late_replaces_nothing(trial: &Trial)
             &id,
             &restored,
             &Condition::NoRecord,
-            Expected::Refused(Some(&next)),
+            Expected::ConditionFailed(Some(&next)),
         )
         .await?;
     trial.finds(&id, Some(&next)).await
 }
 
-/// The claim of owner 2, which took over that of owner 1.
+/// Writes a claim of owner 1 and lets owner 2 take it over. Returns the second claim.
 async fn taken_over(trial: &Trial, id: &RecordId) -> Checked<Record> {
     let (first, next) = (
         claim(&owner(1), trial.at(-1)),
@@ -149,7 +164,7 @@ async fn taken_over(trial: &Trial, id: &RecordId) -> Checked<Record> {
     Ok(next)
 }
 
-async fn a_write_whose_reply_is_lost_is_never_told_as_not_applied(trial: &Trial) -> Checked {
+async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Checked {
     let mine = claim(&owner(1), trial.at(30_000));
     for (operation, name) in [
         (StoreOperation::Put, "put"),
@@ -161,7 +176,7 @@ async fn a_write_whose_reply_is_lost_is_never_told_as_not_applied(trial: &Trial)
             trial.place(&id, &mine).await?;
         }
         if !trial.factory.lose_next_reply(operation) {
-            return Err(Flaw::Lacks("the factory loses no replies"));
+            return Err(Flaw::NotOffered("the factory loses no replies"));
         }
         let expiration = EpochSeconds::new(trial.second().get() + 3_600);
         let write = match operation {
@@ -169,7 +184,7 @@ async fn a_write_whose_reply_is_lost_is_never_told_as_not_applied(trial: &Trial)
             StoreOperation::Update => {
                 trial
                     .store
-                    .update(&id, &answer("[1]", expiration), &fence)
+                    .update(&id, &completion("[1]", expiration), &fence)
                     .await
             }
             _ => trial.store.delete(&id, &fence).await,
@@ -181,19 +196,17 @@ async fn a_write_whose_reply_is_lost_is_never_told_as_not_applied(trial: &Trial)
             _ => false,
         };
         if !maybe_applied {
-            return broken(format!(
-                "a {name} was applied, and told as one that was not"
-            ));
+            return broken(format!("a {name} was applied, but reported as not applied"));
         }
-        let there = read(trial.store.as_ref(), &id).await?;
+        let existing = read(trial.store.as_ref(), &id).await?;
         let applied = match operation {
-            StoreOperation::Put => there.as_ref() == Some(&mine),
-            StoreOperation::Update => there.is_some_and(|record| record.data != Field::Absent),
-            _ => there.is_none(),
+            StoreOperation::Put => existing.as_ref() == Some(&mine),
+            StoreOperation::Update => existing.is_some_and(|record| record.data != Field::Absent),
+            _ => existing.is_none(),
         };
         if !applied {
             return broken(format!(
-                "the factory lost the reply of a {name} that was not applied"
+                "the {name} whose reply the factory lost was not applied"
             ));
         }
     }

@@ -1,16 +1,16 @@
-//! The cases, by subject. A case's name is its function's.
+//! The cases, by subject. The name of a case is the name of its function.
 
 mod attributes;
 mod boundaries;
 mod conditions;
 mod effects;
+mod failed_conditions;
 mod fencing;
 mod foreign;
 mod identity;
 mod late;
 mod limits;
 mod races;
-mod refusals;
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use idempotency_core::future::BoxFuture;
 
 use super::trial::{Checked, Trial};
 
-/// One rule, and the check of it.
+/// One rule, and the function that checks it.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) run: fn(Arc<Trial>) -> BoxFuture<'static, Checked>,
 }
 
-/// All cases.
+/// Returns all cases.
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     [
         effects::CASES,
-        refusals::CASES,
+        failed_conditions::CASES,
         conditions::CASES,
         boundaries::CASES,
         fencing::CASES,
@@ -43,7 +43,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     .flatten()
 }
 
-/// The cases of one subject, from its functions.
+/// Lists the cases of one subject, from their functions.
 macro_rules! cases {
     ($($case:ident),+ $(,)?) => {
         pub(super) const CASES: &[super::Case] = &[$(super::Case {
@@ -57,7 +57,7 @@ use cases;
 #[cfg(test)]
 mod tests {
     #[test]
-    fn no_two_cases_have_one_name() {
+    fn every_case_has_its_own_name() {
         let mut names: Vec<_> = super::all().map(|case| case.name).collect();
         let count = names.len();
         names.sort_unstable();

@@ -1,4 +1,4 @@
-//! Many at once: every write is judged and applied in one step.
+//! Concurrent writes: the store evaluates the condition and applies the write in one atomic step.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::super::trial::{
-    Checked, Trial, answer, broken, claim, completed, owner, read, shown, whole,
+    Checked, Trial, broken, claim, completed, completion, owner, read, shown, whole,
 };
 use crate::store::StoreExt;
 
 super::cases![
-    of_64_claimers_at_once_one_wins_and_the_others_are_told_of_it,
-    of_64_that_take_over_an_ended_lease_one_wins_and_the_others_are_told_of_it,
-    of_64_sends_of_one_completion_one_is_applied,
-    a_completion_and_a_take_over_at_once_do_not_both_succeed,
-    a_release_and_a_take_over_at_once_leave_the_new_claim,
-    no_read_sees_a_record_half_written,
+    of_64_concurrent_claims_one_wins_and_the_others_get_its_record,
+    of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record,
+    of_64_concurrent_sends_of_one_completion_one_is_applied,
+    a_concurrent_completion_and_takeover_do_not_both_succeed,
+    a_concurrent_release_and_takeover_leave_the_new_claim,
+    no_read_sees_a_partly_written_record,
 ];
 
-/// How many at once.
+/// The number of concurrent writes.
 const CROWD: u8 = 64;
 
-/// How often two are let loose on each other.
+/// The number of rounds of two concurrent writes.
 const ROUNDS: u8 = 16;
 
-/// Lets all writes loose at once, and gives their results in their order.
+/// Starts all writes at once, and returns their results in the order of the writes.
 async fn at_once(
     writes: impl IntoIterator<Item = BoxFuture<'static, WriteOutcome>>,
 ) -> Checked<Vec<WriteOutcome>> {
@@ -72,7 +72,7 @@ fn complete(
     by: u8,
 ) -> BoxFuture<'static, WriteOutcome> {
     let (store, id) = (Arc::clone(store), id.clone());
-    let (change, fence) = (answer("[1]", trial.second()), held_by(&owner(by)));
+    let (change, fence) = (completion("[1]", trial.second()), held_by(&owner(by)));
     Box::pin(async move { store.update(&id, &change, &fence).await })
 }
 
@@ -81,7 +81,7 @@ fn release(store: &Arc<dyn Store>, id: &RecordId, by: u8) -> BoxFuture<'static, 
     Box::pin(async move { store.delete(&id, &fence).await })
 }
 
-/// Whether this write was applied. After a lost send that is not known, and counts as `unknown`.
+/// Returns true if this write was applied. If it may have been applied, returns `unknown`.
 fn was_applied(write: &WriteOutcome, unknown: bool) -> Checked<bool> {
     match write {
         WriteOutcome::Applied => Ok(true),
@@ -95,15 +95,16 @@ fn was_applied(write: &WriteOutcome, unknown: bool) -> Checked<bool> {
         } => Ok(unknown),
         WriteOutcome::Failed { error, .. } => broken(format!("a write failed: {error}")),
         other => broken(format!(
-            "a write came to what the suite does not know: {other:?}"
+            "a write had an outcome that the suite does not know: {other:?}"
         )),
     }
 }
 
-/// A crowd claims the key; half of it through a second store, as another process would.
+/// Claims the key concurrently, half of the claims through a second store, as another process would.
 async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
     let second = trial.factory.store().await;
-    let second = second.map_err(|error| format!("the factory made no second store: {error}"))?;
+    let second =
+        second.map_err(|error| format!("the factory returned no second store: {error}"))?;
     let stores = [Arc::clone(&trial.store), second];
     let claims: Vec<_> = (1..=CROWD)
         .map(|number| claim(&owner(number), trial.at(30_000)))
@@ -123,7 +124,7 @@ async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
             return broken(format!(
                 "{}, and the record is {}: {write:?}",
                 if wins {
-                    "the winner was told that it lost"
+                    "the claim that is stored was reported as not applied"
                 } else {
                     "a claim was applied and replaced"
                 },
@@ -136,27 +137,27 @@ async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
         } = write
         {
             trial
-                .brings_back("put", id, existing, Some(&winner))
+                .check_existing("put", id, existing, Some(&winner))
                 .await?;
         }
     }
     if winners != 1 {
         return broken(format!(
-            "the record is nobody's claim: {}",
+            "the record is none of the claims: {}",
             shown(Some(&winner))
         ));
     }
     Ok(())
 }
 
-async fn of_64_claimers_at_once_one_wins_and_the_others_are_told_of_it(trial: &Trial) -> Checked {
+async fn of_64_concurrent_claims_one_wins_and_the_others_get_its_record(trial: &Trial) -> Checked {
     for round in 0..4 {
         one_wins(trial, &trial.id(&round.to_string())).await?;
     }
     Ok(())
 }
 
-async fn of_64_that_take_over_an_ended_lease_one_wins_and_the_others_are_told_of_it(
+async fn of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record(
     trial: &Trial,
 ) -> Checked {
     for round in 0..4 {
@@ -167,7 +168,7 @@ async fn of_64_that_take_over_an_ended_lease_one_wins_and_the_others_are_told_of
     Ok(())
 }
 
-async fn of_64_sends_of_one_completion_one_is_applied(trial: &Trial) -> Checked {
+async fn of_64_concurrent_sends_of_one_completion_one_is_applied(trial: &Trial) -> Checked {
     let (id, mine) = (trial.id("1"), claim(&owner(1), trial.now));
     trial.place(&id, &mine).await?;
     let updates = (0..CROWD).map(|_| complete(&trial.store, trial, &id, 1));
@@ -183,12 +184,12 @@ async fn of_64_sends_of_one_completion_one_is_applied(trial: &Trial) -> Checked 
         .await
 }
 
-async fn a_completion_and_a_take_over_at_once_do_not_both_succeed(trial: &Trial) -> Checked {
+async fn a_concurrent_completion_and_takeover_do_not_both_succeed(trial: &Trial) -> Checked {
     let (first, next) = (
         claim(&owner(1), trial.at(-1)),
         claim(&owner(2), trial.at(30_000)),
     );
-    let answered = completed(&first, "[1]", trial.second());
+    let completed = completed(&first, "[1]", trial.second());
     for round in 0..ROUNDS {
         let id = trial.id(&round.to_string());
         trial.place(&id, &first).await?;
@@ -197,7 +198,7 @@ async fn a_completion_and_a_take_over_at_once_do_not_both_succeed(trial: &Trial)
             complete(&trial.store, trial, &id, 1),
             put(&trial.store, &id, next.clone(), condition),
         ];
-        // Each comes first in half of the rounds.
+        // Each of the two is first in half of the rounds.
         if round % 2 == 1 {
             writes.reverse();
         }
@@ -205,12 +206,12 @@ async fn a_completion_and_a_take_over_at_once_do_not_both_succeed(trial: &Trial)
         if round % 2 == 1 {
             writes.reverse();
         }
-        let there = trial.read(&id).await?;
-        let completes = there.as_ref() == Some(&answered);
-        if !completes && there.as_ref() != Some(&next) {
+        let existing = trial.read(&id).await?;
+        let completes = existing.as_ref() == Some(&completed);
+        if !completes && existing.as_ref() != Some(&next) {
             return broken(format!(
-                "the record is neither's: {}",
-                shown(there.as_ref())
+                "the record is neither the completion nor the new claim: {}",
+                shown(existing.as_ref())
             ));
         }
         if was_applied(&writes[0], completes)? != completes
@@ -218,14 +219,14 @@ async fn a_completion_and_a_take_over_at_once_do_not_both_succeed(trial: &Trial)
         {
             return broken(format!(
                 "{writes:?}, and the record is {}",
-                shown(there.as_ref())
+                shown(existing.as_ref())
             ));
         }
     }
     Ok(())
 }
 
-async fn a_release_and_a_take_over_at_once_leave_the_new_claim(trial: &Trial) -> Checked {
+async fn a_concurrent_release_and_takeover_leave_the_new_claim(trial: &Trial) -> Checked {
     let (first, next) = (
         claim(&owner(1), trial.at(-1)),
         claim(&owner(2), trial.at(30_000)),
@@ -248,7 +249,7 @@ async fn a_release_and_a_take_over_at_once_leave_the_new_claim(trial: &Trial) ->
     Ok(())
 }
 
-async fn no_read_sees_a_record_half_written(trial: &Trial) -> Checked {
+async fn no_read_sees_a_partly_written_record(trial: &Trial) -> Checked {
     let id = trial.id("1");
     let small = claim(&owner(1), trial.now);
     let large = Record {
