@@ -97,6 +97,12 @@ impl<'a> Report<'a> {
         });
     }
 
+    /// Returns the notes.
+    #[cfg(test)]
+    pub(crate) fn notes(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
     /// Emits the outcome event of a call that has ended.
     pub(crate) fn end<R, E>(mut self, result: &mut Result<Outcome<R>, Ending<E>>) {
         let ended = match result {

@@ -1,13 +1,18 @@
 //! Whole calls over a store in memory: what is stored, replayed and remembered.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::example::{self, ready};
+use crate::future::BoxFuture;
 use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
+use crate::protocol::condition::Condition;
 use crate::record::RecordId;
-use crate::store::MemoryStore;
+use crate::store::{
+    MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+};
 
 /// An operation whose calls share one record, and the store that holds it.
 struct Shop {
@@ -189,4 +194,151 @@ fn the_settings_of_an_operation_are_its_own() {
             .to_string()
             .starts_with("`shared_key_prefix` needs a `key_prefix`")
     );
+}
+
+/// A store in memory whose first writes fail as listed. The text of each error has its number.
+struct Failing {
+    inner: MemoryStore,
+    failures: Vec<Option<StoreErrorKind>>,
+    writes: AtomicUsize,
+}
+
+impl Failing {
+    fn new(failures: &[Option<StoreErrorKind>]) -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryStore::new(),
+            failures: failures.to_vec(),
+            writes: AtomicUsize::new(0),
+        })
+    }
+
+    fn writes(&self) -> usize {
+        self.writes.load(Ordering::Relaxed)
+    }
+}
+
+impl Store for Failing {
+    fn write<'a>(
+        &'a self,
+        id: &'a RecordId,
+        write: &'a Write,
+        condition: &'a Condition,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        let number = self.writes.fetch_add(1, Ordering::Relaxed);
+        let Some(Some(kind)) = self.failures.get(number) else {
+            return self.inner.write(id, write, condition, log);
+        };
+        let error = StoreError::new(*kind, format!("failure {number}"));
+        let failed = WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        };
+        Box::pin(std::future::ready(failed))
+    }
+
+    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+        self.inner.read(id, log)
+    }
+
+    fn name(&self) -> String {
+        "failing".to_owned()
+    }
+}
+
+/// Runs one call over this store.
+fn call_over(store: &Arc<Failing>) -> Result<Outcome<String>, Error> {
+    let operation =
+        CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    let backend = example::backend_over(store.clone());
+    let identity = operation.identify("1", None).unwrap();
+    let handler = async { Ok("placed".to_owned()) };
+    ready(operation.run(
+        &backend,
+        &identity,
+        None,
+        Codec::json(),
+        |error| error,
+        handler,
+    ))
+}
+
+#[test]
+fn a_completion_is_tried_again_only_if_its_error_may_pass() {
+    let throttled = Failing::new(&[None, Some(StoreErrorKind::Throttled)]);
+    assert_eq!(call_over(&throttled).unwrap().response(), "placed");
+    assert_eq!(throttled.writes(), 3);
+    let denied = Failing::new(&[None, Some(StoreErrorKind::AccessDenied)]);
+    let error = call_over(&denied).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.handler_ran()),
+        (ErrorKind::CompletionUnknown, true)
+    );
+    assert_eq!(denied.writes(), 2);
+}
+
+#[test]
+fn an_error_of_the_store_has_the_stores_own_error_as_detail_and_cause() {
+    let error = call_over(&Failing::new(&[Some(StoreErrorKind::AccessDenied)])).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.handler_ran()),
+        (ErrorKind::StoreFailed, false)
+    );
+    assert_eq!(error.detail(), Some("failure 0"));
+    let kind = std::error::Error::source(&error).unwrap();
+    let cause = kind.source().unwrap().downcast_ref::<StoreError>().unwrap();
+    assert_eq!(cause.kind(), StoreErrorKind::AccessDenied);
+    // The claim succeeds, and the completion never does.
+    let mut failures = vec![Some(StoreErrorKind::Throttled); 100];
+    failures[0] = None;
+    let error = call_over(&Failing::new(&failures)).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.handler_ran()),
+        (ErrorKind::CompletionUnknown, true)
+    );
+    assert_eq!(
+        error.detail(),
+        Some("failure 1"),
+        "the first failure is the cause"
+    );
+}
+
+#[test]
+fn a_response_that_is_too_large_completes_the_key_without_it() {
+    let store = Failing::new(&[None, Some(StoreErrorKind::TooLarge)]);
+    assert_eq!(call_over(&store).unwrap().response(), "placed");
+    assert_eq!(store.writes(), 3);
+    let error = call_over(&store).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResponseUnavailable);
+}
+
+#[test]
+fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_shared() {
+    let shop = Shop::new(Settings::default());
+    shop.text("first");
+    for (path, shared, noted) in [
+        ("shop::place", false, false),
+        ("shop::other", false, true),
+        ("shop::other", true, false),
+    ] {
+        let settings = Settings {
+            key_prefix: Some("shop".into()),
+            shared_key_prefix: Some(shared),
+            ..Settings::default()
+        };
+        let operation = CompiledOperation::new(path, &settings, &Variables::default()).unwrap();
+        let driver = operation
+            .driver(&shop.backend, &shop.id(), None, None, Codec::json())
+            .unwrap();
+        let mut report = Report::new("shop", None, shop.backend.clock());
+        let handler = async { Ok::<_, Error>("second".to_owned()) };
+        let Ok(outcome) = ready(driver.drive(&mut report, handler)) else {
+            panic!("the call failed");
+        };
+        assert_eq!(outcome.response(), "first");
+        let note =
+            "the response was stored by the operation `shop::place`, and this is `shop::other`";
+        let notes = report.notes().unwrap_or_default();
+        assert_eq!(notes.contains(note), noted, "{notes}");
+    }
 }
