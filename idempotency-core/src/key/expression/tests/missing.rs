@@ -89,6 +89,8 @@ fn a_missing_part_inside_a_selected_part_is_missing() {
         ("[[user, order], none][?@] | [0]", vec!["order"]),
         ("[user, [order, x][0]]", vec!["order"]),
         ("[user, none][5] || [user, order]", vec!["order"]),
+        ("[{key: order}, x] | [0].key", vec!["order"]),
+        ("[x, {key: order}] | [1].key", vec!["order"]),
     ] {
         let payload = r#"{"user": "u-1", "order": null, "x": 1}"#;
         assert_eq!(missing(expression, payload), parts, "{expression}");
