@@ -1,17 +1,17 @@
-//! What is right is accepted, and leaves the user's function under its name and with its signature.
+//! Valid settings on a valid function are accepted, and the function keeps its name and its signature.
 
 use proptest::prelude::*;
 use quote::ToTokens;
 use syn::{FnArg, ItemFn, Pat};
 
-use super::strategies::{place, right};
-use super::{answer, cases};
+use super::strategies::{place, valid};
+use super::{cases, expansion};
 
 fn as_written(item: &str) -> ItemFn {
-    syn::parse_str(item).expect("what is given is a function")
+    syn::parse_str(item).expect("the input is a function")
 }
 
-/// Patterns are moved into the body; nothing else of a signature may change.
+/// Returns a signature without its patterns, which may move into the body. Nothing else of a signature may change.
 fn without_patterns(mut function: ItemFn) -> String {
     for input in &mut function.sig.inputs {
         if let FnArg::Typed(parameter) = input {
@@ -25,26 +25,26 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn right_settings_on_a_right_function_are_accepted(right in right()) {
-        let answer = answer(&right.arguments(), &right.item);
-        prop_assert_eq!(&answer.errors, &Vec::<String>::new());
-        let (function, written) = (answer.function().clone(), as_written(&right.item));
-        prop_assert_eq!(function.sig.ident.to_string(), right.name);
+    fn valid_settings_on_a_valid_function_are_accepted(valid in valid()) {
+        let expansion = expansion(&valid.arguments(), &valid.item);
+        prop_assert_eq!(&expansion.errors, &Vec::<String>::new());
+        let (function, written) = (expansion.function().clone(), as_written(&valid.item));
+        prop_assert_eq!(function.sig.ident.to_string(), valid.name);
         prop_assert_eq!(&function.vis, &written.vis);
         prop_assert_eq!(function.attrs.len(), written.attrs.len());
         prop_assert_eq!(without_patterns(function), without_patterns(written));
     }
 
     #[test]
-    fn the_order_of_settings_and_a_last_comma_change_nothing(right in right(), place in place()) {
-        let mut other = right.clone();
+    fn the_order_of_the_settings_and_a_last_comma_change_nothing(valid in valid(), place in place()) {
+        let mut other = valid.clone();
         if !other.settings.is_empty() {
             let by = place.index(other.settings.len());
             other.settings.rotate_left(by);
         }
-        let straight = answer(&right.arguments(), &right.item);
+        let straight = expansion(&valid.arguments(), &valid.item);
         let comma = if other.settings.is_empty() { "" } else { "," };
-        let turned = answer(&format!("{}{comma}", other.arguments()), &right.item);
+        let turned = expansion(&format!("{}{comma}", other.arguments()), &valid.item);
         prop_assert_eq!(turned.function(), straight.function());
     }
 }

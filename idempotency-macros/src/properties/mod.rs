@@ -1,7 +1,7 @@
-//! Properties of the attribute, whatever is written in it and whatever it stands on.
+//! Properties of the attribute, for any arguments and any item.
 //!
-//! A longer run: `PROPTEST_CASES=100000 cargo test --release -p idempotency-macros properties`. A failing case is shrunk
-//! and printed; it belongs into a test of its own, so nothing is kept in files.
+//! For a longer run: `PROPTEST_CASES=100000 cargo test --release -p idempotency-macros properties`. A failing case is shrunk and
+//! printed. Write a test for it: failing cases are not kept in files.
 
 mod accepts;
 mod rejects;
@@ -15,7 +15,7 @@ use syn::{File, Item, ItemFn};
 
 use crate::attribute::attribute;
 
-/// This many cases, unless `PROPTEST_CASES` says how many.
+/// Returns a configuration with this number of cases, or with the number in `PROPTEST_CASES`.
 fn cases(cases: u32) -> Config {
     let config = Config {
         failure_persistence: None,
@@ -27,20 +27,21 @@ fn cases(cases: u32) -> Config {
     }
 }
 
-/// What came back: the errors' texts, and the items beside them.
-struct Answer {
+/// What the attribute returned: the texts of the errors, and the items beside them.
+struct Expansion {
     errors: Vec<String>,
     items: Vec<Item>,
 }
 
-fn answer(arguments: &str, item: &str) -> Answer {
+/// Expands the attribute and parses the result.
+fn expansion(arguments: &str, item: &str) -> Expansion {
     let tokens = |text: &str| -> TokenStream { text.parse().expect("these are tokens") };
     let back = attribute(tokens(arguments), tokens(item));
     let file: File = match syn::parse2(back.clone()) {
         Ok(file) => file,
-        Err(error) => panic!("what comes back is not Rust: {error}\n{back}"),
+        Err(error) => panic!("the expansion is not Rust: {error}\n{back}"),
     };
-    let mut answer = Answer {
+    let mut expansion = Expansion {
         errors: Vec::new(),
         items: Vec::new(),
     };
@@ -50,20 +51,20 @@ fn answer(arguments: &str, item: &str) -> Answer {
                 if call.mac.path.segments.last().unwrap().ident == "compile_error" =>
             {
                 let text: syn::LitStr = call.mac.parse_body().unwrap();
-                answer.errors.push(text.value());
+                expansion.errors.push(text.value());
             }
-            other => answer.items.push(other),
+            other => expansion.items.push(other),
         }
     }
-    answer
+    expansion
 }
 
-impl Answer {
-    /// The one function that came back.
+impl Expansion {
+    /// Returns the function, which must be the only item.
     fn function(&self) -> &ItemFn {
         match &self.items[..] {
             [Item::Fn(function)] => function,
-            _ => panic!("not one function came back"),
+            _ => panic!("the expansion is not one function"),
         }
     }
 }

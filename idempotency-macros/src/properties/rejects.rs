@@ -1,23 +1,23 @@
-//! What is wrong is an error, one for each mistake, and leaves the user's item as it was.
+//! Each mistake is one error, and the user's item stays unchanged.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use syn::Item;
 
-use super::strategies::{Right, among, literal, place, right, value};
-use super::{Answer, answer, cases};
+use super::strategies::{Valid, among, literal, place, valid, value};
+use super::{Expansion, cases, expansion};
 use crate::arguments::{ENVIRONMENT, KNOWN};
 
 fn written(item: &str) -> Item {
-    syn::parse_str(item).expect("what is given is an item")
+    syn::parse_str(item).expect("the input is an item")
 }
 
 fn names() -> impl Strategy<Value = &'static str> {
     select(KNOWN.map(|(name, _)| name).to_vec())
 }
 
-/// Values of another kind, or out of range.
+/// Returns values of another kind, or out of range.
 fn wrong_value(name: &str) -> BoxedStrategy<String> {
     match name {
         "key" | "validate" | "store_when" => prop_oneof![
@@ -123,14 +123,14 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
     }
 }
 
-/// One mistake in a list that is right but for it.
+/// The only mistake in a list of settings.
 #[derive(Clone, Debug)]
 enum Mistake {
-    /// This stands for the setting, whether it was there or not.
+    /// The setting has this text, in place of its own if it was in the list.
     Instead(&'static str, String),
-    /// This stands besides.
+    /// The list also has this text.
     Besides(String),
-    /// One of the settings stands there again.
+    /// One of the settings is in the list twice.
     Twice(Index),
 }
 
@@ -177,9 +177,9 @@ fn mistake() -> impl Strategy<Value = Mistake> {
     prop_oneof![4 => wrong, 2 => valueless, 2 => unknown, 1 => nameless, 1 => place().prop_map(Mistake::Twice)]
 }
 
-/// Settings with one mistake somewhere among them.
-fn with(right: &Right, mistake: &Mistake, place: &Index) -> String {
-    let mut all: Vec<_> = right
+/// Returns the settings of a function, with a mistake somewhere among them.
+fn with(valid: &Valid, mistake: &Mistake, place: &Index) -> String {
+    let mut all: Vec<_> = valid
         .settings
         .iter()
         .map(|(name, value)| (*name, format!("{name} = {value}")))
@@ -202,12 +202,12 @@ fn with(right: &Right, mistake: &Mistake, place: &Index) -> String {
         .join(", ")
 }
 
-fn unchanged(answer: &Answer, item: &str) -> Result<(), TestCaseError> {
-    prop_assert_eq!(&answer.items, &vec![written(item)]);
+fn unchanged(expansion: &Expansion, item: &str) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&expansion.items, &vec![written(item)]);
     Ok(())
 }
 
-/// Functions and other items that are not to be protected, each for one reason.
+/// Returns functions and other items that cannot be protected, each for one reason.
 fn wrong_item() -> BoxedStrategy<String> {
     among(&[
         "fn f(a: LambdaEvent<A>) -> Result<A, E> { a }",
@@ -247,36 +247,36 @@ proptest! {
 
     #[test]
     fn one_mistake_among_the_settings_is_one_error_and_the_function_stays(
-        right in right(),
+        valid in valid(),
         mistake in mistake(),
         place in place(),
     ) {
-        let arguments = with(&right, &mistake, &place);
-        let answer = answer(&arguments, &right.item);
-        prop_assert_eq!(answer.errors.len(), 1, "{}: {:?}", arguments, answer.errors);
-        unchanged(&answer, &right.item)?;
+        let arguments = with(&valid, &mistake, &place);
+        let expansion = expansion(&arguments, &valid.item);
+        prop_assert_eq!(expansion.errors.len(), 1, "{}: {:?}", arguments, expansion.errors);
+        unchanged(&expansion, &valid.item)?;
     }
 
     #[test]
     fn any_mistakes_among_the_settings_are_errors_and_the_function_stays(
-        right in right(),
+        valid in valid(),
         mistakes in vec((mistake(), place()), 1..6),
     ) {
-        let all: Vec<_> = mistakes.iter().map(|(mistake, place)| with(&right, mistake, place)).collect();
-        let answer = answer(&all.join(", "), &right.item);
-        prop_assert!(!answer.errors.is_empty());
-        unchanged(&answer, &right.item)?;
+        let all: Vec<_> = mistakes.iter().map(|(mistake, place)| with(&valid, mistake, place)).collect();
+        let expansion = expansion(&all.join(", "), &valid.item);
+        prop_assert!(!expansion.errors.is_empty());
+        unchanged(&expansion, &valid.item)?;
     }
 
     #[test]
-    fn what_cannot_be_protected_is_an_error_whatever_the_settings_and_stays(right in right(), item in wrong_item()) {
-        let answer = answer(&right.arguments(), &item);
-        prop_assert!(!answer.errors.is_empty());
-        unchanged(&answer, &item)?;
+    fn an_item_that_cannot_be_protected_is_an_error_with_any_settings_and_stays(valid in valid(), item in wrong_item()) {
+        let expansion = expansion(&valid.arguments(), &item);
+        prop_assert!(!expansion.errors.is_empty());
+        unchanged(&expansion, &item)?;
     }
 }
 
-/// Each text with one letter left out, changed, added, or swapped with the next.
+/// Returns a name with one letter left out, changed, added, or swapped with the next one.
 fn misspellings(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut all = Vec::new();
@@ -297,22 +297,22 @@ fn misspellings(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_name_with_one_slip_is_answered_with_the_name_that_was_meant() {
+fn a_name_with_one_spelling_mistake_leads_to_the_right_name() {
     for (known, _) in KNOWN {
         for misspelt in misspellings(known) {
-            let right = KNOWN
+            let known_name = KNOWN
                 .iter()
                 .chain(&ENVIRONMENT)
                 .any(|(name, _)| *name == misspelt);
-            if right || syn::parse_str::<syn::Ident>(&misspelt).is_err() {
+            if known_name || syn::parse_str::<syn::Ident>(&misspelt).is_err() {
                 continue;
             }
-            let answer = answer(
+            let expansion = expansion(
                 &format!("{misspelt} = 1"),
                 "async fn f(a: A) -> Result<A, E> {}",
             );
-            let said = format!("unknown setting `{misspelt}`: did you mean `{known}`?");
-            assert_eq!(answer.errors, [said]);
+            let message = format!("unknown setting `{misspelt}`: did you mean `{known}`?");
+            assert_eq!(expansion.errors, [message]);
         }
     }
 }

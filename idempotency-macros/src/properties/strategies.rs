@@ -1,4 +1,4 @@
-//! What the properties are tried on: settings that are right, functions that are right, and tokens of any kind.
+//! The inputs of the properties: valid settings, valid functions, and any tokens.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 
-/// Some text, chosen among these.
+/// Returns one of these texts.
 pub(super) fn among(texts: &'static [&'static str]) -> BoxedStrategy<String> {
     select(texts).prop_map(str::to_owned).boxed()
 }
 
-/// A text as a literal of Rust's, plain or raw.
+/// Returns a text as a Rust literal, plain or raw.
 fn quoted(text: &str, raw: bool) -> String {
     let hashes = "#".repeat(
         (0..)
             .find(|hashes| !text.contains(&format!("\"{}", "#".repeat(*hashes))))
             .unwrap(),
     );
-    // A bare carriage return may not stand in a raw literal.
+    // Rust does not allow a bare carriage return in a raw literal.
     if raw && !text.contains('\r') {
         format!("r{hashes}\"{text}\"{hashes}")
     } else {
@@ -26,14 +26,14 @@ fn quoted(text: &str, raw: bool) -> String {
     }
 }
 
-/// Literals of these texts.
+/// Returns literals of these texts.
 pub(super) fn literal(text: impl Strategy<Value = String> + 'static) -> BoxedStrategy<String> {
     (text, any::<bool>())
         .prop_map(|(text, raw)| quoted(&text, raw))
         .boxed()
 }
 
-/// A JMESPath expression.
+/// Returns JMESPath expressions.
 fn expression() -> BoxedStrategy<String> {
     let leaf = among(&[
         "a", "body", "@", "`1`", "'x'", "\"a b\"", "*", "a[0]", "a[]",
@@ -58,7 +58,7 @@ fn expression() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// As a user may write a choice: the case does not matter.
+/// Returns one of some names, in lower or upper case.
 fn choice(choices: &'static [&'static str]) -> BoxedStrategy<String> {
     let one = (select(choices), any::<bool>());
     let one = one.prop_map(|(text, upper)| {
@@ -71,10 +71,12 @@ fn choice(choices: &'static [&'static str]) -> BoxedStrategy<String> {
     literal(one)
 }
 
+/// Returns a duration as a literal.
 fn written(duration: Duration) -> String {
     format!("\"{}\"", humantime::format_duration(duration))
 }
 
+/// Returns numbers in the forms of Rust.
 fn number() -> BoxedStrategy<String> {
     (prop_oneof![any::<usize>(), 0..1_000_usize], 0..5_usize)
         .prop_map(|(number, form)| match form {
@@ -87,7 +89,7 @@ fn number() -> BoxedStrategy<String> {
         .boxed()
 }
 
-/// The values that a setting takes.
+/// Returns valid values of a setting.
 pub(super) fn value(name: &str) -> BoxedStrategy<String> {
     match name {
         "key" | "validate" | "store_when" => literal(expression()),
@@ -117,8 +119,8 @@ pub(super) fn value(name: &str) -> BoxedStrategy<String> {
             "hook",
             "crate::hook::<u8>",
             "<A as B>::hook",
-            "|answer, _| answer",
-            "|mut answer, replay| { answer.replayed = true; let (a, b) = (1, 2); answer }",
+            "|response, _| response",
+            "|mut response, replay| { response.replayed = true; let (a, b) = (1, 2); response }",
             "move |a: A, b: &B| -> A { if a < b { a } else { a } }",
         ]),
         "store" => among(&[
@@ -161,21 +163,21 @@ pub(super) fn value(name: &str) -> BoxedStrategy<String> {
     }
 }
 
-/// One setting that is right.
+/// Returns a setting with a valid value.
 fn setting(name: &'static str) -> BoxedStrategy<(&'static str, String)> {
     value(name).prop_map(move |value| (name, value)).boxed()
 }
 
-/// A right function under settings that are right.
+/// A valid function with valid settings.
 #[derive(Clone, Debug)]
-pub(super) struct Right {
+pub(super) struct Valid {
     pub(super) settings: Vec<(&'static str, String)>,
     pub(super) item: String,
     pub(super) name: String,
 }
 
-impl Right {
-    /// Settings in a row.
+impl Valid {
+    /// Returns the settings as the attribute's arguments.
     pub(super) fn arguments(&self) -> String {
         let settings = self
             .settings
@@ -185,7 +187,7 @@ impl Right {
     }
 }
 
-/// Names of functions and parameters.
+/// Returns names of functions and parameters.
 fn name() -> BoxedStrategy<String> {
     among(&[
         "charge",
@@ -254,12 +256,12 @@ fn body() -> BoxedStrategy<String> {
         among(&["", "Ok(a)", "todo!()"]),
     )
         .prop_map(|(inner, statements, last)| format!("{inner} {} {last}", statements.join(" ")))
-        // Where it is named, a prefix is needed.
+        // A body with `Self` needs a prefix.
         .prop_filter("it names `Self`", |body| !body.contains("Self"))
         .boxed()
 }
 
-/// All settings without `payload`, in an order that is not theirs.
+/// The settings that any function can have, in another order than the documentation's.
 const OTHERS: &[&str] = &[
     "on_replay",
     "store",
@@ -287,8 +289,8 @@ fn settings(also: Vec<&'static str>) -> impl Strategy<Value = Vec<(&'static str,
         .prop_shuffle()
 }
 
-/// Functions with settings that are right for them.
-pub(super) fn right() -> impl Strategy<Value = Right> {
+/// Returns functions with settings that are valid for them.
+pub(super) fn valid() -> impl Strategy<Value = Valid> {
     let generics = among(&["<T>", "<'a, T: A<B> + 'a>", "<const N: usize>"]);
     let receiver = among(&[
         "&self",
@@ -299,7 +301,7 @@ pub(super) fn right() -> impl Strategy<Value = Right> {
         "&'a self",
     ]);
     let shape = prop_oneof![
-        // A handler, and then everything that needs a payload, or a prefix, or both.
+        // A handler, and then the functions that need a payload, a prefix, or both.
         3 => parameter().prop_map(|event| (String::new(), event, vec![])),
         2 => vec(parameter(), 0..4).prop_map(|all| (String::new(), all.join(", "), vec!["payload"])),
         1 => vec(parameter(), 0..4).prop_map(|all| (String::new(), all.join(", "), vec!["payload", "context"])),
@@ -326,7 +328,7 @@ pub(super) fn right() -> impl Strategy<Value = Right> {
         "Result<A, E>",
         "Result<(), Box<dyn Error + Send>>",
         "anyhow::Result<Vec<u8>>",
-        "Answer",
+        "Reply",
         "m!(A)",
         "Result<Vec<Option<(A, B)>>, E> where A: B<C, D>, E: 'static",
     ]);
@@ -334,11 +336,11 @@ pub(super) fn right() -> impl Strategy<Value = Right> {
     (shape, function).prop_flat_map(|((generics, inputs, also), (before, visibility, qualifiers, name, returned, body))| {
         let before = before.join(" ");
         let item = format!("{before} {visibility} {qualifiers} fn {name}{generics}({inputs}) -> {returned} {{ {body} }}");
-        settings(also).prop_map(move |settings| Right { settings, item: item.clone(), name: name.clone() })
+        settings(also).prop_map(move |settings| Valid { settings, item: item.clone(), name: name.clone() })
     })
 }
 
-/// One token or a group of them.
+/// Returns one token, or a group.
 pub(super) fn token() -> BoxedStrategy<String> {
     let leaf = prop_oneof![
         2 => select(crate::arguments::KNOWN.map(|(name, _)| name).to_vec()).prop_map(str::to_owned),
@@ -366,14 +368,14 @@ pub(super) fn token() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Tokens in a row.
+/// Returns lists of tokens.
 pub(super) fn stream() -> BoxedStrategy<String> {
     vec(token(), 0..16)
         .prop_map(|tokens| tokens.join(" "))
         .boxed()
 }
 
-/// A place in something.
+/// Returns a position in a list.
 pub(super) fn place() -> impl Strategy<Value = Index> {
     any::<Index>()
 }

@@ -1,30 +1,31 @@
-//! Any tokens at all: no panic, an end, and the user's item is still there.
+//! For any tokens the attribute ends without a panic, and the user's item is in the expansion.
 
 use proc_macro2::{TokenStream, TokenTree};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use syn::{File, ItemFn};
 
-use super::strategies::{among, place, right, stream, token};
-use super::{answer, cases};
+use super::strategies::{among, place, stream, token, valid};
+use super::{cases, expansion};
 use crate::attribute::attribute;
 
 const HANDLER: &str = "pub async fn handler(event: LambdaEvent<A>) -> Result<A, E> { a }";
 
-/// rustc's own stack, unless `RUST_MIN_STACK` says otherwise.
+/// The size of rustc's stack, if `RUST_MIN_STACK` is not set.
 const STACK: usize = 8 * 1024 * 1024;
 
-fn still_there(arguments: &str) -> Result<(), TestCaseError> {
-    let answer = answer(arguments, HANDLER);
-    let function = answer.function();
+/// Checks that the handler is in the expansion, unchanged if there are errors.
+fn keeps_the_handler(arguments: &str) -> Result<(), TestCaseError> {
+    let expansion = expansion(arguments, HANDLER);
+    let function = expansion.function();
     prop_assert_eq!(function.sig.ident.to_string(), "handler");
-    if !answer.errors.is_empty() {
+    if !expansion.errors.is_empty() {
         prop_assert_eq!(function, &syn::parse_str::<ItemFn>(HANDLER).unwrap());
     }
     Ok(())
 }
 
-/// Settings, or nearly: a name, a sign, any tokens.
+/// Returns lists that look like settings: a name, a sign, any tokens.
 fn nearly_settings() -> impl Strategy<Value = String> {
     let one = (
         token(),
@@ -36,7 +37,7 @@ fn nearly_settings() -> impl Strategy<Value = String> {
     vec(one, 0..6).prop_map(|all| all.join(" "))
 }
 
-/// Two lists of tokens that must agree at their ends, compared as text.
+/// Returns true if the tokens end with these others, compared as text.
 fn ends_with(all: TokenStream, end: TokenStream) -> bool {
     let texts = |tokens: TokenStream| {
         tokens
@@ -52,23 +53,23 @@ proptest! {
 
     #[test]
     fn any_tokens_as_arguments_leave_the_function(arguments in stream()) {
-        still_there(&arguments)?;
+        keeps_the_handler(&arguments)?;
     }
 
     #[test]
-    fn anything_like_settings_leaves_the_function(arguments in nearly_settings()) {
-        still_there(&arguments)?;
+    fn arguments_like_settings_leave_the_function(arguments in nearly_settings()) {
+        keeps_the_handler(&arguments)?;
     }
 
     #[test]
     fn any_text_that_is_tokens_leaves_the_function(text in "\\PC{0,40}|[a-z_=,\"(){}' ]{0,60}") {
         if text.parse::<TokenStream>().is_ok() {
-            still_there(&text)?;
+            keeps_the_handler(&text)?;
         }
     }
 
     #[test]
-    fn any_tokens_may_stand_below_the_attribute(arguments in stream(), item in stream()) {
+    fn any_tokens_below_the_attribute_are_kept(arguments in stream(), item in stream()) {
         let item: TokenStream = item.parse().unwrap();
         let back = attribute(arguments.parse().unwrap(), item.clone());
         if syn::parse2::<ItemFn>(item.clone()).is_err() {
@@ -77,13 +78,13 @@ proptest! {
     }
 
     #[test]
-    fn a_function_with_a_token_that_is_wrong_gives_rust_wherever_it_is_rust(
-        right in right(),
+    fn a_function_with_a_wrong_token_expands_to_rust_if_it_is_rust(
+        valid in valid(),
         by in token(),
         place in place(),
         how in 0..3_u8,
     ) {
-        let mut tokens: Vec<TokenTree> = right.item.parse::<TokenStream>().unwrap().into_iter().collect();
+        let mut tokens: Vec<TokenTree> = valid.item.parse::<TokenStream>().unwrap().into_iter().collect();
         let at = place.index(tokens.len());
         let other = by.parse::<TokenStream>().unwrap();
         match how {
@@ -92,14 +93,16 @@ proptest! {
             _ => drop(tokens.splice(at..=at, other)),
         }
         let item: TokenStream = tokens.into_iter().collect();
-        let back = attribute(right.arguments().parse().unwrap(), item.clone());
+        let back = attribute(valid.arguments().parse().unwrap(), item.clone());
         if syn::parse2::<File>(item).is_ok() {
             prop_assert!(syn::parse2::<File>(back.clone()).is_ok(), "{}", back);
         }
     }
 }
 
-/// What comes back in a thread with rustc's stack. Only the ends are looked at, since whoever walks what is deep recurses.
+/// Expands in a thread with rustc's stack size. Returns whether there is an error, and whether the item can be there.
+///
+/// Only the tokens of the outermost level are counted: a full comparison would recurse.
 fn on_rustcs_stack(arguments: String, item: String) -> (bool, bool) {
     let thread = std::thread::Builder::new().stack_size(STACK);
     let run = thread.spawn(move || {
@@ -116,7 +119,7 @@ fn on_rustcs_stack(arguments: String, item: String) -> (bool, bool) {
 }
 
 #[test]
-fn what_is_deep_or_long_ends_without_using_up_the_stack() {
+fn deep_or_long_arguments_do_not_exhaust_the_stack() {
     let pieces = [
         ("(", ")"),
         ("[", "]"),
@@ -166,7 +169,7 @@ fn what_is_deep_or_long_ends_without_using_up_the_stack() {
 }
 
 #[test]
-fn a_deep_type_is_an_error_and_a_deep_body_is_the_compilers_to_judge() {
+fn a_deep_type_is_an_error_and_a_deep_body_is_left_to_the_compiler() {
     for (open, close) in [
         ("(", ")"),
         ("[", "; 1]"),
