@@ -23,7 +23,7 @@ mod parse;
 mod runtime;
 #[path = "../../idempotency-macros/src/validate/mod.rs"]
 mod validate;
-#[path = "../../idempotency-macros/src/values.rs"]
+#[path = "../../idempotency-macros/src/values/mod.rs"]
 mod values;
 
 use std::sync::mpsc::{Receiver, Sender, channel};

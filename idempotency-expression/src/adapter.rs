@@ -1,28 +1,29 @@
-//! The adapter to the `jmespath` crate: what it is given, and how its places lead back to ours.
+//! The adapter to the `jmespath` crate: builds the text that the crate parses, and maps the crate's offsets back to ours.
 //!
-//! The crate reads literals with `serde_json`, which loses digits, and numbers into 32 bits; and its grammar differs from
-//! that of the reference implementation in a few places. So it is given our own words: each literal and quoted name is
-//! replaced by the number of its token.
+//! The crate reads literals with `serde_json`, which loses digits, and numbers into 32 bits. Its grammar also differs from that of
+//! the reference implementation in a few places. So it parses a text of our own, in which the number of a token stands for each
+//! literal and quoted name.
 
 use jmespath::ast::Ast as Parsed;
 
 use crate::SyntaxError;
 use crate::tokens::{Kind, Token};
 
+/// An expression in the form that the crate parses.
 pub(crate) struct Adapter {
     tokens: Vec<Token>,
-    /// What the crate parses.
+    /// The text that the crate parses.
     pub(crate) text: String,
-    /// Where each token begins in `text`, and which it is.
+    /// The offset in `text` of each token, and the token's index.
     starts: Vec<(usize, usize)>,
     /// The expression as it was written.
     source: String,
 }
 
-/// Stands for a token in what was put between ours.
+/// The index of a text that was inserted and belongs to no token.
 const MARK: usize = usize::MAX;
 
-/// What an open bracket belongs to.
+/// The kind of an open bracket.
 #[derive(Clone, Copy, PartialEq)]
 enum Open {
     Call,
@@ -36,6 +37,11 @@ enum Open {
 }
 
 impl Adapter {
+    /// Builds the text for the crate.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a form that the crate would accept or read differently, but the reference refuses.
     pub(crate) fn new(tokens: Vec<Token>, source: &str) -> Result<Self, SyntaxError> {
         let mut adapter = Self {
             tokens,
@@ -51,7 +57,7 @@ impl Adapter {
         Ok(adapter)
     }
 
-    /// The token that begins at this place of `text`, or the last one before it.
+    /// Returns the index of the token at this offset of `text`, or of the last token before it.
     pub(crate) fn index_at(&self, text_offset: usize) -> Option<usize> {
         let after = self
             .starts
@@ -59,22 +65,23 @@ impl Adapter {
         after.checked_sub(1).map(|entry| self.starts[entry].1)
     }
 
+    /// Returns the token at this offset of `text`, or the last one before it.
     pub(crate) fn token_at(&self, text_offset: usize) -> Option<&Token> {
         self.tokens.get(self.index_at(text_offset)?)
     }
 
-    /// Whether this symbol stands at this place of `text`.
+    /// Returns true if this symbol is at this offset of `text`.
     pub(crate) fn is(&self, text_offset: usize, symbol: &str) -> bool {
         self.token_at(text_offset)
             .is_some_and(|token| token.is(symbol))
     }
 
-    /// Whether this place of `text` is the mark that parentheses leave.
+    /// Returns true if the mark that parentheses leave is at this offset of `text`.
     pub(crate) fn is_mark(&self, text_offset: usize) -> bool {
         self.index_at(text_offset) == Some(MARK)
     }
 
-    /// What the reference calls an index expression, with parentheses around it.
+    /// Returns true for an index expression, as the reference calls it, in parentheses.
     pub(crate) fn is_index_in_parentheses(&self, parsed: &Parsed) -> bool {
         let Parsed::Subexpr { offset, lhs, .. } = parsed else {
             return false;
@@ -87,7 +94,7 @@ impl Adapter {
             Parsed::Index { .. } => true,
             Parsed::Subexpr { offset, lhs, rhs } if self.is(*offset, "[") => match &**rhs {
                 Parsed::Index { .. } => true,
-                // A slice continues an index only where nothing is done with its elements.
+                // A slice continues an index only if its elements are not used further.
                 Parsed::Projection { rhs: each, .. } => {
                     matches!(**each, Parsed::Identity { .. })
                         && (self.is_index(lhs) || self.is_index_in_parentheses(lhs))
@@ -98,11 +105,12 @@ impl Adapter {
         }
     }
 
+    /// Returns the token with this index.
     pub(crate) fn token(&self, index: usize) -> Option<&Token> {
         self.tokens.get(index)
     }
 
-    /// The token that the crate refused at this place; none at the end. At a mark, it is the parenthesis after it.
+    /// Returns the token that the crate refused at this offset, or `None` at the end. At a mark it is the parenthesis after it.
     pub(crate) fn refused(&self, text_offset: usize) -> Option<&Token> {
         let after = self
             .starts
@@ -112,18 +120,18 @@ impl Adapter {
             .find_map(|&(_, index)| self.tokens.get(index))
     }
 
-    /// Our place for the crate's.
+    /// Maps an offset in `text` to an offset in the expression.
     pub(crate) fn offset(&self, text_offset: usize) -> usize {
         self.refused(text_offset)
             .map_or(self.source.len(), |token| token.offset)
     }
 
-    /// Returns the texts of the elements of the list whose bracket stands at this place of `text`, as they were written.
+    /// Returns the texts of a list's elements as they were written. The list's bracket is at this offset of `text`.
     pub(crate) fn elements(&self, text_offset: usize) -> Vec<String> {
         self.between_commas(text_offset, false)
     }
 
-    /// Returns the texts of the values of the hash whose brace stands at this place of `text`.
+    /// Returns the texts of a hash's values as they were written. The hash's brace is at this offset of `text`.
     pub(crate) fn members(&self, text_offset: usize) -> Vec<String> {
         self.between_commas(text_offset, true)
     }
@@ -192,12 +200,12 @@ impl Adapter {
         )
     }
 
-    /// What the crate would accept, or take otherwise, but the reference refuses.
+    /// Returns the error of a token that the crate would accept or read differently, but the reference refuses.
     fn refuse(&self, at: usize, open: Option<Open>) -> Result<(), SyntaxError> {
         let (token, previous) = (&self.tokens[at], self.symbol(at.checked_sub(1)));
         let refuse = |message: &str| Err(SyntaxError::new(token.offset, message));
         if token.is("&") && previous == "." {
-            return refuse("`&` cannot follow a dot");
+            return refuse("`&` is not allowed after a dot");
         }
         if open == Some(Open::List) && at > 0 {
             if token.is("]") && previous == "[" {
@@ -216,7 +224,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// Of numbers side by side in a slice, the reference takes the last.
+    /// Returns true if another number follows: of numbers side by side in a slice, the reference uses the last.
     fn is_replaced(&self, at: usize) -> bool {
         matches!(
             self.tokens.get(at + 1),
@@ -227,6 +235,7 @@ impl Adapter {
         )
     }
 
+    /// Appends a token to the text for the crate.
     fn pass(&mut self, at: usize, open: &mut Vec<Open>) {
         let previous = self.symbol(at.checked_sub(1));
         let next = self.symbol(Some(at + 1));
@@ -254,15 +263,15 @@ impl Adapter {
                 });
             }
             (Kind::Symbol("]" | ")" | "}"), _) => {
-                // The crate's tree forgets parentheses, but their end matters: `| @` changes no value and leaves a
-                // mark. In `(length)(a)`, the name of a function, it would.
+                // The crate's tree has no parentheses, but their end matters. `| @` changes no value and marks the end, except
+                // after the name of a function, as in `(length)(a)`.
                 let group = open.pop() == Some(Open::Group);
                 if group && next != "(" {
                     self.starts.push((self.text.len(), MARK));
                     self.text.push_str("| @ ");
                 }
             }
-            // The reference allows a comma before the end of a call.
+            // The reference allows a comma at the end of a call.
             (Kind::Symbol(","), Some(Open::Call))
                 if next == ")" && previous != "(" && previous != "," =>
             {

@@ -1,10 +1,12 @@
-//! What an expression means.
+//! The tree of a checked expression.
 
 use crate::Function;
 
 /// A checked expression.
 ///
-/// An evaluator has to handle every node, so a new one is a breaking change and the enum is exhaustive.
+/// The enum is exhaustive: an evaluator must handle every node, so a new node is a breaking change.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::{Ast, Name, parse};
@@ -20,9 +22,9 @@ pub enum Ast {
     Current,
     /// A member of an object.
     Field(Name),
-    /// An element of an array; negative counts from the end.
+    /// An element of an array. A negative index counts from the end.
     Index(i64),
-    /// `[start:stop:step]` of an array, without a projection. The step is never 0.
+    /// `[start:stop:step]` of an array, which is not a projection by itself. The step is never 0.
     Slice {
         /// The first index.
         start: Option<i64>,
@@ -31,33 +33,33 @@ pub enum Ast {
         /// The step.
         step: i64,
     },
-    /// A constant.
+    /// A literal.
     Literal(Literal),
-    /// `[a, b]`: null on null.
+    /// `[a, b]`. It is null if the current value is null.
     List(Vec<Part>),
-    /// `{a: b}`: null on null. A later member of one name replaces the value of an earlier one.
+    /// `{a: b}`. It is null if the current value is null. Of several members with one name, the last value counts.
     Hash(Vec<(Name, Part)>),
-    /// The second evaluated on the result of the first: `a.b`, `a[0]`, `a | b`.
+    /// `a.b`, `a[0]` or `a | b`: evaluates the second expression on the result of the first.
     Chain(Box<Ast>, Box<Ast>),
-    /// `each` on every element of the array `over`; nulls are dropped. Null where `over` is no array.
+    /// Evaluates `each` on every element of the array `over`, and drops nulls. It is null if `over` is not an array.
     Project {
-        /// Where the elements come from.
+        /// The expression that returns the array.
         over: Box<Ast>,
-        /// What becomes of each.
+        /// The expression for each element.
         each: Box<Ast>,
     },
-    /// The same, for the elements that satisfy a condition.
+    /// The same as [`Project`](Self::Project), but only for elements that satisfy a condition.
     Filter {
-        /// Where the elements come from.
+        /// The expression that returns the array.
         over: Box<Ast>,
-        /// What an element has to satisfy.
+        /// The condition on an element.
         condition: Box<Ast>,
-        /// What becomes of each.
+        /// The expression for each element.
         each: Box<Ast>,
     },
-    /// The values of an object as an array; null where it is no object.
+    /// The values of an object, as an array. It is null if the value is not an object.
     Values(Box<Ast>),
-    /// An array with the arrays in it merged; null where it is no array.
+    /// An array in which inner arrays are merged. It is null if the value is not an array.
     Flatten(Box<Ast>),
     /// `a || b`.
     Or(Box<Ast>, Box<Ast>),
@@ -65,16 +67,16 @@ pub enum Ast {
     And(Box<Ast>, Box<Ast>),
     /// `!a`.
     Not(Box<Ast>),
-    /// `a == b` and the like.
+    /// `a == b` or another comparison.
     Compare {
-        /// How to compare.
+        /// The comparison.
         comparator: Comparator,
         /// The left side.
         left: Box<Ast>,
         /// The right side.
         right: Box<Ast>,
     },
-    /// A call with as many arguments as the function takes.
+    /// A call, with the number of arguments that the function takes.
     Call {
         /// The function.
         function: Function,
@@ -84,6 +86,8 @@ pub enum Ast {
 }
 
 /// A part of a multi-select: an element of `[a, b]`, or the value of a member of `{x: a}`.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::{Ast, Name, Part, parse};
@@ -95,13 +99,15 @@ pub enum Ast {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// The part as it was written: its name in messages.
+    /// The part as it was written. Messages name the part by it.
     pub text: String,
-    /// What it selects.
+    /// The expression of the part.
     pub value: Ast,
 }
 
 /// An argument of a call.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::{Argument, Ast, parse};
@@ -112,13 +118,15 @@ pub struct Part {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Argument {
-    /// A value: evaluated before the call.
+    /// An expression that is evaluated before the call.
     Value(Ast),
-    /// `&expression`: evaluated by the function, on each element. Stands only where the function takes one.
+    /// `&expression`, which the function evaluates on each element. Only some parameters accept it.
     Expression(Ast),
 }
 
 /// The name of a member.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::{Ast, Name, parse};
@@ -131,11 +139,13 @@ pub enum Argument {
 pub enum Name {
     /// The name itself.
     Plain(String),
-    /// The name as a JSON string, quotes included: it holds a lone surrogate, which a `String` cannot.
+    /// The name as a JSON string with its quotes, because it has a lone surrogate, which a `String` cannot hold.
     Json(String),
 }
 
-/// A constant of an expression.
+/// A literal in an expression.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::{Ast, Literal, parse};
@@ -148,12 +158,14 @@ pub enum Name {
 pub enum Literal {
     /// A raw string: `'text'`.
     Raw(String),
-    /// The text between backticks, to be read as JSON, or as a string where it is none: `` `foo` `` is `"foo"`.
-    /// Kept as text, so that no digit is lost.
+    /// The text between backticks. It is JSON, or else a string: `` `foo` `` is `"foo"`. It stays a text, so that numbers keep
+    /// all their digits.
     Json(String),
 }
 
-/// How two values are compared.
+/// The comparison of two values.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::{Ast, Comparator, parse};

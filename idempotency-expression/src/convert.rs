@@ -1,4 +1,6 @@
-//! From the crate's tree to ours, with names and literals put back and the reference's reading of a few forms.
+//! Converts the tree of the `jmespath` crate into ours.
+//!
+//! Names and literals come back from the tokens, and a few forms are read as the reference implementation reads them.
 
 use jmespath::ast::{Ast as Parsed, Comparator as ParsedComparator};
 
@@ -10,7 +12,7 @@ type Result<T> = std::result::Result<T, SyntaxError>;
 
 /// Converts a tree.
 ///
-/// Each kind of node has a function of its own: one with all of them would take a frame as large as all of them.
+/// Each kind of node has a function of its own: a single function would need a stack frame as large as all of them.
 pub(crate) fn convert(adapter: &Adapter, parsed: Parsed) -> Result<Ast> {
     match parsed {
         Parsed::MultiList { offset, elements } => list(adapter, offset, elements),
@@ -55,7 +57,7 @@ fn leaf(adapter: &Adapter, parsed: Parsed) -> Result<Ast> {
             _ => Literal::Raw(String::new()),
         }),
         Parsed::Expref { offset, .. } => {
-            let message = "`&` stands only before an argument that `map`, `sort_by`, `min_by` or `max_by` evaluates";
+            let message = "`&` is only allowed before an argument that `map`, `sort_by`, `min_by` or `max_by` evaluates";
             return Err(SyntaxError::new(adapter.offset(offset), message));
         }
         _ => Ast::Current,
@@ -128,7 +130,7 @@ fn boxed(adapter: &Adapter, parsed: Parsed) -> Result<Box<Ast>> {
 }
 
 fn member_name(adapter: &Adapter, key: String) -> Name {
-    // No identifier begins with a digit: this is the number of a quoted name.
+    // An identifier does not begin with a digit, so a number is the number of a quoted name's token.
     match key
         .parse()
         .ok()
@@ -152,7 +154,7 @@ fn call(adapter: &Adapter, parenthesis: usize, name: &str, args: Vec<Parsed>) ->
     })
 }
 
-/// The function of this name, and the place of the name.
+/// Returns the function with this name, and the place of the name.
 fn called(
     adapter: &Adapter,
     parenthesis: usize,

@@ -1,8 +1,10 @@
-//! What is wrong with an expression, and where.
+//! The error of an expression, with its place.
 
 use std::fmt;
 
-/// An expression that cannot be used: its place and what is wrong there.
+/// The error of an expression that cannot be used.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::parse;
@@ -13,9 +15,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
-    /// The place, in bytes from the beginning of the expression.
+    /// The place of the error, in bytes from the start of the expression.
     pub offset: usize,
-    /// What is wrong, in one line.
+    /// The message, in one line.
     pub message: String,
 }
 
@@ -27,7 +29,9 @@ impl SyntaxError {
         }
     }
 
-    /// The message under the expression, with a caret under the place.
+    /// Returns the line of the expression, and below it the message with a caret at the place.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let text = "body.[id,";
@@ -46,7 +50,7 @@ impl SyntaxError {
         let end = expression[offset..]
             .find('\n')
             .map_or(expression.len(), |newline| offset + newline);
-        // Tabs stay tabs, so that the caret stands under its character at any tab width.
+        // Tabs stay tabs, so that the caret is below its character at any tab width.
         let indent: String = expression[start..offset]
             .chars()
             .map(|c| if c == '\t' { '\t' } else { ' ' })

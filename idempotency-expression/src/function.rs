@@ -1,10 +1,12 @@
-//! The functions an expression can call, and what each takes.
+//! The functions of expressions, and their parameters.
 
 use std::fmt;
 
 use crate::{Ast, Literal, Name};
 
-/// A function of an expression.
+/// A function that an expression can call.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_expression::Function;
@@ -47,14 +49,14 @@ pub enum Function {
     Values,
 }
 
-/// What a parameter takes.
+/// The kind of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Value,
     Expression,
     /// The event of an HTTP request.
     Event,
-    /// The name of a header, as text in single quotes.
+    /// The name of a header, as a text in single quotes.
     HeaderName,
 }
 
@@ -64,7 +66,7 @@ struct Signature {
     function: Function,
     name: &'static str,
     parameters: &'static [Takes],
-    /// Whether the last parameter can be repeated.
+    /// True if the last parameter can be repeated.
     variadic: bool,
 }
 
@@ -77,7 +79,7 @@ const fn row(function: Function, name: &'static str, parameters: &'static [Takes
     }
 }
 
-/// In the order of the enum.
+/// All functions, in the order of the enum.
 const TABLE: [Signature; 30] = [
     row(Function::Abs, "abs", &[Value]),
     row(Function::Avg, "avg", &[Value]),
@@ -130,13 +132,7 @@ impl Function {
         &TABLE[self as usize]
     }
 
-    /// The function of this name.
-    ///
-    /// ```
-    /// # use idempotency_expression::Function;
-    /// assert_eq!(Function::from_name("length"), Some(Function::Length));
-    /// assert_eq!(Function::from_name("Length"), None);
-    /// ```
+    /// Returns the function with this name, or `None`. Names are case-sensitive.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         TABLE
@@ -145,31 +141,20 @@ impl Function {
             .map(|signature| signature.function)
     }
 
-    /// The name, as expressions call it.
-    ///
-    /// ```
-    /// # use idempotency_expression::Function;
-    /// assert_eq!(Function::MaxBy.name(), "max_by");
-    /// ```
+    /// Returns the name in expressions, such as `max_by`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.signature().name
     }
 
-    /// Whether the parameter at this place takes `&expression`, and nothing else.
-    ///
-    /// ```
-    /// # use idempotency_expression::Function;
-    /// // `max_by(items, &price)`
-    /// assert!(!Function::MaxBy.takes_expression(0));
-    /// assert!(Function::MaxBy.takes_expression(1));
-    /// ```
+    /// Returns true if the parameter at this index takes `&expression`, as the second one of `max_by(items, &price)` does. Such a
+    /// parameter takes nothing else. The first index is 0.
     #[must_use]
     pub fn takes_expression(self, parameter: usize) -> bool {
         self.signature().parameters.get(parameter) == Some(&Expression)
     }
 
-    /// Returns what is wrong with a value as the argument at this place, as far as that is known before an event is met.
+    /// Returns the error of a value as this argument, as far as the expression alone shows it.
     pub(crate) fn refuse_value(self, parameter: usize, value: &Ast) -> Option<String> {
         match (self.signature().parameters.get(parameter)?, value) {
             (Event, Ast::Literal(_)) => Some(format!(
@@ -177,9 +162,9 @@ impl Function {
                 parameter + 1
             )),
             (HeaderName, Ast::Literal(Literal::Raw(name))) if is_token(name) => None,
-            (HeaderName, Ast::Literal(Literal::Raw(_))) => {
-                Some("this is no name of a header: write letters, digits and `-` alone".to_owned())
-            }
+            (HeaderName, Ast::Literal(Literal::Raw(_))) => Some(
+                "this is not the name of a header: write letters, digits and `-` only".to_owned(),
+            ),
             (HeaderName, Ast::Field(Name::Plain(name))) if is_token(name) => Some(format!(
                 "`{self}` takes the name of a header as text: write it in single quotes, `{self}(@, '{name}')`"
             )),
@@ -190,7 +175,7 @@ impl Function {
         }
     }
 
-    /// What is wrong with this number of arguments, if anything.
+    /// Returns the error of a call with this number of arguments.
     pub(crate) fn refuse_count(self, given: usize) -> Option<String> {
         let Signature {
             name,
@@ -209,7 +194,7 @@ impl Function {
         ))
     }
 
-    /// What to say about a name that is no function.
+    /// Returns the error of a name that is not a function.
     pub(crate) fn refuse_name(name: &str) -> String {
         let nearest = TABLE
             .iter()
@@ -236,7 +221,7 @@ fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(allowed)
 }
 
-/// How many letters have to be added, removed or replaced.
+/// Returns how many letters must be added, removed or replaced to get from one name to the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {
@@ -270,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_is_answered_with_the_nearest() {
+    fn a_misspelt_name_leads_to_the_most_similar_function() {
         assert_eq!(
             Function::refuse_name("lenght"),
             "unknown function `lenght`; did you mean `length`?"

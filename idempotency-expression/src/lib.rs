@@ -1,7 +1,19 @@
-//! The JMESPath expressions of idempotency keys: read and checked, without being evaluated.
+//! Parses and checks the JMESPath expressions of idempotency keys, without evaluating them.
 //!
-//! The attribute macro checks expressions with this crate while a program is compiled, and `idempotency-core` makes
-//! what it evaluates from the same tree: what compiles, runs.
+//! The attribute macro checks expressions with this crate at compile time, and `idempotency-core` evaluates the same tree. So an
+//! expression that compiles is accepted when the program starts.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `tokens` | splits the text into tokens |
+//! | `literal` | checks the text between quotes and backticks |
+//! | `limits` | refuses what is too long or too deep |
+//! | `adapter` | calls the parser of the `jmespath` crate |
+//! | `convert` | converts its tree into [`Ast`] |
+//! | `precedence` | applies operators in the order of the reference implementation, jmespath.py |
+//! | `function` | the functions and their parameters |
+//!
+//! # Examples
 //!
 //! ```
 //! use idempotency_expression::parse;

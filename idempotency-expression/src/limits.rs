@@ -1,18 +1,18 @@
-//! Bounds on what is handed to parsers and evaluators that recurse.
+//! Limits the size and the depth of expressions, because parsers and evaluators recurse.
 
 use crate::SyntaxError;
 use crate::tokens::{Kind, Token};
 
 /// The longest expression, in bytes.
 pub(crate) const MAX_BYTES: usize = 4096;
-/// Brackets, braces and parentheses inside one another.
+/// The most brackets, braces and parentheses inside one another.
 const MAX_NESTING: usize = 32;
-/// Steps one after the other, those in brackets after those before: what bounds the depth of the tree.
+/// The most steps in a row, which limits the depth of the tree. Steps inside brackets follow those before the brackets.
 const MAX_STEPS: usize = 72;
 
-/// Refuses what would make the tree too deep to walk on a small stack.
+/// Checks that the tree will not be too deep for a small stack.
 pub(crate) fn check(tokens: &[Token]) -> Result<(), SyntaxError> {
-    // Steps so far between the commas of each open bracket; the first entry stands outside all of them.
+    // The steps since the last comma, for each open bracket. The first entry is outside of all brackets.
     let mut open = vec![0_usize];
     for token in tokens {
         let Kind::Symbol(symbol) = token.kind else {
@@ -24,14 +24,14 @@ pub(crate) fn check(tokens: &[Token]) -> Result<(), SyntaxError> {
         match symbol {
             "," => *steps = 0,
             "]" | ")" | "}" => {
-                // One too many is the parser's to refuse.
+                // The parser refuses a bracket that was not opened.
                 if open.len() > 1 {
                     open.pop();
                 }
             }
             "@" | ":" => {}
             _ => {
-                // What starts a projection is parsed by more functions that call one another.
+                // The parser recurses twice for a symbol that starts a projection.
                 let projects = matches!(symbol, "[" | "[?" | "[]" | "*");
                 *steps += if projects { 2 } else { 1 };
                 if matches!(symbol, "[" | "[?" | "(" | "{") {

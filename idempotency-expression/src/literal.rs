@@ -1,12 +1,13 @@
-//! What stands between quotes and backticks: just enough of JSON to refuse what can never be read.
+//! Checks the text between quotes and backticks, with as much of JSON as it takes to refuse a wrong literal.
 
+/// The content of a JSON string.
 pub(crate) enum Decoded {
     Text(String),
-    /// A string of JSON that a `String` cannot hold.
+    /// The string has a lone surrogate, which a `String` cannot hold.
     LoneSurrogate,
 }
 
-/// Decodes what stands between the double quotes of a JSON string; `None` where it is none.
+/// Decodes the text between the double quotes of a JSON string. Returns `None` if it is not one.
 pub(crate) fn decode(inside: &str) -> Option<Decoded> {
     let mut units: Vec<u16> = Vec::new();
     let mut characters = inside.chars();
@@ -35,7 +36,7 @@ pub(crate) fn decode(inside: &str) -> Option<Decoded> {
     Some(String::from_utf16(&units).map_or(Decoded::LoneSurrogate, Decoded::Text))
 }
 
-/// Whether a text between backticks can be read: as JSON, or else as a bare word.
+/// Returns true if a text between backticks is JSON or else a bare word.
 pub(crate) fn is_literal(text: &str) -> bool {
     let json = Scan {
         text: text.as_bytes(),
@@ -45,18 +46,18 @@ pub(crate) fn is_literal(text: &str) -> bool {
     json.is_some() || decode(text.trim_start_matches(is_python_space)).is_some()
 }
 
-/// What Python strips from a text.
+/// Returns true for the characters that Python's `str.strip` removes.
 fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }
 
-/// Passes over a JSON text, without making values of it.
+/// Checks a JSON text without making values of it.
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-/// The reader of literals refuses more.
+/// The depth that the reader of literals accepts.
 const MAX_DEPTH: usize = 128;
 
 impl Scan<'_> {
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_literals_do_not_overflow() {
+    fn deep_literals_do_not_overflow_the_stack() {
         assert!(!is_literal(&"[\"".repeat(2000)));
         assert!(!is_literal(&"{\"a\":".repeat(800)));
     }

@@ -1,4 +1,4 @@
-//! From text to a checked tree.
+//! Parses a text into a checked tree.
 
 use crate::adapter::Adapter;
 use crate::convert::convert;
@@ -6,13 +6,15 @@ use crate::limits;
 use crate::tokens::{Kind, tokenize};
 use crate::{Ast, SyntaxError};
 
-/// Reads an expression and checks what can be known before it meets an event: functions, the number of their
-/// arguments, slices.
+/// Parses an expression and checks everything that can be checked without an event: the functions, the number of their
+/// arguments, and slices.
 ///
 /// # Errors
 ///
-/// [`SyntaxError`] for what the reference implementation would refuse, or could never evaluate; for expressions of more
-/// than 4096 bytes, 32 brackets inside one another, or 72 steps in a row (brackets and `*` count twice).
+/// Returns a [`SyntaxError`] if the reference implementation would refuse the expression or could never evaluate it. Also if the
+/// expression has more than 4096 bytes, 32 brackets inside one another, or 72 steps in a row (brackets and `*` count twice).
+///
+/// # Examples
 ///
 /// ```
 /// let error = idempotency_expression::parse("join(ids)").unwrap_err();
@@ -21,7 +23,7 @@ use crate::{Ast, SyntaxError};
 pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
     if text.len() > limits::MAX_BYTES {
         let message = format!(
-            "the expression has {} bytes; at most {} are read",
+            "the expression has {} bytes; write at most {}",
             text.len(),
             limits::MAX_BYTES
         );
@@ -37,16 +39,16 @@ pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
     convert(&adapter, parsed)
 }
 
-/// The crate's refusal in our words: its own quote the text that it was given, which is not the user's.
+/// Returns the error of the `jmespath` crate in our words. Its own message quotes the text of the adapter, not the user's.
 fn refused(adapter: &Adapter, error: &jmespath::JmespathError) -> SyntaxError {
     let offset = adapter.offset(error.offset);
     let found = match adapter.refused(error.offset) {
         None => "the expression ends here, but is not complete".to_owned(),
         Some(token) => match &token.kind {
-            Kind::Symbol(symbol) => format!("`{symbol}` cannot stand here"),
-            Kind::Identifier(name) => format!("`{name}` cannot stand here"),
-            Kind::Quoted(_) => "a quoted name cannot stand here".to_owned(),
-            Kind::Literal(_) => "a literal cannot stand here".to_owned(),
+            Kind::Symbol(symbol) => format!("`{symbol}` is not allowed here"),
+            Kind::Identifier(name) => format!("`{name}` is not allowed here"),
+            Kind::Quoted(_) => "a quoted name is not allowed here".to_owned(),
+            Kind::Literal(_) => "a literal is not allowed here".to_owned(),
             Kind::Number(_) => {
                 "a number can only be an index; write it between backticks".to_owned()
             }

@@ -1,13 +1,13 @@
-//! The order in which the reference implementation (jmespath.py) applies operators.
+//! Applies operators in the order of the reference implementation, jmespath.py.
 //!
-//! In three forms it is another than the crate's tree suggests:
+//! The order differs from the tree of the `jmespath` crate in three forms:
 //!
-//! 1. `a[0][1:].b`: a slice directly after an index starts no projection; `.b` is applied to the array, and is null.
-//! 2. `a.*.b.c`: the projection ends before the second dot; `.c` is applied to the array.
-//! 3. `a[*].{b: c}.d`: it ends after the braces.
+//! 1. `a[0][1:].b`: a slice directly after an index is not a projection. `.b` is applied to the array, and is null.
+//! 2. `a.*.b.c`: the projection ends before the second dot. `.c` is applied to the array.
+//! 3. `a[*].{b: c}.d`: the projection ends after the braces.
 //!
-//! Keys made here and there must be the same. So a tree is taken apart into its first operand and the operators after
-//! it, and what the crate put into a projection is taken out where the reference ends it.
+//! Both implementations must make the same keys. So a tree is split into its first operand and the operators after it. Operators
+//! that the crate put into a projection are moved out of it if the reference ends the projection before them.
 
 use jmespath::ast::Ast as Parsed;
 
@@ -17,7 +17,7 @@ use crate::{Ast, SyntaxError};
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// How strongly operators bind.
+/// How strongly each operator binds.
 mod power {
     pub(super) const FLATTEN: usize = 9;
     pub(super) const STAR: usize = 20;
@@ -34,18 +34,19 @@ struct Sequence {
     operators: Vec<Operator>,
 }
 
+/// The first operand of a sequence.
 struct First {
     ast: Ast,
-    /// `{..}`, behind which nothing stays in a projection.
+    /// True for `{..}`: no operator after it stays in a projection.
     braces: bool,
-    /// An index in parentheses, or with slices after it.
+    /// True for an index expression in parentheses.
     index: bool,
 }
 
-/// An operator without its left side. What is done with each element stays apart until its end is known.
+/// An operator without its left side. The operators on each element stay separate until the end of the projection is known.
 enum Operator {
     Dot(Ast),
-    /// An index, or a slice that starts no projection.
+    /// An index, or a slice that is not a projection.
     Index(Ast),
     Slice(Ast, Sequence),
     Values(Sequence),
@@ -70,6 +71,7 @@ pub(crate) fn convert_sequence(adapter: &Adapter, parsed: Parsed) -> Result<Ast>
     Ok(join(sequence(adapter, parsed)?))
 }
 
+/// Splits a tree into its first operand and the operators after it.
 fn sequence(adapter: &Adapter, parsed: Parsed) -> Result<Sequence> {
     match parsed {
         Parsed::Subexpr { offset, lhs, rhs }
@@ -121,6 +123,7 @@ fn sequence(adapter: &Adapter, parsed: Parsed) -> Result<Sequence> {
     }
 }
 
+/// Splits a projection.
 fn projection(adapter: &Adapter, over: Parsed, each: Parsed) -> Result<Sequence> {
     let (mut left, operator) = match (over, each) {
         (
@@ -156,7 +159,7 @@ fn projection(adapter: &Adapter, over: Parsed, each: Parsed) -> Result<Sequence>
     Ok(left)
 }
 
-/// What stands before an operator: nothing, where the crate noted the operator's own place.
+/// Splits what is before an operator. It is empty if the crate has the operator's own offset there.
 fn before(adapter: &Adapter, over: Parsed, symbol: &str) -> Result<Sequence> {
     match over {
         Parsed::Identity { offset } if adapter.is(offset, symbol) => Ok(Sequence::default()),
@@ -164,7 +167,7 @@ fn before(adapter: &Adapter, over: Parsed, symbol: &str) -> Result<Sequence> {
     }
 }
 
-/// What is done with each element: nothing, where the crate notes a current value that stands in no text.
+/// Splits the operators on each element. They are empty if the crate has a current value that is not in the text.
 fn inside(adapter: &Adapter, each: Parsed) -> Result<Sequence> {
     match each {
         Parsed::Identity { .. } => Ok(Sequence::default()),
@@ -172,7 +175,7 @@ fn inside(adapter: &Adapter, each: Parsed) -> Result<Sequence> {
     }
 }
 
-/// Appends an operator; of what the crate put into its projection, only as much as the reference leaves there.
+/// Appends an operator. Operators that the reference does not leave in its projection are appended after it.
 fn push(left: &mut Sequence, operator: Operator) {
     let begins = left.first.is_none() && left.operators.is_empty();
     let after_index = match (left.operators.last(), &left.first) {
@@ -203,7 +206,7 @@ fn push(left: &mut Sequence, operator: Operator) {
     rest.into_iter().for_each(|operator| push(left, operator));
 }
 
-/// Appends all of a sequence.
+/// Appends a sequence.
 fn extend(left: &mut Sequence, right: Sequence) {
     if let Some(first) = right.first {
         left.operators.push(Operator::Dot(first.ast));
@@ -214,6 +217,7 @@ fn extend(left: &mut Sequence, right: Sequence) {
         .for_each(|operator| push(left, operator));
 }
 
+/// Ends a projection: returns it, and the operators that follow it.
 fn ended(
     each: Sequence,
     outer: usize,
@@ -223,10 +227,10 @@ fn ended(
     (operator(each), rest)
 }
 
-/// What holds together by this power, and the operators that follow.
+/// Splits off the operators that do not bind more strongly than this.
 fn split(mut sequence: Sequence, outer: usize, after_dot: bool) -> (Sequence, Vec<Operator>) {
     let closed = after_dot && sequence.first.as_ref().is_some_and(|first| first.braces);
-    // An operator that begins the sequence is no operator to what stands before.
+    // An operator at the start of the sequence has no left side to leave.
     let least = usize::from(sequence.first.is_none());
     let stays =
         |(at, operator): &(usize, &Operator)| !closed && (*at < least || operator.power() > outer);
@@ -240,6 +244,7 @@ fn split(mut sequence: Sequence, outer: usize, after_dot: bool) -> (Sequence, Ve
     (sequence, rest)
 }
 
+/// Builds the tree of a sequence.
 fn join(sequence: Sequence) -> Ast {
     let mut ast = sequence.first.map(|first| first.ast);
     for operator in sequence.operators {

@@ -1,8 +1,8 @@
-//! The words of an expression, with literals and quoted names kept as they were written.
+//! Splits an expression into tokens. Literals and quoted names stay as they were written.
 
 use crate::{Literal, Name, SyntaxError, literal};
 
-/// Beyond any index of an event: what is further out selects the same.
+/// An index that is larger than any array of an event. All larger ones select the same.
 const FAR: i64 = 999_999_999;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -10,7 +10,7 @@ pub(crate) enum Kind {
     Identifier(String),
     Quoted(Name),
     Literal(Literal),
-    /// Clamped to a range in which it still selects the same.
+    /// A number, limited to a range outside of which all numbers select the same.
     Number(i64),
     Symbol(&'static str),
 }
@@ -18,22 +18,24 @@ pub(crate) enum Kind {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
-    /// In bytes from the beginning of the expression.
+    /// In bytes from the start of the expression.
     pub(crate) offset: usize,
 }
 
 impl Token {
+    /// Returns true if the token is this symbol.
     pub(crate) fn is(&self, symbol: &str) -> bool {
         matches!(self.kind, Kind::Symbol(own) if own == symbol)
     }
 }
 
-/// Longer ones first, so that a prefix does not hide them.
+/// The symbols. Longer ones come first, because a shorter one can be their beginning.
 const SYMBOLS: [&str; 26] = [
     "[]", "[?", "||", "&&", "==", "!=", "<=", ">=", "[", "]", "(", ")", "{", "}", ".", "*", ",",
     ":", "@", "|", "&", "<", ">", "!", "=", "-",
 ];
 
+/// Splits a text into tokens.
 pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -96,7 +98,7 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
     Ok(tokens)
 }
 
-/// Says what to write for a `-` that begins no number: most likely it stands in a name.
+/// Returns the error of a `-` that does not begin a number. Most likely it is part of a name.
 fn lone_hyphen(text: &str, offset: usize) -> String {
     let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let start = text[..offset].trim_end_matches(in_name).len();
@@ -115,25 +117,25 @@ fn lone_hyphen(text: &str, offset: usize) -> String {
         .map(str::trim_end)
         .is_some_and(|before| before.to_ascii_lowercase().ends_with("headers"));
     if header {
-        format!(
-            "{quoted}; for a header, whose name has no case, better write `header(@, '{name}')`"
-        )
+        format!("{quoted}; for a header, in any case of its name, write `header(@, '{name}')`")
     } else {
         quoted
     }
 }
 
+/// Returns the length of the longest start of the text that has only such bytes.
 fn run(text: &str, member: fn(u8) -> bool) -> usize {
     text.bytes()
         .position(|byte| !member(byte))
         .unwrap_or(text.len())
 }
 
+/// Returns the number, limited to [`FAR`].
 fn number(digits: &str) -> i64 {
     digits.parse().unwrap_or(FAR).min(FAR)
 }
 
-/// Where the delimiter closes; a backslash keeps the next character from closing it.
+/// Returns the place of the closing delimiter. A character after a backslash does not close.
 fn closing(text: &str, open: usize, delimiter: char) -> Result<usize, SyntaxError> {
     let mut characters = text[open + 1..].char_indices();
     while let Some((at, character)) = characters.next() {
@@ -150,6 +152,7 @@ fn closing(text: &str, open: usize, delimiter: char) -> Result<usize, SyntaxErro
     ))
 }
 
+/// Returns the token of a text with its delimiters.
 fn delimited(source: &str, offset: usize, delimiter: char) -> Result<Kind, SyntaxError> {
     let inside = &source[1..source.len() - 1];
     match delimiter {
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_names_are_decoded_unless_they_hold_a_lone_surrogate() {
+    fn quoted_names_are_decoded_unless_they_have_a_lone_surrogate() {
         assert_eq!(
             kinds(r#""a\u00e9\ud83d\ude00" "\ud83d""#),
             [
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_too_far_out_select_the_same_as_the_farthest() {
+    fn very_large_numbers_are_limited() {
         assert_eq!(
             kinds("-0 -12 99999999999999999999"),
             [Kind::Number(0), Kind::Number(-12), Kind::Number(FAR)]
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_a_hyphen_is_answered_with_double_quotes() {
+    fn a_name_with_a_hyphen_is_an_error_that_shows_the_quotes() {
         for (text, name) in [
             ("order-id", "order-id"),
             ("body.order-id.x", "order-id"),
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_refused_at_its_place() {
+    fn a_wrong_token_is_refused_at_its_place() {
         for (text, offset) in [
             ("a = b", 2),
             ("é", 0),

@@ -23,17 +23,17 @@ fn part(text: &str, value: Ast) -> Part {
     }
 }
 
-/// The texts of the parts of the multi-select that an expression is.
+/// Returns the texts of the parts of a multi-select.
 fn parts(text: &str) -> Vec<String> {
     match parse(text).unwrap() {
         Ast::List(parts) => parts.into_iter().map(|part| part.text).collect(),
         Ast::Hash(members) => members.into_iter().map(|(_, part)| part.text).collect(),
-        other => panic!("{other:?} is no multi-select"),
+        other => panic!("{other:?} is not a multi-select"),
     }
 }
 
 #[test]
-fn parts_keep_the_text_that_was_written() {
+fn parts_have_the_text_that_was_written() {
     assert_eq!(parts("[ a.b , c[0] ,d]"), ["a.b", "c[0]", "d"]);
     assert_eq!(
         parts(r#"[join(',', [a, b]), {x: y, z: @}, (c | d), [[e]], 'f,]', g[-1], @, "h,i"]"#),
@@ -65,13 +65,14 @@ fn parts_keep_the_text_that_was_written() {
     assert_eq!(inner[1].text, "`1`");
 }
 
+/// Returns the place and the message of the error.
 fn error(text: &str) -> (usize, String) {
     let error = parse(text).unwrap_err();
     (error.offset, error.message)
 }
 
 #[test]
-fn names_and_literals_come_back_from_the_border() {
+fn names_and_literals_keep_their_text() {
     assert_eq!(
         parse(r#"{"a b": `12345678901234567890`, c: 'raw'}"#).unwrap(),
         Ast::Hash(vec![
@@ -95,7 +96,7 @@ fn names_and_literals_come_back_from_the_border() {
 }
 
 #[test]
-fn calls_are_resolved() {
+fn calls_have_their_function() {
     assert_eq!(
         parse("sort_by(@, &n)").unwrap(),
         Ast::Call {
@@ -110,14 +111,14 @@ fn calls_are_resolved() {
 
 #[test]
 fn the_arguments_of_header_are_checked() {
-    for right in [
+    for valid in [
         "header(@, 'Idempotency-Key')",
         "header(event, 'x_1')",
         "[header(@, 'a'), b]",
     ] {
-        assert!(parse(right).is_ok(), "{right}");
+        assert!(parse(valid).is_ok(), "{valid}");
     }
-    for (wrong, said) in [
+    for (wrong, part) in [
         (
             "header(@, \"Idempotency-Key\")",
             "write it in single quotes, `header(@, 'Idempotency-Key')`",
@@ -125,14 +126,14 @@ fn the_arguments_of_header_are_checked() {
         ("header(@, name)", "`header(@, 'name')`"),
         ("header(@, `1`)", "single quotes"),
         ("header(@, a.b)", "single quotes"),
-        ("header(@, '')", "no name of a header"),
-        ("header(@, 'Idempotency Key')", "no name of a header"),
+        ("header(@, '')", "not the name of a header"),
+        ("header(@, 'Idempotency Key')", "not the name of a header"),
         ("header('Idempotency-Key', 'a')", "is the event"),
         ("header('Idempotency-Key')", "takes 2 arguments"),
         ("headr(@, 'a')", "did you mean `header`"),
     ] {
         let message = error(wrong).1;
-        assert!(message.contains(said), "{wrong}: {message}");
+        assert!(message.contains(part), "{wrong}: {message}");
     }
 }
 
@@ -186,7 +187,7 @@ fn what_the_reference_refuses_is_refused_at_its_place() {
 }
 
 #[test]
-fn a_slice_after_an_index_starts_no_projection() {
+fn a_slice_after_an_index_is_not_a_projection() {
     let slice = Ast::Slice {
         start: Some(0),
         stop: Some(2),
@@ -235,7 +236,7 @@ fn a_projection_ends_after_braces() {
 }
 
 #[test]
-fn what_nests_too_deep_is_refused_and_never_overflows_the_stack() {
+fn too_deep_an_expression_is_refused_and_does_not_overflow_the_stack() {
     let small = std::thread::Builder::new().stack_size(512 * 1024);
     let checked = small.spawn(|| {
         for part in [
@@ -244,7 +245,7 @@ fn what_nests_too_deep_is_refused_and_never_overflows_the_stack() {
         ] {
             assert!(parse(&part.repeat(4096 / part.len())).is_err(), "{part}");
             for count in 1..200 {
-                // Complete or not, it must come back.
+                // Complete or not, it must return.
                 let _ = parse(&format!("{}a", part.repeat(count)));
                 let _ = parse(&format!("a{}", part.repeat(count)));
             }
@@ -261,7 +262,7 @@ fn what_nests_too_deep_is_refused_and_never_overflows_the_stack() {
 }
 
 #[test]
-fn a_long_list_of_short_paths_is_no_deep_tree() {
+fn a_long_list_of_short_paths_is_accepted() {
     let text = format!("[{}]", vec!["a.b.c"; 300].join(","));
     assert!(parse(&text).is_ok());
 }

@@ -1,3 +1,6 @@
+use quote::ToTokens;
+
+use super::literal::LONGEST_PREFIX;
 use super::*;
 
 fn checked(setting: &str) -> syn::Result<Value> {
