@@ -1,4 +1,4 @@
-//! The local cache: confirmed answers in the process's own memory.
+//! The local cache: confirmed responses in this process's memory.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -8,12 +8,13 @@ use lru::LruCache;
 
 use crate::record::{Field, Record, RecordId, Status};
 
-/// What a record weighs beside its texts: the structs, the links of the list, the place in the table and what the
-/// allocator adds to each text. Rounded up.
+/// The size of a record without its texts, in bytes: structs, list links, its place in the table, and what the allocator adds
+/// to each text. Rounded up.
 const OVERHEAD: usize = 512;
 
-/// Says how many stored responses of one operation a process keeps, and how much memory they may take. Both bounds hold at
-/// any time.
+/// Limits the responses of one operation that a process keeps. Both limits hold at any time.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::cache::CacheLimits;
@@ -23,23 +24,26 @@ const OVERHEAD: usize = 512;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// The most records.
+    /// The maximum number of records.
     pub records: NonZeroUsize,
-    /// The most bytes. A record counts as its id, its response, its validation digest and 512 bytes.
+    /// The maximum size in bytes. A record counts as its texts (id, response, validation digest, and so on) and 512 bytes.
     pub bytes: usize,
 }
 
 impl CacheLimits {
-    /// 8 MiB: some 20 of the largest records that DynamoDB takes, or some 5,000 of 1 KB. Chosen so that several cached
-    /// operations fit a function of 128 MB.
+    /// 8 MiB: about 20 of the largest records that DynamoDB accepts, or about 5,000 records of 1 KB. Several cached operations
+    /// fit into a function of 128 MB.
     pub const DEFAULT_BYTES: usize = 8 * 1024 * 1024;
 }
 
-/// Confirmed, stored answers, with their validation hash and their window; bounded per operation by number and by bytes,
-/// and the least recently used goes first.
+/// A cache of confirmed, stored responses, with their validation hash and their window.
 ///
-/// It is keyed by the whole id, and whoever finds something in it judges it as if it came from the store. An operator's
-/// eviction does not reach it: the old answer lives here until its window ends.
+/// Each operation has its own limits. When a limit is reached, the least recently used record is dropped.
+///
+/// Entries are keyed by the full record id and validated like records read from the store. An operator's eviction does not
+/// reach the cache: it replays the old response until its window ends.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::cache::{CacheLimits, LocalCache};
@@ -57,29 +61,19 @@ pub struct LocalCache {
     operations: Mutex<HashMap<String, Kept>>,
 }
 
-/// The records of one operation, and what they weigh together.
+/// The records of one operation, and their total size in bytes.
 struct Kept {
     records: LruCache<RecordId, Record>,
     bytes: usize,
 }
 
 impl LocalCache {
-    /// An empty cache.
-    ///
-    /// ```
-    /// # use idempotency_core::{cache::LocalCache, record::RecordId};
-    /// assert_eq!(LocalCache::new().find("charge", &RecordId::new("charge#1")), None);
-    /// ```
+    /// Returns an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The answer kept for a key of an operation.
-    ///
-    /// ```
-    /// # use idempotency_core::{cache::LocalCache, record::RecordId};
-    /// assert_eq!(LocalCache::new().find("charge", &RecordId::new("charge#1")), None);
-    /// ```
+    /// Returns the cached record of a key, and marks it as recently used.
     pub fn find(&self, operation: &str, id: &RecordId) -> Option<Record> {
         self.operations()
             .get_mut(operation)?
@@ -88,9 +82,11 @@ impl LocalCache {
             .cloned()
     }
 
-    /// Keeps the record of a key, and drops the least recently used records of the operation until both bounds hold.
+    /// Inserts the record of a key, and drops the least recently used records of the operation until both limits hold.
     ///
-    /// A record that is larger than the bound in bytes is not kept, and an older record of the same key is dropped.
+    /// A record that is larger than the limit in bytes is not kept. An older record of the same key is dropped in any case.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{cache::*, record::*};
@@ -114,12 +110,7 @@ impl LocalCache {
         }
     }
 
-    /// Forgets everything: after a snapshot was restored, what this process remembers may be of another time.
-    ///
-    /// ```
-    /// # use idempotency_core::cache::LocalCache;
-    /// LocalCache::new().clear();
-    /// ```
+    /// Removes all records. Call it after a snapshot was restored, because the entries may be stale.
     pub fn clear(&self) {
         self.operations().clear();
     }
@@ -134,7 +125,7 @@ impl LocalCache {
 impl Kept {
     fn new() -> Self {
         Self {
-            // Not `new`: it would reserve room for the whole capacity, whatever is configured.
+            // Not `new`, which would allocate the whole configured capacity at once.
             records: LruCache::unbounded(),
             bytes: 0,
         }
@@ -159,9 +150,9 @@ impl Kept {
     }
 }
 
-/// What a record counts as, in bytes.
+/// Returns the size of a record in bytes, as the limit counts it.
 fn weight(id: &RecordId, record: &Record) -> usize {
-    // No text is left out, though a completed record of ours has neither an unknown status nor a failure.
+    // Every text counts, although our own completed records have neither an unknown status nor a failure.
     let status = match &record.status {
         Field::Value(Status::Other(text)) => text.len(),
         _ => 0,

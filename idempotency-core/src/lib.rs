@@ -1,22 +1,23 @@
 //! Idempotent calls without AWS, Lambda or an async runtime: keys, records, the protocol, the engine.
 //!
 //! Functions on AWS Lambda use [`idempotency-lambda`](https://docs.rs/idempotency-lambda), which is built on this crate.
-//! The way of a call through it:
+//! A call passes through these modules:
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`key`] | from a JSON payload to a digest: JMESPath, canonical JSON, hashes |
-//! | [`operation`] | one protected function's configuration, and the identity of its calls |
+//! | [`key`] | a JSON payload becomes a digest: JMESPath, canonical JSON, hashes |
+//! | [`operation`] | the configuration of one protected function, and the identity of its calls |
 //! | [`config`] | settings, environment variables, defaults |
 //! | [`protocol`] | every decision, without I/O |
-//! | [`engine`] | the one driver: performs what the protocol asks for |
+//! | [`engine`] | the driver: performs the effects that the protocol asks for |
 //! | [`store`] | the `Store` trait, and the store in memory that specifies it |
-//! | [`cache`] | confirmed answers in the process's own memory |
-//! | [`record`], [`owner`], [`time`] | what a record holds, whose it is, and when |
-//! | [`outcome`], [`error`] | what a caller is told |
-//! | [`event`] | what an operator is told: one event for every call |
+//! | [`cache`] | confirmed responses in the process's memory |
+//! | [`record`], [`owner`], [`time`] | the attributes of a record, its owner token, points in time |
+//! | [`outcome`], [`error`] | the result that the caller gets |
+//! | [`event`] | the outcome event for operators: one for every call |
+//! | [`clock`], [`random`], [`future`] | the traits through which time and randomness are supplied |
 //!
-//! Time, randomness and environment variables are handed in; nothing here reads them by itself.
+//! Time, randomness and environment variables are arguments. Nothing here reads them from the process.
 
 pub mod cache;
 pub mod clock;

@@ -1,10 +1,13 @@
-//! The owner token: tells which call made a claim.
+//! The owner token: identifies the call that made a claim.
 
 use std::fmt;
 
-/// A token unique to one call, the same in all its tries and re-sends, never used again.
+/// A token of one call: the same in all its tries and re-sends, never used for another call.
 ///
-/// Completion and release carry it as their condition, so a late owner cannot touch what the next one wrote.
+/// Completion and release have it as their condition. So a call whose claim was taken over cannot change the record of the
+/// call that took over.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::owner::OwnerToken;
@@ -15,32 +18,17 @@ use std::fmt;
 pub struct OwnerToken(String);
 
 impl OwnerToken {
-    /// A token of 128 random bits, written as 32 lower-case hex digits.
-    ///
-    /// ```
-    /// # use idempotency_core::owner::OwnerToken;
-    /// assert_ne!(OwnerToken::from_bytes([1; 16]), OwnerToken::from_bytes([2; 16]));
-    /// ```
+    /// Returns the token of 128 random bits, as 32 lower-case hex digits.
     pub fn from_bytes(random: [u8; 16]) -> Self {
         Self(format!("{:032x}", u128::from_be_bytes(random)))
     }
 
-    /// A token as it was read from a record.
-    ///
-    /// ```
-    /// # use idempotency_core::owner::OwnerToken;
-    /// assert_eq!(OwnerToken::from_record("ab".to_owned()).as_str(), "ab");
-    /// ```
+    /// Returns the token that was read from a record.
     pub fn from_record(text: String) -> Self {
         Self(text)
     }
 
-    /// The token as it is stored.
-    ///
-    /// ```
-    /// # use idempotency_core::owner::OwnerToken;
-    /// assert_eq!(OwnerToken::from_bytes([0; 16]).as_str().len(), 32);
-    /// ```
+    /// Returns the text that the record holds.
     pub fn as_str(&self) -> &str {
         &self.0
     }

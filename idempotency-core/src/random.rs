@@ -1,11 +1,13 @@
-//! The random source: owner tokens and pauses are made from it.
+//! The random source of owner tokens and pauses.
 
 use std::fmt;
 
-/// A source of random bytes; handed in, so that simulations replay.
+/// A source of random bytes. The caller supplies it, so that simulations can be repeated.
 ///
-/// Owner tokens come from here: in production it must be the operating system's generator, which also differs
-/// between environments restored from one snapshot.
+/// In production this must be the operating system's generator: owner tokens must be unique, also among processes that were
+/// restored from one snapshot.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::random::{Random, RandomError};
@@ -19,20 +21,15 @@ use std::fmt;
 /// assert_eq!(Sevens.bytes().unwrap(), [7; 16]);
 /// ```
 pub trait Random: Send + Sync {
-    /// Sixteen fresh random bytes.
+    /// Returns sixteen new random bytes.
     ///
     /// # Errors
-    /// If the source has none to give; the handler has not run.
+    ///
+    /// If the source fails. A call then ends before its handler runs.
     fn bytes(&self) -> Result<[u8; 16], RandomError>;
 }
 
-/// The source of randomness failed.
-///
-/// ```
-/// use idempotency_core::random::RandomError;
-/// let error = RandomError::new("no entropy");
-/// assert_eq!(error.to_string(), "the source of randomness failed: no entropy");
-/// ```
+/// The random source failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RandomError {
@@ -40,12 +37,7 @@ pub struct RandomError {
 }
 
 impl RandomError {
-    /// An error with the source's own words.
-    ///
-    /// ```
-    /// # use idempotency_core::random::RandomError;
-    /// assert!(RandomError::new("no entropy").to_string().contains("no entropy"));
-    /// ```
+    /// Returns an error with the source's own message.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),

@@ -1,7 +1,8 @@
-//! The record: the one item a key has in the store.
+//! The record: the one item of a key in the store.
 //!
-//! Names and meaning follow Powertools for AWS Lambda (Python), so that one table serves both; `owner`, `failure`
-//! and `operation` are ours alone. Every attribute may be missing or of a wrong type, because other programs write to the table too.
+//! Names and meaning follow Powertools for AWS Lambda (Python), so that both can use one table. `owner`, `failure` and
+//! `operation` exist only here. Any attribute may be missing or have a wrong type, because other programs write to the table
+//! too.
 
 use std::fmt;
 
@@ -11,7 +12,9 @@ use crate::time::{EpochMillis, EpochSeconds};
 /// Separates the prefix from the tenant in a record id. A prefix must not contain it.
 pub(crate) const TENANT_MARK: &str = "#tenant=";
 
-/// The whole identity of a record in its store: `{prefix}#{hex digest}`.
+/// The id of a record in its store: `{prefix}#{hex digest}`.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::record::RecordId;
@@ -22,17 +25,14 @@ pub(crate) const TENANT_MARK: &str = "#tenant=";
 pub struct RecordId(String);
 
 impl RecordId {
-    /// An id from its text.
-    ///
-    /// ```
-    /// # use idempotency_core::record::RecordId;
-    /// assert_eq!(RecordId::new("a#b").to_string(), "a#b");
-    /// ```
+    /// Returns the id with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The id that a digest has under a prefix. A tenant, where the invocation has one, gets ids of its own.
+    /// Returns the id of a digest under a prefix. Each tenant has ids of its own.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::record::RecordId;
@@ -42,7 +42,7 @@ impl RecordId {
     pub fn of(prefix: &str, tenant: Option<&str>, digest: &str) -> Self {
         match tenant.filter(|tenant| !tenant.is_empty()) {
             None => Self(format!("{prefix}#{digest}")),
-            // A `#` in the tenant must not let one tenant's id be read as another's.
+            // Escape `#`, so that the id of one tenant cannot be read as that of another.
             Some(tenant) => {
                 let tenant = tenant.replace('%', "%25").replace('#', "%23");
                 Self(format!("{prefix}{TENANT_MARK}{tenant}#{digest}"))
@@ -50,12 +50,7 @@ impl RecordId {
         }
     }
 
-    /// The id as it is stored.
-    ///
-    /// ```
-    /// # use idempotency_core::record::RecordId;
-    /// assert_eq!(RecordId::new("a#b").as_str(), "a#b");
-    /// ```
+    /// Returns the text that the store holds.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -67,7 +62,9 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// One attribute of a record, as it was found.
+/// One attribute of a record, as the store returned it.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::record::Field;
@@ -80,19 +77,14 @@ pub enum Field<T> {
     /// The record has no such attribute.
     #[default]
     Absent,
-    /// The attribute, of the type it should have.
+    /// The attribute has the right type.
     Value(T),
-    /// The attribute is there but not of the type it should have.
+    /// The attribute has a wrong type.
     Unreadable,
 }
 
 impl<T> Field<T> {
-    /// The value, if there is a readable one.
-    ///
-    /// ```
-    /// # use idempotency_core::record::Field;
-    /// assert_eq!(Field::Value(1).value(), Some(&1));
-    /// ```
+    /// Returns the value, if there is a readable one.
     pub fn value(&self) -> Option<&T> {
         match self {
             Self::Value(value) => Some(value),
@@ -100,12 +92,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// Whether the record has the attribute at all.
-    ///
-    /// ```
-    /// # use idempotency_core::record::Field;
-    /// assert!(!Field::<i32>::Absent.exists());
-    /// ```
+    /// Returns true if the record has the attribute, readable or not.
     pub fn exists(&self) -> bool {
         !matches!(self, Self::Absent)
     }
@@ -117,31 +104,20 @@ impl<T> From<Option<T>> for Field<T> {
     }
 }
 
-/// How far the call behind a record has come.
-///
-/// ```
-/// use idempotency_core::record::Status;
-/// assert_eq!(Status::from_record("COMPLETED".to_owned()), Status::Completed);
-/// assert_eq!(Status::InProgress.as_str(), "INPROGRESS");
-/// ```
+/// The status of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Status {
-    /// A claim: somebody runs the handler, or did when it was killed.
+    /// A claim: the handler is running, or its process was killed while it ran.
     InProgress,
-    /// The handler's answer is stored, or known not to be storable.
+    /// The handler's response is stored, or cannot be stored.
     Completed,
-    /// A status this version does not know.
+    /// A status that this version does not know.
     Other(String),
 }
 
 impl Status {
-    /// The status as it is stored.
-    ///
-    /// ```
-    /// # use idempotency_core::record::Status;
-    /// assert_eq!(Status::Completed.as_str(), "COMPLETED");
-    /// ```
+    /// Returns the text that the record holds.
     pub fn as_str(&self) -> &str {
         match self {
             Self::InProgress => "INPROGRESS",
@@ -150,12 +126,7 @@ impl Status {
         }
     }
 
-    /// The status a stored text stands for.
-    ///
-    /// ```
-    /// # use idempotency_core::record::Status;
-    /// assert_eq!(Status::from_record("EXPIRED".to_owned()), Status::Other("EXPIRED".to_owned()));
-    /// ```
+    /// Returns the status of a stored text.
     pub fn from_record(text: String) -> Self {
         match text.as_str() {
             "INPROGRESS" => Self::InProgress,
@@ -165,7 +136,9 @@ impl Status {
     }
 }
 
-/// A stored answer, as JSON text. Its `Debug` shows the length alone.
+/// A stored response, as JSON text. Its `Debug` shows only the length.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::record::Data;
@@ -176,22 +149,12 @@ impl Status {
 pub struct Data(std::sync::Arc<str>);
 
 impl Data {
-    /// An answer from its JSON text.
-    ///
-    /// ```
-    /// # use idempotency_core::record::Data;
-    /// assert_eq!(Data::new("0").as_str(), "0");
-    /// ```
+    /// Returns the response with this JSON text.
     pub fn new(text: impl Into<std::sync::Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The JSON text.
-    ///
-    /// ```
-    /// # use idempotency_core::record::Data;
-    /// assert_eq!(Data::new("null").as_str(), "null");
-    /// ```
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -203,7 +166,9 @@ impl fmt::Debug for Data {
     }
 }
 
-/// The attributes of a record, beside its id.
+/// The attributes of a record, without its id.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::record::{Field, Record, Status};
@@ -212,40 +177,35 @@ impl fmt::Debug for Data {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Record {
-    /// When the record ends, in seconds; also the table's TTL attribute.
+    /// When the record expires, in seconds. Also the table's TTL attribute.
     pub expiration: Field<EpochSeconds>,
     /// When the claim's lease ends, in milliseconds.
     pub in_progress_expiration: Field<EpochMillis>,
-    /// How far the call has come.
+    /// Whether the call is in progress or completed.
     pub status: Field<Status>,
-    /// The answer, as JSON text.
+    /// The response, as JSON text.
     pub data: Field<Data>,
     /// The hash of the validated part of the payload.
     pub validation: Field<String>,
-    /// Whose claim it is.
+    /// The token of the call that made the claim.
     pub owner: Field<OwnerToken>,
-    /// A recorded failure, on a claim whose lease was ended by it.
+    /// A recorded failure. It has ended the lease of its claim.
     pub failure: Field<String>,
-    /// Which operation claimed the key: a name for people, which no rule of the protocol asks for.
+    /// The path of the operation that claimed the key. It is for people: no rule of the protocol depends on it.
     pub operation: Field<String>,
 }
 
-/// The name of one attribute of a [`Record`].
-///
-/// ```
-/// use idempotency_core::record::Attribute;
-/// assert_eq!(Attribute::Expiration.default_name(), "expiration");
-/// ```
+/// One attribute of a [`Record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Attribute {
-    /// When the record ends (s).
+    /// When the record expires (s).
     Expiration,
     /// When the lease ends (ms).
     InProgressExpiration,
     /// `INPROGRESS` or `COMPLETED`.
     Status,
-    /// The answer as JSON text.
+    /// The response as JSON text.
     Data,
     /// The hash of the validated part.
     Validation,
@@ -258,12 +218,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// The attribute's name in a table where nothing else is configured.
-    ///
-    /// ```
-    /// # use idempotency_core::record::Attribute;
-    /// assert_eq!(Attribute::InProgressExpiration.default_name(), "in_progress_expiration");
-    /// ```
+    /// Returns the attribute's name in a table with the default configuration.
     pub const fn default_name(self) -> &'static str {
         match self {
             Self::Expiration => "expiration",
@@ -283,13 +238,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenants_own_marks_are_written_so_that_they_end_nothing() {
+    fn the_separators_in_a_tenant_are_escaped() {
         let id = RecordId::of("shop", Some("blue#42b7%23"), "42b7");
         assert_eq!(id.as_str(), "shop#tenant=blue%2342b7%2523#42b7");
     }
 
     #[test]
-    fn debug_output_of_a_record_shows_no_answer() {
+    fn the_debug_output_of_a_record_shows_no_response() {
         let record = Record {
             data: Field::Value(Data::new(r#"{"secret":"s3cr3t"}"#)),
             ..Record::default()

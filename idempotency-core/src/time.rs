@@ -1,103 +1,66 @@
 //! Points in time: seconds and milliseconds since the epoch are different types.
 //!
-//! A record holds both units: `expiration` in seconds (DynamoDB's TTL wants that) and
-//! `in_progress_expiration` in milliseconds. A comparison between the two does not compile.
+//! A record holds both units: `expiration` in seconds, as DynamoDB's TTL requires, and `in_progress_expiration` in
+//! milliseconds. A comparison between the two does not compile.
 
 use std::fmt;
 use std::time::Duration;
 
 /// A point in time, in whole seconds since 1970-01-01T00:00:00Z.
-///
-/// ```
-/// use idempotency_core::time::EpochSeconds;
-/// assert!(EpochSeconds::new(1_700_000_000) < EpochSeconds::new(1_700_000_001));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochSeconds(i64);
 
 /// A point in time, in milliseconds since 1970-01-01T00:00:00Z.
 ///
+/// # Examples
+///
 /// ```
 /// use idempotency_core::time::{EpochMillis, EpochSeconds};
+/// use std::time::Duration;
 /// let now = EpochMillis::new(1_700_000_000_999);
 /// assert_eq!(now.floor_to_seconds(), EpochSeconds::new(1_700_000_000));
 /// assert_eq!(now.ceil_to_seconds(), EpochSeconds::new(1_700_000_001));
+/// assert_eq!(now.until(now.plus(Duration::from_millis(25))), Duration::from_millis(25));
+/// assert_eq!(now.until(EpochMillis::new(0)), Duration::ZERO);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochMillis(i64);
 
 impl EpochSeconds {
-    /// A point in time from its count of seconds since the epoch.
-    ///
-    /// ```
-    /// # use idempotency_core::time::EpochSeconds;
-    /// assert_eq!(EpochSeconds::new(60).get(), 60);
-    /// ```
+    /// Returns the point in time this many seconds after the epoch.
     pub const fn new(seconds: i64) -> Self {
         Self(seconds)
     }
 
-    /// Its count of seconds since the epoch.
-    ///
-    /// ```
-    /// # use idempotency_core::time::EpochSeconds;
-    /// assert_eq!(EpochSeconds::new(60).get(), 60);
-    /// ```
+    /// Returns the number of seconds since the epoch.
     pub const fn get(self) -> i64 {
         self.0
     }
 
-    /// This point moved later by the whole seconds of `duration`; stops at the last representable point.
-    ///
-    /// ```
-    /// # use idempotency_core::time::EpochSeconds;
-    /// # use std::time::Duration;
-    /// assert_eq!(EpochSeconds::new(60).plus(Duration::from_millis(1_999)), EpochSeconds::new(61));
-    /// ```
+    /// Returns the point in time `duration` later, in whole seconds. Saturates at the last point.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add_unsigned(duration.as_secs()))
     }
 }
 
 impl EpochMillis {
-    /// A point in time from its count of milliseconds since the epoch; negative before 1970.
-    ///
-    /// ```
-    /// # use idempotency_core::time::EpochMillis;
-    /// assert_eq!(EpochMillis::new(1_500).get(), 1_500);
-    /// ```
+    /// Returns the point in time this many milliseconds after the epoch. Negative numbers are before 1970.
     pub const fn new(milliseconds: i64) -> Self {
         Self(milliseconds)
     }
 
-    /// Its count of milliseconds since the epoch.
-    ///
-    /// ```
-    /// # use idempotency_core::time::EpochMillis;
-    /// assert_eq!(EpochMillis::new(1_500).get(), 1_500);
-    /// ```
+    /// Returns the number of milliseconds since the epoch.
     pub const fn get(self) -> i64 {
         self.0
     }
 
-    /// The second this point lies in. "Now" is rounded this way in every comparison with seconds.
-    ///
-    /// ```
-    /// # use idempotency_core::time::*;
-    /// assert_eq!(EpochMillis::new(1_999).floor_to_seconds(), EpochSeconds::new(1));
-    /// ```
+    /// Returns the second that contains this point. The current time is rounded this way in every comparison with seconds.
     pub const fn floor_to_seconds(self) -> EpochSeconds {
         EpochSeconds(self.0.div_euclid(1_000))
     }
 
-    /// The first whole second not before this point. A lease's end is rounded this way, so that a
-    /// record never expires before its lease.
-    ///
-    /// ```
-    /// # use idempotency_core::time::*;
-    /// assert_eq!(EpochMillis::new(1_001).ceil_to_seconds(), EpochSeconds::new(2));
-    /// assert_eq!(EpochMillis::new(1_000).ceil_to_seconds(), EpochSeconds::new(1));
-    /// ```
+    /// Returns the first whole second that is not before this point. The end of a lease is rounded this way, so that a record
+    /// never expires before its lease.
     pub const fn ceil_to_seconds(self) -> EpochSeconds {
         let floor = self.0.div_euclid(1_000);
         if self.0.rem_euclid(1_000) == 0 {
@@ -107,26 +70,13 @@ impl EpochMillis {
         }
     }
 
-    /// This point moved later by `duration`; stops at the last representable point.
-    ///
-    /// ```
-    /// # use idempotency_core::time::EpochMillis;
-    /// # use std::time::Duration;
-    /// assert_eq!(EpochMillis::new(5).plus(Duration::from_secs(1)), EpochMillis::new(1_005));
-    /// ```
+    /// Returns the point in time `duration` later, in whole milliseconds. Saturates at the last point.
     pub fn plus(self, duration: Duration) -> Self {
         let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add_unsigned(milliseconds))
     }
 
-    /// How long it is from this point until `later`; zero if `later` is not later.
-    ///
-    /// ```
-    /// # use idempotency_core::time::EpochMillis;
-    /// # use std::time::Duration;
-    /// assert_eq!(EpochMillis::new(5).until(EpochMillis::new(30)), Duration::from_millis(25));
-    /// assert_eq!(EpochMillis::new(30).until(EpochMillis::new(5)), Duration::ZERO);
-    /// ```
+    /// Returns the time from this point until `later`, or zero if `later` is not later.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
     }
@@ -149,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounding_goes_the_same_way_before_1970() {
+    fn rounding_has_the_same_direction_before_1970() {
         assert_eq!(
             EpochMillis::new(-1).floor_to_seconds(),
             EpochSeconds::new(-1)
@@ -158,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn adding_stops_at_the_last_point_instead_of_wrapping() {
+    fn adding_saturates_at_the_last_point() {
         assert_eq!(
             EpochMillis::new(i64::MAX).plus(Duration::MAX),
             EpochMillis::new(i64::MAX)

@@ -1,3 +1,5 @@
+//! The limits of the cache, and the order in which it drops records.
+
 use super::*;
 use crate::owner::OwnerToken;
 use crate::record::Data;
@@ -8,7 +10,7 @@ fn id(number: usize) -> RecordId {
     RecordId::new(format!("charge#{number}"))
 }
 
-/// A completed record whose response has so many bytes.
+/// Returns a completed record whose response has this many bytes.
 fn response(length: usize) -> Record {
     Record {
         status: Field::Value(Status::Completed),
@@ -22,12 +24,12 @@ fn limits(records: usize, bytes: usize) -> CacheLimits {
     CacheLimits { records, bytes }
 }
 
-/// Two records, at most.
+/// Returns limits of two records.
 fn two() -> CacheLimits {
     limits(2, usize::MAX)
 }
 
-/// A cache of two, with the answers 1 and 2.
+/// Returns a cache of two records, which holds 1 and 2.
 fn cache_of_two() -> LocalCache {
     let cache = LocalCache::new();
     for number in [1, 2] {
@@ -45,7 +47,7 @@ fn kept(cache: &LocalCache) -> Vec<usize> {
     (1..=9).filter(is_kept).collect()
 }
 
-/// What the cache believes its records to weigh, and what they do.
+/// Returns the size that the cache has counted, and the size of its records.
 fn weights(cache: &LocalCache) -> (usize, usize) {
     let operations = cache.operations();
     let kept = &operations[OPERATION];
@@ -54,7 +56,7 @@ fn weights(cache: &LocalCache) -> (usize, usize) {
 }
 
 #[test]
-fn the_answer_that_was_used_least_recently_makes_room_for_the_next() {
+fn the_least_recently_used_record_is_dropped_for_the_next() {
     let cache = cache_of_two();
     keep(&cache, 3);
     assert_eq!(kept(&cache), [2, 3]);
@@ -65,14 +67,14 @@ fn the_answer_that_was_used_least_recently_makes_room_for_the_next() {
 }
 
 #[test]
-fn a_cleared_cache_remembers_nothing() {
+fn a_cleared_cache_is_empty() {
     let cache = cache_of_two();
     cache.clear();
     assert!(kept(&cache).is_empty());
 }
 
 #[test]
-fn a_cleared_cache_has_all_its_bytes_again() {
+fn a_cleared_cache_can_use_all_its_bytes_again() {
     let cache = LocalCache::new();
     let one = limits(9, weight(&id(1), &response(100)));
     cache.insert(OPERATION, one, id(1), response(100));
@@ -84,7 +86,7 @@ fn a_cleared_cache_has_all_its_bytes_again() {
 }
 
 #[test]
-fn records_that_fill_the_bound_to_the_byte_are_kept_and_one_byte_more_drops_the_oldest() {
+fn records_that_fill_the_limit_exactly_are_kept_and_one_more_byte_drops_the_oldest() {
     let exactly = 2 * weight(&id(1), &response(1_000));
     let cache = LocalCache::new();
     cache.insert(OPERATION, limits(9, exactly), id(1), response(1_000));
@@ -98,7 +100,7 @@ fn records_that_fill_the_bound_to_the_byte_are_kept_and_one_byte_more_drops_the_
 }
 
 #[test]
-fn a_record_that_is_larger_than_the_bound_by_one_byte_is_not_kept_and_drops_no_other() {
+fn a_record_one_byte_larger_than_the_limit_is_not_kept_and_drops_no_other() {
     let exactly = weight(&id(2), &response(1_000));
     let cache = LocalCache::new();
     cache.insert(OPERATION, limits(9, exactly), id(1), response(10));
@@ -109,7 +111,7 @@ fn a_record_that_is_larger_than_the_bound_by_one_byte_is_not_kept_and_drops_no_o
 }
 
 #[test]
-fn one_large_record_drops_as_many_small_ones_as_it_needs() {
+fn a_large_record_drops_as_many_small_ones_as_it_needs() {
     let small = weight(&id(1), &response(0));
     let cache = LocalCache::new();
     for number in 1..=4 {
@@ -120,7 +122,7 @@ fn one_large_record_drops_as_many_small_ones_as_it_needs() {
 }
 
 #[test]
-fn a_record_that_replaces_another_of_its_key_takes_its_bytes() {
+fn a_record_that_replaces_another_of_its_key_frees_its_bytes() {
     let room = weight(&id(1), &response(1_000)) + weight(&id(2), &response(10));
     let cache = LocalCache::new();
     cache.insert(OPERATION, limits(9, room), id(1), response(1_000));
@@ -134,7 +136,7 @@ fn a_record_that_replaces_another_of_its_key_takes_its_bytes() {
 }
 
 #[test]
-fn a_record_that_is_too_large_leaves_no_older_one_of_its_key_behind() {
+fn a_record_that_is_too_large_drops_the_older_one_of_its_key() {
     let cache = LocalCache::new();
     cache.insert(OPERATION, limits(9, 1_000), id(1), response(1));
     cache.insert(OPERATION, limits(9, 1_000), id(1), response(1_000));
@@ -143,7 +145,7 @@ fn a_record_that_is_too_large_leaves_no_older_one_of_its_key_behind() {
 }
 
 #[test]
-fn the_bound_is_of_each_operation() {
+fn each_operation_has_its_own_limits() {
     let one = limits(9, weight(&id(1), &response(100)));
     let cache = LocalCache::new();
     cache.insert(OPERATION, one, id(1), response(100));
@@ -153,7 +155,7 @@ fn the_bound_is_of_each_operation() {
 }
 
 #[test]
-fn every_text_of_a_record_is_weighed() {
+fn every_text_of_a_record_counts() {
     let text = "x".repeat(100);
     let record = Record {
         status: Field::Value(Status::Other(text.clone())),
@@ -168,10 +170,10 @@ fn every_text_of_a_record_is_weighed() {
 }
 
 #[test]
-fn what_is_added_for_each_record_covers_what_is_beside_its_texts() {
-    // A node of the list: id, record and two links. Its place in the table: a pointer to the id, a pointer to the node
-    // and a byte, in a table that may be half empty. What an allocator adds: 16 bytes for each of eight allocations, and
-    // the counters of the shared text.
+fn the_overhead_covers_everything_except_the_texts() {
+    // A list node: id, record and two links. Its place in the table: a pointer to the id, a pointer to the node and a byte,
+    // in a table that may be half empty. The allocator: 16 bytes for each of eight allocations, and the counters of the
+    // shared text.
     let pointer = size_of::<usize>();
     let node = size_of::<(RecordId, Record)>() + 2 * pointer;
     let place = 2 * (2 * pointer + 1);

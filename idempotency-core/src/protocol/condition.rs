@@ -1,16 +1,21 @@
-//! Conditions of writes, as data: judged here, by the memory store and by `classify`, and rendered by every other store.
+//! Conditions of writes, as data.
 //!
-//! One definition serves all three, so a store and the judge cannot disagree about what can be claimed.
+//! The store in memory and [`classify`](super::classify()) evaluate them here. Every other store renders them in its own
+//! language. There is one definition, so a store and the protocol cannot disagree about what can be claimed.
 
 use crate::owner::OwnerToken;
 use crate::protocol::policy::OnTimeout;
 use crate::record::{Attribute, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
-/// What must hold of the record that is there (or of there being none) for a write to be applied.
+/// A condition on the present record, or on the absence of one. A write is applied only if its condition holds.
 ///
-/// Attributes behave as in DynamoDB: a comparison with a missing attribute, or with one of another type, does not hold,
-/// except [`Differs`](Self::Differs), which then does.
+/// Attributes behave as in DynamoDB: a comparison with a missing attribute, or with one of another type, does not hold.
+/// [`Differs`](Self::Differs) is the exception: it then holds.
+///
+/// This enum is exhaustive on purpose: a store must render every kind of condition.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
@@ -22,9 +27,9 @@ use crate::time::{EpochMillis, EpochSeconds};
 pub enum Condition {
     /// There is no record.
     NoRecord,
-    /// The attribute is there.
+    /// The attribute exists.
     Exists(Attribute),
-    /// The attribute is not there.
+    /// The attribute does not exist.
     Missing(Attribute),
     /// The attribute has this value.
     Equals(Attribute, Operand),
@@ -38,7 +43,9 @@ pub enum Condition {
     Any(Vec<Condition>),
 }
 
-/// A value that an attribute is compared with. Seconds meet seconds alone, and milliseconds milliseconds.
+/// A value that an attribute is compared with. Seconds and milliseconds cannot be compared with each other.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::protocol::condition::{Condition, Operand};
@@ -58,36 +65,32 @@ pub enum Operand {
     Millis(EpochMillis),
 }
 
-/// Whether a claim may replace the record that is there. The claim's condition and the judge use this one predicate.
+/// Returns the condition under which a claim may replace the present record.
 ///
-/// ```
-/// use idempotency_core::protocol::condition::claimable;
-/// use idempotency_core::protocol::policy::OnTimeout;
-/// use idempotency_core::time::EpochMillis;
-/// assert!(claimable(EpochMillis::new(0), OnTimeout::Rerun).holds(None));
-/// ```
+/// It is the one definition of *claimable*: the condition of every claim, and the first question of
+/// [`classify`](super::classify()).
 pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute};
     let expired = || Condition::Below(Expiration, Operand::Seconds(now.floor_to_seconds()));
     let in_progress = || Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress));
     let not_in_progress =
         || Condition::Differs(StatusAttribute, Operand::status(&Status::InProgress));
-    let lease_over = || Condition::Below(InProgressExpiration, Operand::Millis(now));
+    let lease_expired = || Condition::Below(InProgressExpiration, Operand::Millis(now));
     match on_timeout {
         OnTimeout::Rerun => Condition::Any(vec![
             Condition::NoRecord,
-            // A window can be shorter than a run: an expired record in progress is still live while its lease runs.
+            // A window can be shorter than a run: an expired record in progress is not claimable while its lease runs.
             Condition::All(vec![
                 expired(),
                 Condition::Any(vec![
                     not_in_progress(),
                     Condition::Missing(InProgressExpiration),
-                    lease_over(),
+                    lease_expired(),
                 ]),
             ]),
-            Condition::All(vec![in_progress(), lease_over()]),
+            Condition::All(vec![in_progress(), lease_expired()]),
         ]),
-        // A run that may have started is not run again: only a failure that was recorded frees its claim.
+        // A run may have started, so only a recorded failure frees its claim.
         OnTimeout::Hold => Condition::Any(vec![
             Condition::NoRecord,
             Condition::All(vec![expired(), not_in_progress()]),
@@ -96,13 +99,7 @@ pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     }
 }
 
-/// Whether the record is still the claim of `owner`: the fence around completions and releases.
-///
-/// ```
-/// use idempotency_core::owner::OwnerToken;
-/// use idempotency_core::protocol::condition::held_by;
-/// assert!(!held_by(&OwnerToken::from_bytes([1; 16])).holds(None));
-/// ```
+/// Returns the condition that the record is still the claim of `owner`. It is the fence of completions and releases.
 pub fn held_by(owner: &OwnerToken) -> Condition {
     Condition::All(vec![
         Condition::Equals(Attribute::Owner, Operand::Text(owner.as_str().to_owned())),
@@ -117,13 +114,7 @@ impl Operand {
 }
 
 impl Condition {
-    /// Whether the condition holds of a record, or of there being none.
-    ///
-    /// ```
-    /// # use idempotency_core::protocol::condition::Condition;
-    /// # use idempotency_core::record::{Attribute, Record};
-    /// assert!(Condition::Missing(Attribute::Owner).holds(Some(&Record::default())));
-    /// ```
+    /// Returns true if the condition holds for this record, or for the absence of a record.
     pub fn holds(&self, record: Option<&Record>) -> bool {
         match self {
             Self::NoRecord => record.is_none(),
@@ -157,7 +148,7 @@ fn exists(record: &Record, attribute: Attribute) -> bool {
     }
 }
 
-/// How the attribute stands to the operand; `None` where the two cannot be compared.
+/// Compares the attribute with the operand. Returns `None` if the two cannot be compared.
 fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<std::cmp::Ordering> {
     fn text<T>(
         field: &Field<T>,

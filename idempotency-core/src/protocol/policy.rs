@@ -3,7 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a duplicate does while the first call still runs.
+/// What a duplicate does while the first call is in progress.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::protocol::policy::OnInProgress;
@@ -12,43 +14,36 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnInProgress {
-    /// It is told so at once, with a retryable error.
+    /// It gets a retryable error at once.
     #[default]
     Reject,
-    /// It waits for the answer, as long as its own deadline allows.
+    /// It waits for the response, as long as its own deadline allows.
     Wait,
 }
 
-/// What a claim whose lease ended without a completion is taken for.
-///
-/// ```
-/// use idempotency_core::protocol::policy::OnTimeout;
-/// assert_eq!("hold".parse(), Ok(OnTimeout::Hold));
-/// ```
+/// What to do with a claim whose lease expired before it was completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnTimeout {
-    /// For a run that died: the next call runs again.
+    /// Assume that the run died: the next call runs the handler again.
     #[default]
     Rerun,
-    /// For a run that may have had its effect: nobody runs again until an operator decides. A panic counts as such an end too,
-    /// since it does not report whether the effect happened; an `Err` is a reported end, and frees the key.
+    /// Assume that the effect may have happened: no call runs the handler again until an operator decides.
+    ///
+    /// A panic counts as such an end too, because it does not report whether the effect happened. An `Err` does report it,
+    /// and frees the key.
     Hold,
 }
 
-/// What becomes of a claim whose handler failed, or panicked under `rerun`.
-///
-/// ```
-/// use idempotency_core::protocol::policy::OnError;
-/// assert_eq!("record".parse(), Ok(OnError::Record));
-/// ```
+/// What to do with a claim whose handler failed, or panicked under `rerun`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnError {
-    /// It is deleted, so that a retry runs.
+    /// Delete it, so that a retry runs the handler.
     #[default]
     Release,
-    /// It stays, with the failure written on it and its lease ended, so that a retry runs and an operator can see.
+    /// Keep it, with the failure written to it and its lease ended. A retry runs the handler, and an operator can see the
+    /// failure.
     Record,
 }
 
@@ -57,7 +52,7 @@ macro_rules! named {
         impl FromStr for $type {
             type Err = UnknownPolicy;
 
-            /// Reads a name in upper or lower case, as the attribute does.
+            /// Parses a name in upper or lower case, as the attribute does.
             fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
                 $(if $text.eq_ignore_ascii_case(text) {
                     return Ok($value);
@@ -72,7 +67,9 @@ named!(OnInProgress, "reject" => OnInProgress::Reject, "wait" => OnInProgress::W
 named!(OnTimeout, "rerun" => OnTimeout::Rerun, "hold" => OnTimeout::Hold);
 named!(OnError, "release" => OnError::Release, "record" => OnError::Record);
 
-/// A word that names no policy.
+/// The error of a text that names no policy.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::protocol::policy::OnTimeout;
@@ -93,7 +90,9 @@ impl std::fmt::Display for UnknownPolicy {
 
 impl std::error::Error for UnknownPolicy {}
 
-/// Everything the protocol wants to know of an operation.
+/// The policies of an operation, and its times.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::protocol::policy::Policy;
@@ -101,17 +100,17 @@ impl std::error::Error for UnknownPolicy {}
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// What a duplicate does while the first call still runs.
+    /// What a duplicate does while the first call is in progress.
     pub on_in_progress: OnInProgress,
-    /// What a claim whose lease ended without a completion is taken for.
+    /// What to do with a claim whose lease expired before it was completed.
     pub on_timeout: OnTimeout,
-    /// What becomes of a claim whose handler failed.
+    /// What to do with a claim whose handler failed.
     pub on_error: OnError,
-    /// How long an answer is replayed, from its completion on, in whole seconds.
+    /// How long a response is replayed after its completion, in whole seconds.
     pub expires_after: Duration,
-    /// How long a claim lasts where no deadline is known.
+    /// How long the lease of a claim runs if no deadline is known.
     pub lease: Duration,
-    /// How long the requests before the handler may take together; never more than half of the time that is left.
+    /// How long the requests before the handler may take together. They never take more than half of the time left.
     pub store_timeout: Duration,
 }
 

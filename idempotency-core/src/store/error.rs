@@ -1,11 +1,13 @@
-//! What went wrong in a store, and what to do about it.
+//! Errors of a store.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// A store's request failed.
+/// The error of a request to a store.
 ///
-/// Its text says what failed and what to do next; the store's own error is its source.
+/// Its text says what failed and what to do next. The store's own error is its source.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::store::{StoreError, StoreErrorKind};
@@ -20,58 +22,40 @@ pub struct StoreError {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What kind of thing went wrong in a store.
-///
-/// ```
-/// use idempotency_core::store::StoreErrorKind;
-/// // The engine sends a write again only after a failure that may pass by itself.
-/// assert!(StoreErrorKind::Unreachable.is_transient());
-/// assert!(!StoreErrorKind::TableMissing.is_transient());
-/// ```
+/// The category of a [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// No answer in time, or no connection.
+    /// No reply in time, or no connection.
     Unreachable,
-    /// The store asks to be called less often.
+    /// The store asks for fewer requests.
     Throttled,
-    /// The store failed by itself.
+    /// The store has an internal fault.
     Internal,
-    /// The caller may not do this.
+    /// The credentials do not permit this request.
     AccessDenied,
-    /// There are no credentials, or they are expired or wrong.
+    /// There are no credentials, or they have expired or are wrong.
     Credentials,
-    /// The table is not there.
+    /// The table does not exist.
     TableMissing,
-    /// The table is there but its keys are others.
+    /// The table has other keys.
     WrongSchema,
-    /// The record would be larger than the store takes.
+    /// The record would be larger than the store accepts.
     TooLarge,
-    /// The request was refused for another reason.
+    /// The store refused the request for another reason.
     Rejected,
 }
 
 impl StoreErrorKind {
-    /// Whether the same request may succeed later without anybody changing anything.
-    ///
-    /// ```
-    /// # use idempotency_core::store::StoreErrorKind;
-    /// assert!(StoreErrorKind::Throttled.is_transient());
-    /// assert!(!StoreErrorKind::AccessDenied.is_transient());
-    /// ```
+    /// Returns true if the same request may succeed later without a change. The engine sends a completion again only after
+    /// such an error.
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Unreachable | Self::Throttled | Self::Internal)
     }
 }
 
 impl StoreError {
-    /// An error of a kind, in words that say what to do next.
-    ///
-    /// ```
-    /// # use idempotency_core::store::*;
-    /// let error = StoreError::new(StoreErrorKind::Throttled, "too many requests: retry later");
-    /// assert_eq!(error.kind(), StoreErrorKind::Throttled);
-    /// ```
+    /// Returns an error of this kind. The message says what failed and what to do next.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -80,27 +64,14 @@ impl StoreError {
         }
     }
 
-    /// The same error with what caused it.
-    ///
-    /// ```
-    /// # use idempotency_core::store::*;
-    /// # use std::error::Error;
-    /// let cause = std::io::Error::other("connection reset");
-    /// let error = StoreError::new(StoreErrorKind::Unreachable, "no answer").with_source(cause);
-    /// assert_eq!(error.source().unwrap().to_string(), "connection reset");
-    /// ```
+    /// Returns the same error with its cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// What kind of thing went wrong.
-    ///
-    /// ```
-    /// # use idempotency_core::store::*;
-    /// assert_eq!(StoreError::new(StoreErrorKind::TooLarge, "").kind(), StoreErrorKind::TooLarge);
-    /// ```
+    /// Returns the category of the error.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
@@ -123,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_by_itself_is_worth_another_try_and_what_somebody_must_mend_is_not() {
+    fn only_errors_that_pass_without_a_change_are_transient() {
         use StoreErrorKind::{
             AccessDenied, Credentials, Internal, Rejected, TableMissing, Throttled, TooLarge,
             Unreachable, WrongSchema,

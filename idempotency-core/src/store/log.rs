@@ -1,27 +1,32 @@
-//! What a store notes of a request while the request goes on.
+//! The notes that a store takes of one request while the request runs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{StoreError, StoreErrorKind};
 
-/// The notes of one request: what each send of it came to, and how long the caller waits.
+/// The notes of one request: the result of each send, and how long the caller waits.
 ///
-/// A store may send one request several times, with pauses between the sends. The engine stops waiting when the time for
-/// the request ends, and drops the request's future. What the request did until then is known from these notes alone.
+/// A store may send one request several times, with pauses between the sends. When the time for the request ends, the engine
+/// stops waiting and drops the future of the request. Then only these notes say what the request did.
 ///
-/// A store that sends notes [`preparing`](Self::preparing) first, [`sending`](Self::sending) before each send and
-/// [`ended`](Self::ended) after it. A send that changes nothing is noted with [`reading`](Self::reading) instead. A store that notes nothing is on the safe side: a write that the engine stopped waiting
-/// for then counts as maybe applied. A clone is a handle to the same notes.
+/// A store that takes notes calls [`preparing`](Self::preparing) first, [`sending`](Self::sending) before each send, and
+/// [`ended`](Self::ended) after each send that was not applied. For a send that changes nothing it calls
+/// [`reading`](Self::reading) instead of `sending`. A store that takes no notes is safe: a write that timed out then counts as
+/// maybe applied.
+///
+/// A clone is a handle to the same notes.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 /// let log = SendLog::new();
-/// assert!(log.maybe_applied(), "nothing is noted, so nothing is known");
+/// assert!(log.maybe_applied(), "the store takes no notes, so nothing is known");
 /// log.preparing();
 /// assert!(!log.maybe_applied(), "nothing was sent");
 /// log.sending();
-/// assert!(log.maybe_applied(), "a send is on its way");
+/// assert!(log.maybe_applied(), "a send is in progress");
 /// log.ended(false, Some(StoreError::new(StoreErrorKind::Throttled, "too many requests")));
 /// assert!(!log.maybe_applied(), "the store refused the only send");
 /// ```
@@ -35,26 +40,26 @@ pub struct SendLog {
 struct Notes {
     stage: Stage,
     sends: u32,
-    /// Whether any send before the one on its way may have been applied.
+    /// True if any send before the current one may have been applied.
     maybe_applied: bool,
-    /// Why the last failed send failed. It is shared with the errors that tell it.
+    /// The error of the last send that failed. Errors of `given_up` share it as their source.
     last: Option<Arc<StoreError>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The store notes nothing.
+    /// The store takes no notes.
     Unknown,
-    /// No send is on its way: before the first, or between two.
+    /// No send is in progress: before the first, or between two.
     Idle,
-    /// A send that changes nothing is on its way.
+    /// A send that changes nothing is in progress.
     Reading,
-    /// A send that can be applied is on its way.
+    /// A send that can be applied is in progress.
     Sending,
 }
 
 impl Notes {
-    /// Goes on to another stage. A send whose end was not noted may be applied at any moment, whatever follows it.
+    /// Moves on to another stage. A send whose end was not noted may still be applied at any later time.
     fn enter(&mut self, stage: Stage) {
         self.maybe_applied |= self.stage == Stage::Sending;
         self.stage = stage;
@@ -67,7 +72,7 @@ impl Notes {
 }
 
 impl SendLog {
-    /// Returns the notes of a request whose caller waits as long as it takes.
+    /// Returns the notes of a request without a time limit.
     pub fn new() -> Self {
         Self {
             limit: None,
@@ -80,14 +85,7 @@ impl SendLog {
         }
     }
 
-    /// Returns the notes of a request whose caller waits for this long.
-    ///
-    /// ```
-    /// # use idempotency_core::store::SendLog;
-    /// # use std::time::Duration;
-    /// let log = SendLog::within(Duration::from_secs(1));
-    /// assert_eq!(log.limit(), Some(Duration::from_secs(1)));
-    /// ```
+    /// Returns the notes of a request whose caller waits for at most `limit`.
     pub fn within(limit: Duration) -> Self {
         Self {
             limit: Some(limit),
@@ -95,29 +93,30 @@ impl SendLog {
         }
     }
 
-    /// Returns how long the caller waits for the request, sends and pauses together. `None` if that is not limited.
+    /// Returns how long the caller waits for the request, including all sends and pauses. `None` means no limit.
     ///
-    /// A store that sends more than once can use it to give each send its share.
+    /// A store that sends more than once can use it to limit each send.
     pub fn limit(&self) -> Option<Duration> {
         self.limit
     }
 
-    /// Notes that no send is on its way yet, and that every send will be noted.
+    /// Notes that no send is in progress yet, and that the store will note every send.
     ///
-    /// A send that was noted before keeps its meaning: one whose end was not noted counts as maybe applied.
+    /// An earlier send whose end was not noted still counts as maybe applied.
     pub fn preparing(&self) {
         self.notes().enter(Stage::Idle);
     }
 
-    /// Notes that a send leaves now. Until it [ends](Self::ended) it may be applied at any moment.
+    /// Notes that a send starts now. Until it [ends](Self::ended) it may be applied at any time.
     ///
-    /// If the end of the send before was not noted, that send counts as maybe applied, however this one ends.
+    /// If the end of the previous send was not noted, that send counts as maybe applied, however this one ends.
     pub fn sending(&self) {
         self.notes().send(Stage::Sending);
     }
 
-    /// Notes that a send leaves now that changes nothing, such as a read before a write. It cannot be applied, however it
-    /// ends.
+    /// Notes that a send starts now that changes nothing, such as a read before a write. It cannot be applied.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::store::SendLog;
@@ -127,16 +126,16 @@ impl SendLog {
     /// assert!(log.is_sending() && !log.maybe_applied());
     /// log.ended(false, None);
     /// log.sending();
-    /// assert!(log.maybe_applied(), "the write is on its way");
+    /// assert!(log.maybe_applied(), "the write is in progress");
     /// ```
     pub fn reading(&self) {
         self.notes().send(Stage::Reading);
     }
 
-    /// Notes that the send has ended without success, or was a read: whether it may have been applied all the same, or may
-    /// yet arrive, and why it failed, if that is worth telling.
+    /// Notes that the send has ended without success, or was a read.
     ///
-    /// A send that was applied must not be noted as ended, unless as one that may have been applied.
+    /// `maybe_applied` is true if it may have been applied, or may still be applied later. `error` says why it failed. A send
+    /// that was applied must not be noted as ended with `maybe_applied` false.
     pub fn ended(&self, maybe_applied: bool, error: Option<StoreError>) {
         let mut notes = self.notes();
         notes.stage = Stage::Idle;
@@ -146,25 +145,29 @@ impl SendLog {
         }
     }
 
-    /// Returns whether any send of the request may have been applied, as far as the store has noted it.
+    /// Returns true if, by the notes, any send of the request may have been applied.
     pub fn maybe_applied(&self) -> bool {
         let notes = self.notes();
         notes.maybe_applied || matches!(notes.stage, Stage::Unknown | Stage::Sending)
     }
 
-    /// Returns whether a send is noted as on its way.
+    /// Returns true if a send is in progress.
     pub fn is_sending(&self) -> bool {
         matches!(self.notes().stage, Stage::Reading | Stage::Sending)
     }
 
-    /// Returns how many sends were noted.
+    /// Returns the number of sends.
     pub fn sends(&self) -> u32 {
         self.notes().sends
     }
 
-    /// Returns what a request to the store called `name` came to, of which the caller has stopped waiting: whether it may
-    /// have been applied, and why it is not done. The error names what the last send met, where that is known. It changes
-    /// nothing: a second call returns the same.
+    /// Returns the result of a request that timed out: whether it may have been applied, and an error that says why it is not
+    /// done.
+    ///
+    /// `name` is the name of the store, for the error. The error quotes the last error of a send, if there is one. The call
+    /// changes nothing, so a second call returns the same.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
@@ -172,7 +175,7 @@ impl SendLog {
     /// log.preparing();
     /// log.sending();
     /// log.ended(false, Some(StoreError::new(StoreErrorKind::Throttled, "the table asks for fewer requests")));
-    /// // The store pauses before it sends again, and the time of the caller ends.
+    /// // The store pauses before it sends again, and the caller's time ends.
     /// let (maybe_applied, error) = log.given_up("the table");
     /// assert_eq!((maybe_applied, error.kind()), (false, StoreErrorKind::Throttled));
     /// assert!(error.to_string().starts_with("the table asks for fewer requests"));
@@ -217,7 +220,7 @@ impl SendLog {
         (maybe_applied, error)
     }
 
-    /// The notes. A panic cannot leave them half written, so a poisoned lock is still good.
+    /// Returns the notes. A panic cannot leave them half written, so a poisoned lock is still good.
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -230,157 +233,4 @@ impl Default for SendLog {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn throttled() -> Option<StoreError> {
-        Some(StoreError::new(
-            StoreErrorKind::Throttled,
-            "the table asks for fewer requests",
-        ))
-    }
-
-    #[test]
-    fn a_store_that_notes_nothing_may_have_applied_what_it_was_asked_for() {
-        let (maybe_applied, error) = SendLog::new().given_up("the table");
-        assert!(maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-        assert!(
-            error.to_string().contains("the table gave no response"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_request_that_was_never_sent_was_not_applied() {
-        let log = SendLog::new();
-        log.preparing();
-        let (maybe_applied, error) = log.given_up("the table");
-        assert!(!maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Credentials);
-        let text = error.to_string();
-        for word in ["nothing was sent", "credentials", "rate limit"] {
-            assert!(text.contains(word), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_send_on_its_way_may_be_applied_and_the_one_before_it_is_told() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.ended(false, throttled());
-        log.sending();
-        let (maybe_applied, error) = log.given_up("the table");
-        assert!(maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-        assert!(error.to_string().contains("fewer requests"), "{error}");
-    }
-
-    #[test]
-    fn one_send_that_may_have_been_applied_is_enough_however_the_later_ones_end() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.ended(true, None);
-        log.sending();
-        log.ended(false, throttled());
-        let (maybe_applied, error) = log.given_up("the table");
-        assert!(maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Throttled);
-        assert!(error.to_string().contains("after 2 sends"), "{error}");
-    }
-
-    #[test]
-    fn a_send_that_never_ended_may_have_been_applied_however_the_next_one_ends() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.sending();
-        log.ended(false, None);
-        assert!(log.maybe_applied());
-    }
-
-    #[test]
-    fn a_send_that_never_ended_may_have_been_applied_though_another_call_is_prepared() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.preparing();
-        assert!(log.maybe_applied());
-    }
-
-    #[test]
-    fn a_read_before_a_write_is_never_applied() {
-        let log = SendLog::new();
-        log.preparing();
-        log.reading();
-        let (maybe_applied, error) = log.given_up("the table");
-        assert!(!maybe_applied);
-        assert!(error.to_string().contains("gave no response"), "{error}");
-        log.preparing();
-        log.sending();
-        assert!(log.maybe_applied());
-        log.ended(false, throttled());
-        assert_eq!((log.maybe_applied(), log.sends()), (false, 2));
-    }
-
-    #[test]
-    fn a_request_is_given_up_the_second_time_as_it_was_the_first() {
-        for is_on_its_way in [false, true] {
-            let log = SendLog::new();
-            log.preparing();
-            log.sending();
-            log.ended(false, throttled());
-            if is_on_its_way {
-                log.sending();
-            }
-            let given_up = || {
-                let (maybe_applied, error) = log.given_up("the table");
-                (maybe_applied, error.kind(), error.to_string())
-            };
-            assert_eq!(given_up(), given_up());
-        }
-    }
-
-    #[test]
-    fn a_clone_is_a_handle_to_the_same_notes() {
-        let log = SendLog::new();
-        log.clone().preparing();
-        log.clone().sending();
-        assert_eq!((log.maybe_applied(), log.sends()), (true, 1));
-    }
-
-    #[test]
-    fn the_limit_of_a_request_is_known_to_the_store() {
-        let limit = Duration::from_secs(1);
-        assert_eq!(SendLog::within(limit).limit(), Some(limit));
-        assert_eq!(SendLog::new().limit(), None);
-        assert!(SendLog::within(limit).maybe_applied(), "nothing is noted");
-    }
-
-    #[test]
-    fn a_send_is_on_its_way_until_it_ends() {
-        let log = SendLog::new();
-        assert!(!log.is_sending());
-        log.preparing();
-        assert!(!log.is_sending());
-        for send in [SendLog::reading, SendLog::sending] {
-            send(&log);
-            assert!(log.is_sending());
-            log.ended(false, None);
-            assert!(!log.is_sending());
-        }
-    }
-
-    #[test]
-    fn sends_that_ended_without_an_error_are_not_taken_for_none() {
-        let log = SendLog::new();
-        log.preparing();
-        log.sending();
-        log.ended(false, None);
-        let (maybe_applied, error) = log.given_up("the table");
-        assert!(!maybe_applied);
-        assert_eq!(error.kind(), StoreErrorKind::Unreachable);
-    }
-}
+mod tests;

@@ -1,0 +1,145 @@
+//! The texts of errors, for operators and for clients.
+
+use super::*;
+use ErrorKind as Kind;
+
+/// Makes the list of all kinds. A kind that is missing here does not compile.
+macro_rules! all {
+    ($($kind:ident),+ $(,)?) => {
+        const ALL: &[ErrorKind] = &[$(Kind::$kind),+];
+        const _: fn(ErrorKind) = |kind| match kind {
+            $(Kind::$kind => {})+
+        };
+    };
+}
+
+all![
+    AlreadyInProgress,
+    PayloadMismatch,
+    KeyMissing,
+    InvalidPayload,
+    ExpressionFailed,
+    Unresolved,
+    CorruptRecord,
+    ResponseTypeChanged,
+    Contended,
+    NoTimeLeft,
+    ResponseUnavailable,
+    ResponseNotSerializable,
+    LostOwnership,
+    CompletionUnknown,
+    StoreFailed,
+    Configuration,
+    Environment,
+    UnknownInvocation,
+    Internal,
+];
+
+#[test]
+fn the_text_says_whether_the_handler_ran_and_for_which_key() {
+    let text = |ran| {
+        Error::new(Kind::StoreFailed, "charge")
+            .with_key(RecordId::new("charge#1"), "memory")
+            .with_handler_ran(ran)
+            .to_string()
+    };
+    assert_eq!(
+        text(false),
+        "charge: the store could not be asked (the handler did not run; key charge#1; memory)"
+    );
+    assert_eq!(
+        text(true),
+        "charge: the store could not be asked (the handler ran; key charge#1; memory)"
+    );
+}
+
+#[test]
+fn a_kind_is_retryable_if_a_retry_can_have_another_result() {
+    let is_retryable = |kind: &&ErrorKind| kind.is_retryable();
+    let retryable: Vec<_> = ALL.iter().filter(is_retryable).copied().collect();
+    assert_eq!(
+        retryable,
+        [
+            Kind::AlreadyInProgress,
+            Kind::Contended,
+            Kind::NoTimeLeft,
+            Kind::LostOwnership,
+            Kind::CompletionUnknown,
+            Kind::StoreFailed,
+        ]
+    );
+}
+
+#[test]
+fn every_kind_has_a_name_of_its_own_that_is_its_rust_name() {
+    for &kind in ALL {
+        assert_eq!(kind.name(), format!("Idempotency{kind:?}"));
+    }
+}
+
+#[test]
+fn the_client_message_contains_no_operation_key_store_or_detail() {
+    for &kind in ALL {
+        let error = Error::new(kind, "secret.operation")
+            .with_key(RecordId::new("secret#key"), "secret table")
+            .with_detail("secret detail");
+        let message = error.client_message();
+        assert!(!message.contains("secret"), "{kind:?}: {message}");
+        for word in [
+            "table",
+            "DynamoDB",
+            "record",
+            "handler",
+            "IDEMPOTENCY_",
+            "Lambda",
+        ] {
+            assert!(!message.contains(word), "{kind:?}: {message}");
+        }
+    }
+}
+
+#[test]
+fn the_client_message_says_what_to_do_and_agrees_with_the_kind() {
+    for &kind in ALL {
+        let message = kind.client_message();
+        assert!(
+            message.contains(": "),
+            "{kind:?} does not say what to do: {message}"
+        );
+        assert!(
+            !message.ends_with('.') && !message.starts_with(char::is_uppercase),
+            "{message}"
+        );
+        if kind.is_retryable() {
+            assert!(
+                message.contains("send it again") && message.contains("under the same key"),
+                "{kind:?}: {message}"
+            );
+        } else {
+            // A retry that only waits has the same result.
+            assert!(
+                !message.contains("send it again later"),
+                "{kind:?}: {message}"
+            );
+        }
+        // A new key would run again what may have run.
+        let may_have_run = matches!(
+            kind,
+            Kind::Unresolved
+                | Kind::CorruptRecord
+                | Kind::ResponseTypeChanged
+                | Kind::ResponseUnavailable
+                | Kind::ResponseNotSerializable
+                | Kind::LostOwnership
+                | Kind::CompletionUnknown
+                | Kind::Internal
+        );
+        if may_have_run {
+            assert!(
+                message.contains("the same key")
+                    || message.contains("do not send it again under a new key"),
+                "{kind:?}: {message}"
+            );
+        }
+    }
+}
