@@ -155,7 +155,12 @@ fn float_text(float: f64) -> String {
         return "NaN".to_owned();
     }
     if float.is_infinite() {
-        return if float > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+        return if float.is_sign_positive() {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+        .to_owned();
     }
     let sign = if float.is_sign_negative() { "-" } else { "" };
     let (digits, exponent) = shortest(float.abs());

@@ -1,5 +1,7 @@
 //! Non-negative integers of any size.
 
+use std::cmp::Ordering;
+
 /// A non-negative integer of any size: limbs to the base 10^18, the least significant first. With this base, its digits are
 /// found without a division of the whole number.
 #[derive(Default)]
@@ -87,10 +89,10 @@ impl Magnitude {
     /// Returns true if this number is greater than `other`.
     pub(super) fn exceeds(&self, other: &Self) -> bool {
         let places = self.0.len().max(other.0.len());
-        let different = (0..places)
+        let mut orders = (0..places)
             .rev()
-            .find(|&at| self.limb(at) != other.limb(at));
-        different.is_some_and(|at| self.limb(at) > other.limb(at))
+            .map(|at| self.limb(at).cmp(&other.limb(at)));
+        orders.find(|order| order.is_ne()) == Some(Ordering::Greater)
     }
 
     /// Subtracts `other`, which must not be greater.

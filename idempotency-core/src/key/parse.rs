@@ -131,7 +131,7 @@ impl Reader<'_, '_> {
         &mut self,
         read: fn(&mut Self) -> Result<Json, JsonErrorKind>,
     ) -> Result<Json, JsonErrorKind> {
-        if self.depth == MAX_DEPTH {
+        if self.depth >= MAX_DEPTH {
             return Err(JsonErrorKind::TooDeep);
         }
         self.depth += 1;

@@ -40,6 +40,8 @@ fn each_expression_is_charged_for_its_blocks_and_steps() {
         ("!s", 0, 2),
         ("s == s", 0, 17),
         ("n == n", 0, 6),
+        ("o == o", 0, 5),
+        ("contains([o], o)", 368, 49),
         ("n[0] < n[1]", 0, 7),
         ("big < f", 0, 22),
         ("abs(big)", 32, 6),
