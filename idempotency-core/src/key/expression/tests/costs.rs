@@ -44,6 +44,8 @@ fn each_expression_is_charged_for_its_blocks_and_steps() {
         ("contains([o], o)", 368, 49),
         ("n[0] < n[1]", 0, 7),
         ("big < f", 0, 22),
+        ("big == f", 0, 22),
+        ("f != big", 0, 22),
         ("abs(big)", 32, 6),
         ("ceil(f)", 320, 42),
         ("sum(n)", 0, 5),
