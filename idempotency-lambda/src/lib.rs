@@ -112,3 +112,9 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../idempotency-macros/src/idempotent.md")]
 struct Attribute;
+
+/// The guide's examples, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/functions.md")]
+#[doc = include_str!("../../docs/guide/testing.md")]
+struct Guide;

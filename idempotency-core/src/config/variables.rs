@@ -238,6 +238,17 @@ mod tests {
     }
 
     #[test]
+    fn the_configuration_page_names_every_variable() {
+        let page = include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/reference/configuration.md"
+        ));
+        for name in KNOWN {
+            assert!(page.contains(&format!("`{name}`")), "{name} is missing");
+        }
+    }
+
+    #[test]
     fn debug_output_shows_no_values() {
         let variables =
             Variables::from_iter([("AWS_SECRET_ACCESS_KEY".to_owned(), "s3cr3t".to_owned())]);

@@ -45,6 +45,25 @@ mod tests {
         assert_eq!(copied("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"), "128");
     }
 
+    #[cfg(feature = "dynamodb")]
+    #[test]
+    fn the_configuration_page_names_the_stores_variables_and_no_unknown_one() {
+        let page = include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../docs/reference/configuration.md"
+        ));
+        let is_part_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let words: Vec<_> = page.split(|letter| !is_part_of_a_name(letter)).collect();
+        for name in store::variables() {
+            assert!(words.contains(&name), "the page does not name {name}");
+        }
+        for name in words {
+            let is_ours = name.starts_with("IDEMPOTENCY_");
+            let is_read = Variables::is_known(name) || store::variables().contains(&name);
+            assert!(is_read || !is_ours, "nothing reads {name}");
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_value_that_is_not_unicode_does_not_count_as_not_set() {
