@@ -143,3 +143,20 @@ fn the_client_message_says_what_to_do_and_agrees_with_the_kind() {
         }
     }
 }
+
+#[test]
+fn the_errors_page_has_a_section_for_each_kind_that_agrees_on_retries() {
+    let page = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/reference/errors.md"
+    ));
+    let sections: Vec<_> = page.split("\n### ").skip(1).collect();
+    assert_eq!(sections.len(), ALL.len(), "one section for each kind");
+    for &kind in ALL {
+        let heading = format!("{}\n", kind.name());
+        let section = sections.iter().find(|text| text.starts_with(&heading));
+        let section = section.unwrap_or_else(|| panic!("there is no section {}", kind.name()));
+        let retry = if kind.is_retryable() { "yes" } else { "no" };
+        assert!(section.contains(&format!("Retry: {retry}")), "{section}");
+    }
+}
