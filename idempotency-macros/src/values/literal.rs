@@ -69,7 +69,7 @@ pub(super) fn prefix(name: &str, value: &Expr) -> syn::Result<Constant> {
             text.len()
         )
     } else if text.contains("#tenant=") {
-        "leave out `#tenant=`: it marks the tenant in a key".to_owned()
+        "leave out `#tenant=`, which marks a tenant's keys".to_owned()
     } else {
         return Ok(Constant::Text(text));
     };
@@ -141,7 +141,7 @@ pub(super) fn number(name: &str, value: &Expr, of: &str) -> syn::Result<Constant
             Ok(number) => Ok(Constant::Number(number)),
             Err(_) => Err(Error::new(
                 number.span(),
-                format!("`{name}` is too large a number"),
+                format!("`{name}` is too large: write a smaller number"),
             )),
         };
     }

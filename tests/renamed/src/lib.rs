@@ -1,13 +1,13 @@
-//! `#[idempotent]` where `Cargo.toml` gives `idempotency-lambda` another name, and where a module re-exports it.
+//! Tests `#[idempotent]` in a program that renames `idempotency-lambda` in `Cargo.toml`, or re-exports it from a module.
 
 use protected::{BoxError, LambdaEvent, idempotent};
 
-/// What a crate of one's own may offer.
+/// A crate's own re-export.
 pub mod facade {
     pub use protected as lambda;
 }
 
-/// Found by its entry in `Cargo.toml`.
+/// Uses the name of the dependency in `Cargo.toml`.
 ///
 /// # Errors
 /// If the call cannot be made idempotent.
@@ -16,7 +16,7 @@ pub async fn found(event: LambdaEvent<u32>) -> Result<u32, BoxError> {
     Ok(event.payload)
 }
 
-/// Found where the attribute says.
+/// Uses the path in the attribute.
 ///
 /// # Errors
 /// If the call cannot be made idempotent.

@@ -1,4 +1,4 @@
-//! Names: misspelt, written twice, without a value, without quotes.
+//! Wrong names of settings: misspelt, written twice, without a value, without quotes.
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 
@@ -57,7 +57,7 @@ async fn words_of_other_libraries(event: LambdaEvent<u8>) -> Result<u8, BoxError
     Ok(event.payload)
 }
 
-// All that is wrong is said in one build.
+// One build shows all mistakes.
 #[idempotent(kye = "id", hash = "md6", lease = 30)]
 async fn several(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
     Ok(event.payload)

@@ -1,4 +1,4 @@
-//! A context that is none.
+//! A value of `context` that has no context.
 
 use idempotency_lambda::{BoxError, idempotent};
 

@@ -1,4 +1,4 @@
-//! A parameter that is no event.
+//! A parameter that is not an event.
 
 use idempotency_lambda::{BoxError, idempotent};
 use serde::Serialize;

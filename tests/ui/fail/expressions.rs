@@ -1,4 +1,4 @@
-//! JMESPath that is wrong: the place is shown with a caret.
+//! Wrong JMESPath expressions. A caret shows the place.
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 

@@ -1,4 +1,4 @@
-//! An error that this framework's errors cannot become.
+//! An error type that this framework's errors cannot be converted into.
 
 use idempotency_lambda::{LambdaEvent, idempotent};
 

@@ -1,4 +1,4 @@
-//! Functions that cannot be protected as they are.
+//! Functions that cannot be protected.
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 use serde::Serialize;

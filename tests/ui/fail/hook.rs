@@ -1,4 +1,4 @@
-//! A hook of another shape.
+//! A hook with another signature.
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 

@@ -1,4 +1,4 @@
-//! Payloads that cannot be written as JSON.
+//! Payloads that cannot be serialised.
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 use serde::Deserialize;

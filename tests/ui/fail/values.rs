@@ -1,4 +1,4 @@
-//! Values that a setting cannot have.
+//! Wrong values of settings.
 
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 

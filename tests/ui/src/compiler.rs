@@ -1,4 +1,4 @@
-//! Runs the rustc that compiled this test program, on one file, with the same libraries.
+//! Compiles a file with the rustc and the libraries of this test program.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,19 +7,19 @@ use idempotency_compiler_arguments::compiler_arguments;
 
 use crate::diagnostic::Diagnostic;
 
-/// The program, and its arguments for this test program.
+/// The path of rustc, and the arguments with which it compiled this test program.
 const COMPILER: &[&str] = &compiler_arguments!();
 
-/// The arguments that say where libraries are. Each has its value in the next argument.
+/// The arguments with the places of libraries. The value of each is the next argument.
 const LIBRARIES: [&str; 3] = ["--extern", "-L", "--target"];
 
-/// What rustc said of a file.
+/// The result of a compilation.
 pub(crate) struct Compiled {
     pub(crate) success: bool,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// Compiles a program as far as its types and lifetimes are checked, with the libraries of this test program.
+/// Compiles a program up to the checks of its types and lifetimes. It makes no machine code.
 pub(crate) fn compile(program: &Path) -> Compiled {
     let mut command = Command::new(COMPILER[0]);
     for pair in COMPILER.windows(2) {
@@ -32,7 +32,7 @@ pub(crate) fn compile(program: &Path) -> Compiled {
         .arg("--error-format=json")
         .args(["--out-dir", env!("CARGO_TARGET_TMPDIR")])
         .arg(program)
-        // The macro looks here for the name of its runtime.
+        // The macro reads the name of its runtime from this folder's manifest.
         .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
@@ -46,7 +46,7 @@ pub(crate) fn compile(program: &Path) -> Compiled {
 }
 
 impl Compiled {
-    /// Returns the errors. Those without a place only count the others: they are left out where there are others.
+    /// Returns the errors. An error without a place is only a summary if there are others, and is then left out.
     pub(crate) fn errors(&self) -> Vec<&Diagnostic> {
         let errors = || self.diagnostics.iter().filter(|one| one.level == "error");
         let placed: Vec<_> = errors().filter(|one| !one.spans.is_empty()).collect();
@@ -64,7 +64,7 @@ impl Compiled {
             .collect()
     }
 
-    /// Returns everything that rustc said, in its own words.
+    /// Returns all messages in the words of rustc.
     pub(crate) fn rendered(&self) -> String {
         let all = self.diagnostics.iter().map(|one| one.rendered.as_str());
         all.collect()

@@ -1,8 +1,8 @@
-//! The part of rustc's JSON that the tests read.
+//! Messages of rustc in JSON, as far as the tests read them.
 
 use serde::Deserialize;
 
-/// An error, a warning, or a note below one of them.
+/// An error or a warning.
 #[derive(Deserialize)]
 pub(crate) struct Diagnostic {
     pub(crate) message: String,
@@ -10,16 +10,17 @@ pub(crate) struct Diagnostic {
     pub(crate) level: String,
     pub(crate) spans: Vec<Span>,
     pub(crate) children: Vec<Note>,
-    /// As rustc shows it to a user.
+    /// The text that rustc shows to a user.
     pub(crate) rendered: String,
 }
 
-/// The number of an error (`E0277`), or the name of a lint.
+/// The code of an error (`E0277`), or the name of a lint.
 #[derive(Deserialize, PartialEq)]
 pub(crate) struct Code {
     pub(crate) code: String,
 }
 
+/// A note below an error.
 #[derive(Deserialize)]
 pub(crate) struct Note {
     pub(crate) message: String,

@@ -1,13 +1,15 @@
-//! What `#[idempotent]` accepts, and what it says of each mistake.
+//! Tests what `#[idempotent]` accepts, and its message for each mistake.
 //!
-//! Each file in `src/pass` is part of this test program, runs, and must get no warning from the attribute.
-//! Each file in `fail` must not compile; the `.expected` file beside it says where the errors are and what they tell.
+//! | files | what is tested |
+//! |---|---|
+//! | `src/pass/*.rs` | the functions compile and run as part of this program, and the attribute adds no warning |
+//! | `fail/*.rs` | the program does not compile; `fail/*.expected` has the messages and the places of its errors |
 //!
-//! Only this project's words are compared: the messages of the macro and the texts of `#[diagnostic::on_unimplemented]`,
-//! with the line and the words that each points at. What rustc adds may change with any release, so it is left out; of an
-//! error in rustc's own words, the place alone counts.
+//! Only the words of this project are compared: the messages of the macro, and the texts of `#[diagnostic::on_unimplemented]`.
+//! The words of rustc may change with each release. They are left out, and of an error in its words only the place is compared.
 //!
-//! After a change that is meant: `UI=overwrite cargo test -p idempotency-ui-tests`, then read the difference.
+//! To write the `.expected` files after a change: `UI=overwrite cargo test -p idempotency-ui-tests`. Then read the difference.
+//! To test with another compiler: `cargo +nightly test -p idempotency-ui-tests --target-dir target/nightly`.
 #![allow(clippy::unwrap_used)]
 
 mod compiler;
@@ -28,7 +30,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Returns the files of a folder with this extension, in the order of their names.
+/// Returns the files in a folder that have this extension.
 fn files(folder: &Path, extension: &str) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -37,7 +39,7 @@ fn files(folder: &Path, extension: &str) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// Compiles a case that must fail, and compares what it tells with what is expected.
+/// Compiles a case that must fail, and compares its errors with the expected ones.
 fn check_failing(case: &Path, texts: &Texts) -> Result<(), String> {
     let name = case.file_name().unwrap().to_string_lossy();
     let compiled = compile(case);
@@ -55,12 +57,12 @@ fn check_failing(case: &Path, texts: &Texts) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{name} tells something else than expected.\n\n--- expected\n{expected}\n--- found\n{found}"
+        "the errors of {name} are not the expected ones.\n\n--- expected\n{expected}\n--- found\n{found}"
     ))
 }
 
 #[test]
-fn each_mistake_is_told_at_its_place() {
+fn each_mistake_has_its_message_at_its_place() {
     let folder = folder("fail");
     let texts = Texts::of_the_runtime();
     let cases = files(&folder, "rs");
@@ -74,7 +76,10 @@ fn each_mistake_is_told_at_its_place() {
         .iter()
         .map(|case| case.with_extension("expected"))
         .collect();
-    assert_eq!(expected, of_cases, "an expectation belongs to each case");
+    assert_eq!(
+        expected, of_cases,
+        "each case has an `.expected` file, and each `.expected` file a case"
+    );
 }
 
 #[test]
@@ -88,7 +93,7 @@ fn a_case_that_compiles_is_a_failure() {
 }
 
 #[test]
-fn a_warning_is_seen() {
+fn a_warning_of_the_compiler_is_found() {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("warned.rs");
     fs::write(&program, "fn main() { let unused = 1; }").unwrap();
     assert_eq!(compile(&program).warnings().len(), 1);
@@ -103,18 +108,18 @@ fn the_attribute_adds_no_warning_to_a_program() {
         }
         let compiled = compile(&case);
         assert!(compiled.success, "{}", compiled.rendered());
-        // A newer compiler may have a new warning for what the case itself does: that is not the attribute's.
+        // A newer compiler may have a new warning about the case itself. Only the attribute's warnings count.
         let plain = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(
             &plain,
             without_the_attribute(&fs::read_to_string(&case).unwrap()),
         )
         .unwrap();
-        let of_the_case = compile(&plain).warnings();
+        let without = compile(&plain).warnings();
         let added: Vec<_> = compiled
             .warnings()
             .into_iter()
-            .filter(|warning| !of_the_case.iter().any(|other| other.is_like(warning)))
+            .filter(|warning| !without.iter().any(|other| other.is_like(warning)))
             .map(|warning| warning.rendered)
             .collect();
         assert!(added.is_empty(), "{}", added.join("\n"));
@@ -127,7 +132,7 @@ fn accepted_functions_can_be_called_and_sent() {
     pass::handlers::main();
 }
 
-/// Returns a program with spaces in place of each `#[idempotent(..)]`, so that all else keeps its place.
+/// Returns a program with spaces in place of each `#[idempotent(..)]`, so that the rest keeps its place.
 fn without_the_attribute(source: &str) -> String {
     let mut rest = source;
     let mut plain = String::new();

@@ -1,4 +1,4 @@
-//! Errors without the compiler's own words, in a form that is read like the compiler's.
+//! Writes errors like the compiler does, but without its own words.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::texts::Texts;
 
-/// Stands for a message of rustc's own.
+/// The message of an error in the words of rustc.
 const OF_RUSTC: &str = "(in the words of rustc)";
 
-/// Returns what is this project's in the errors of a program, in the order of their places.
+/// Returns the errors of a program in the order of their places, with this project's words only.
 pub(crate) fn report(program: &Path, errors: &[&Diagnostic], texts: &Texts) -> String {
     let source = fs::read_to_string(program).unwrap();
     let mut errors = errors.to_vec();
@@ -24,6 +24,7 @@ pub(crate) fn report(program: &Path, errors: &[&Diagnostic], texts: &Texts) -> S
     errors.collect::<Vec<_>>().join("\n")
 }
 
+/// Returns one error, with its places and notes.
 fn one(program: &Path, source: &str, error: &Diagnostic, texts: &Texts) -> String {
     let mut report = format!("error: {}\n", message(error, texts));
     for span in error.places() {
@@ -41,7 +42,7 @@ fn one(program: &Path, source: &str, error: &Diagnostic, texts: &Texts) -> Strin
     report
 }
 
-/// Returns the message without a type that rustc wrote into it. An error of the macro's has no number.
+/// Returns the message, with `{Self}` in place of a type. An error without a code is from the macro.
 fn message(error: &Diagnostic, texts: &Texts) -> String {
     match texts.find(&error.message) {
         Some(text) => text.to_owned(),
@@ -50,7 +51,7 @@ fn message(error: &Diagnostic, texts: &Texts) -> String {
     }
 }
 
-/// Writes the line that an error points at, and underlines the words in it.
+/// Writes the line of an error, and underlines the words that the error is about.
 fn place(source: &str, span: &Span, texts: &Texts, report: &mut String) {
     let number = format!("{}:{}", span.line_start, span.column_start);
     let margin = " ".repeat(number.len());

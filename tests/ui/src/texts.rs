@@ -1,15 +1,15 @@
-//! The texts that this project gives to rustc for missing traits: those of `#[diagnostic::on_unimplemented]`.
+//! This project's texts for missing traits, which rustc shows: those of `#[diagnostic::on_unimplemented]`.
 
 use std::fs;
 use std::path::Path;
 
 use crate::folder;
 
-/// The texts as they are written in the sources, with `{Self}` where rustc puts a type.
+/// The texts as they are in the sources, with `{Self}` where rustc writes a type.
 pub(crate) struct Texts(Vec<String>);
 
 impl Texts {
-    /// Reads the texts out of the runtime's sources.
+    /// Reads the texts from the runtime's sources.
     pub(crate) fn of_the_runtime() -> Self {
         let mut texts = Vec::new();
         collect(&folder("../../idempotency-lambda/src"), &mut texts);
@@ -17,13 +17,14 @@ impl Texts {
         Self(texts)
     }
 
-    /// Returns the text that rustc filled in, if it is one of these.
+    /// Returns the text that rustc filled in, or `None` if the words are not from this project.
     pub(crate) fn find(&self, filled_in: &str) -> Option<&str> {
         let mut texts = self.0.iter().map(String::as_str);
         texts.find(|text| is_filled_in(text, filled_in))
     }
 }
 
+/// Adds the texts of all files in a folder.
 fn collect(folder: &Path, texts: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -65,7 +66,7 @@ fn is_filled_in(text: &str, filled_in: &str) -> bool {
 }
 
 #[test]
-fn a_text_is_found_whatever_the_type() {
+fn a_text_is_found_with_any_type_filled_in() {
     let texts = Texts(vec!["`{Self}` holds nothing".into(), "write `T`".into()]);
     assert_eq!(
         texts.find("`(A, B)` holds nothing"),

@@ -1,13 +1,13 @@
-//! The command line with which rustc compiles a crate, inside of that crate.
+//! The command line with which rustc compiles a crate, as a constant inside that crate.
 //!
-//! A test that starts rustc needs the paths of the libraries that cargo built for that same test. Cargo tells nobody but
-//! rustc, and a second build by a cargo inside of the test would choose other features and compile much of it again.
+//! A test that starts rustc needs the paths of the libraries that cargo built for that test. Cargo passes them to rustc only. A
+//! second cargo, started by the test, would choose other features and compile many libraries again.
 
 use proc_macro::{Literal, TokenStream, TokenTree};
 
-/// Expands to the program and the arguments with which rustc compiles the caller: a `[&str; N]`, the program first.
+/// Expands to the arguments with which rustc compiles the caller: a `[&str; N]` that begins with the path of rustc.
 ///
-/// A procedural macro runs inside of rustc, so the arguments of its process are those of rustc.
+/// A procedural macro runs inside rustc, so the arguments of its process are those of rustc.
 #[proc_macro]
 pub fn compiler_arguments(_: TokenStream) -> TokenStream {
     let program = std::env::current_exe().unwrap_or_else(|_| "rustc".into());

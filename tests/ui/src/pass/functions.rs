@@ -43,7 +43,7 @@ async fn constants_as_values(order: &Order) -> Result<u64, BoxError> {
     Ok(order.id)
 }
 
-/// Neither `Sync` nor `Clone`: it is read before the body's future is there.
+/// A payload that is neither `Sync` nor `Clone`. It is read before the body's future exists.
 #[derive(Serialize)]
 struct Unshared(Cell<u64>);
 

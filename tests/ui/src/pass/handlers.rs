@@ -149,7 +149,7 @@ mod nested {
     }
 }
 
-// A literal and a block that come through `macro_rules!` are still a literal and a block.
+// A literal and a block from a `macro_rules!` are accepted.
 macro_rules! handler {
     ($name:ident, $key:literal, $body:expr) => {
         #[idempotent(key = $key)]
@@ -161,7 +161,7 @@ macro_rules! handler {
 
 handler!(generated, "id", Ok(1));
 
-/// A body that never ends, and one that only fails.
+/// A body that always panics.
 #[idempotent]
 async fn never(event: LambdaEvent<Order>) -> Reply<u64> {
     panic!("order {}", event.payload.id)
