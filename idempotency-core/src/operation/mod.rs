@@ -1,6 +1,13 @@
-//! An operation: one protected function with its configuration, and how it is called.
+//! An operation: one protected function with its settings, and how it is called.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `mod` | the compiled settings, and the run of a call |
+//! | `identity` | from a payload to the identity of its call |
+//! | `texts` | warnings, advice and details of errors about a payload and its key |
 
 mod identity;
+mod texts;
 
 pub use identity::Identity;
 
@@ -19,7 +26,9 @@ use crate::protocol::policy::Policy;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
 
-/// A protected function's whole configuration, compiled once. It owns what it has: two operations share nothing.
+/// All settings of a protected function, compiled once. Two operations share nothing.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::config::{Settings, Variables};
@@ -31,7 +40,7 @@ use crate::time::EpochMillis;
 #[derive(Debug)]
 pub struct CompiledOperation {
     key_prefix: String,
-    /// The path, as records name it.
+    /// The path that records name.
     path: String,
     shares_prefix: bool,
     selector: Selector,
@@ -39,25 +48,25 @@ pub struct CompiledOperation {
     policy: Policy,
     local_cache: Option<CacheLimits>,
     store_when: Option<Expression>,
-    /// How many bytes one identification may take.
+    /// How many bytes of memory one identification may take.
     memory_limit: usize,
     disabled: bool,
 }
 
 impl CompiledOperation {
-    /// Compiles the configuration of the operation at `path` (`crate::module::function`).
+    /// Compiles the settings of the operation at `path` (`crate::module::function`).
+    ///
+    /// # Errors
+    /// If a setting or a variable cannot be used. The error has its value and what is accepted.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// let settings = Settings { key: Some("order_id".into()), ..Settings::default() };
-    /// assert!(CompiledOperation::new("shop::place", &settings, &Variables::default()).is_ok());
     /// let settings = Settings { key: Some("[order_id".into()), ..Settings::default() };
     /// let error = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap_err();
     /// assert!(error.to_string().starts_with("`key`: invalid JMESPath expression"));
     /// ```
-    ///
-    /// # Errors
-    /// The first setting that cannot be understood, with its value and what is accepted.
     pub fn new(
         path: &str,
         settings: &Settings,
@@ -66,7 +75,7 @@ impl CompiledOperation {
         let policy = settings.policy(variables)?;
         if settings.shares_key_prefix() && settings.key_prefix.is_none() {
             return Err(ConfigurationError::new(
-                "`shared_key_prefix` needs a `key_prefix`: the default prefix is of one operation alone",
+                "`shared_key_prefix` needs a `key_prefix`: the default prefix belongs to one operation",
             ));
         }
         Ok(Self {
@@ -87,58 +96,42 @@ impl CompiledOperation {
         })
     }
 
-    /// The operation's name in its keys.
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default())?;
-    /// assert_eq!(operation.key_prefix(), "local.shop.place");
-    /// # Ok::<(), ConfigurationError>(())
-    /// ```
+    /// Returns the prefix of the operation's keys.
     pub fn key_prefix(&self) -> &str {
         &self.key_prefix
     }
 
-    /// How the operation treats what stands in its way.
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation, protocol::policy::OnInProgress};
-    /// let settings = Settings { on_in_progress: Some(OnInProgress::Wait), ..Settings::default() };
-    /// let operation = CompiledOperation::new("shop::place", &settings, &Variables::default())?;
-    /// assert_eq!(operation.policy().on_in_progress, OnInProgress::Wait);
-    /// # Ok::<(), ConfigurationError>(())
-    /// ```
+    /// Returns the policy for duplicates, timeouts and errors.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Whether protection is switched off.
-    ///
-    /// ```
-    /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "true".to_owned())]);
-    /// assert!(CompiledOperation::new("shop::place", &Settings::default(), &variables)?.is_disabled());
-    /// # Ok::<(), ConfigurationError>(())
-    /// ```
+    /// Returns true if protection is switched off.
     pub fn is_disabled(&self) -> bool {
         self.disabled
     }
 
-    /// Runs `handler` under the protocol, as the call that `identity` names.
+    /// Runs `handler` under the protocol, or returns the response of an earlier call with the same identity.
     ///
     /// `deadline` is when the invocation ends, if that is known; otherwise the claim gets the configured lease. The handler
-    /// is polled only under a claim. If [`Identity::bypass`] gives a reason, it runs unprotected.
+    /// is polled only under a claim, or unprotected if [`Identity::bypass`] has a reason.
     ///
     /// `codec` writes and reads responses, and `convert` turns an error of this framework into the handler's error type.
-    /// They are arguments and not bounds, so that an attribute can demand both of the user's types in its own words.
+    /// They are arguments and not bounds, so that the attribute can explain in its own words what the user's types lack.
+    ///
+    /// # Errors
+    /// The handler's error, or an error of this framework; [`Error::handler_ran`] returns whether the handler ran.
+    ///
+    /// # Panics
+    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{config::*, engine::*, error::Error, operation::CompiledOperation};
-    /// # use idempotency_core::{owner::*, store::MemoryStore, time::*};
-    /// # use std::{pin::pin, sync::Arc, task::{Context, Poll, Waker}};
+    /// # use idempotency_core::{config::*, engine::Codec, error::Error, operation::CompiledOperation};
     /// # let backend = idempotency_core::example::backend();
     /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
-    /// # let calls = async {
+    /// # idempotency_core::example::ready(async {
     /// // `String` does not implement `From<Error>`: the conversion is an argument.
     /// let convert = |error: Error| error.to_string();
     /// let order = operation.identify(r#"{"order_id": 7}"#, None).map_err(convert)?;
@@ -149,16 +142,8 @@ impl CompiledOperation {
     ///     assert_eq!(outcome.response(), "placed");
     /// }
     /// # Ok::<(), String>(())
-    /// # };
-    /// # assert!(matches!(pin!(calls).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
+    /// # }).unwrap();
     /// ```
-    ///
-    /// # Errors
-    /// The handler's error, or an error of this framework, whose [`handler_ran`](Error::handler_ran) says whether the
-    /// handler ran.
-    ///
-    /// # Panics
-    /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     pub fn run<R, E>(
         &self,
         backend: &Backend,
@@ -240,6 +225,7 @@ impl CompiledOperation {
     }
 }
 
+/// Compiles the expression of a setting, if it has one.
 fn compile(
     setting: &str,
     expression: Option<&str>,
@@ -247,7 +233,7 @@ fn compile(
     expression
         .map(|text| {
             if text.trim().is_empty() {
-                // Taken at its word it would switch validation off, or make the whole payload the key.
+                // An empty expression would switch validation off, or make the whole payload the key.
                 let remedy = "leave it out, or write an expression";
                 return Err(ConfigurationError::value(setting, text, remedy));
             }

@@ -1,0 +1,133 @@
+//! The texts about a payload and its key: warnings, advice and the details of errors.
+
+use std::sync::Arc;
+
+use super::identity::State;
+use super::{CompiledOperation, Identity};
+use crate::error::{Error, ErrorKind};
+use crate::key::{Budget, EvaluationError, Expression, Json};
+use crate::outcome::Bypass;
+
+impl CompiledOperation {
+    /// Returns the warning for a call without a key or without a part of it, or `None` if its key is complete.
+    ///
+    /// The handler runs all the same. The outcome event of [`run`](Self::run) has the same text as its `cause`. The text names
+    /// the key's expression, never the payload.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// let settings = Settings { key: Some("order_id".into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// let unprotected = operation.identify("{}", None)?;
+    /// assert!(operation.warning(&unprotected).unwrap().contains("`key_required = true`"));
+    /// let protected = operation.identify(r#"{"order_id": 7}"#, None)?;
+    /// assert_eq!(operation.warning(&protected), None);
+    /// # Ok::<(), idempotency_core::error::Error>(())
+    /// ```
+    pub fn warning(&self, identity: &Identity) -> Option<String> {
+        match identity.state() {
+            State::Bypassed(Bypass::NoKey) => Some(format!(
+                "the payload has no idempotency key: the handler runs unprotected; {} (`key_required = true` refuses \
+                 such a payload)",
+                self.no_key()
+            )),
+            State::Protected { missing, .. } if !missing.is_empty() => Some(format!(
+                "a part of the idempotency key is missing: {}, so that calls which differ in it alone share one \
+                 response (`key_required = \"all\"` refuses such a payload)",
+                self.lacks(missing)
+            )),
+            _ => None,
+        }
+    }
+
+    /// Returns why the payload has no key.
+    pub(super) fn no_key(&self) -> String {
+        match self.selector.key_expression() {
+            Some(expression) => format!("the key expression `{expression}` finds nothing in it"),
+            None => "the whole payload is the key, and it is empty".to_owned(),
+        }
+    }
+
+    /// Returns which parts of the key are missing.
+    pub(super) fn lacks(&self, missing: &[Arc<str>]) -> String {
+        let parts: Vec<_> = missing.iter().map(|part| format!("`{part}`")).collect();
+        let key = self
+            .selector
+            .key_expression()
+            .map_or("", Expression::as_str);
+        let (parts, are) = (
+            parts.join(", "),
+            if missing.len() == 1 { "is" } else { "are" },
+        );
+        format!("{parts} of the key `{key}` {are} missing, null or empty")
+    }
+
+    /// Returns the error of an expression that failed on `payload`.
+    pub(super) fn failed(
+        &self,
+        setting: &str,
+        error: &EvaluationError,
+        payload: &Json,
+        budget: &Budget,
+    ) -> Error {
+        let mut detail = if *error == EvaluationError::TooLarge {
+            let what = "the payload and what the expression makes of it take";
+            format!("`{setting}`: {}", too_large(what, budget))
+        } else {
+            format!("`{setting}`: {error}")
+        };
+        let encoded = payload.member("isBase64Encoded") == Some(&Json::Bool(true));
+        if encoded
+            && matches!(
+                error,
+                EvaluationError::Json {
+                    is_base64: false,
+                    ..
+                }
+            )
+        {
+            detail += "; the event has `isBase64Encoded: true`: write `powertools_json(powertools_base64(body))`";
+        }
+        self.error(ErrorKind::ExpressionFailed).with_detail(detail)
+    }
+
+    /// Returns advice on expressions that can be used but should be changed. It is given once, at the start.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, operation::CompiledOperation};
+    /// let settings = Settings { key: Some(r#"headers."idempotency-key""#.into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// assert!(operation.advice()[0].contains("write `header(@, 'idempotency-key')`"));
+    /// ```
+    pub fn advice(&self) -> Vec<String> {
+        let settings = [
+            ("key", self.selector.key_expression()),
+            ("validate", self.selector.validate_expression()),
+        ];
+        let exact = settings.into_iter().filter_map(|(setting, expression)| {
+            Some((setting, expression?.header_by_exact_name()?))
+        });
+        exact
+            .map(|(setting, name)| {
+                format!(
+                    "{}: `{setting}` looks up the header `{name}` by its exact name, which an event may spell in another \
+                     case: write `header(@, '{name}')`",
+                    self.key_prefix()
+                )
+            })
+            .collect()
+    }
+}
+
+/// Returns the detail of an error about a payload that takes too much memory.
+pub(super) fn too_large(what: &str, budget: &Budget) -> String {
+    format!(
+        "{what} more than {} MiB of memory, the limit in a function of this size: send less, or give the function more \
+         memory (the limit is a quarter of AWS_LAMBDA_FUNCTION_MEMORY_SIZE, between 32 and 256 MiB; 64 MiB without it)",
+        budget.limit() / (1024 * 1024)
+    )
+}
