@@ -1,8 +1,8 @@
-//! Notes each send of one call of the SDK: whether it may have been applied, and why it failed.
+//! Notes each send of an SDK call: whether it may have been applied, and why it failed.
 //!
-//! The SDK sends again inside one call, and tells the last outcome alone. A write whose first send was applied while its
-//! reply was lost ends as "the condition failed": without these notes that would be taken for "not applied". And where the
-//! engine stops waiting in the middle of a call, the SDK tells nothing at all.
+//! The SDK sends again inside one call and reports only the last result. If the first send of a write is applied and its reply
+//! is lost, the call ends with "the condition failed"; without these notes that would count as "not applied". If the engine
+//! stops waiting during a call, the SDK reports nothing.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -22,27 +22,27 @@ use idempotency_core::store::{SendLog, StoreError};
 use crate::failure;
 use crate::table_ref::TableRef;
 
-/// The shortest time of a send: a new connection and a response need some tens of milliseconds.
-const SHORTEST: Duration = Duration::from_millis(100);
+/// The shortest timeout of a send. A new connection and a response take some tens of milliseconds.
+const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Returns how long one send may take at most, where the caller waits for `limit`: half of it, so that one more fits in.
-fn share(limit: Duration) -> Duration {
-    (limit / 2).max(SHORTEST)
+/// Returns the timeout of one send if the caller waits for `limit`: half of it, so that a second send is possible.
+fn send_timeout(limit: Duration) -> Duration {
+    (limit / 2).max(MIN_TIMEOUT)
 }
 
-/// Notes the sends of one call whose operation fails with `E`.
+/// Notes the sends of one SDK call. `E` is the error type of its operation.
 pub(crate) struct Attempts<E> {
     log: SendLog,
     table: Arc<TableRef>,
     /// The IAM action.
     action: &'static str,
-    /// How many sends were noted before this call: a write can follow a read in one request.
+    /// The number of sends before this call: one request can consist of a read and a write.
     before: u32,
     error: PhantomData<fn() -> E>,
 }
 
 impl<E> Attempts<E> {
-    /// Begins the notes of a call: nothing was sent yet.
+    /// Starts the notes of a call, before its first send.
     pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
         log.preparing();
         Self {
@@ -59,12 +59,12 @@ impl<E> Attempts<E> {
         self.action
     }
 
-    /// Returns whether any send may have been applied. To be asked once the call has failed.
+    /// Returns true if a send may have been applied. Call it after the call has failed.
     pub(crate) fn maybe_applied(&self) -> bool {
         self.log.maybe_applied()
     }
 
-    /// Returns whether anything was sent. What fails before that is ours: credentials, most of all.
+    /// Returns true if this call sent a request. An error before that is local, such as missing credentials.
     pub(crate) fn sent(&self) -> bool {
         self.log.sends() > self.before
     }
@@ -93,7 +93,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         "idempotency attempts"
     }
 
-    /// Shortens the time of each send, so that a send that hangs is repeated while the caller still waits.
+    /// Shortens the timeout of each send, so that a send that hangs is repeated while the caller still waits.
     fn read_before_serialization(
         &self,
         _: &BeforeSerializationInterceptorContextRef<'_>,
@@ -104,13 +104,13 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         else {
             return Ok(());
         };
-        let share = share(limit);
-        // A client that bounds no send is left so: that is the user's choice.
+        let timeout = send_timeout(limit);
+        // A client without a timeout keeps none: that is the user's choice.
         if timeouts
             .operation_attempt_timeout()
-            .is_some_and(|attempt| attempt > share)
+            .is_some_and(|attempt| attempt > timeout)
         {
-            let shortened = timeouts.to_builder().operation_attempt_timeout(share);
+            let shortened = timeouts.to_builder().operation_attempt_timeout(timeout);
             let shortened = shortened.build();
             config.interceptor_state().store_put(shortened);
         }
@@ -123,7 +123,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.table.sends_to(context.request().uri());
+        self.table.note_endpoint(context.request().uri());
         if self.action == READ {
             self.log.reading();
         } else {
@@ -142,9 +142,9 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
             return Ok(());
         }
         let (known, error) = match context.output_or_error() {
-            // Nothing was applied, and a write can follow in the same request.
+            // A read applies nothing, and a write can follow in the same request.
             Some(Ok(_)) if self.action == READ => (true, None),
-            // It was applied: it stays noted as on its way, which is the safe side until the call returns.
+            // Applied: the note "sending" stays, so that the write counts as maybe applied until the call returns.
             Some(Ok(_)) => return Ok(()),
             Some(Err(error)) => {
                 if let Some(connector) = error.as_connector_error() {
@@ -164,7 +164,10 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
                         .map(|response| response.status().as_u16());
                     let code = error.and_then(ProvideErrorMetadata::code);
                     let message = error.and_then(ProvideErrorMetadata::message);
-                    (refused(status, code), self.told(status, code, message))
+                    (
+                        not_applied(status, code),
+                        self.send_error(status, code, message),
+                    )
                 }
             }
             None => (false, None),
@@ -175,8 +178,8 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
 }
 
 impl<E> Attempts<E> {
-    /// What an error response means. `None` of a condition that failed: that is no trouble, and the call ends with it.
-    fn told(
+    /// Returns the error that an error response means. `None` if the condition failed: the call ends with that result.
+    fn send_error(
         &self,
         status: Option<u16>,
         code: Option<&str>,
@@ -189,15 +192,15 @@ impl<E> Attempts<E> {
     }
 }
 
-/// The action that changes nothing, however it ends.
+/// The IAM action of a read, which never changes a record.
 pub(crate) const READ: &str = "dynamodb:GetItem";
 
-/// The code of a refusal.
+/// The error code of a write whose condition failed.
 pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
-/// Whether an answer says that the write was not applied: DynamoDB itself refused it, which its error code proves.
-/// After a 5xx it may or may not have been applied, and an answer without a code came from something in between.
-fn refused(status: Option<u16>, code: Option<&str>) -> bool {
+/// Returns true if an error response proves that the write was not applied: DynamoDB itself rejected it, as its error code
+/// shows. After a 5xx the write may have been applied, and a response without a code can come from a proxy.
+fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
     let timeout = |code: &str| code.starts_with("RequestTimeout");
     status.is_some_and(|status| (400..500).contains(&status))
         && code.is_some_and(|code| !timeout(code))
@@ -208,15 +211,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_refusal_with_a_code_of_its_own_proves_that_nothing_was_applied() {
-        assert!(refused(Some(400), Some("ConditionalCheckFailedException")));
-        assert!(refused(Some(400), Some("ThrottlingException")));
-        assert!(refused(Some(413), Some("RequestEntityTooLarge")));
-        assert!(!refused(Some(400), None));
-        assert!(!refused(Some(408), Some("RequestTimeoutException")));
-        assert!(!refused(Some(500), Some("InternalServerError")));
-        assert!(!refused(Some(503), Some("ThrottlingException")));
-        assert!(!refused(Some(200), Some("ConditionalCheckFailedException")));
-        assert!(!refused(None, None));
+    fn only_an_error_with_a_code_of_dynamodb_proves_that_nothing_was_applied() {
+        assert!(not_applied(
+            Some(400),
+            Some("ConditionalCheckFailedException")
+        ));
+        assert!(not_applied(Some(400), Some("ThrottlingException")));
+        assert!(not_applied(Some(413), Some("RequestEntityTooLarge")));
+        assert!(!not_applied(Some(400), None));
+        assert!(!not_applied(Some(408), Some("RequestTimeoutException")));
+        assert!(!not_applied(Some(500), Some("InternalServerError")));
+        assert!(!not_applied(Some(503), Some("ThrottlingException")));
+        assert!(!not_applied(
+            Some(200),
+            Some("ConditionalCheckFailedException")
+        ));
+        assert!(!not_applied(None, None));
     }
 }

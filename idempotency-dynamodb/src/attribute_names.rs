@@ -1,12 +1,14 @@
-//! The names of a record's attributes in the table.
+//! The names of the attributes of a record in the table.
 
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::record::Attribute;
 
 /// The longest name, in bytes: DynamoDB's limit for key attributes.
-const LONGEST: usize = 255;
+const MAX_BYTES: usize = 255;
 
-/// The names of a record's attributes in the table. The defaults are those of Powertools for AWS Lambda (Python).
+/// The names of the attributes of a record in the table. The defaults are those of Powertools for AWS Lambda (Python).
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_dynamodb::AttributeNames;
@@ -17,23 +19,23 @@ const LONGEST: usize = 255;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttributeNames {
-    /// The partition key; `id`.
+    /// The partition key; `id` by default.
     pub key: String,
-    /// When the record ends; the table's TTL attribute.
+    /// When the record expires; the TTL attribute of the table.
     pub expiration: String,
     /// When the claim's lease ends.
     pub in_progress_expiration: String,
-    /// How far the call has come.
+    /// The status of the call, such as `INPROGRESS`.
     pub status: String,
-    /// The answer.
+    /// The stored response.
     pub data: String,
     /// The hash of the validated part of the payload.
     pub validation: String,
-    /// Whose claim it is.
+    /// The token of the owner of the claim.
     pub owner: String,
-    /// A recorded failure.
+    /// The failure that `on_error = "record"` stores.
     pub failure: String,
-    /// The operation that claimed the key.
+    /// The path of the operation that claimed the key.
     pub operation: String,
 }
 
@@ -55,7 +57,7 @@ impl Default for AttributeNames {
 }
 
 impl AttributeNames {
-    /// The name of one attribute.
+    /// Returns the name of one attribute.
     pub(crate) fn of(&self, attribute: Attribute) -> &str {
         match attribute {
             Attribute::Expiration => &self.expiration,
@@ -70,7 +72,7 @@ impl AttributeNames {
         }
     }
 
-    /// Refuses names that DynamoDB would not take, or with which one attribute would overwrite another.
+    /// Checks that DynamoDB accepts each name, and that no two attributes have the same name.
     pub(crate) fn check(&self, sort_key: Option<&str>) -> Result<(), ConfigurationError> {
         let mut all = vec![
             ("key", self.key.as_str()),
@@ -90,12 +92,12 @@ impl AttributeNames {
                 let message = format!("{setting} is empty: write at least one character");
                 return Err(ConfigurationError::new(message));
             }
-            if name.len() > LONGEST {
-                let remedy = format!("write at most {LONGEST} bytes");
+            if name.len() > MAX_BYTES {
+                let remedy = format!("write at most {MAX_BYTES} bytes");
                 return Err(ConfigurationError::value(&setting, name, remedy));
             }
             if let Some((other, _)) = all[..index].iter().find(|(_, earlier)| earlier == name) {
-                let remedy = format!("the {other} attribute has that name already, write another");
+                let remedy = format!("the {other} attribute has the same name, write another one");
                 return Err(ConfigurationError::value(&setting, name, remedy));
             }
         }
@@ -107,7 +109,7 @@ impl AttributeNames {
 mod tests {
     use super::*;
 
-    fn refusal(names: &AttributeNames, sort_key: Option<&str>) -> String {
+    fn error_text(names: &AttributeNames, sort_key: Option<&str>) -> String {
         names.check(sort_key).unwrap_err().to_string()
     }
 
@@ -118,36 +120,36 @@ mod tests {
     }
 
     #[test]
-    fn two_attributes_cannot_share_a_name() {
+    fn two_attributes_cannot_have_the_same_name() {
         let names = AttributeNames {
             data: "status".to_owned(),
             ..AttributeNames::default()
         };
         assert_eq!(
-            refusal(&names, None),
-            "the name of the data attribute is `status`: the status attribute has that name already, write another"
+            error_text(&names, None),
+            "the name of the data attribute is `status`: the status attribute has the same name, write another one"
         );
         assert_eq!(
-            refusal(&AttributeNames::default(), Some("id")),
-            "the name of the sort key attribute is `id`: the key attribute has that name already, write another"
+            error_text(&AttributeNames::default(), Some("id")),
+            "the name of the sort key attribute is `id`: the key attribute has the same name, write another one"
         );
     }
 
     #[test]
-    fn an_empty_name_and_one_beyond_255_bytes_are_refused() {
+    fn an_empty_name_and_one_of_more_than_255_bytes_are_errors() {
         let empty = AttributeNames {
             key: String::new(),
             ..AttributeNames::default()
         };
         assert_eq!(
-            refusal(&empty, None),
+            error_text(&empty, None),
             "the name of the key attribute is empty: write at least one character"
         );
         let long = AttributeNames {
             owner: "é".repeat(128),
             ..AttributeNames::default()
         };
-        assert!(refusal(&long, None).ends_with("write at most 255 bytes"));
+        assert!(error_text(&long, None).ends_with("write at most 255 bytes"));
         let longest = AttributeNames {
             owner: "o".repeat(255),
             ..AttributeNames::default()

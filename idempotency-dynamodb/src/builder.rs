@@ -1,4 +1,4 @@
-//! The settings of a store.
+//! The builder of a store.
 
 use std::sync::OnceLock;
 
@@ -11,10 +11,12 @@ use crate::client;
 use crate::store::DynamoDbStore;
 use crate::table_ref::TableRef;
 
-/// The longest partition key, in bytes.
-const LONGEST_PARTITION: usize = 2048;
+/// The longest value of a partition key, in bytes: DynamoDB's limit.
+const MAX_PARTITION_BYTES: usize = 2048;
 
-/// The settings of a [`DynamoDbStore`]. A table and a client are required.
+/// Builds a [`DynamoDbStore`]. A table and a client are required.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_dynamodb::DynamoDbStore;
@@ -41,47 +43,36 @@ pub struct DynamoDbStoreBuilder {
     composite: Option<Composite>,
 }
 
-/// The keys of a table that holds other items too.
+/// The keys of a table with a sort key.
 #[derive(Clone, Debug)]
 pub(crate) struct Composite {
-    /// The name of the sort key, which holds the record's id.
+    /// The name of the sort key. It contains the record id.
     pub(crate) sort_key: String,
-    /// The value of the partition key in every record.
+    /// The value of the partition key, the same in every record.
     pub(crate) partition: String,
 }
 
 impl DynamoDbStoreBuilder {
-    /// The table's name or ARN.
-    ///
-    /// ```
-    /// # use idempotency_dynamodb::DynamoDbStore;
-    /// let builder = DynamoDbStore::builder().table("arn:aws:dynamodb:eu-west-1:123456789012:table/idempotency");
-    /// ```
+    /// Sets the table's name or ARN.
     pub fn table(mut self, table: impl Into<String>) -> Self {
         self.table = Some(table.into());
         self
     }
 
-    /// A client of the caller's, or the one that [`default_client`](crate::default_client) makes.
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
-    /// # use idempotency_dynamodb::{DynamoDbStore, default_client};
-    /// let builder = DynamoDbStore::builder().client(default_client().await?);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the client. [`default_client`](crate::default_client) makes one with suitable timeouts and retries.
     pub fn client(mut self, client: Client) -> Self {
         self.client = Some(client);
         self
     }
 
-    /// Sets a client from a configuration of the caller's.
+    /// Sets a client made from an SDK configuration.
     ///
-    /// Timeouts that the configuration leaves out are set: 1 s to connect, 1.5 s a send. So are retry settings: five
-    /// sends, with random pauses of at most 25 ms, then 50, 100 and 200 ms. A retry setting that equals the SDK's own
-    /// default counts as left out, because `aws_config` writes its defaults into what it loads. Use [`client`](Self::client)
-    /// to decide every setting.
+    /// Timeouts that the configuration does not set become 1 s to connect and 1.5 s for each send. Retry settings that it does
+    /// not set become five sends, with random pauses of at most 25, 50, 100 and 200 ms. A retry setting that equals the SDK's
+    /// default counts as not set, because `aws_config` writes its defaults into every configuration that it loads. Use
+    /// [`client`](Self::client) to control every setting.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use aws_config::{Region, SdkConfig};
@@ -94,7 +85,9 @@ impl DynamoDbStoreBuilder {
         self.client(client::from_sdk_config(config))
     }
 
-    /// The names of the attributes.
+    /// Sets the names of the attributes.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
@@ -107,10 +100,12 @@ impl DynamoDbStoreBuilder {
         self
     }
 
-    /// A table with a sort key: it holds the record's id, while the partition key is `partition` in every record.
+    /// Uses a table with a sort key. The sort key contains the record id; the partition key is `partition` in every record.
     ///
-    /// The usual value is `idempotency#{AWS_LAMBDA_FUNCTION_NAME}`. All records of one value share one partition, which
-    /// DynamoDB serves with 1000 writes of 1 KB a second.
+    /// The usual value is `idempotency#{AWS_LAMBDA_FUNCTION_NAME}`. All records with the same value are in one partition, for
+    /// which DynamoDB supports 1000 writes of 1 KB per second.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_dynamodb::DynamoDbStore;
@@ -128,17 +123,12 @@ impl DynamoDbStoreBuilder {
         self
     }
 
-    /// The store.
-    ///
-    /// ```
-    /// # use idempotency_dynamodb::DynamoDbStore;
-    /// let error = DynamoDbStore::builder().table("idempotency").build().unwrap_err();
-    /// assert!(error.to_string().contains("set `client` or `sdk_config`"));
-    /// ```
+    /// Builds the store.
     ///
     /// # Errors
-    /// If the table or the client is missing, the client has no region, or a name is one that DynamoDB would not take or
-    /// that two attributes share.
+    ///
+    /// If the table or the client is missing, if the client has no region, or if an attribute name is not valid in DynamoDB or
+    /// is used twice.
     pub fn build(self) -> Result<DynamoDbStore, ConfigurationError> {
         let table = self.table.filter(|table| !table.is_empty()).ok_or_else(|| {
             ConfigurationError::new("the DynamoDB store has no table: set IDEMPOTENCY_TABLE, or `table` in the builder")
@@ -181,14 +171,14 @@ impl DynamoDbStoreBuilder {
     }
 }
 
-/// Refuses a value of the partition key that DynamoDB would not take.
+/// Checks that DynamoDB accepts this value of the partition key.
 pub(crate) fn check_partition(partition: &str) -> Result<(), ConfigurationError> {
     if partition.is_empty() {
         let message = "the value of the partition key is empty: set IDEMPOTENCY_STATIC_PK_VALUE";
         return Err(ConfigurationError::new(message));
     }
-    if partition.len() > LONGEST_PARTITION {
-        let remedy = format!("write at most {LONGEST_PARTITION} bytes");
+    if partition.len() > MAX_PARTITION_BYTES {
+        let remedy = format!("write at most {MAX_PARTITION_BYTES} bytes");
         return Err(ConfigurationError::value(
             "the value of the partition key",
             partition,
@@ -217,12 +207,12 @@ mod tests {
             .client(client(Some(Region::from_static("eu-west-1"))))
     }
 
-    fn refusal(builder: DynamoDbStoreBuilder) -> String {
+    fn error_text(builder: DynamoDbStoreBuilder) -> String {
         builder.build().unwrap_err().to_string()
     }
 
     #[test]
-    fn a_store_is_called_by_its_table() {
+    fn the_name_of_a_store_contains_its_table() {
         assert_eq!(
             builder().build().unwrap().name(),
             "DynamoDB table `idempotency`"
@@ -230,31 +220,33 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_table_client_or_region_is_named_with_its_remedy() {
-        assert!(refusal(DynamoDbStore::builder()).contains("set IDEMPOTENCY_TABLE"));
-        assert!(refusal(builder().table("")).contains("set IDEMPOTENCY_TABLE"));
-        assert!(refusal(DynamoDbStore::builder().table("t")).contains("has no client"));
-        assert!(refusal(builder().client(client(None))).contains("set AWS_REGION"));
+    fn a_missing_table_client_or_region_is_named_with_what_to_set() {
+        assert!(error_text(DynamoDbStore::builder()).contains("set IDEMPOTENCY_TABLE"));
+        assert!(error_text(builder().table("")).contains("set IDEMPOTENCY_TABLE"));
+        assert!(error_text(DynamoDbStore::builder().table("t")).contains("has no client"));
+        assert!(error_text(builder().client(client(None))).contains("set AWS_REGION"));
         let empty = client(Some(Region::from_static("")));
-        assert!(refusal(builder().client(empty)).contains("AWS_REGION"));
+        assert!(error_text(builder().client(empty)).contains("AWS_REGION"));
     }
 
     #[test]
-    fn a_sort_key_that_is_an_attribute_or_an_empty_partition_is_refused() {
+    fn a_sort_key_that_is_another_attribute_or_an_empty_partition_is_an_error() {
         assert!(
-            refusal(builder().composite_key("status", "p"))
+            error_text(builder().composite_key("status", "p"))
                 .contains("sort key attribute is `status`")
         );
         assert!(
-            refusal(builder().composite_key("sk", "")).contains("set IDEMPOTENCY_STATIC_PK_VALUE")
+            error_text(builder().composite_key("sk", ""))
+                .contains("set IDEMPOTENCY_STATIC_PK_VALUE")
         );
         assert!(
-            refusal(builder().composite_key("sk", "p".repeat(2049))).contains("at most 2048 bytes")
+            error_text(builder().composite_key("sk", "p".repeat(2049)))
+                .contains("at most 2048 bytes")
         );
     }
 
     #[test]
-    fn a_configuration_of_the_callers_makes_a_client() {
+    fn a_store_can_be_built_from_an_sdk_configuration() {
         let config = SdkConfig::builder()
             .region(Region::from_static("eu-west-1"))
             .build();

@@ -1,4 +1,4 @@
-//! A DynamoDB client with timeouts that suit a Lambda function.
+//! Makes DynamoDB clients with timeouts and retries that suit a Lambda function.
 
 use std::time::Duration;
 
@@ -12,36 +12,42 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, StalledStreamProtectionConfig};
 use idempotency_core::config::ConfigurationError;
 
-/// How long a connection may take to come about, TLS included.
+/// The timeout to open a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// How long one send may take, if the caller waits for so long: see `Attempts`. DynamoDB answers within tens of
-/// milliseconds; a send that hangs is better repeated.
+/// The timeout of one send; `Attempts` shortens it if the caller waits for less. DynamoDB responds within tens of
+/// milliseconds, so a send that hangs is repeated.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
 
-/// A first send and four more. Of ten requests that each fail once in ten sends, one in 100,000 then fails.
+/// The number of sends. If each send fails with a probability of 10 %, one request in 100,000 fails.
 const ATTEMPTS: u32 = 5;
 
-/// The longest pause before the second send, in a store that responds in milliseconds. Each further pause may be twice as
-/// long: 25, 50, 100 and 200 ms at most, with full jitter, so 188 ms in the mean for all four.
+/// The longest pause before the second send; DynamoDB responds in milliseconds. Each further pause can be twice as long: at
+/// most 25, 50, 100 and 200 ms, with full jitter, so 188 ms on average for all four.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(25);
 
-/// The longest pause where the caller's own configuration sends more often.
+/// The longest pause if the caller's configuration sends more often.
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
-/// The SDK's behaviour as of this date, so that an update of the SDK alone changes none of it.
+/// Returns the SDK's behaviour as of this date, so that an update of the SDK does not change it.
 fn behavior() -> BehaviorVersion {
     BehaviorVersion::v2026_01_12()
 }
 
-/// A client made for this store: the default chain of credentials, 1 s to connect, 1.5 s a send, at most five sends.
+/// Makes a client for this store: the default credentials chain, 1 s to connect, 1.5 s for each send, at most five sends.
 ///
-/// A send that was throttled, or that failed in a way that may pass, is repeated after a random pause of at most 25 ms,
-/// then 50, 100 and 200 ms. The SDK's retry quota (a token bucket of the process) ends the repetitions of a process whose
-/// requests fail time and again.
+/// A send that was throttled, or that failed temporarily, is repeated after a random pause of at most 25, then 50, 100 and
+/// 200 ms. The SDK's retry quota (a token bucket of the process) stops the repetitions of a process whose requests keep
+/// failing.
 ///
-/// The region is read from `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile. No request is sent. Building a client of
-/// the SDK's takes a few milliseconds, so a process makes one.
+/// The region is read from `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile. No request is sent. To build an SDK client
+/// takes a few milliseconds, so a process should make only one.
+///
+/// # Errors
+///
+/// If no region is configured.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
@@ -50,11 +56,8 @@ fn behavior() -> BehaviorVersion {
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Errors
-/// If no region is configured.
 pub async fn default_client() -> Result<Client, ConfigurationError> {
-    // Not the SDK's own chain: that ends with EC2's metadata service, which a function waits for in vain.
+    // Not the SDK's default chain: it ends with EC2's metadata service, which does not exist in Lambda.
     let region =
         RegionProviderChain::first_try(present(&EnvironmentVariableRegionProvider::new()).await)
             .or_else(
@@ -69,7 +72,7 @@ pub async fn default_client() -> Result<Client, ConfigurationError> {
     client_in(region).await
 }
 
-/// Returns the region that `provider` names. An empty one counts as not set.
+/// Returns the region of `provider`. An empty one counts as not set.
 async fn present(provider: &impl ProvideRegion) -> Option<Region> {
     provider.region().await.filter(is_present)
 }
@@ -91,13 +94,13 @@ async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError>
     Ok(from_sdk_config(&config))
 }
 
-/// Returns a client from a configuration of the caller's; timeouts and retry settings that it leaves out are this crate's.
+/// Makes a client from the caller's configuration. Timeouts and retry settings that it does not set are those of this crate.
 pub(crate) fn from_sdk_config(config: &SdkConfig) -> Client {
     let own = config
         .timeout_config()
         .map_or_else(TimeoutConfig::builder, TimeoutConfig::to_builder);
     let timeouts = own.take_unset_from(timeouts().to_builder()).build();
-    // From the converted configuration: the SDK settles there which retry behaviour the variables ask for.
+    // From the converted configuration, in which the SDK has applied the environment variables for retries.
     let mut builder = Builder::from(config);
     let retries = retries(builder.clone().build().retry_config());
     builder = builder.timeout_config(timeouts).retry_config(retries);
@@ -107,8 +110,8 @@ pub(crate) fn from_sdk_config(config: &SdkConfig) -> Client {
     Client::from_conf(builder.build())
 }
 
-/// Returns the retry settings of a client whose own ones are these. What equals the SDK's default counts as left out,
-/// because `aws_config` writes the defaults into every configuration that it loads.
+/// Returns the retry settings to use with these settings of the caller. A setting that equals the SDK's default counts as not
+/// set, because `aws_config` writes the defaults into every configuration that it loads.
 fn retries(own: Option<&RetryConfig>) -> RetryConfig {
     let standard = RetryConfig::standard();
     let Some(own) = own else {
@@ -117,7 +120,7 @@ fn retries(own: Option<&RetryConfig>) -> RetryConfig {
     let chosen = |own: Duration, standard: Duration| Some(own).filter(|own| *own != standard);
     let initial =
         chosen(own.initial_backoff(), standard.initial_backoff()).unwrap_or(INITIAL_BACKOFF);
-    // Where it is not chosen, never below what was chosen for the first pause.
+    // If it is not set, at least as long as the first pause.
     let longest = chosen(own.max_backoff(), standard.max_backoff())
         .unwrap_or_else(|| MAX_BACKOFF.max(initial));
     let attempts = if *own == standard {
@@ -131,7 +134,7 @@ fn retries(own: Option<&RetryConfig>) -> RetryConfig {
         .with_max_backoff(longest)
 }
 
-/// What is wrong with a client without a region.
+/// Returns the error of a client without a region.
 pub(crate) fn no_region() -> ConfigurationError {
     let empty = std::env::var_os("AWS_REGION")
         .is_some_and(|region| region.to_string_lossy().trim().is_empty());
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_client_without_a_region_is_refused_with_the_variable_to_set() {
+    async fn a_client_without_a_region_is_an_error_that_names_the_variable_to_set() {
         let error = client_in(None).await.unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn our_client_has_explicit_timeouts_and_pauses_that_suit_a_store_of_milliseconds() {
+    async fn the_default_client_has_explicit_timeouts_and_short_pauses() {
         let client = client_in(Some(Region::from_static("eu-west-1")))
             .await
             .unwrap();
@@ -197,7 +200,7 @@ mod tests {
         assert_eq!(retries.max_backoff(), Duration::from_millis(500));
     }
 
-    fn of_the_callers(retries: Option<RetryConfig>) -> RetryConfig {
+    fn retries_with(retries: Option<RetryConfig>) -> RetryConfig {
         let mut config = SdkConfig::builder().region(Region::from_static("eu-west-1"));
         config.set_retry_config(retries);
         let client = from_sdk_config(&config.build());
@@ -205,34 +208,34 @@ mod tests {
     }
 
     #[test]
-    fn retries_that_the_caller_left_out_are_ours() {
+    fn retry_settings_that_the_caller_does_not_set_are_ours() {
         let ours = retries(None);
-        assert_eq!(of_the_callers(None), ours);
-        assert_eq!(of_the_callers(Some(RetryConfig::standard())), ours);
-        let attempts = of_the_callers(Some(RetryConfig::standard().with_max_attempts(9)));
+        assert_eq!(retries_with(None), ours);
+        assert_eq!(retries_with(Some(RetryConfig::standard())), ours);
+        let attempts = retries_with(Some(RetryConfig::standard().with_max_attempts(9)));
         assert_eq!(attempts, ours.clone().with_max_attempts(9));
-        let adaptive = of_the_callers(Some(RetryConfig::adaptive()));
+        let adaptive = retries_with(Some(RetryConfig::adaptive()));
         assert_eq!(adaptive.mode(), RetryMode::Adaptive);
         assert_eq!(adaptive.initial_backoff(), INITIAL_BACKOFF);
         let slow = RetryConfig::standard().with_initial_backoff(Duration::from_secs(2));
         assert_eq!(
-            of_the_callers(Some(slow)).max_backoff(),
+            retries_with(Some(slow)).max_backoff(),
             Duration::from_secs(2)
         );
     }
 
     #[test]
-    fn retries_of_the_callers_own_stay() {
-        assert!(!of_the_callers(Some(RetryConfig::disabled())).has_retry());
+    fn retry_settings_of_the_caller_are_kept() {
+        assert!(!retries_with(Some(RetryConfig::disabled())).has_retry());
         let own = RetryConfig::standard()
             .with_max_attempts(2)
             .with_initial_backoff(Duration::from_millis(7))
             .with_max_backoff(Duration::from_millis(70));
-        assert_eq!(of_the_callers(Some(own.clone())), own);
+        assert_eq!(retries_with(Some(own.clone())), own);
     }
 
     #[test]
-    fn timeouts_of_the_callers_own_stay_and_missing_ones_are_filled_in() {
+    fn timeouts_of_the_caller_are_kept_and_missing_ones_are_set() {
         let own = TimeoutConfig::builder()
             .connect_timeout(Duration::from_millis(200))
             .build();

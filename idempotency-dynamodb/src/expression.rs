@@ -1,7 +1,7 @@
-//! Conditions and changes as DynamoDB's expressions.
+//! Renders conditions and changes as DynamoDB expressions.
 //!
-//! DynamoDB refuses a name or value that is declared and not used, and doubled parentheses; one placeholder serves all
-//! uses of an attribute, and one all uses of a value.
+//! DynamoDB rejects names or values that are declared and not used, and duplicate parentheses. All uses of an attribute share
+//! one placeholder, and so do all uses of a value.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use idempotency_core::record::Attribute;
 use crate::attribute_names::AttributeNames;
 use crate::item;
 
-/// The placeholder of the key. It is no attribute's default name, so it meets none of theirs.
+/// The placeholder of the key. No attribute has this default name, so no other placeholder is equal.
 const KEY: &str = "#id";
 
-/// The expressions of one request, and what their placeholders stand for.
+/// The expressions of one request, with the names and values of their placeholders.
 pub(crate) struct Expressions<'a> {
     names: &'a AttributeNames,
     used: HashMap<String, String>,
@@ -31,12 +31,12 @@ impl<'a> Expressions<'a> {
         }
     }
 
-    /// What the names stand for. `None` where there are none: DynamoDB refuses an empty map.
+    /// Returns the names of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
     pub(crate) fn names(&self) -> Option<HashMap<String, String>> {
         (!self.used.is_empty()).then(|| self.used.clone())
     }
 
-    /// What the values stand for. `None` where there are none: DynamoDB refuses an empty map.
+    /// Returns the values of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
     pub(crate) fn values(self) -> Option<HashMap<String, AttributeValue>> {
         let values = self.values.into_iter().enumerate();
         let values: HashMap<_, _> = values
@@ -45,12 +45,12 @@ impl<'a> Expressions<'a> {
         (!values.is_empty()).then_some(values)
     }
 
-    /// A condition expression.
+    /// Renders a condition expression.
     pub(crate) fn condition(&mut self, condition: &Condition) -> String {
         self.render(condition, false)
     }
 
-    /// An update expression. `None` for a change that changes nothing.
+    /// Renders an update expression. `None` for an empty change.
     pub(crate) fn update(
         &mut self,
         set: Vec<(Attribute, AttributeValue)>,
@@ -58,7 +58,7 @@ impl<'a> Expressions<'a> {
     ) -> Option<String> {
         let mut sets = Vec::new();
         for (attribute, value) in set {
-            // Two clauses on one attribute would be refused. Removal comes last, so it wins.
+            // DynamoDB rejects two clauses on one attribute. The removal takes precedence.
             if !remove.contains(&attribute) {
                 sets.push(format!("{} = {}", self.name(attribute), self.value(value)));
             }
@@ -77,6 +77,7 @@ impl<'a> Expressions<'a> {
         (!clauses.is_empty()).then(|| clauses.join(" "))
     }
 
+    /// Renders a condition. `inside` is true if it is an operand of another one and may need parentheses.
     fn render(&mut self, condition: &Condition, inside: bool) -> String {
         match condition {
             Condition::NoRecord => format!("attribute_not_exists({})", self.key()),
@@ -108,7 +109,7 @@ impl<'a> Expressions<'a> {
         }
     }
 
-    /// A comparison. Attributes are compared with operands of their own unit alone; DynamoDB would compare any two
+    /// Renders a comparison. An attribute is compared only with an operand of its own unit; DynamoDB would compare any two
     /// numbers.
     fn compare(
         &mut self,
@@ -129,7 +130,7 @@ impl<'a> Expressions<'a> {
         format!("{} {operator} {}", self.name(attribute), self.value(value))
     }
 
-    /// What always or never holds; expressions have no word for it.
+    /// Renders a condition that always or never holds. DynamoDB has no literal for it.
     fn constant(&mut self, holds: bool, inside: bool) -> String {
         let (key, operator) = (self.key(), if holds { "OR" } else { "AND" });
         let text = format!("attribute_exists({key}) {operator} attribute_not_exists({key})");

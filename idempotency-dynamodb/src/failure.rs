@@ -1,4 +1,4 @@
-//! What an error of the SDK means, and what to do about it.
+//! Classifies the errors of the SDK, and says what to do about each.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,13 +9,13 @@ use idempotency_core::store::{StoreError, StoreErrorKind};
 use crate::size;
 use crate::table_ref::{TableRef, is_of_aws};
 
-/// How much of the service's own message is repeated, in characters.
-const QUOTED: usize = 400;
+/// The most characters of the service's message that an error quotes.
+const MAX_QUOTED: usize = 400;
 
 impl TableRef {
-    /// What a failed call means. `action` is the IAM action; `sent` is whether anything left this process.
+    /// Returns the error of a failed call. `action` is the IAM action; `sent` is true if a request was sent.
     ///
-    /// The raw response is dropped: its `Debug` shows bodies, and in them answers. What caused the failure stays as
+    /// Drops the raw response, because its `Debug` shows bodies, which contain responses of handlers. Keeps the cause as
     /// the source.
     pub(crate) fn error<E>(&self, action: &str, error: SdkError<E>, sent: bool) -> StoreError
     where
@@ -50,7 +50,7 @@ impl TableRef {
         }
     }
 
-    /// Returns what an error response to one send means.
+    /// Returns the error of an error response to one send.
     pub(crate) fn send_error(
         &self,
         action: &str,
@@ -62,18 +62,18 @@ impl TableRef {
         StoreError::new(kind, message)
     }
 
-    /// Returns what it means that one send got no response.
+    /// Returns the error of a send without a response.
     pub(crate) fn send_without_response(&self, never_connected: bool, timeout: bool) -> StoreError {
         let (kind, message) = self.classify_no_response(never_connected, timeout);
         StoreError::new(kind, message)
     }
 
-    /// A record that is too large to be sent.
+    /// Returns the error of a record that is too large to be sent.
     pub(crate) fn too_large(&self, bytes: usize) -> StoreError {
         let (largest, remedy) = (size::LARGEST, TOO_LARGE);
         StoreError::new(
             StoreErrorKind::TooLarge,
-            format!("the record has {bytes} bytes and {self} takes {largest}: {remedy}"),
+            format!("the record has {bytes} bytes and {self} accepts at most {largest}: {remedy}"),
         )
     }
 
@@ -89,7 +89,7 @@ impl TableRef {
         let quoted: String = message
             .unwrap_or("no message")
             .chars()
-            .take(QUOTED)
+            .take(MAX_QUOTED)
             .collect();
         let short = code.unwrap_or("no code");
         match code.unwrap_or_default() {
@@ -124,18 +124,22 @@ impl TableRef {
             | "RequestLimitExceeded" => (
                 Kind::Throttled,
                 format!(
-                    "{self} asks for fewer requests ({short}): raise its capacity, or bill it on demand"
+                    "{self} throttles requests ({short}): raise its capacity, or use on-demand billing"
                 ),
             ),
             "TransactionConflictException" | "ReplicatedWriteConflictException" => (
                 Kind::Throttled,
-                format!("another writer holds the record in {self} ({short}): try again later"),
+                format!(
+                    "another write to the record in {self} is in progress ({short}): try again later"
+                ),
             ),
-            "ItemCollectionSizeLimitExceededException" => (Kind::TooLarge, self.refused_size()),
-            "ValidationException" if quoted.contains("maximum allowed size") => {
-                (Kind::TooLarge, self.refused_size())
+            "ItemCollectionSizeLimitExceededException" => {
+                (Kind::TooLarge, self.too_large_for_service())
             }
-            "ValidationException" if speaks_of_keys(&quoted) => (
+            "ValidationException" if quoted.contains("maximum allowed size") => {
+                (Kind::TooLarge, self.too_large_for_service())
+            }
+            "ValidationException" if is_about_keys(&quoted) => (
                 Kind::WrongSchema,
                 format!(
                     "the keys of {self} are not {}: create it with these, or set IDEMPOTENCY_KEY_ATTR and \
@@ -150,18 +154,18 @@ impl TableRef {
             "" => (
                 Kind::Internal,
                 format!(
-                    "the response for {self} with status {status} is not one of DynamoDB: check the endpoint and \
+                    "a response with status {status} for {self} is not from DynamoDB: check the endpoint and \
                      proxies, or try again later"
                 ),
             ),
             _ => (
                 Kind::Rejected,
-                format!("{action} was refused by {self}: {short}: {quoted}"),
+                format!("{action} was rejected by {self}: {short}: {quoted}"),
             ),
         }
     }
 
-    /// The request left and nothing readable came back, or it could not leave.
+    /// Classifies a send without a readable response, or one that could not connect.
     fn classify_no_response(
         &self,
         never_connected: bool,
@@ -169,8 +173,8 @@ impl TableRef {
     ) -> (StoreErrorKind, String) {
         let what = match (never_connected, timeout) {
             (true, _) => "no connection to",
-            (false, true) => "no answer in time from",
-            (false, false) => "the connection broke before an answer from",
+            (false, true) => "no response in time from",
+            (false, false) => "the connection broke before a response from",
         };
         let at = match self.endpoint.get() {
             Some(endpoint) if is_of_aws(endpoint) => format!(" at {endpoint}"),
@@ -183,7 +187,7 @@ impl TableRef {
         (StoreErrorKind::Unreachable, message)
     }
 
-    /// Nothing was sent: the request could not be made or signed.
+    /// Classifies a request that was not sent, because it could not be built or signed.
     fn classify_unsent<E: StdError + 'static>(
         &self,
         action: &str,
@@ -207,16 +211,17 @@ impl TableRef {
         (StoreErrorKind::Rejected, message)
     }
 
-    fn refused_size(&self) -> String {
-        format!("the record is larger than {self} takes: {TOO_LARGE}")
+    fn too_large_for_service(&self) -> String {
+        format!("the record is larger than {self} accepts: {TOO_LARGE}")
     }
 }
 
-/// What to do about a large record.
-const TOO_LARGE: &str = "answer with less, or with a reference to where the whole is stored";
+/// What to do about a record that is too large.
+const TOO_LARGE: &str =
+    "return a smaller response, or a reference to where the whole response is stored";
 
-/// Whether a validation message is about the table's keys. DynamoDB has no code of its own for that.
-fn speaks_of_keys(message: &str) -> bool {
+/// Returns true if a validation message is about the keys of the table. DynamoDB has no separate code for that.
+fn is_about_keys(message: &str) -> bool {
     [
         "does not match the schema",
         "Missing the key",
@@ -229,10 +234,10 @@ fn speaks_of_keys(message: &str) -> bool {
     .any(|part| message.contains(part))
 }
 
-/// Whether a send failed before there was a connection to send on. `false` where that is not certain.
+/// Returns true if a send certainly failed before it had a connection; false if that is not certain.
 pub(crate) fn never_connected(error: &ConnectorError) -> bool {
     let mut chain = chain(error);
-    // Where the HTTP client says at which stage it failed, that decides, whatever lies below.
+    // If the HTTP client reports the stage of the failure, that decides, whatever the cause.
     if let Some(error) = chain
         .clone()
         .find_map(|error| error.downcast_ref::<hyper_util::client::legacy::Error>())
@@ -251,7 +256,7 @@ pub(crate) fn never_connected(error: &ConnectorError) -> bool {
     })
 }
 
-/// An error and what caused it, outermost first.
+/// Iterates over an error and its causes, outermost first.
 fn chain<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> + Clone {

@@ -1,4 +1,4 @@
-//! A record as an item, and back. What is stored is frozen: the tests hold it in DynamoDB's JSON.
+//! Converts a record to an item and back. The stored format is frozen: the tests compare it as DynamoDB JSON.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 use crate::attribute_names::AttributeNames;
 use crate::{json, number};
 
-/// An item, as the SDK has it.
+/// An item, as the SDK represents it.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
-/// The attributes of a record that have a value.
+/// Returns the attributes of a record that have a value.
 pub(crate) fn attributes(record: &Record) -> Vec<(Attribute, AttributeValue)> {
     fn of<T>(field: &Field<T>, value: impl Fn(&T) -> AttributeValue) -> Option<AttributeValue> {
         field.value().map(value)
@@ -58,17 +58,17 @@ pub(crate) fn attributes(record: &Record) -> Vec<(Attribute, AttributeValue)> {
     .collect()
 }
 
-/// Seconds as they are stored.
+/// Converts seconds to their stored form.
 pub(crate) fn seconds(at: EpochSeconds) -> AttributeValue {
     AttributeValue::N(at.get().to_string())
 }
 
-/// Milliseconds as they are stored.
+/// Converts milliseconds to their stored form.
 pub(crate) fn millis(at: EpochMillis) -> AttributeValue {
     AttributeValue::N(at.get().to_string())
 }
 
-/// The record that an item holds, whoever wrote it.
+/// Reads a record from an item, whichever program wrote it.
 pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
     let mut take = |attribute| item.remove(names.of(attribute));
     Record {
@@ -83,6 +83,7 @@ pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
     }
 }
 
+/// Reads a time; fractions are cut off.
 fn whole<T>(value: Option<AttributeValue>, of: impl Fn(i64) -> T) -> Field<T> {
     match value {
         None => Field::Absent,
@@ -93,6 +94,7 @@ fn whole<T>(value: Option<AttributeValue>, of: impl Fn(i64) -> T) -> Field<T> {
     }
 }
 
+/// Reads a text attribute.
 fn text<T>(value: Option<AttributeValue>, of: impl Fn(String) -> T) -> Field<T> {
     match value {
         None => Field::Absent,
@@ -101,7 +103,7 @@ fn text<T>(value: Option<AttributeValue>, of: impl Fn(String) -> T) -> Field<T> 
     }
 }
 
-/// The answer: JSON text from us and from Python, a native value from TypeScript.
+/// Reads the response: JSON text from this framework and from Python, a native value from TypeScript.
 fn data(value: Option<AttributeValue>) -> Field<Data> {
     match value {
         None => Field::Absent,
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_stored_in_this_form() {
+    fn a_claim_has_this_stored_form() {
         assert_eq!(
             stored(&claim()),
             json!({
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attribute_is_stored_in_this_form() {
+    fn every_attribute_has_this_stored_form() {
         assert_eq!(
             stored(&whole_record()),
             json!({
@@ -196,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_reads_back_as_it_was() {
+    fn a_record_reads_back_as_it_was_written() {
         for written in [Record::default(), claim(), whole_record()] {
             assert_eq!(record(item(&written), &AttributeNames::default()), written);
         }
     }
 
     #[test]
-    fn attributes_are_found_under_their_configured_names_and_others_are_left_alone() {
+    fn attributes_are_read_under_their_configured_names_only() {
         let names = AttributeNames {
             status: "state".to_owned(),
             ..AttributeNames::default()
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_a_wrong_type_are_there_but_unreadable() {
+    fn attributes_of_a_wrong_type_are_present_but_unreadable() {
         let wrong = |name: &str, value| {
             record(
                 Item::from([(name.to_owned(), value)]),
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_native_answer_reads_as_its_json_text() {
+    fn a_native_response_reads_as_its_json_text() {
         let read = |value| {
             record(
                 Item::from([("data".to_owned(), value)]),

@@ -1,18 +1,18 @@
-//! Answers that another language stored as native DynamoDB values, as JSON text.
+//! Converts responses that another language stored as native DynamoDB values to JSON text.
 
 use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-/// The JSON text of a native value; object keys in order of code points, numbers with the digits they were stored with.
-/// `None` for what JSON has no form for: binary values, and sets.
+/// Returns the JSON text of a native value. Object keys are in order of their code points, and numbers keep their digits.
+/// `None` for binary values and sets, which JSON does not have.
 pub(crate) fn text(value: &AttributeValue) -> Option<String> {
     let mut text = String::new();
     write(&mut text, value)?;
     Some(text)
 }
 
-/// DynamoDB nests values at most 32 deep, so the recursion ends.
+/// Writes a value. The recursion is bounded: DynamoDB nests values at most 32 levels deep.
 fn write(out: &mut String, value: &AttributeValue) -> Option<()> {
     match value {
         AttributeValue::S(text) => string(out, text)?,
@@ -49,7 +49,7 @@ fn string(out: &mut String, text: &str) -> Option<()> {
     Some(())
 }
 
-/// Whether the text is a number by JSON's grammar. DynamoDB's own always are; an emulator's may not be.
+/// Returns true if the text is a number in JSON's grammar. DynamoDB's numbers are; an emulator's may not be.
 fn is_number(text: &str) -> bool {
     matches!(text.as_bytes(), [b'-' | b'0'..=b'9', ..])
         && serde_json::from_str::<&serde_json::value::RawValue>(text)
@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_json_cannot_spell_is_unreadable() {
+    fn a_number_that_is_not_valid_json_is_unreadable() {
         for digits in ["+5", ".5", "007", "5.", "", "-", "NaN", "1 ", "0x10"] {
             assert_eq!(text(&number(digits)), None, "{digits}");
         }
     }
 
     #[test]
-    fn binary_values_and_sets_are_unreadable_however_deep() {
+    fn binary_values_and_sets_are_unreadable_at_any_depth() {
         let set = AttributeValue::Ss(vec!["a".to_owned()]);
         assert_eq!(text(&set), None);
         assert_eq!(text(&AttributeValue::L(vec![set])), None);

@@ -1,4 +1,4 @@
-//! The store on DynamoDB: conditional writes on one item, and what each answer of the SDK means.
+//! The DynamoDB store of the idempotency framework: conditional writes on one item, and the meaning of each response of the SDK.
 //!
 //! Functions on AWS Lambda use [`idempotency-lambda`](https://docs.rs/idempotency-lambda), which is built on this crate.
 //!

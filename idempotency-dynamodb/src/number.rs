@@ -1,12 +1,12 @@
-//! DynamoDB's numbers, which are decimal text of any size, as whole seconds and milliseconds.
+//! Converts DynamoDB numbers, which are decimal texts of any size, to whole seconds and milliseconds.
 
-/// Exponents beyond this are far outside what DynamoDB stores, and of `i64` anyway.
+/// The largest exponent that is computed. It is far outside the range of DynamoDB and of `i64`.
 const LARGEST_EXPONENT: i32 = 1_000;
 
-/// The largest whole number not above the decimal number in `text`, stopping at the ends of `i64`. `None` if the text
-/// is no decimal number.
+/// Returns the largest whole number that is not greater than the decimal number in `text`, limited to the range of `i64`.
+/// `None` if the text is not a decimal number.
 ///
-/// Rounding down keeps comparisons: a number is below a whole number exactly if its floor is.
+/// Rounding down keeps comparisons: a number is less than a whole number exactly if its floor is.
 pub(crate) fn floor(text: &str) -> Option<i64> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -31,7 +31,7 @@ pub(crate) fn floor(text: &str) -> Option<i64> {
             .and_then(|index| all.as_bytes().get(index));
         let digit = i128::from(digit.map_or(0, |byte| byte - b'0'));
         if index < point {
-            // Saturating far outside of `i64` is as good as exact: the ends of `i64` are where it stops.
+            // Saturates far outside the range of `i64`, to which the result is limited.
             magnitude = magnitude.saturating_mul(10).saturating_add(digit);
         } else {
             rest |= digit != 0;
@@ -50,7 +50,7 @@ mod tests {
     use super::floor;
 
     #[test]
-    fn whole_numbers_are_themselves() {
+    fn whole_numbers_are_unchanged() {
         for value in [0, 1, -1, 1_700_000_000_999, i64::MAX, i64::MIN] {
             assert_eq!(floor(&value.to_string()), Some(value));
         }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_round_down_without_passing_through_a_float() {
+    fn decimals_round_down_without_a_float() {
         assert_eq!(floor("1700000000.999999"), Some(1_700_000_000));
         assert_eq!(floor("9007199254740993.9"), Some(9_007_199_254_740_993));
         assert_eq!(floor("-1.5"), Some(-2));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn exponents_move_the_point() {
+    fn exponents_move_the_decimal_point() {
         assert_eq!(floor("1.7E9"), Some(1_700_000_000));
         assert_eq!(floor("17e+8"), Some(1_700_000_000));
         assert_eq!(floor("1999e-3"), Some(1));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_stops_at_the_ends() {
+    fn numbers_outside_the_range_are_limited_to_it() {
         assert_eq!(floor("9223372036854775808"), Some(i64::MAX));
         assert_eq!(floor("-9223372036854775809"), Some(i64::MIN));
         assert_eq!(floor("9.9E125"), Some(i64::MAX));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn a_text_that_is_not_a_number_is_none() {
         for text in [
             "", "-", ".", "e5", "1e", "NaN", "inf", "1_000", "1.2.3", "--1", " 1", "１",
         ] {

@@ -1,17 +1,17 @@
-//! How large an item is, as DynamoDB counts.
+//! The size of an item, as DynamoDB counts it.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-/// The largest item, in bytes: 400 KB, names included.
+/// The largest item, in bytes: 400 KB, attribute names included.
 pub(crate) const LARGEST: usize = 400 * 1024;
 
-/// The size of one attribute, in bytes: its name and its value, both as UTF-8. Counts the types that a record is
-/// written with.
+/// Returns the size of one attribute, in bytes: its name and its value in UTF-8. Supports the types that a record is written
+/// with.
 pub(crate) fn attribute(name: &str, value: &AttributeValue) -> usize {
     name.len()
         + match value {
             AttributeValue::S(text) => text.len(),
-            // A byte for two digits, and one more.
+            // One byte for two digits, plus one byte.
             AttributeValue::N(number) => number.len().div_ceil(2) + 1,
             _ => 0,
         }

@@ -1,4 +1,4 @@
-//! The store: one request an operation, unless the SDK has to send again.
+//! The store: one request for each operation, unless the SDK has to send again.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -29,13 +29,15 @@ use crate::item::{self, Item};
 use crate::size;
 use crate::table_ref::TableRef;
 
-/// The id that a warm-up reads. Records end with a hex digest, so none has it.
-const NOBODY: &str = "#warm-up";
+/// The id that a warm-up reads. No record has it, because record ids end with a hexadecimal digest.
+const WARM_UP_ID: &str = "#warm-up";
 
-/// Brings the old record back with a refusal, at no cost in reads.
+/// Returns the present record with a failed condition, without the cost of a read.
 const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
 
-/// Records in a DynamoDB table.
+/// A store of records in a DynamoDB table.
+///
+/// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,37 +52,25 @@ const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionChec
 /// ```
 pub struct DynamoDbStore {
     client: Client,
-    place: Arc<TableRef>,
+    table_ref: Arc<TableRef>,
     names: AttributeNames,
     composite: Option<Composite>,
-    /// Whether a request has shown that the table has the keys that are configured.
-    keys_are_right: AtomicBool,
+    /// True if a read has shown that the table has the configured keys.
+    keys_checked: AtomicBool,
 }
 
 impl DynamoDbStore {
-    /// The settings of a store, to be filled in.
-    ///
-    /// ```
-    /// # use idempotency_dynamodb::DynamoDbStore;
-    /// let error = DynamoDbStore::builder().build().unwrap_err();
-    /// assert!(error.to_string().contains("set IDEMPOTENCY_TABLE"));
-    /// ```
+    /// Returns a builder without settings.
     pub fn builder() -> DynamoDbStoreBuilder {
         DynamoDbStoreBuilder::default()
     }
 
-    /// A store with the default names, on a client from a configuration of the caller's.
-    ///
-    /// ```
-    /// # use aws_config::{Region, SdkConfig};
-    /// # use idempotency_dynamodb::DynamoDbStore;
-    /// let config = SdkConfig::builder().region(Region::new("eu-west-1")).build();
-    /// assert_eq!(DynamoDbStore::from_sdk_config(&config, "idempotency")?.table(), "idempotency");
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
+    /// Builds a store with the default attribute names, on a client from this configuration (see
+    /// [`DynamoDbStoreBuilder::sdk_config`]).
     ///
     /// # Errors
-    /// If the table's name is empty, or the configuration has no region.
+    ///
+    /// If the table name is empty, or if the configuration has no region.
     pub fn from_sdk_config(
         config: &SdkConfig,
         table: impl Into<String>,
@@ -88,45 +78,39 @@ impl DynamoDbStore {
         Self::builder().table(table).sdk_config(config).build()
     }
 
-    /// The table's name.
-    ///
-    /// ```
-    /// # use aws_config::{Region, SdkConfig};
-    /// # use idempotency_dynamodb::DynamoDbStore;
-    /// # let config = SdkConfig::builder().region(Region::new("eu-west-1")).build();
-    /// assert_eq!(DynamoDbStore::from_sdk_config(&config, "payments")?.table(), "payments");
-    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
-    /// ```
+    /// Returns the name or ARN of the table.
     pub fn table(&self) -> &str {
-        &self.place.table
+        &self.table_ref.table
     }
 
     pub(crate) fn new(
         client: Client,
-        place: TableRef,
+        table_ref: TableRef,
         names: AttributeNames,
         composite: Option<Composite>,
     ) -> Self {
         Self {
             client,
-            place: Arc::new(place),
+            table_ref: Arc::new(table_ref),
             names,
             composite,
-            keys_are_right: AtomicBool::new(false),
+            keys_checked: AtomicBool::new(false),
         }
     }
 
-    /// Refuses the first write to a table with a sort key until a read has shown that the table has one: without it every
-    /// record would be the same item, and DynamoDB would take the writes. The read is remembered once it succeeds, so a
-    /// read that fails for another reason does not count, and [`warm_up`](Store::warm_up) spares it the first call.
+    /// Reads once before the first write to a table with a sort key, to check that the table has one. Without it every record
+    /// would be the same item, and DynamoDB would accept the writes.
+    ///
+    /// A successful read is remembered, also that of [`warm_up`](Store::warm_up). A read that fails for another reason does
+    /// not count.
     async fn check_keys(&self, log: &SendLog) -> Result<(), StoreError> {
-        if self.composite.is_none() || self.keys_are_right.load(Ordering::Acquire) {
+        if self.composite.is_none() || self.keys_checked.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.get(NOBODY, false, log).await.map(drop)
+        self.get(WARM_UP_ID, false, log).await.map(drop)
     }
 
-    /// The key attributes of the record under `id`.
+    /// Returns the key attributes of the record under `id`.
     fn key(&self, id: &str) -> Item {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         match &self.composite {
@@ -141,8 +125,8 @@ impl DynamoDbStore {
         }
     }
 
-    /// Refuses a record that DynamoDB would not take, before it is sent. What an update leaves in place is not known
-    /// here: DynamoDB counts that.
+    /// Checks before a request that the record is not too large. The attributes that an update keeps are not known here;
+    /// DynamoDB counts them.
     fn fits(
         &self,
         key: &Item,
@@ -154,13 +138,13 @@ impl DynamoDbStore {
             attributes.map(|(attribute, value)| size::attribute(self.names.of(*attribute), value));
         let bytes = key.chain(attributes).sum();
         if bytes > size::LARGEST {
-            return Err(self.place.too_large(bytes));
+            return Err(self.table_ref.too_large(bytes));
         }
         Ok(())
     }
 
-    /// What a write came to. `item` takes the old item out of a refusal.
-    fn came_to<T, E>(
+    /// Returns the outcome of a write. `item` takes the present item out of a failed condition.
+    fn outcome<T, E>(
         &self,
         attempts: &Attempts<E>,
         result: Result<T, SdkError<E>>,
@@ -175,8 +159,8 @@ impl DynamoDbStore {
         };
         let maybe_applied = attempts.maybe_applied();
         match error {
-            SdkError::ServiceError(refusal) if refusal.err().code() == Some(CONDITION_FAILED) => {
-                let existing = item(refusal.into_err()).filter(|item| !item.is_empty());
+            SdkError::ServiceError(failure) if failure.err().code() == Some(CONDITION_FAILED) => {
+                let existing = item(failure.into_err()).filter(|item| !item.is_empty());
                 WriteOutcome::ConditionFailed {
                     existing: existing.map(|item| item::record(item, &self.names)),
                     maybe_applied,
@@ -184,18 +168,21 @@ impl DynamoDbStore {
             }
             error => WriteOutcome::Failed {
                 maybe_applied,
-                error: self.place.error(attempts.action(), error, attempts.sent()),
+                error: self
+                    .table_ref
+                    .error(attempts.action(), error, attempts.sent()),
             },
         }
     }
 
+    /// Reads an item, and remembers that the table has the configured keys.
     async fn get(
         &self,
         id: &str,
         consistent: bool,
         log: &SendLog,
     ) -> Result<GetItemOutput, StoreError> {
-        let attempts = Attempts::<GetItemError>::new(log, &self.place, READ);
+        let attempts = Attempts::<GetItemError>::new(log, &self.table_ref, READ);
         let request = self.client.get_item().table_name(self.table());
         let request = request
             .set_key(Some(self.key(id)))
@@ -207,10 +194,10 @@ impl DynamoDbStore {
             .await;
         match result {
             Ok(output) => {
-                self.keys_are_right.store(true, Ordering::Release);
+                self.keys_checked.store(true, Ordering::Release);
                 Ok(output)
             }
-            Err(error) => Err(self.place.error(READ, error, attempts.sent())),
+            Err(error) => Err(self.table_ref.error(READ, error, attempts.sent())),
         }
     }
 
@@ -227,7 +214,7 @@ impl DynamoDbStore {
                 error,
             };
         }
-        let attempts = Attempts::new(log, &self.place, "dynamodb:PutItem");
+        let attempts = Attempts::new(log, &self.table_ref, "dynamodb:PutItem");
         let (mut item, attributes) = (self.key(id.as_str()), item::attributes(record));
         if let Err(error) = self.fits(&item, &attributes) {
             return WriteOutcome::Failed {
@@ -256,8 +243,8 @@ impl DynamoDbStore {
             .interceptor(attempts.clone())
             .send()
             .await;
-        self.came_to(&attempts, result, |error| match error {
-            PutItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+        self.outcome(&attempts, result, |error| match error {
+            PutItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
         })
     }
@@ -269,7 +256,7 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
-        let attempts = Attempts::new(log, &self.place, "dynamodb:UpdateItem");
+        let attempts = Attempts::new(log, &self.table_ref, "dynamodb:UpdateItem");
         let (key, set) = (self.key(id.as_str()), item::attributes(&change.set));
         if let Err(error) = self.fits(&key, &set) {
             return WriteOutcome::Failed {
@@ -293,8 +280,8 @@ impl DynamoDbStore {
             .interceptor(attempts.clone())
             .send()
             .await;
-        self.came_to(&attempts, result, |error| match error {
-            UpdateItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+        self.outcome(&attempts, result, |error| match error {
+            UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
         })
     }
@@ -305,7 +292,7 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
-        let attempts = Attempts::new(log, &self.place, "dynamodb:DeleteItem");
+        let attempts = Attempts::new(log, &self.table_ref, "dynamodb:DeleteItem");
         let mut expressions = Expressions::new(&self.names);
         let condition = expressions.condition(condition);
         let request = self.client.delete_item().table_name(self.table());
@@ -320,8 +307,8 @@ impl DynamoDbStore {
             .interceptor(attempts.clone())
             .send()
             .await;
-        self.came_to(&attempts, result, |error| match error {
-            DeleteItemError::ConditionalCheckFailedException(refusal) => refusal.item,
+        self.outcome(&attempts, result, |error| match error {
+            DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
         })
     }
@@ -354,27 +341,27 @@ impl Store for DynamoDbStore {
         })
     }
 
-    /// The table, and the endpoint where it is not AWS's own.
+    /// Returns the table, and the endpoint if it is not one of AWS.
     fn name(&self) -> String {
-        match self.place.configured_endpoint() {
+        match self.table_ref.configured_endpoint() {
             Some(endpoint) => format!("DynamoDB table `{}` at {endpoint}", self.table()),
             None => format!("DynamoDB table `{}`", self.table()),
         }
     }
 
-    /// Reads a key that no record has, at 0.5 read units: it connects, fetches credentials, and meets a missing table,
-    /// other keys or a denied `dynamodb:GetItem` before the first event does. On a table with a sort key the first claim
-    /// makes this request where nothing was read before.
+    /// Reads a key that no record has; the cost is 0.5 read units. This connects, fetches credentials, and detects a missing
+    /// table, other keys or a denied `dynamodb:GetItem` before the first event. On a table with a sort key the first claim
+    /// makes this read if there was none before.
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.get(NOBODY, false, &SendLog::new()).await.map(drop) })
+        Box::pin(async move { self.get(WARM_UP_ID, false, &SendLog::new()).await.map(drop) })
     }
 }
 
 impl fmt::Debug for DynamoDbStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DynamoDbStore")
-            .field("table", &self.place.table)
-            .field("region", &self.place.region)
+            .field("table", &self.table_ref.table)
+            .field("region", &self.table_ref.region)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Where records live, as environment variables say it.
+//! The table configuration from environment variables.
 
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
@@ -19,6 +19,8 @@ const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
 
 /// A table and its layout, as `IDEMPOTENCY_TABLE` and the `IDEMPOTENCY_*_ATTR` variables describe them.
 ///
+/// # Examples
+///
 /// ```
 /// use idempotency_core::config::Variables;
 /// use idempotency_dynamodb::TableConfig;
@@ -30,13 +32,13 @@ const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableConfig {
-    /// The table's name or ARN.
+    /// The name or ARN of the table.
     pub table: String,
     /// The names of the attributes.
     pub names: AttributeNames,
-    /// The name of the sort key, where the table has one: it holds the record's id.
+    /// The name of the sort key, if the table has one. It contains the record id.
     pub sort_key: Option<String>,
-    /// The value of the partition key in every record, where the table has a sort key.
+    /// The value of the partition key in every record, if the table has a sort key.
     pub partition: String,
 }
 
@@ -54,7 +56,13 @@ impl TableConfig {
         VALIDATION,
     ];
 
-    /// The settings that the variables describe.
+    /// Reads the configuration from environment variables.
+    ///
+    /// # Errors
+    ///
+    /// If no table is set.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::config::Variables;
@@ -66,14 +74,11 @@ impl TableConfig {
     /// assert!(error.to_string().starts_with("IDEMPOTENCY_TABLE is not set"));
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
-    ///
-    /// # Errors
-    /// If they name no table.
     pub fn from_variables(variables: &Variables) -> Result<Self, ConfigurationError> {
         let table = variables.value(TABLE).ok_or_else(|| {
             ConfigurationError::new(
-                "IDEMPOTENCY_TABLE is not set: set it to the name of the DynamoDB table (or try things without one by \
-                 IDEMPOTENCY_STORE=memory)",
+                "IDEMPOTENCY_TABLE is not set: set it to the name of the DynamoDB table (or set \
+                 IDEMPOTENCY_STORE=memory to try a function without a table)",
             )
         })?;
         let sort_key = variables.value(SORT_KEY);
@@ -85,24 +90,23 @@ impl TableConfig {
         })
     }
 
-    /// Checks every variable that describes a table, whether a table is named or not.
-    ///
-    /// ```
-    /// # use idempotency_core::config::Variables;
-    /// # use idempotency_dynamodb::TableConfig;
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_DATA_ATTR".to_owned(), "status".to_owned())]);
-    /// assert!(TableConfig::check(&variables).is_err(), "two attributes cannot share a name");
-    /// assert!(TableConfig::check(&Variables::default()).is_ok());
-    /// ```
+    /// Checks every variable that describes a table, even if no table is set.
     ///
     /// # Errors
-    /// If a name is one that DynamoDB would not take or that two attributes share, or the partition's value is too long.
+    ///
+    /// If an attribute name is not valid in DynamoDB or is used twice, or if the value of the partition key is too long.
     pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
         names(variables).check(variables.value(SORT_KEY))?;
         check_partition(&partition(variables))
     }
 
-    /// The store on this table.
+    /// Builds the store on this table.
+    ///
+    /// # Errors
+    ///
+    /// If the client has no region, or if an attribute name is not valid in DynamoDB or is used twice.
+    ///
+    /// # Examples
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), idempotency_core::config::ConfigurationError> {
@@ -112,9 +116,6 @@ impl TableConfig {
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    /// If the client has no region, or a name is one that DynamoDB would not take or that two attributes share.
     pub fn store(&self, client: Client) -> Result<DynamoDbStore, ConfigurationError> {
         let mut builder = DynamoDbStore::builder()
             .table(&self.table)
@@ -127,6 +128,7 @@ impl TableConfig {
     }
 }
 
+/// Returns the attribute names: the defaults, changed by the variables.
 fn names(variables: &Variables) -> AttributeNames {
     let mut names = AttributeNames::default();
     for (name, variable) in [
@@ -144,7 +146,7 @@ fn names(variables: &Variables) -> AttributeNames {
     names
 }
 
-/// The partition key of every record in a table with a sort key.
+/// Returns the value of the partition key for a table with a sort key.
 fn partition(variables: &Variables) -> String {
     match variables.value(PARTITION) {
         Some(value) => value.to_owned(),
@@ -167,21 +169,21 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_attributes_come_from_the_variables() {
+    fn attribute_names_are_read_from_the_variables() {
         let names = names(&variables(&[
             ("IDEMPOTENCY_KEY_ATTR", "pk"),
-            ("IDEMPOTENCY_DATA_ATTR", "answer"),
+            ("IDEMPOTENCY_DATA_ATTR", "response"),
         ]));
         let changed = AttributeNames {
             key: "pk".to_owned(),
-            data: "answer".to_owned(),
+            data: "response".to_owned(),
             ..AttributeNames::default()
         };
         assert_eq!(names, changed);
     }
 
     #[test]
-    fn the_partition_of_a_composite_key_names_the_function_unless_it_is_set() {
+    fn the_partition_contains_the_name_of_the_function_unless_it_is_set() {
         let function = ("AWS_LAMBDA_FUNCTION_NAME", "shop");
         assert_eq!(partition(&variables(&[function])), "idempotency#shop");
         let set = ("IDEMPOTENCY_STATIC_PK_VALUE", "all");

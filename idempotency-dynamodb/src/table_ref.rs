@@ -1,18 +1,18 @@
-//! The table that a store works on, as its errors name it.
+//! The table of a store, as its errors name it.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The table that errors speak of.
+/// The table of a store, for error texts.
 #[derive(Clone, Debug)]
 pub(crate) struct TableRef {
     pub(crate) table: String,
     pub(crate) region: String,
-    /// The name of the sort key, where the table has one.
+    /// The name of the sort key, if the table has one.
     pub(crate) sort_key: Option<String>,
     /// The name of the partition key.
     pub(crate) key: String,
-    /// Where requests are sent, as `https://host`: known once the first one leaves.
+    /// Where requests are sent, as `https://host`. Set by the first request.
     pub(crate) endpoint: OnceLock<String>,
 }
 
@@ -27,21 +27,21 @@ impl fmt::Display for TableRef {
 }
 
 impl TableRef {
-    /// Returns the endpoint that was configured in table of the region's own, which may be why something fails.
+    /// Returns the endpoint if it was configured instead of the one of the region. It can be the cause of a failure.
     pub(crate) fn configured_endpoint(&self) -> Option<&str> {
         let endpoint = self.endpoint.get()?;
         (!is_of_aws(endpoint)).then_some(endpoint)
     }
 
-    /// Notes where a request is sent.
-    pub(crate) fn sends_to(&self, uri: &str) {
+    /// Notes the endpoint of a request.
+    pub(crate) fn note_endpoint(&self, uri: &str) {
         self.endpoint.get_or_init(|| origin(uri));
     }
 
-    /// Names the key attributes, as an error about a wrong schema needs them.
+    /// Describes the key attributes, for an error about a wrong schema.
     pub(crate) fn keys(&self) -> String {
         match &self.sort_key {
-            None => format!("the partition key `{}` of type S alone", self.key),
+            None => format!("the partition key `{}` of type S only", self.key),
             Some(sort_key) => {
                 format!(
                     "the partition key `{}` and the sort key `{sort_key}`, both of type S",
@@ -52,7 +52,7 @@ impl TableRef {
     }
 }
 
-/// Returns scheme, host and port of an address: neither its path nor credentials that it may hold.
+/// Returns scheme, host and port of a URI, without its path and without credentials.
 fn origin(uri: &str) -> String {
     let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
@@ -60,7 +60,7 @@ fn origin(uri: &str) -> String {
     format!("{scheme}://{host}")
 }
 
-/// Whether this is an endpoint of AWS's own.
+/// Returns true if this is an endpoint of AWS.
 pub(crate) fn is_of_aws(endpoint: &str) -> bool {
     [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"]
         .iter()
@@ -88,7 +88,7 @@ pub(crate) mod tests {
             ("https://user:word@proxy.local/a?b", "https://proxy.local"),
         ] {
             let table = table();
-            table.sends_to(uri);
+            table.note_endpoint(uri);
             assert!(
                 table
                     .to_string()
@@ -98,7 +98,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_composite_key_is_named_whole() {
+    fn an_error_names_both_attributes_of_a_composite_key() {
         let table = TableRef {
             sort_key: Some("sk".to_owned()),
             ..table()

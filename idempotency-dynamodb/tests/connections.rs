@@ -1,5 +1,4 @@
-//! The SDK's own HTTP client: how many connections it opens, and which failed ones are certain not to have carried a
-//! write.
+//! The SDK's real HTTP client: how many connections it opens, and which failed connections certainly did not carry a write.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -18,7 +17,7 @@ use idempotency_dynamodb::DynamoDbStore;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A store at this endpoint that sends once and waits as long as it takes.
+/// Returns a store at this endpoint that sends once, without a timeout.
 fn store(endpoint: String) -> DynamoDbStore {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
@@ -36,7 +35,7 @@ fn store(endpoint: String) -> DynamoDbStore {
         .unwrap()
 }
 
-/// What a claim comes to at this endpoint.
+/// Returns how a claim at this endpoint fails.
 async fn claimed(endpoint: String) -> (bool, StoreErrorKind) {
     match store(endpoint)
         .put(
@@ -55,7 +54,7 @@ async fn claimed(endpoint: String) -> (bool, StoreErrorKind) {
 }
 
 #[tokio::test]
-async fn a_closed_port_took_nothing() {
+async fn a_write_to_a_closed_port_is_not_applied() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -66,7 +65,7 @@ async fn a_closed_port_took_nothing() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_takes_no_connection_is_named() {
+async fn an_error_names_an_endpoint_that_refuses_connections() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -79,7 +78,7 @@ async fn an_endpoint_that_takes_no_connection_is_named() {
 }
 
 #[tokio::test]
-async fn a_failed_handshake_took_nothing() {
+async fn a_write_with_a_failed_tls_handshake_is_not_applied() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("https://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
@@ -90,12 +89,12 @@ async fn a_failed_handshake_took_nothing() {
 }
 
 #[tokio::test]
-async fn a_connection_closed_after_the_request_may_have_carried_it() {
+async fn a_write_whose_connection_was_closed_after_the_request_may_have_been_applied() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
-            // The first byte of the request proves that it was on its way.
+            // The first byte of the request proves that it was sent.
             connection.read_u8().await.unwrap();
         }
     });
@@ -103,7 +102,7 @@ async fn a_connection_closed_after_the_request_may_have_carried_it() {
 }
 
 #[tokio::test]
-async fn a_warm_up_opens_the_one_connection_that_all_calls_use() {
+async fn a_warm_up_opens_the_only_connection_of_all_calls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let connections = Arc::new(AtomicUsize::new(0));
@@ -111,7 +110,7 @@ async fn a_warm_up_opens_the_one_connection_that_all_calls_use() {
     tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(answer(connection));
+            tokio::spawn(respond(connection));
         }
     });
     let store = store(endpoint);
@@ -131,8 +130,8 @@ async fn a_warm_up_opens_the_one_connection_that_all_calls_use() {
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }
 
-/// Answers every request on a connection with success and nothing else.
-async fn answer(connection: TcpStream) {
+/// Responds to every request on a connection with an empty success.
+async fn respond(connection: TcpStream) {
     let mut connection = BufReader::new(connection);
     let (mut line, mut length) = (String::new(), 0);
     while connection.read_line(&mut line).await.unwrap() > 0 {

@@ -1,4 +1,4 @@
-//! The store against a DynamoDB in memory: its conditions and expressions are taken, and mean there what they mean here.
+//! The store on an in-memory DynamoDB: it accepts the expressions, and evaluates conditions as the memory store does.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -23,7 +23,7 @@ use idempotency_dynamodb::DynamoDbStore;
 
 const NOW: i64 = 1_700_000_000_500;
 
-/// A database with the tables `simple` (key `id`) and `composite` (keys `id` and `sk`), for as long as the test runs.
+/// Starts a database with the tables `simple` (key `id`) and `composite` (keys `id` and `sk`). It runs as long as the test.
 async fn database() -> Client {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -82,7 +82,8 @@ fn token() -> OwnerToken {
     OwnerToken::from_bytes([7; 16])
 }
 
-/// Items that other programs may have left: one attribute in many forms, on a claim, an answer, and nothing.
+/// Returns items that other programs may have written: one attribute in many forms, on a claim, on a completed record and on
+/// an empty item.
 fn foreign_items() -> Vec<HashMap<String, AttributeValue>> {
     let item = |attributes: &[(&str, AttributeValue)]| -> HashMap<_, _> {
         attributes
@@ -153,7 +154,7 @@ fn conditions() -> Vec<Condition> {
 }
 
 #[tokio::test]
-async fn conditions_hold_of_foreign_records_in_dynamodb_exactly_where_they_hold_in_memory() {
+async fn conditions_on_foreign_records_hold_in_dynamodb_exactly_if_they_hold_in_memory() {
     let client = database().await;
     let store = store(&client, "simple");
     let id = RecordId::new("charge#42");
@@ -170,7 +171,7 @@ async fn conditions_hold_of_foreign_records_in_dynamodb_exactly_where_they_hold_
         };
         raw().await.unwrap();
         let ReadOutcome::Found(record) = store.get(&id).await else {
-            panic!("the item is there")
+            panic!("the item exists")
         };
         for condition in conditions() {
             raw().await.unwrap();
@@ -195,7 +196,7 @@ async fn conditions_hold_of_foreign_records_in_dynamodb_exactly_where_they_hold_
 }
 
 #[tokio::test]
-async fn conditions_hold_of_nothing_in_dynamodb_exactly_where_they_hold_in_memory() {
+async fn conditions_without_a_record_hold_in_dynamodb_exactly_if_they_hold_in_memory() {
     let client = database().await;
     let store = store(&client, "simple");
     for condition in conditions() {
@@ -215,7 +216,7 @@ async fn conditions_hold_of_nothing_in_dynamodb_exactly_where_they_hold_in_memor
 }
 
 #[tokio::test]
-async fn a_record_lives_in_dynamodb_as_it_does_in_memory() {
+async fn a_record_behaves_in_dynamodb_as_in_memory() {
     let client = database().await;
     let composite = DynamoDbStore::builder()
         .table("composite")
@@ -273,7 +274,7 @@ async fn a_record_lives_in_dynamodb_as_it_does_in_memory() {
 }
 
 #[tokio::test]
-async fn a_warm_up_meets_a_missing_table_and_other_keys() {
+async fn a_warm_up_detects_a_missing_table_and_other_keys() {
     let client = database().await;
     let missing = store(&client, "elsewhere").warm_up().await.unwrap_err();
     assert_eq!(missing.kind(), StoreErrorKind::TableMissing);

@@ -1,4 +1,4 @@
-//! The text of expressions, and that every placeholder is declared and used.
+//! Checks the rendered expressions, and that every placeholder is declared and used.
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{claimable, held_by};
@@ -17,8 +17,7 @@ fn string(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }
 
-/// The expression, after a check that its placeholders are exactly those that are declared, and each stands for
-/// something else.
+/// Returns the values, after a check that exactly the used placeholders are declared and that no two have the same name.
 fn checked(expressions: Expressions<'_>, texts: &[&str]) -> HashMap<String, AttributeValue> {
     let tokens: std::collections::BTreeSet<String> = texts
         .iter()
@@ -45,7 +44,7 @@ fn rendered(condition: &Condition) -> (String, HashMap<String, AttributeValue>) 
 }
 
 #[test]
-fn a_claim_that_may_rerun_is_rendered_as_the_protocol_writes_it() {
+fn a_claim_under_rerun_renders_the_condition_of_the_protocol() {
     let (text, values) = rendered(&claimable(
         EpochMillis::new(1_700_000_000_999),
         OnTimeout::Rerun,
@@ -68,7 +67,7 @@ fn a_claim_that_may_rerun_is_rendered_as_the_protocol_writes_it() {
 }
 
 #[test]
-fn a_claim_that_holds_is_rendered_as_the_protocol_writes_it() {
+fn a_claim_under_hold_renders_the_condition_of_the_protocol() {
     let (text, _) = rendered(&claimable(
         EpochMillis::new(1_700_000_000_999),
         OnTimeout::Hold,
@@ -89,7 +88,7 @@ fn the_fence_of_an_owner_compares_token_and_status() {
 }
 
 #[test]
-fn configured_names_stand_behind_the_placeholders() {
+fn placeholders_have_the_configured_names() {
     let names = AttributeNames {
         key: "pk".to_owned(),
         status: "the.status".to_owned(),
@@ -128,7 +127,7 @@ fn lists_of_one_add_no_parentheses() {
 }
 
 #[test]
-fn empty_lists_hold_as_they_do_in_memory() {
+fn empty_lists_hold_as_in_the_memory_store() {
     let always = "attribute_exists(#id) OR attribute_not_exists(#id)";
     let never = "attribute_exists(#id) AND attribute_not_exists(#id)";
     assert_eq!(rendered(&Condition::All(Vec::new())).0, always);
@@ -136,7 +135,7 @@ fn empty_lists_hold_as_they_do_in_memory() {
 }
 
 #[test]
-fn seconds_never_meet_milliseconds() {
+fn seconds_are_never_compared_with_milliseconds() {
     let millis = || Operand::Millis(EpochMillis::new(1));
     let never = "attribute_exists(#id) AND attribute_not_exists(#id)";
     let always = "attribute_exists(#id) OR attribute_not_exists(#id)";
@@ -172,7 +171,7 @@ fn update(change: &Change, condition: &Condition) -> (Option<String>, String) {
 }
 
 #[test]
-fn a_completion_sets_what_it_carries_and_shares_its_placeholders_with_the_condition() {
+fn a_completion_sets_its_attributes_and_its_condition_has_its_own_placeholders() {
     let change = Change {
         set: Record {
             expiration: Field::Value(EpochSeconds::new(5)),
@@ -192,7 +191,7 @@ fn a_completion_sets_what_it_carries_and_shares_its_placeholders_with_the_condit
 }
 
 #[test]
-fn what_is_both_set_and_removed_is_removed_once() {
+fn an_attribute_that_is_set_and_removed_is_removed_once() {
     let change = Change {
         set: Record {
             failure: Field::Value("Timeout".to_owned()),
@@ -209,6 +208,6 @@ fn what_is_both_set_and_removed_is_removed_once() {
 }
 
 #[test]
-fn a_change_of_nothing_has_no_expression() {
+fn an_empty_change_has_no_expression() {
     assert_eq!(update(&Change::default(), &Condition::NoRecord).0, None);
 }

@@ -1,12 +1,12 @@
-//! What each kind of failure is taken for.
+//! Checks the classification of errors.
 
 use super::*;
 use crate::table_ref::tests::table;
 
 #[test]
-fn an_endpoint_of_awss_own_is_named_where_it_gave_no_response() {
+fn an_aws_endpoint_is_named_only_if_it_gave_no_response() {
     let table = table();
-    table.sends_to("https://dynamodb.eu-west-1.amazonaws.com/");
+    table.note_endpoint("https://dynamodb.eu-west-1.amazonaws.com/");
     assert!(!table.to_string().contains("amazonaws"));
     let (_, text) = table.classify_no_response(true, false);
     assert!(
@@ -20,7 +20,7 @@ fn kind_and_text(code: &str, message: &str) -> (StoreErrorKind, String) {
 }
 
 #[test]
-fn a_validation_of_size_and_one_of_keys_are_told_apart_from_the_rest() {
+fn validation_errors_about_size_and_about_keys_have_their_own_kinds() {
     let size = "Item size has exceeded the maximum allowed size";
     assert_eq!(
         kind_and_text("ValidationException", size).0,
@@ -40,14 +40,14 @@ fn a_validation_of_size_and_one_of_keys_are_told_apart_from_the_rest() {
         let (kind, text) = kind_and_text("ValidationException", keys);
         assert_eq!(kind, StoreErrorKind::WrongSchema);
         assert!(text.starts_with(
-            "the keys of DynamoDB table `payments` in eu-west-1 are not the partition key `id` of type S alone: "
+            "the keys of DynamoDB table `payments` in eu-west-1 are not the partition key `id` of type S only: "
         ));
     }
     let (kind, text) = kind_and_text("ValidationException", "Invalid ConditionExpression: x");
     assert_eq!(kind, StoreErrorKind::Rejected);
     assert_eq!(
         text,
-        "dynamodb:PutItem was refused by DynamoDB table `payments` in eu-west-1: \
+        "dynamodb:PutItem was rejected by DynamoDB table `payments` in eu-west-1: \
          ValidationException: Invalid ConditionExpression: x"
     );
 }
@@ -81,7 +81,7 @@ fn each_code_has_its_kind() {
 }
 
 #[test]
-fn a_refused_connection_is_certain_and_a_reset_one_is_not() {
+fn a_refused_connection_never_connected_and_a_reset_one_may_have() {
     let of = |kind: io::ErrorKind| ConnectorError::io(Box::new(io::Error::from(kind)));
     assert!(never_connected(&of(io::ErrorKind::ConnectionRefused)));
     assert!(!never_connected(&of(io::ErrorKind::ConnectionReset)));

@@ -1,4 +1,4 @@
-//! How long a store pauses between its sends, and when it stops sending.
+//! The pauses between the sends of a store, and the number of sends.
 
 use std::time::Duration;
 
@@ -18,20 +18,20 @@ fn store(wire: &Wire, region: &'static str) -> DynamoDbStore {
         .unwrap()
 }
 
-/// The sends and the pauses of one claim on a wire that gives these replies.
+/// Returns the sends and the pauses of one claim with these replies.
 async fn claimed(
     region: &'static str,
     replies: Vec<Reply>,
 ) -> (WriteOutcome, usize, Vec<Duration>) {
     let wire = Wire::new(replies);
     let store = store(&wire, region);
-    // A task that never waits is made to wait by tokio at some point, and its sends seem to time out.
+    // tokio suspends a task that never waits after some time, and its sends would appear to time out.
     tokio::task::yield_now().await;
     let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
     (write, wire.requests().len(), wire.pauses())
 }
 
-/// Every failure that may pass by itself, each with a region and so a retry quota of its own.
+/// Returns every temporary failure, each with its own region and therefore its own retry quota.
 fn failures() -> [(&'static str, Reply); 4] {
     let throughput = "ProvisionedThroughputExceededException";
     [
@@ -46,7 +46,7 @@ fn failures() -> [(&'static str, Reply); 4] {
 }
 
 #[tokio::test]
-async fn four_failed_sends_cost_375_ms_of_pauses_at_most_and_the_pauses_are_random() {
+async fn four_failed_sends_have_random_pauses_of_at_most_375_ms() {
     let ceilings = [25, 50, 100, 200].map(Duration::from_millis);
     let mut firsts = Vec::new();
     for (region, failure) in failures() {
@@ -63,7 +63,7 @@ async fn four_failed_sends_cost_375_ms_of_pauses_at_most_and_the_pauses_are_rand
             firsts.push(pauses[0]);
         }
     }
-    // Full jitter: of 100 pauses some are in the lower and some in the upper third, but for one case in 10^17.
+    // Full jitter: of 100 pauses, some are in the lower and some in the upper third, except in one of 10^17 runs.
     assert!(firsts.iter().any(|pause| *pause < Duration::from_millis(8)));
     assert!(
         firsts
@@ -84,9 +84,9 @@ async fn after_five_sends_the_store_gives_up() {
     }
 }
 
-/// The quota is the process's, one for each region: this test has a region of its own.
+/// The quota belongs to the process and the region, so this test uses its own region.
 #[tokio::test]
-async fn under_lasting_overload_the_retry_quota_ends_the_repetitions() {
+async fn under_lasting_overload_the_retry_quota_stops_the_repetitions() {
     let throttled = Reply::error("ThrottlingException", "slow down");
     let wire = Wire::new(vec![throttled; 1_000]);
     let store = store(&wire, "sa-east-1");

@@ -1,4 +1,4 @@
-//! What errors say, and what they never show.
+//! The texts of errors, which never contain a response.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ use crate::script::{Reply, Wire};
 use crate::{claim, failed, id, store};
 
 #[tokio::test]
-async fn a_missing_table_is_named_with_its_region() {
+async fn an_error_about_a_missing_table_names_table_and_region() {
     let (maybe_applied, error) = failed([Reply::error(
         "ResourceNotFoundException",
         "Requested resource not found",
@@ -27,7 +27,7 @@ async fn a_missing_table_is_named_with_its_region() {
 }
 
 #[tokio::test]
-async fn a_denied_action_is_named_with_what_the_role_needs() {
+async fn an_error_about_a_denied_action_names_what_the_role_needs() {
     let (maybe_applied, error) = failed([Reply::error(
         "AccessDeniedException",
         "User: arn is not authorized",
@@ -49,7 +49,7 @@ async fn a_denied_action_is_named_with_what_the_role_needs() {
 }
 
 #[tokio::test]
-async fn missing_credentials_are_told_before_anything_is_sent() {
+async fn missing_credentials_are_an_error_before_any_request() {
     let wire = Wire::new([]);
     let client = wire.client_without_credentials();
     let store = DynamoDbStore::builder()
@@ -62,7 +62,7 @@ async fn missing_credentials_are_told_before_anything_is_sent() {
         error,
     } = store.put(&id(), &claim(), &Condition::NoRecord).await
     else {
-        panic!("it did not fail")
+        panic!("the request did not fail")
     };
     assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Credentials, "{error}");
@@ -70,7 +70,7 @@ async fn missing_credentials_are_told_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn an_answer_beyond_400_kb_is_refused_before_it_is_sent() {
+async fn a_response_of_more_than_400_kb_is_an_error_before_any_request() {
     let wire = Wire::new([]);
     let large = Record {
         data: Field::Value(Data::new("x".repeat(400 * 1024))),
@@ -104,8 +104,8 @@ async fn an_answer_beyond_400_kb_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn no_error_shows_an_answer_however_it_is_printed() {
-    // A body that carries an item and cannot be parsed to its end stays in the SDK's error.
+async fn no_error_shows_a_response_in_display_or_debug() {
+    // The SDK keeps a body that it cannot parse completely in its error.
     let secret = "{ \"Item\": { \"data\": { \"S\": \"s3cr3t\" }, \"n\": { \"N\": 1 }, ";
     let wire = Wire::new([
         Reply::Text(200, secret),
@@ -115,23 +115,23 @@ async fn no_error_shows_an_answer_however_it_is_printed() {
         Reply::Text(500, secret),
     ]);
     let store = store(&wire);
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for _ in 0..3 {
         let ReadOutcome::Failed(error) = store.get(&id()).await else {
-            panic!("it did not fail")
+            panic!("the request did not fail")
         };
-        told.push(format!("{error} {error:?}"));
+        texts.push(format!("{error} {error:?}"));
         let mut source = error.source();
         while let Some(cause) = source {
-            told.push(format!("{cause} {cause:?}"));
+            texts.push(format!("{cause} {cause:?}"));
             source = cause.source();
         }
     }
-    assert!(told.len() > 3, "the SDK's own error is the source");
+    assert!(texts.len() > 3, "the SDK's own error is the source");
     assert!(
-        told.iter()
+        texts.iter()
             .all(|text| !text.contains("s3cr3t") && !text.contains("Item")),
-        "{told:#?}"
+        "{texts:#?}"
     );
     wire.requests();
 }

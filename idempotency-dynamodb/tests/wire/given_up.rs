@@ -1,4 +1,5 @@
-//! What is known of a request whose caller stopped waiting: before the first send, between two sends, and during one.
+//! What the send log knows about a request whose caller stopped waiting: before the first send, between two sends, or during
+//! one.
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind, Write};
@@ -7,12 +8,12 @@ use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use crate::script::{Reply, Wire};
 use crate::{claim, id};
 
-/// What a claim is known to have come to whose caller stops waiting after these replies.
+/// Returns what the log knows about a claim whose caller stops waiting after these replies.
 async fn given_up(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
     of_table(DynamoDbStore::builder().table("payments"), replies).await
 }
 
-/// The same of a table with a sort key, whose keys the first claim checks with a read.
+/// Returns the same for a table with a sort key, on which the first claim is preceded by a read.
 async fn given_up_on_a_composite_table(
     replies: impl IntoIterator<Item = Reply>,
 ) -> (bool, StoreError) {
@@ -24,7 +25,7 @@ async fn of_table(
     table: DynamoDbStoreBuilder,
     replies: impl IntoIterator<Item = Reply>,
 ) -> (bool, StoreError) {
-    let wire = Wire::new(replies).whose_pauses_never_end();
+    let wire = Wire::new(replies).with_endless_pauses();
     let store = table
         .sdk_config(&wire.sdk_config("eu-central-1"))
         .build()
@@ -32,15 +33,15 @@ async fn of_table(
     let (id, claim, log) = (id(), claim(), SendLog::new());
     let put = Write::Put(claim);
     let put = store.write(&id, &put, &Condition::NoRecord, &log);
-    let patience = async {
+    let caller = async {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
     };
     tokio::select! {
         biased;
-        write = put => panic!("it ended: {write:?}"),
-        () = patience => {}
+        write = put => panic!("the write ended: {write:?}"),
+        () = caller => {}
     }
     wire.requests();
     log.given_up("the table")
@@ -97,7 +98,7 @@ async fn a_claim_given_up_during_the_read_of_the_keys_was_not_applied() {
 }
 
 #[tokio::test]
-async fn a_claim_given_up_after_the_read_of_the_keys_counts_its_own_sends_alone() {
+async fn a_claim_given_up_after_the_read_of_the_keys_counts_only_its_own_sends() {
     let throttled = Reply::error("ProvisionedThroughputExceededException", "slow down");
     let (maybe_applied, error) = given_up_on_a_composite_table([Reply::ok(), throttled]).await;
     assert!(!maybe_applied);

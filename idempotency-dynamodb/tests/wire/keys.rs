@@ -1,4 +1,4 @@
-//! On a table with a sort key nothing is written before a read has shown that the table has one.
+//! On a table with a sort key, a read checks the keys before the first write.
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
@@ -40,7 +40,7 @@ async fn the_first_write_reads_the_keys_and_the_next_one_does_not() {
 }
 
 #[tokio::test]
-async fn a_warm_up_is_the_read_of_the_first_write() {
+async fn a_warm_up_replaces_the_read_before_the_first_write() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
     store.warm_up().await.unwrap();
@@ -49,7 +49,7 @@ async fn a_warm_up_is_the_read_of_the_first_write() {
 }
 
 #[tokio::test]
-async fn a_table_with_other_keys_is_never_written_to() {
+async fn a_table_with_other_keys_gets_no_write() {
     let other = || {
         let keys = "The provided key element does not match the schema";
         Reply::error("ValidationException", keys)
@@ -62,7 +62,7 @@ async fn a_table_with_other_keys_is_never_written_to() {
             error,
         } = put(&store).await
         else {
-            panic!("it was not refused")
+            panic!("the write was not rejected")
         };
         assert_eq!(error.kind(), StoreErrorKind::WrongSchema);
     }
@@ -70,7 +70,7 @@ async fn a_table_with_other_keys_is_never_written_to() {
 }
 
 #[tokio::test]
-async fn a_read_that_fails_for_another_reason_is_made_again_and_nothing_is_written_until_then() {
+async fn a_read_that_fails_for_another_reason_is_repeated_before_the_first_write() {
     let denied = Reply::error("AccessDeniedException", "not authorized");
     let mut replies = vec![denied];
     replies.extend(vec![Reply::Reset; 3]);
@@ -78,13 +78,13 @@ async fn a_read_that_fails_for_another_reason_is_made_again_and_nothing_is_writt
     let wire = Wire::new(replies);
     let store = composite(&wire);
     for kind in [StoreErrorKind::AccessDenied, StoreErrorKind::Unreachable] {
-        // A read that was lost changes nothing: the write was not sent.
+        // After a lost read nothing is maybe applied: the write was not sent.
         let WriteOutcome::Failed {
             maybe_applied: false,
             error,
         } = put(&store).await
         else {
-            panic!("it was written")
+            panic!("the write was sent")
         };
         assert_eq!(error.kind(), kind);
     }
@@ -94,20 +94,20 @@ async fn a_read_that_fails_for_another_reason_is_made_again_and_nothing_is_writt
 }
 
 #[tokio::test]
-async fn the_read_of_the_keys_does_not_make_the_first_write_one_that_may_have_been_applied() {
+async fn the_read_of_the_keys_does_not_make_the_first_write_maybe_applied() {
     let wire = Wire::new([Reply::ok(), Reply::conflict(&json!({}))]);
     let WriteOutcome::ConditionFailed {
         maybe_applied: false,
         ..
     } = put(&composite(&wire)).await
     else {
-        panic!("the only send of the write was refused")
+        panic!("the condition of the only send did not fail")
     };
     assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
 }
 
 #[tokio::test]
-async fn a_table_without_a_sort_key_is_written_to_at_once() {
+async fn a_table_without_a_sort_key_needs_no_read() {
     let wire = Wire::new([Reply::ok()]);
     assert!(matches!(
         put(&crate::store(&wire)).await,

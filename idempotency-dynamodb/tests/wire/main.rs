@@ -1,4 +1,4 @@
-//! The real SDK against a scripted wire: what each outcome of a call is taken for.
+//! The real SDK with a scripted HTTP client: how the store reports each result of a call.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -39,12 +39,12 @@ fn claim() -> Record {
     }
 }
 
-/// What a claim comes to on a wire that answers like this.
+/// Returns the outcome of a claim.
 async fn claimed(wire: &Wire) -> WriteOutcome {
     store(wire).put(&id(), &claim(), &Condition::NoRecord).await
 }
 
-/// How a claim fails on a wire that answers like this: whether a send was lost, and why.
+/// Returns how a claim with these replies fails: whether it may have been applied, and the error.
 async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
     let wire = Wire::new(replies);
     let WriteOutcome::Failed {
@@ -52,7 +52,7 @@ async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) 
         error,
     } = claimed(&wire).await
     else {
-        panic!("it did not fail")
+        panic!("the claim did not fail")
     };
     wire.requests();
     (maybe_applied, error)

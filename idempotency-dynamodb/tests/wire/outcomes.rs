@@ -1,4 +1,4 @@
-//! Whether a write was applied, refused, or lost.
+//! The outcome of a write: applied, condition failed, or maybe applied.
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
@@ -12,7 +12,7 @@ use crate::script::{Reply, Wire};
 use crate::{claim, claimed, failed, id, store};
 
 #[tokio::test]
-async fn a_refusal_brings_the_record_back() {
+async fn a_failed_condition_returns_the_record() {
     let item = json!({ "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "S": "[1]" } });
     let wire = Wire::new([Reply::conflict(&item)]);
     let WriteOutcome::ConditionFailed {
@@ -20,7 +20,7 @@ async fn a_refusal_brings_the_record_back() {
         maybe_applied,
     } = claimed(&wire).await
     else {
-        panic!("it was not refused")
+        panic!("the condition did not fail")
     };
     assert_eq!(existing.unwrap().data, Field::Value(Data::new("[1]")));
     assert!(!maybe_applied);
@@ -28,7 +28,7 @@ async fn a_refusal_brings_the_record_back() {
 }
 
 #[tokio::test]
-async fn every_write_tells_a_refusal_where_there_is_no_record() {
+async fn every_write_reports_a_failed_condition_without_a_record() {
     let refusal = || {
         Reply::error(
             "ConditionalCheckFailedException",
@@ -58,7 +58,7 @@ async fn every_write_tells_a_refusal_where_there_is_no_record() {
 }
 
 #[tokio::test]
-async fn a_refusal_with_an_empty_item_brings_no_record_back() {
+async fn a_failed_condition_with_an_empty_item_returns_no_record() {
     let wire = Wire::new([Reply::conflict(&json!({}))]);
     assert!(matches!(
         claimed(&wire).await,
@@ -68,7 +68,7 @@ async fn a_refusal_with_an_empty_item_brings_no_record_back() {
 }
 
 #[tokio::test]
-async fn a_send_that_the_timeout_of_the_whole_call_cuts_off_may_have_been_applied() {
+async fn a_send_that_ends_with_the_timeout_of_the_call_may_have_been_applied() {
     let wire = Wire::new([Reply::Silence]);
     let store = DynamoDbStore::builder()
         .table("payments")
@@ -90,7 +90,7 @@ async fn a_send_that_the_timeout_of_the_whole_call_cuts_off_may_have_been_applie
 }
 
 #[tokio::test]
-async fn a_lost_reply_makes_the_refusal_of_the_next_send_uncertain() {
+async fn after_a_lost_reply_a_failed_condition_is_uncertain() {
     let item = json!({ "id": { "S": "charge#42" }, "status": { "S": "INPROGRESS" } });
     for first in [
         Reply::Reset,
@@ -118,7 +118,7 @@ async fn a_lost_reply_makes_the_refusal_of_the_next_send_uncertain() {
 }
 
 #[tokio::test]
-async fn a_throttled_send_does_not_make_the_refusal_of_the_next_uncertain() {
+async fn after_a_throttled_send_a_failed_condition_is_certain() {
     for first in [
         Reply::error("ThrottlingException", "slow down"),
         Reply::Refused,
@@ -146,7 +146,7 @@ async fn an_internal_error_followed_by_success_is_applied() {
 }
 
 #[tokio::test]
-async fn throttled_to_the_end_is_not_applied() {
+async fn a_write_that_is_always_throttled_is_not_applied() {
     for code in [
         "ThrottlingException",
         "ProvisionedThroughputExceededException",
@@ -160,7 +160,7 @@ async fn throttled_to_the_end_is_not_applied() {
 }
 
 #[tokio::test]
-async fn one_lost_send_among_throttled_ones_is_enough() {
+async fn one_lost_send_among_throttled_ones_makes_the_write_maybe_applied() {
     let throttled = || Reply::error("ThrottlingException", "slow down");
     let (maybe_applied, error) = failed([Reply::Reset, throttled(), throttled()]).await;
     assert!(maybe_applied);
@@ -168,19 +168,19 @@ async fn one_lost_send_among_throttled_ones_is_enough() {
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout_that_may_have_been_applied() {
+async fn a_send_without_a_response_may_have_been_applied() {
     let (maybe_applied, error) = failed([Reply::Silence, Reply::Silence, Reply::Silence]).await;
     assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(
         error
             .to_string()
-            .starts_with("no answer in time from DynamoDB table `payments` in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: ")
+            .starts_with("no response in time from DynamoDB table `payments` in eu-west-1 at https://dynamodb.eu-west-1.amazonaws.com: ")
     );
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_not_applied() {
+async fn a_write_whose_connection_was_refused_is_not_applied() {
     let (maybe_applied, error) = failed([Reply::Refused, Reply::Refused, Reply::Refused]).await;
     assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
@@ -192,18 +192,18 @@ async fn a_refused_connection_is_not_applied() {
 }
 
 #[tokio::test]
-async fn a_broken_connection_may_have_been_applied() {
+async fn a_write_whose_connection_broke_may_have_been_applied() {
     let (maybe_applied, error) = failed([Reply::Reset, Reply::Reset, Reply::Reset]).await;
     assert!(maybe_applied);
     assert!(
         error
             .to_string()
-            .starts_with("the connection broke before an answer from DynamoDB table `payments`")
+            .starts_with("the connection broke before a response from DynamoDB table `payments`")
     );
 }
 
 #[tokio::test]
-async fn internal_errors_to_the_end_may_have_been_applied() {
+async fn a_write_with_only_internal_errors_may_have_been_applied() {
     let (maybe_applied, error) = failed(std::iter::repeat_n(
         Reply::error("InternalServerError", "internal"),
         3,

@@ -1,4 +1,4 @@
-//! What is sent: one request an operation, in this form.
+//! The requests: one for each operation, in this form.
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
@@ -30,7 +30,7 @@ async fn a_put_is_one_request_that_replaces_the_whole_item() {
 }
 
 #[tokio::test]
-async fn an_update_is_one_request_that_leaves_other_attributes_alone() {
+async fn an_update_is_one_request_that_keeps_the_other_attributes() {
     let wire = Wire::new([Reply::ok()]);
     let change = Change {
         set: Record {
@@ -61,7 +61,7 @@ async fn an_update_is_one_request_that_leaves_other_attributes_alone() {
 }
 
 #[tokio::test]
-async fn composite_keys_hold_the_id_in_the_sort_key() {
+async fn the_sort_key_of_a_composite_key_contains_the_id() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
     let mut names = AttributeNames::default();
     names.key = "pk".to_owned();
@@ -96,11 +96,11 @@ async fn composite_keys_hold_the_id_in_the_sort_key() {
 }
 
 #[tokio::test]
-async fn a_read_brings_the_record() {
+async fn a_read_returns_the_record() {
     let item = json!({ "Item": { "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "N": "7" } } });
     let wire = Wire::new([Reply::Answer(200, item)]);
     let ReadOutcome::Found(record) = store(&wire).get(&id()).await else {
-        panic!("nothing was found")
+        panic!("no record was found")
     };
     assert_eq!(record.status, Field::Value(Status::Completed));
     assert_eq!(record.data, Field::Value(Data::new("7")));

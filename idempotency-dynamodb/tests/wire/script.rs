@@ -1,4 +1,4 @@
-//! A wire that answers by a script.
+//! An HTTP client with scripted replies.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,23 +21,23 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use serde_json::{Value, json};
 
-/// What the wire does with one send.
+/// The reply to one send.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// DynamoDB answers.
+    /// A response of DynamoDB.
     Answer(u16, Value),
-    /// Something else answers.
+    /// A response of something else, such as a proxy.
     Text(u16, &'static str),
-    /// The request is gone, and no answer comes back.
+    /// The connection breaks after the request was sent.
     Reset,
-    /// There is nobody to connect to.
+    /// The connection is refused.
     Refused,
-    /// No answer ever comes.
+    /// No response arrives.
     Silence,
 }
 
 impl Reply {
-    /// An error of DynamoDB's.
+    /// Returns an error response of DynamoDB.
     pub(crate) fn error(code: &str, message: &str) -> Self {
         let kind = format!("com.amazonaws.dynamodb.v20120810#{code}");
         let status = if code.starts_with("Internal") {
@@ -48,7 +48,7 @@ impl Reply {
         Self::Answer(status, json!({ "__type": kind, "message": message }))
     }
 
-    /// A failed condition, with the item that is there.
+    /// Returns a failed condition with the present item.
     pub(crate) fn conflict(item: &Value) -> Self {
         let kind = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
         let body =
@@ -56,13 +56,13 @@ impl Reply {
         Self::Answer(400, body)
     }
 
-    /// A success.
+    /// Returns a success.
     pub(crate) fn ok() -> Self {
         Self::Answer(200, json!({}))
     }
 }
 
-/// The wire: replies to come, and the requests that were sent.
+/// The remaining replies, and the requests that were sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     replies: Arc<Mutex<VecDeque<Reply>>>,
@@ -79,26 +79,26 @@ impl Wire {
         }
     }
 
-    /// This wire, but the pauses of its clients never end, and neither do their timeouts.
-    pub(crate) fn whose_pauses_never_end(mut self) -> Self {
+    /// Makes all pauses and timeouts of the clients endless.
+    pub(crate) fn with_endless_pauses(mut self) -> Self {
         self.sleeps.endless = true;
         self
     }
 
-    /// A configuration on this wire that leaves timeouts and retries to the store.
+    /// Returns an SDK configuration that leaves timeouts and retries to the store.
     pub(crate) fn sdk_config(&self, region: &'static str) -> SdkConfig {
         SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::from_static(region))
             .credentials_provider(SharedCredentialsProvider::new(credentials()))
             .sleep_impl(SharedAsyncSleep::new(self.sleeps.clone()))
-            // It would sleep too, and its sleeps are no pauses.
+            // Its sleeps would be counted as pauses.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .http_client(self.clone())
             .build()
     }
 
-    /// The pauses between sends so far. Every other sleep is the timeout of a send, of a second at least.
+    /// Returns the pauses between sends so far. Every other sleep is the timeout of a send, at least one second.
     pub(crate) fn pauses(&self) -> Vec<Duration> {
         let sleeps = self.sleeps.noted.lock().unwrap();
         let pauses = sleeps.iter().copied();
@@ -107,31 +107,31 @@ impl Wire {
             .collect()
     }
 
-    /// Every pause, and every time that a send might take.
+    /// Returns every pause and every timeout.
     pub(crate) fn sleeps(&self) -> Vec<Duration> {
         self.sleeps.noted.lock().unwrap().clone()
     }
 
-    /// The requests that were sent: DynamoDB's action, and the body.
+    /// Returns the requests that were sent: DynamoDB's action and the body.
     pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         assert!(
             self.replies.lock().unwrap().is_empty(),
-            "not every reply was asked for"
+            "some replies were not used"
         );
         self.requests.lock().unwrap().clone()
     }
 
-    /// How many requests were sent so far.
+    /// Returns the number of requests that were sent so far.
     pub(crate) fn sends(&self) -> usize {
         self.requests.lock().unwrap().len()
     }
 
-    /// A client on this wire, with credentials and the SDK's three attempts.
+    /// Returns a client with credentials and the SDK's three attempts.
     pub(crate) fn client(&self) -> Client {
         Client::from_conf(self.config().credentials_provider(credentials()).build())
     }
 
-    /// A client on this wire whose timeout is that of the call, however often it sends.
+    /// Returns a client with a timeout for the whole call.
     pub(crate) fn client_with_a_timeout_of_the_whole_call(&self) -> Client {
         let call = TimeoutConfig::builder()
             .operation_timeout(Duration::from_secs(3))
@@ -144,7 +144,7 @@ impl Wire {
         )
     }
 
-    /// A client on this wire that has no credentials.
+    /// Returns a client without credentials.
     pub(crate) fn client_without_credentials(&self) -> Client {
         Client::from_conf(self.config().build())
     }
@@ -175,7 +175,7 @@ impl HttpConnector for Wire {
         let broken = |kind: io::ErrorKind| Err(ConnectorError::io(Box::new(io::Error::from(kind))));
         let answer =
             |status: u16, body: SdkBody| Ok(HttpResponse::new(status.try_into().unwrap(), body));
-        HttpConnectorFuture::ready(match reply.expect("one send more than the script has") {
+        HttpConnectorFuture::ready(match reply.expect("more sends than scripted replies") {
             Reply::Answer(status, body) => answer(status, SdkBody::from(body.to_string())),
             Reply::Text(status, body) => answer(status, SdkBody::from(body)),
             Reply::Reset => broken(io::ErrorKind::ConnectionReset),
@@ -195,11 +195,11 @@ impl HttpClient for Wire {
     }
 }
 
-/// Sleeps that are over at once: backoff takes no time, and what never ends times out. How long each was to be is noted.
+/// Sleeps that end at once, so that pauses take no time and timeouts expire immediately. Notes each duration.
 #[derive(Clone, Debug, Default)]
 struct Sleeps {
     noted: Arc<Mutex<Vec<Duration>>>,
-    /// Whether they never end instead.
+    /// True if sleeps never end instead.
     endless: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How long one send may take, where the caller waits for a certain time.
+//! The timeout of one send if the caller waits for a limited time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use idempotency_dynamodb::DynamoDbStore;
 use crate::script::{Reply, Wire};
 use crate::{claim, id};
 
-/// The times that the sends of a claim might take whose first send hangs, with the pause between them left out.
+/// Returns the timeouts of the sends of a claim whose first send hangs, without the pause between the sends.
 async fn times(limit: Duration) -> Vec<Duration> {
     let wire = Wire::new([Reply::Silence, Reply::ok()]);
     let builder = DynamoDbStore::builder().table("payments");
@@ -19,13 +19,13 @@ async fn times(limit: Duration) -> Vec<Duration> {
         .unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::within(limit));
     let put = Write::Put(claim);
-    // A task that never waits is made to wait by tokio at some point, and its sends seem to time out.
+    // tokio suspends a task that never waits after some time, and its sends would appear to time out.
     tokio::task::yield_now().await;
     let write = store.write(&id, &put, &Condition::NoRecord, &log).await;
     assert!(matches!(write, WriteOutcome::Applied), "{write:?}");
     assert_eq!(wire.requests().len(), 2);
     let mut times = wire.sleeps();
-    // The rest are the pause between the sends and the SDK's bound on fetching credentials.
+    // The others are the pause between the sends and the SDK's timeout for credentials.
     times.retain(|time| (50..10_000).contains(&time.as_millis()));
     times
 }
@@ -38,7 +38,7 @@ async fn a_send_that_hangs_is_repeated_while_the_caller_still_waits() {
 }
 
 #[tokio::test]
-async fn a_caller_who_has_time_waits_for_a_send_as_long_as_the_client_allows() {
+async fn a_caller_with_enough_time_keeps_the_timeout_of_the_client() {
     let attempt = Duration::from_millis(1_500);
     let times = times(Duration::from_secs(9)).await;
     assert_eq!(times, [attempt, attempt]);
