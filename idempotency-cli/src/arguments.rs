@@ -15,31 +15,31 @@ use crate::exit;
     after_help = exit::HELP
 )]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Print the key that an event has
     Key(KeyArguments),
     /// Print the record under a key
     Get(GetArguments),
-    /// Delete the record under a key, so that the next call runs again
+    /// Delete the record under a key, so that the next call runs the handler again
     Evict(EvictArguments),
     /// Create or check the table
     #[command(subcommand)]
     Table(TableCommand),
 }
 
-/// What to do with the table.
+/// The commands on the table.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
     /// Create the table: on demand, with TTL
     Create(StoreArguments),
-    /// Check that the table exists and suits the functions; writes nothing
+    /// Check that the table exists and is suitable for the functions; writes nothing
     Check(StoreArguments),
 }
 
@@ -47,9 +47,9 @@ pub(crate) enum TableCommand {
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
 With --jsonl each line of the input is one object: {\"event\": \"<the event as JSON text>\", \"expression\": \"...\",
-\"prefix\": \"...\", \"validate\": \"...\", \"hash\": \"...\"}. All but `event` may be left out: the options are the defaults.
-Each is answered by one line, in the same order: {\"key\": ..., \"text\": ..., \"validation\": ...}, {\"no_key\": true} or
-{\"error\": \"...\"}; `missing` lists the parts of the key that the event does not have. A bad line is answered by an error; the exit code is 0.")]
+\"prefix\": \"...\", \"validate\": \"...\", \"hash\": \"...\"}. Only `event` is required; the options are the defaults of the others.
+The output has one line for each, in the same order: {\"key\": ..., \"text\": ..., \"validation\": ...}, {\"no_key\": true} or
+{\"error\": \"...\"}; `missing` lists the parts of the key that the event does not have. A bad line gets an error; the exit code is 0.")]
 pub(crate) struct KeyArguments {
     /// JMESPath expression of the key [default: the whole payload]
     #[arg(
@@ -60,11 +60,11 @@ pub(crate) struct KeyArguments {
         hide_default_value = true
     )]
     pub(crate) expression: String,
-    /// The operation's key prefix [default: without one the digest alone is printed]
+    /// The key prefix of the operation [default: none, only the digest is printed]
     #[arg(short, long)]
     pub(crate) prefix: Option<String>,
-    /// The operation's path, such as shop::charge, for the default prefix: behind IDEMPOTENCY_KEY_PREFIX, else
-    /// AWS_LAMBDA_FUNCTION_NAME
+    /// The path of the operation, such as shop::charge, for the default prefix; it follows IDEMPOTENCY_KEY_PREFIX, or
+    /// AWS_LAMBDA_FUNCTION_NAME without it
     #[arg(short, long, value_name = "PATH", conflicts_with = "prefix")]
     pub(crate) operation: Option<String>,
     /// JMESPath expression of the validated part
@@ -78,27 +78,27 @@ pub(crate) struct KeyArguments {
     /// md5, sha224, sha256, sha384 or sha512 [default: IDEMPOTENCY_HASH, or md5]
     #[arg(long, value_name = "NAME")]
     pub(crate) hash: Option<HashAlgorithm>,
-    /// The invocation's tenant
+    /// The tenant of the invocation
     #[arg(long)]
     pub(crate) tenant: Option<String>,
-    /// Print the canonical text that is hashed, too: it is part of the event
+    /// Also print the canonical text that is hashed; it is part of the event
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Print one JSON object, as --jsonl does
+    /// Print one JSON object, in the form of --jsonl
     #[arg(long)]
     pub(crate) json: bool,
-    /// Read one JSON object a line, answer each by one line
+    /// Read one JSON object per line, and print one line for each
     #[arg(long, conflicts_with_all = ["explain", "json", "file"])]
     pub(crate) jsonl: bool,
-    /// The event; `-` or none is the standard input
+    /// The file with the event; `-` or none is standard input
     #[arg(value_name = "EVENT.JSON")]
     pub(crate) file: Option<PathBuf>,
 }
 
-/// Which table, and what kind of output.
+/// The table and the output format.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Keys, attribute names, region, endpoint and credentials come from the same environment variables as the functions':
+Keys, attribute names, region, endpoint and credentials come from the same environment variables as in the functions:
 IDEMPOTENCY_TABLE, IDEMPOTENCY_*_ATTR, IDEMPOTENCY_STATIC_PK_VALUE, AWS_REGION, AWS_ENDPOINT_URL_DYNAMODB, AWS_PROFILE, ...")]
 pub(crate) struct StoreArguments {
     /// The table [default: IDEMPOTENCY_TABLE]
@@ -114,10 +114,10 @@ pub(crate) struct StoreArguments {
 pub(crate) struct GetArguments {
     /// The whole key, as errors and `idempotency key` print it
     pub(crate) key: String,
-    /// Print the stored answer too
+    /// Also print the stored response
     #[arg(long)]
     pub(crate) show_data: bool,
-    /// Which table.
+    /// The table.
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 }
@@ -127,13 +127,13 @@ pub(crate) struct GetArguments {
 pub(crate) struct EvictArguments {
     /// The whole key, as errors and `idempotency key` print it
     pub(crate) key: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Evict a claim whose lease still runs: a second run can then overlap with the first
+    /// Also evict a claim whose lease still runs; a second run can then overlap with the first
     #[arg(long)]
     pub(crate) force: bool,
-    /// Which table.
+    /// The table.
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 }

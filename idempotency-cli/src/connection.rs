@@ -1,4 +1,4 @@
-//! The table and the client that the variables describe, the same as the functions'.
+//! The table and the client that the environment variables describe, as in the functions.
 
 use std::error::Error as StdError;
 
@@ -10,49 +10,49 @@ use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
 use crate::exit::{Exit, Failure};
 
 pub(crate) struct Connection {
-    pub(crate) settings: TableConfig,
+    pub(crate) config: TableConfig,
     pub(crate) client: Client,
     pub(crate) store: DynamoDbStore,
-    /// Whether a variable says what the partition key of a composite key holds.
+    /// True if a variable sets the value of the partition key of a composite key.
     partition_known: bool,
 }
 
 impl Connection {
     pub(crate) async fn open(variables: &Variables) -> Result<Self, Failure> {
         if variables.value("IDEMPOTENCY_TABLE").is_none() {
-            let message = "no table is named: add `--table NAME`, or set IDEMPOTENCY_TABLE";
+            let message = "no table is set: add `--table NAME`, or set IDEMPOTENCY_TABLE";
             return Err(Failure::new(Exit::Usage, message));
         }
-        let settings = TableConfig::from_variables(variables)?;
+        let config = TableConfig::from_variables(variables)?;
         let client = default_client().await?;
-        let store = settings.store(client.clone())?;
+        let store = config.store(client.clone())?;
         let known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"];
         Ok(Self {
             partition_known: known.iter().any(|name| variables.value(name).is_some()),
-            settings,
+            config,
             client,
             store,
         })
     }
 
-    /// The store, for commands on one record. The functions' own name stands in the partition key of their records,
-    /// and an operator's machine does not know it: without a word about it, every record would seem to be missing.
+    /// Returns the store, for commands on one record. On a table with a sort key, the partition key contains the name of the
+    /// function, which an operator's machine does not know. Without this check every record would appear to be missing.
     pub(crate) fn records(&self) -> Result<&DynamoDbStore, Failure> {
-        if self.settings.sort_key.is_some() && !self.partition_known {
-            let message = "the table has a sort key, and nothing says what the partition key holds: set \
-                           IDEMPOTENCY_STATIC_PK_VALUE as the function has it, or else AWS_LAMBDA_FUNCTION_NAME to the \
+        if self.config.sort_key.is_some() && !self.partition_known {
+            let message = "the table has a sort key, and the value of its partition key is not set: set \
+                           IDEMPOTENCY_STATIC_PK_VALUE as the function has it, or AWS_LAMBDA_FUNCTION_NAME to the \
                            function's name";
             return Err(Failure::new(Exit::Usage, message));
         }
         Ok(&self.store)
     }
 
-    /// A request about the table failed.
-    pub(crate) fn refused<E>(&self, action: &str, error: &SdkError<E>) -> Failure
+    /// Returns the failure of a request about the table.
+    pub(crate) fn failed<E>(&self, action: &str, error: &SdkError<E>) -> Failure
     where
         E: ProvideErrorMetadata + StdError + 'static,
     {
-        let table = &self.settings.table;
+        let table = &self.config.table;
         let why = match (error.code(), error.message()) {
             (Some(code), message) => format!("{code}: {}", message.unwrap_or("no message")),
             (None, _) => chain(error),
@@ -62,7 +62,7 @@ impl Connection {
     }
 }
 
-/// An error and what caused it, in one line.
+/// Formats an error and its causes in one line.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! How the command ends.
+//! Exit codes, and the errors that lead to them.
 
 use std::fmt;
 use std::io;
@@ -13,15 +13,15 @@ Exit codes:
   1  failed, or `table check` found something wrong
   2  wrong usage or configuration
   3  there is no such record
-  4  not evicted: a live claim, a record that changed, or nobody said yes
+  4  not evicted: a live claim, a record that changed, or it was not confirmed
   5  the event has no key";
 
-/// How the command ends: its exit code.
+/// The exit code of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what it was asked for.
+    /// The command succeeded.
     Done = 0,
-    /// It failed, or found something wrong with the table.
+    /// The command failed, or found something wrong with the table.
     Failed = 1,
     /// The arguments or the configuration are wrong.
     Usage = 2,
@@ -39,11 +39,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why the command could not do what it was asked for.
+/// An error of the command, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// Empty where nobody listens any more.
+    /// Empty if the output was closed.
     pub(crate) message: String,
 }
 
@@ -53,7 +53,7 @@ impl Failure {
         Self { exit, message }
     }
 
-    /// A failed read or write; a reader that went away, such as `head`, is told nothing.
+    /// Returns the failure of a read or write. Without a message if the reader of the output, such as `head`, has ended.
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Failed, "");
@@ -61,6 +61,7 @@ impl Failure {
         Self::new(Exit::Failed, format_args!("{what}: {error}"))
     }
 
+    /// Returns the failure of a write to standard output.
     pub(crate) fn output(error: io::Error) -> Self {
         Self::io("the output cannot be written", &error)
     }

@@ -1,4 +1,4 @@
-//! From the arguments to a command.
+//! Runs the command that the arguments name.
 
 use std::io::Write;
 
@@ -10,10 +10,10 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::{json, key, record, table};
 
-/// A variable that functions read and this command does not: no warning if it is set.
+/// A variable that only functions read. It causes no warning if it is set.
 const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
 
-/// Does what the arguments say, on the standard streams. `variables` are the environment's.
+/// Runs the command on the standard streams. `variables` are the environment variables.
 #[must_use]
 pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Exit {
     let (result, as_json) = match &arguments.command {
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
         ),
     };
     result.unwrap_or_else(|failure| {
-        tell(&failure, as_json);
+        report(&failure, as_json);
         failure.exit
     })
 }
@@ -59,7 +59,7 @@ fn on_store(
     command: impl AsyncFnOnce(Connection) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     if let Some(table) = &arguments.table {
-        // Of two values the last one counts.
+        // The last value of a variable counts.
         variables.push(("IDEMPOTENCY_TABLE".to_owned(), table.clone()));
     }
     let variables: Variables = variables.into_iter().collect();
@@ -70,22 +70,23 @@ fn on_store(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::io("the runtime does not start", &error))?;
+        .map_err(|error| Failure::io("the async runtime cannot be started", &error))?;
     runtime.block_on(async { command(Connection::open(&variables).await?).await })
 }
 
-fn tell(failure: &Failure, as_json: bool) {
+/// Prints an error: with `--json` to standard output, otherwise to standard error.
+fn report(failure: &Failure, as_json: bool) {
     if failure.message.is_empty() {
         return;
     }
-    let told = as_json
+    let reported = as_json
         && json::write(
             &mut std::io::stdout().lock(),
             &json::error(&failure.message),
         )
         .is_ok();
-    if !told {
-        // There is nobody left to tell if this fails as well.
+    if !reported {
+        // If this fails as well, there is no output left.
         let _ = writeln!(std::io::stderr(), "error: {}", failure.message);
     }
 }

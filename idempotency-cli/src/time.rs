@@ -1,20 +1,20 @@
-//! Times for people: RFC 3339 in UTC, and how far away that is.
+//! Times in a form for people: RFC 3339 in UTC, and the distance from now.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::time::EpochMillis;
 
-/// The first second of the year 10000, which RFC 3339 cannot write.
+/// The first second of the year 10000, which RFC 3339 cannot represent.
 const END: i64 = 253_402_300_800;
 
-/// Now, by this machine's clock.
+/// Returns the present time of this machine.
 pub(crate) fn now() -> EpochMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let milliseconds = since.map_or(0, |since| since.as_millis());
     EpochMillis::new(i64::try_from(milliseconds).unwrap_or(i64::MAX))
 }
 
-/// A point in time, such as `2023-11-14T22:13:20.500Z`. `None` before 1970 and after 9999.
+/// Formats a time, such as `2023-11-14T22:13:20.500Z`. `None` before 1970 and after 9999.
 pub(crate) fn rfc3339(milliseconds: i64) -> Option<String> {
     let milliseconds = u64::try_from(milliseconds)
         .ok()
@@ -27,7 +27,7 @@ pub(crate) fn rfc3339(milliseconds: i64) -> Option<String> {
     })
 }
 
-/// How far away a point in time is, in whole seconds: `in 59m 3s`, `12s ago`.
+/// Formats the distance of a time from `now`, in whole seconds: `in 59m 3s`, `12s ago`.
 pub(crate) fn distance(milliseconds: i64, now: EpochMillis) -> String {
     let difference = milliseconds.saturating_sub(now.get());
     let length = Duration::from_secs(difference.unsigned_abs() / 1_000);
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_in_utc_as_far_as_the_format_goes() {
+    fn times_are_written_in_utc_within_the_range_of_the_format() {
         let text = |milliseconds| rfc3339(milliseconds).unwrap_or_default();
         assert_eq!(text(1_700_000_000_000), "2023-11-14T22:13:20Z");
         assert_eq!(text(1_700_000_000_500), "2023-11-14T22:13:20.500Z");
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_say_which_way() {
+    fn distances_say_past_or_future() {
         let now = EpochMillis::new(100_000);
         assert_eq!(distance(163_999, now), "in 1m 3s");
         assert_eq!(distance(88_000, now), "12s ago");

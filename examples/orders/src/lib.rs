@@ -1,4 +1,4 @@
-//! Orders from SQS: each message is an operation of its own, and only those that failed are delivered again.
+//! Orders from SQS: each message is an operation, and only failed messages are delivered again.
 
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent};
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
@@ -7,27 +7,28 @@ use serde::{Deserialize, Serialize};
 /// The body of a message.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// Which order.
+    /// The order.
     pub order_id: String,
-    /// Whose.
+    /// The customer.
     pub user_id: String,
-    /// Of what.
+    /// The lines of the order.
     pub items: Vec<Item>,
 }
 
 /// A line of an order.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Item {
-    /// Which article.
+    /// The article.
     pub sku: String,
-    /// How many.
+    /// The number of pieces.
     pub quantity: u32,
 }
 
 /// Starts the function.
 ///
 /// # Errors
-/// If its settings are wrong; the text says which and what to write.
+///
+/// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
     idempotency_lambda::run(handler).await
 }
@@ -35,7 +36,8 @@ pub async fn start() -> Result<(), BoxError> {
 /// Reserves stock for each order of the batch.
 ///
 /// # Errors
-/// None: a message that fails is reported by its id, and SQS delivers it again.
+///
+/// None. A message that fails is reported by its id, and SQS delivers it again.
 pub async fn handler(event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, BoxError> {
     let mut response = SqsBatchResponse::default();
     for message in event.payload.records {
@@ -54,18 +56,19 @@ async fn process(body: &str) -> Result<Reservation, BoxError> {
     reserve(&order).await
 }
 
-/// What is kept of a reserved order.
+/// The response for a reserved order.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Reservation {
-    /// Which order.
+    /// The order.
     pub order_id: String,
-    /// How many articles.
+    /// The number of reserved pieces.
     pub reserved: u32,
 }
 
-/// Reserves stock for one order. It is called from the handler, so its lease ends with the invocation's deadline.
+/// Reserves stock for one order. The handler calls it, so its lease ends with the deadline of the invocation.
 ///
 /// # Errors
+///
 /// If the order is empty, or the call cannot be made idempotent.
 #[idempotent(
     key_prefix = "orders.reserve",
@@ -93,7 +96,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn the_messages_that_failed_are_reported_and_the_others_are_not() {
+    async fn only_failed_messages_are_reported() {
         let event = serde_json::json!({ "Records": [
             { "messageId": "m-1", "body": r#"{"order_id":"o-1","user_id":"u","items":[{"sku":"tea","quantity":2}]}"# },
             { "messageId": "m-2", "body": r#"{"order_id":"o-2","user_id":"u","items":[]}"# },

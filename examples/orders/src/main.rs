@@ -1,4 +1,4 @@
-//! The orders function, as Lambda starts it.
+//! Starts the orders function in Lambda.
 
 use idempotency_lambda::BoxError;
 

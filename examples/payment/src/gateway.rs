@@ -1,4 +1,4 @@
-//! A pretended card gateway: it charges whoever asks, as often as they ask. That is the point.
+//! A simulated card gateway. It charges on every request, without duplicate detection, so that the function must prevent duplicates.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::Order;
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Card {
-    /// Pays at once.
+    /// Succeeds at once.
     #[default]
     Good,
-    /// Pays after half a second.
+    /// Succeeds after half a second.
     Slow,
-    /// Keeps the gateway busy for a minute.
+    /// Blocks the gateway for a minute.
     Stuck,
-    /// Is declined once in the life of a process, then pays.
+    /// Is declined once in each process, then succeeds.
     DeclinedOnce,
 }
 
@@ -34,9 +34,10 @@ impl std::fmt::Display for Declined {
 
 impl std::error::Error for Declined {}
 
-/// Charges the user's card and returns the payment's id, a new one for each charge.
+/// Charges the user's card and returns the id of the payment, a new one for each charge.
 ///
 /// # Errors
+///
 /// If the card is declined.
 pub async fn charge(user: &str, order: &Order, request_id: &str) -> Result<String, Declined> {
     static DECLINED: AtomicBool = AtomicBool::new(false);

@@ -1,5 +1,5 @@
-//! A payment function behind an API Gateway HTTP API with a JWT authorizer: a retry of the same order by the same user is
-//! charged once and given the same response.
+//! A payment function behind an API Gateway HTTP API with a JWT authorizer. A retry of the same order by the same user charges
+//! once and gets the same response.
 
 pub mod gateway;
 
@@ -8,21 +8,21 @@ use aws_lambda_events::encodings::Body;
 use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
 use serde::{Deserialize, Serialize};
 
-/// What a customer sends.
+/// The body of a request.
 #[derive(Debug, Deserialize)]
 pub struct Order {
-    /// Which order is paid.
+    /// The order to pay.
     pub order_id: String,
-    /// How much, in the currency's smallest unit.
+    /// The amount, in the smallest unit of the currency.
     pub amount: u64,
-    /// In which currency.
+    /// The currency.
     pub currency: String,
-    /// With which card; the gateway's test cards behave as their names say.
+    /// The test card. Its name says how it behaves.
     #[serde(default)]
     pub card: gateway::Card,
 }
 
-/// What the customer is told.
+/// The body of a response.
 #[derive(Debug, Serialize)]
 struct Receipt {
     payment_id: String,
@@ -33,19 +33,21 @@ struct Receipt {
 /// Starts the function.
 ///
 /// # Errors
-/// If its settings are wrong; the text says which and what to write.
+///
+/// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
     idempotency_lambda::run(handler).await
 }
 
 /// Charges the order in the request's body.
 ///
-/// A replay is given out before the handler could check anything, so the key holds the user whom API Gateway has
-/// authenticated, and no user is given the receipt of another. The event's own text is read (`Raw`). A request without a user
-/// or an order is refused, and so is a retry with another amount.
+/// A replay returns before the handler can check the user. Therefore the key contains the user that API Gateway has
+/// authenticated, and a user never gets the receipt of another user. `Raw` computes the key from the original text of the
+/// event. A request without a user or an order is rejected, and so is a retry with another amount.
 ///
 /// # Errors
-/// If the request has no user or is not an order, the gateway declines, or the call cannot be made idempotent.
+///
+/// If the request has no user or is not an order, if the gateway declines the card, or if the call cannot be made idempotent.
 #[idempotent(
     key_prefix = "payment",
     key = "[requestContext.authorizer.jwt.claims.sub, powertools_json(body).order_id]",
@@ -75,7 +77,7 @@ pub async fn handler(
     Ok(response)
 }
 
-/// Returns the user whom the JWT authorizer has authenticated.
+/// Returns the user that the JWT authorizer has authenticated.
 fn user(request: &ApiGatewayV2httpRequest) -> Option<&str> {
     let authorizer = request.request_context.authorizer.as_ref()?;
     let claims = &authorizer.jwt.as_ref()?.claims;
@@ -89,7 +91,7 @@ mod tests {
     use idempotency_lambda::{Error, ErrorKind, backend_over, with_backend};
     use std::sync::Arc;
 
-    /// A request of `user` for order `o-1`; `None` is a request that no authorizer has seen.
+    /// Returns a request of `user` for order `o-1`; `None` is a request without an authorizer.
     fn event(
         request_id: &str,
         user: Option<&str>,
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_retry_is_given_the_first_receipt_and_another_amount_is_refused() {
+    async fn a_retry_gets_the_first_receipt_and_another_amount_is_rejected() {
         let environment = backend_over(Arc::new(MemoryStore::new()));
         with_backend(environment, async {
             let first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
@@ -128,13 +130,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_user_who_sends_the_order_of_another_is_not_given_the_receipt_of_the_other() {
+    async fn a_user_who_sends_the_order_of_another_user_does_not_get_that_users_receipt() {
         let environment = backend_over(Arc::new(MemoryStore::new()));
         with_backend(environment, async {
             let of_first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
             let of_second = handler(event("r-2", Some("u-2"), 4_200)).await.unwrap();
             assert_ne!(of_first.body, of_second.body);
-            // Not refused for another amount either: the two have nothing in common.
+            // Another amount is not rejected either: the two users have different keys.
             let other_amount = handler(event("r-3", Some("u-3"), 9_900)).await;
             assert!(other_amount.is_ok());
         })
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_without_an_authenticated_user_or_an_order_is_refused_before_the_handler() {
+    async fn a_request_without_an_authenticated_user_or_an_order_is_rejected_before_the_handler() {
         let environment = backend_over(Arc::new(MemoryStore::new()));
         with_backend(environment, async {
             let error = handler(event("r-1", None, 4_200)).await.unwrap_err();

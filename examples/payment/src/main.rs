@@ -1,4 +1,4 @@
-//! The payment function, as Lambda starts it.
+//! Starts the payment function in Lambda.
 
 use idempotency_lambda::BoxError;
 

@@ -1,4 +1,4 @@
-//! Parcels for paid orders, from EventBridge: it delivers at least once, and a duplicate waits for the first answer.
+//! Parcels for paid orders, from EventBridge. It delivers an event at least once; a concurrent duplicate waits for the first response.
 
 use aws_lambda_events::eventbridge::EventBridgeEvent;
 use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
@@ -7,25 +7,26 @@ use serde::{Deserialize, Serialize};
 /// The detail of an event.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OrderPaid {
-    /// Which order was paid.
+    /// The paid order.
     pub order_id: String,
-    /// By whom.
+    /// The customer.
     pub user_id: String,
 }
 
 /// A booked parcel.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Parcel {
-    /// For which order.
+    /// The order.
     pub order_id: String,
-    /// The carrier's number, a new one for each booking.
+    /// The tracking number of the carrier, a new one for each booking.
     pub tracking: String,
 }
 
 /// Starts the function.
 ///
 /// # Errors
-/// If its settings are wrong; the text says which and what to write.
+///
+/// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
     idempotency_lambda::run(handler).await
 }
@@ -33,6 +34,7 @@ pub async fn start() -> Result<(), BoxError> {
 /// Books a parcel.
 ///
 /// # Errors
+///
 /// If the call cannot be made idempotent.
 #[idempotent(
     key_prefix = "shipping",

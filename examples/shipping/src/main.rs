@@ -1,4 +1,4 @@
-//! The shipping function, as Lambda starts it.
+//! Starts the shipping function in Lambda.
 
 use idempotency_lambda::BoxError;
 

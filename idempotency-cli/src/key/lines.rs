@@ -1,20 +1,20 @@
-//! One question a line, one answer a line, whatever stands in them.
+//! `--jsonl`: reads one query per line and prints one result per line. A bad line does not stop it.
 
 use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use idempotency_core::key::{Json, Text};
 
-use super::query::{Answer, Query, checked_prefix};
+use super::query::{KeyResult, Query, checked_prefix};
 use crate::exit::Failure;
 use crate::json;
 
-/// The longest expression that is taken, in bytes. The other settings are shorter, and errors quote them.
-const LONGEST_SETTING: usize = 4096;
+/// The longest expression, in bytes. The same limit holds for the other settings, because errors quote them.
+const MAX_SETTING_BYTES: usize = 4096;
 
-/// Answers each line of the input before it reads the next. Lines longer than `longest` bytes are passed over, so that
-/// memory is bounded; they and all other bad lines are answered by an error.
-pub(super) fn answer(
+/// Prints the result of each line before it reads the next one. A bad line gets an error. A line of more than `longest` bytes
+/// is one of them; it is skipped, so that memory is bounded.
+pub(super) fn print_keys(
     mut input: impl BufRead,
     output: &mut impl Write,
     defaults: &Query,
@@ -24,14 +24,17 @@ pub(super) fn answer(
     loop {
         let read = next(&mut input, &mut line, longest)
             .map_err(|error| Failure::io("the input cannot be read", &error))?;
-        let answer = match read {
+        let result = match read {
             Line::End => return Ok(()),
-            Line::TooLong => Answer::Error(format!("the line has more than {longest} bytes")),
-            // One line's panic must not cost the others their answers.
-            Line::Read => catch_unwind(AssertUnwindSafe(|| one(&line, defaults)))
-                .unwrap_or_else(|_| Answer::Error("this line met a defect: report it".to_owned())),
+            Line::TooLong => KeyResult::Error(format!("the line has more than {longest} bytes")),
+            // A panic on one line must not stop the other lines.
+            Line::Read => {
+                catch_unwind(AssertUnwindSafe(|| one(&line, defaults))).unwrap_or_else(|_| {
+                    KeyResult::Error("internal error on this line: please report it".to_owned())
+                })
+            }
         };
-        json::write(output, &answer.to_json()).map_err(Failure::output)?;
+        json::write(output, &result.to_json()).map_err(Failure::output)?;
     }
 }
 
@@ -72,12 +75,13 @@ fn next(input: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Res
     }
 }
 
-fn one(line: &[u8], defaults: &Query) -> Answer {
-    question(line, defaults).map_or_else(Answer::Error, |(event, query)| query.answer(&event))
+/// Computes the result of one line.
+fn one(line: &[u8], defaults: &Query) -> KeyResult {
+    parse(line, defaults).map_or_else(KeyResult::Error, |(event, query)| query.run(&event))
 }
 
-/// The event, and the query with what the line says of it. Other members are left alone.
-fn question(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
+/// Parses a line: the event, and the query with the settings of the line. Other members are ignored.
+fn parse(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
     let line = str::from_utf8(line)
         .map_err(|error| format!("the line is not UTF-8 at byte {}", error.valid_up_to()))?;
     if line.trim().is_empty() {
@@ -86,7 +90,7 @@ fn question(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
     let line = Json::parse(line).map_err(|error| format!("the line: {error}"))?;
     let Json::Object(mut members) = line else {
         return Err(format!(
-            "the line is no object but of type {}",
+            "the line is not an object but of type {}",
             line.type_name()
         ));
     };
@@ -94,20 +98,20 @@ fn question(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
         Some(Json::Str(event)) => event,
         None => return Err("`event` is missing: write the event as JSON text".to_owned()),
         Some(other) => {
-            let given = other.type_name();
+            let found = other.type_name();
             return Err(format!(
-                "`event` is of type {given}: write the event as JSON text in a string"
+                "`event` is of type {found}: write the event as JSON text in a string"
             ));
         }
     };
     let mut text = |name: &str| match members.remove(name.as_bytes()) {
         None | Some(Json::Null) => Ok(None),
-        Some(Json::Str(text)) if text.as_bytes().len() > LONGEST_SETTING => {
-            Err(format!("`{name}` has more than {LONGEST_SETTING} bytes"))
+        Some(Json::Str(text)) if text.as_bytes().len() > MAX_SETTING_BYTES => {
+            Err(format!("`{name}` has more than {MAX_SETTING_BYTES} bytes"))
         }
         Some(Json::Str(text)) => match text.as_str() {
             Some(text) => Ok(Some(text.to_owned())),
-            None => Err(format!("`{name}` holds half of a surrogate pair")),
+            None => Err(format!("`{name}` contains half of a surrogate pair")),
         },
         Some(other) => Err(format!(
             "`{name}` is of type {}: write a string",

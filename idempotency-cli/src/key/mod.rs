@@ -1,4 +1,4 @@
-//! `idempotency key`: the key of one event, or of one a line.
+//! `idempotency key`: prints the key of one event, or of one event per line.
 
 mod lines;
 mod query;
@@ -12,26 +12,26 @@ use idempotency_core::config::Variables;
 use crate::arguments::KeyArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
-use query::{Answer, Query};
+use query::{KeyResult, Query};
 
-/// The longest event and the longest line, in bytes: Lambda takes events of 6 MB, and escaping can double a text.
-const LONGEST: usize = 16 << 20;
+/// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
+const MAX_BYTES: usize = 16 << 20;
 
 pub(crate) fn run(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
     let query = Query::new(arguments, variables)?;
     let mut output = BufWriter::new(io::stdout().lock());
     if arguments.jsonl {
-        lines::answer(io::stdin().lock(), &mut output, &query, LONGEST)?;
+        lines::print_keys(io::stdin().lock(), &mut output, &query, MAX_BYTES)?;
         return Ok(Exit::Done);
     }
     let event = event(arguments.file.as_deref())?;
-    let answer = query.answer(&event.into());
+    let result = query.run(&event.into());
     if arguments.json {
-        json::write(&mut output, &answer.to_json()).map_err(Failure::output)?;
-        return Ok(answer.exit());
+        json::write(&mut output, &result.to_json()).map_err(Failure::output)?;
+        return Ok(result.exit());
     }
-    match answer {
-        Answer::Key {
+    match result {
+        KeyResult::Key {
             key,
             text,
             validation,
@@ -53,23 +53,23 @@ pub(crate) fn run(arguments: &KeyArguments, variables: &Variables) -> Result<Exi
                 .map_err(Failure::output)?;
             Ok(Exit::Done)
         }
-        Answer::NoKey => Err(Failure::new(
+        KeyResult::NoKey => Err(Failure::new(
             Exit::NoKey,
-            "the event has no key: the expression finds null, nothing, or nulls alone",
+            "the event has no key: the expression finds null, nothing, or only nulls",
         )),
-        Answer::Error(message) => Err(Failure::new(Exit::Failed, message)),
+        KeyResult::Error(message) => Err(Failure::new(Exit::Failed, message)),
     }
 }
 
-/// The event's text.
+/// Reads the text of the event.
 fn event(file: Option<&Path>) -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    // One byte more than allowed tells that there is more.
-    let limit = LONGEST as u64 + 1;
+    // One byte more than the limit shows that the event is too long.
+    let limit = MAX_BYTES as u64 + 1;
     let (name, read) = match file.filter(|file| file.as_os_str() != "-") {
         None => {
             let read = io::stdin().lock().take(limit).read_to_end(&mut bytes);
-            ("the standard input".to_owned(), read)
+            ("standard input".to_owned(), read)
         }
         Some(file) => {
             let read = File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes));
@@ -77,8 +77,9 @@ fn event(file: Option<&Path>) -> Result<String, Failure> {
         }
     };
     read.map_err(|error| Failure::io(&format!("{name} cannot be read"), &error))?;
-    if bytes.len() > LONGEST {
-        let message = format!("{name} has more than {LONGEST} bytes: no event is that large");
+    if bytes.len() > MAX_BYTES {
+        let message =
+            format!("{name} has more than {MAX_BYTES} bytes, which is too large for an event");
         return Err(Failure::new(Exit::Failed, message));
     }
     String::from_utf8(bytes).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What is asked of an event, and the answer.
+//! A query: how to make the key of an event, and the result.
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::key::{EvaluationError, Expression, HashAlgorithm, Json, Selector, Text};
@@ -9,27 +9,27 @@ use crate::connection::chain;
 use crate::exit::Exit;
 use crate::json;
 
-/// How an operation makes keys.
+/// The settings with which an operation makes keys.
 #[derive(Clone, Debug)]
 pub(super) struct Query {
-    /// Empty: the whole payload.
+    /// The key expression. Empty: the whole payload.
     pub(super) expression: String,
-    /// `None`: the digest alone.
+    /// The key prefix. `None`: only the digest.
     pub(super) prefix: Option<String>,
-    /// Empty: off.
+    /// The validated part. Empty: no validation.
     pub(super) validate: String,
     pub(super) hash: HashAlgorithm,
     pub(super) tenant: Option<String>,
 }
 
-/// What a query makes of an event.
+/// The result of a query on an event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum KeyResult {
     Key {
         key: String,
         text: String,
         validation: Option<String>,
-        /// The parts of the key that the event does not have, as they stand in the expression.
+        /// The parts of the key that the event does not have, as written in the expression.
         missing: Vec<String>,
     },
     NoKey,
@@ -37,7 +37,7 @@ pub(super) enum Answer {
 }
 
 impl Query {
-    /// The query that the options describe, and the variables where they say nothing.
+    /// Creates the query from the options, and from the variables for options that are not set.
     pub(super) fn new(
         arguments: &KeyArguments,
         variables: &Variables,
@@ -60,11 +60,12 @@ impl Query {
         })
     }
 
-    pub(super) fn answer(&self, event: &Text) -> Answer {
-        self.identify(event).unwrap_or_else(Answer::Error)
+    /// Computes the key of an event.
+    pub(super) fn run(&self, event: &Text) -> KeyResult {
+        self.identify(event).unwrap_or_else(KeyResult::Error)
     }
 
-    fn identify(&self, event: &Text) -> Result<Answer, String> {
+    fn identify(&self, event: &Text) -> Result<KeyResult, String> {
         let selector = Selector::new(
             compile("expression", &self.expression)?,
             compile("validate", &self.validate)?,
@@ -77,7 +78,7 @@ impl Query {
             .key(&event)
             .map_err(|error| failed("expression", &error))?;
         let Some(key) = key else {
-            return Ok(Answer::NoKey);
+            return Ok(KeyResult::NoKey);
         };
         let validation = selector
             .validation(&event)
@@ -88,7 +89,7 @@ impl Query {
             None => digest,
             Some(prefix) => RecordId::of(prefix, tenant, &digest).to_string(),
         };
-        Ok(Answer::Key {
+        Ok(KeyResult::Key {
             key: id,
             text: key.text(),
             validation,
@@ -97,7 +98,8 @@ impl Query {
     }
 }
 
-impl Answer {
+impl KeyResult {
+    /// Returns the JSON form.
     pub(super) fn to_json(&self) -> Json {
         match self {
             Self::Key {
@@ -123,6 +125,7 @@ impl Answer {
         }
     }
 
+    /// Returns the exit code of this result.
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Key { .. } => Exit::Done,
@@ -132,7 +135,7 @@ impl Answer {
     }
 }
 
-/// A prefix that a function could have; the empty one is none.
+/// Checks a prefix by the rules for functions. An empty one counts as none.
 pub(super) fn checked_prefix(prefix: &str) -> Result<Option<String>, ConfigurationError> {
     if prefix.is_empty() {
         return Ok(None);
@@ -163,15 +166,15 @@ mod tests {
         Query::new(&arguments, &Variables::default()).unwrap()
     }
 
-    fn key(answer: &Answer) -> &str {
-        match answer {
-            Answer::Key { key, .. } => key,
+    fn key(result: &KeyResult) -> &str {
+        match result {
+            KeyResult::Key { key, .. } => key,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn the_answer_is_the_identity_that_a_function_computes() {
+    fn the_result_is_the_identity_that_a_function_computes() {
         let settings = Settings {
             key: Some("[user, order]".into()),
             validate: Some("amount".into()),
@@ -191,18 +194,18 @@ mod tests {
                 ..KeyArguments::default()
             });
             let identity = operation.identify(event, tenant).unwrap();
-            let expected = Answer::Key {
+            let expected = KeyResult::Key {
                 key: identity.key().unwrap().to_string(),
                 text: r#"["u-1", 42]"#.to_owned(),
                 validation: identity.validation().map(str::to_owned),
                 missing: Vec::new(),
             };
-            assert_eq!(query.answer(&event.into()), expected);
+            assert_eq!(query.run(&event.into()), expected);
         }
     }
 
     #[test]
-    fn missing_parts_are_those_that_a_function_would_name() {
+    fn missing_parts_are_those_that_a_function_names() {
         let settings = Settings {
             key: Some("[user, body.order]".into()),
             ..Settings::default()
@@ -213,8 +216,8 @@ mod tests {
             expression: "[user, body.order]".to_owned(),
             ..KeyArguments::default()
         });
-        let Answer::Key { missing, .. } = query.answer(&event.into()) else {
-            panic!("a partial key is a key");
+        let KeyResult::Key { missing, .. } = query.run(&event.into()) else {
+            panic!("expected a partial key");
         };
         let identity = operation.identify(event, None).unwrap();
         assert_eq!(missing, identity.missing_parts().collect::<Vec<_>>());
@@ -222,39 +225,39 @@ mod tests {
     }
 
     #[test]
-    fn without_a_prefix_the_digest_stands_alone_and_an_operation_has_its_default_prefix() {
+    fn without_a_prefix_only_the_digest_is_printed_and_an_operation_has_its_default_prefix() {
         let event = "{\"a\": 1}".into();
-        let bare = query(KeyArguments::default()).answer(&event);
+        let bare = query(KeyArguments::default()).run(&event);
         assert_eq!(key(&bare), "42b7b4f2921788ea14dac5566e6f06d0");
         let variables =
             Variables::from_iter([("IDEMPOTENCY_KEY_PREFIX".to_owned(), "shop".to_owned())]);
         let bare = Query::new(&KeyArguments::default(), &variables).unwrap();
-        assert!(!key(&bare.answer(&event)).contains('#'));
+        assert!(!key(&bare.run(&event)).contains('#'));
         let arguments = KeyArguments {
             operation: Some("orders::place".to_owned()),
             ..KeyArguments::default()
         };
         let query = Query::new(&arguments, &variables).unwrap();
         assert_eq!(
-            key(&query.answer(&event)),
+            key(&query.run(&event)),
             "shop.orders.place#42b7b4f2921788ea14dac5566e6f06d0"
         );
     }
 
     #[test]
-    fn a_prefix_that_no_function_could_have_is_refused() {
+    fn a_prefix_that_no_function_can_have_is_an_error() {
         assert!(checked_prefix("a#tenant=b").is_err());
         assert!(checked_prefix(&"p".repeat(513)).is_err());
     }
 
     #[test]
-    fn an_error_points_at_its_place_in_the_expression() {
+    fn an_error_shows_its_place_in_the_expression() {
         let query = query(KeyArguments {
             expression: "a.[b".to_owned(),
             ..KeyArguments::default()
         });
-        let Answer::Error(message) = query.answer(&"{}".into()) else {
-            panic!("it is no expression");
+        let KeyResult::Error(message) = query.run(&"{}".into()) else {
+            panic!("expected an error");
         };
         assert!(message.contains("\na.[b\n    ^ "), "{message}");
     }

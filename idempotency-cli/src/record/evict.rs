@@ -1,4 +1,4 @@
-//! `idempotency evict`: deletes the record that was shown, and no other.
+//! `idempotency evict`: shows a record, and deletes it if it has not changed.
 
 use std::io::{self, BufRead, IsTerminal, Write as _};
 
@@ -31,7 +31,7 @@ pub(crate) async fn evict(
         return Err(Failure::new(
             Exit::Refused,
             format_args!(
-                "`{id}` is a live claim: wait until its lease ends, or add `--force`, which lets a second run overlap \
+                "`{id}` is a live claim: wait until its lease ends, or add `--force`; with it a second run can overlap \
                  with the first\n{shown}"
             ),
         ));
@@ -39,10 +39,11 @@ pub(crate) async fn evict(
     if !arguments.yes {
         let stdin = io::stdin();
         if !stdin.is_terminal() {
-            let message = "nobody can be asked, for the input is no terminal: add `--yes`";
+            let message =
+                "cannot ask for confirmation, because the input is not a terminal: add `--yes`";
             return Err(Failure::new(Exit::Refused, message));
         }
-        // Apart from the output, which may go to a program.
+        // Not on standard output, which a program may read.
         let question = format!("{shown}\nEvict this record? [y/N] ");
         if !confirmed(stdin.lock(), io::stderr(), &question).map_err(Failure::output)? {
             return Err(Failure::new(Exit::Refused, "not evicted"));
@@ -59,13 +60,14 @@ pub(crate) async fn evict(
     } else {
         writeln!(
             output,
-            "evicted {id}: the next call runs; local caches of running functions may still replay the answer"
+            "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response"
         )
     };
     written.map_err(Failure::output)?;
     Ok(Exit::Done)
 }
 
+/// Asks the question. Returns true if the reply is yes.
 fn confirmed(
     mut input: impl BufRead,
     mut output: impl io::Write,
@@ -73,9 +75,9 @@ fn confirmed(
 ) -> io::Result<bool> {
     output.write_all(question.as_bytes())?;
     output.flush()?;
-    let mut answer = String::new();
-    input.read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    let mut reply = String::new();
+    input.read_line(&mut reply)?;
+    Ok(matches!(reply.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Result<(), Failure> {
@@ -85,7 +87,7 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
         .write(id, &Write::Delete, &unchanged(record), &SendLog::new())
         .await
     {
-        // With a lost send, the record is most likely gone by our own hand.
+        // If an earlier send may have been applied, it most likely deleted the record.
         WriteOutcome::Applied
         | WriteOutcome::ConditionFailed {
             existing: None,
@@ -93,13 +95,13 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
         } => Ok(()),
         WriteOutcome::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
         WriteOutcome::ConditionFailed { .. } => refused(format!(
-            "`{id}` changed after it was shown, and was left alone: look at it again with `idempotency get`"
+            "`{id}` changed after it was shown and was not evicted: read it again with `idempotency get`"
         )),
         WriteOutcome::Failed {
             maybe_applied,
             error,
         } => {
-            let doubt = "; it may have been evicted: look with `idempotency get`";
+            let doubt = "; the record may have been evicted: check with `idempotency get`";
             let doubt = if maybe_applied { doubt } else { "" };
             Err(Failure::new(Exit::Failed, format_args!("{error}{doubt}")))
         }
@@ -107,8 +109,8 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
     }
 }
 
-/// Whether the record is still the one that was shown. Each claim has an owner or a lease of its own, and a completion
-/// changes the status, so the answer itself need not be compared.
+/// Returns the condition that the record is still the one that was shown. Each claim has its own owner or lease, and a
+/// completion changes the status, so the response need not be compared.
 fn unchanged(record: &Record) -> Condition {
     fn same<T>(
         attribute: Attribute,
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_yes_is_a_yes() {
+    fn only_yes_confirms() {
         for (typed, yes) in [
             ("y\n", true),
             ("YES\n", true),

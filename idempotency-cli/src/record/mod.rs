@@ -1,4 +1,4 @@
-//! `idempotency get` and `idempotency evict`.
+//! `idempotency get` and `idempotency evict`: the record under a key.
 
 mod evict;
 mod shown;
@@ -49,6 +49,7 @@ pub(crate) async fn get(
     Ok(Exit::Done)
 }
 
+/// Reads the record; `None` if there is none.
 async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Record>, Failure> {
     match connection.records()?.read(id, &SendLog::new()).await {
         ReadOutcome::Found(record) => Ok(Some(record)),
@@ -61,6 +62,7 @@ async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Record>, 
     }
 }
 
+/// Returns the failure of a missing record.
 fn missing(id: &RecordId, connection: &Connection) -> Failure {
     let message = format!("there is no record `{id}` in {}", connection.store.name());
     Failure::new(Exit::NoRecord, message)

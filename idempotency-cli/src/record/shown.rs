@@ -1,4 +1,4 @@
-//! A record, for people and for programs.
+//! Formats a record, as text and as JSON.
 
 use std::fmt;
 
@@ -11,27 +11,27 @@ use idempotency_core::time::EpochMillis;
 use crate::json;
 use crate::time::{distance, rfc3339};
 
-/// A record with all that is needed to show it.
+/// A record, with what is needed to format it.
 pub(super) struct Shown<'a> {
     pub(super) id: &'a RecordId,
     pub(super) record: &'a Record,
     pub(super) now: EpochMillis,
-    /// Whether the answer is shown: it is part of what a customer was told.
+    /// True if the stored response is shown. It can contain personal data.
     pub(super) with_data: bool,
 }
 
-/// What a record means now, by this machine's clock.
+/// The state of a record now, by the clock of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Somebody runs the handler, as far as can be told.
+    /// A claim whose lease has not ended: the handler is running, or its process was killed.
     Live,
-    /// The run did not end in time, or failed.
+    /// A claim whose lease has expired, or whose run failed.
     LeaseOver,
-    /// The answer is replayed.
+    /// Duplicates get the stored response.
     Completed,
-    /// The next call replaces the record.
+    /// The window has ended: the next call replaces the record.
     Expired,
-    /// No call understands it.
+    /// No call can use the record.
     Unreadable,
 }
 
@@ -57,16 +57,17 @@ impl State {
         }
     }
 
+    /// Explains the state in a sentence.
     fn explained(self) -> &'static str {
         match self {
             Self::Live => "a live claim: a call is running",
             Self::LeaseOver => {
-                "a claim whose lease is over: its run was killed or failed; the next call runs, unless the operation \
-                 holds such claims"
+                "a claim whose lease has expired: its run was killed or failed; the next call runs the handler, unless \
+                 the operation holds such claims"
             }
-            Self::Completed => "completed: duplicates are given its answer",
-            Self::Expired => "its window is over: the next call runs",
-            Self::Unreadable => "unreadable: calls fail until it is evicted or ends",
+            Self::Completed => "completed: duplicates get its response",
+            Self::Expired => "its window has ended: the next call runs the handler",
+            Self::Unreadable => "unreadable: calls fail until it is evicted or expires",
         }
     }
 }
@@ -80,7 +81,7 @@ impl Shown<'_> {
         of(&self.record.in_progress_expiration, |end| end.get())
     }
 
-    /// Absent attributes are left out; unreadable ones are null.
+    /// Returns the JSON form. Absent attributes are left out; unreadable ones are null.
     pub(super) fn to_json(&self) -> Json {
         let record = self.record;
         let raw = |field: &Field<i64>| member(field, |value| json::number(*value));
@@ -137,7 +138,7 @@ impl Shown<'_> {
             let Some(end) = value.checked_mul(unit) else {
                 return format!("{value} {name}");
             };
-            let at = rfc3339(end).unwrap_or_else(|| "beyond the calendar".to_owned());
+            let at = rfc3339(end).unwrap_or_else(|| "outside the calendar".to_owned());
             format!("{at}, {}  ({value} {name})", distance(end, self.now))
         })
     }
@@ -153,7 +154,7 @@ impl Shown<'_> {
     }
 }
 
-/// Absent attributes are left out.
+/// Writes one line for each attribute; absent ones are left out.
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.record;
@@ -195,7 +196,7 @@ fn of<T>(field: &Field<T>, value: impl FnOnce(&T) -> i64) -> Field<i64> {
     }
 }
 
-/// An unreadable attribute is null: it is there, and no more can be said.
+/// Returns the JSON form of an attribute: null if it is present but unreadable.
 fn member<T>(field: &Field<T>, json: impl FnOnce(&T) -> Json) -> Option<Json> {
     field
         .exists()
@@ -203,7 +204,7 @@ fn member<T>(field: &Field<T>, json: impl FnOnce(&T) -> Json) -> Option<Json> {
 }
 
 fn described<T>(field: &Field<T>, text: impl FnOnce(&T) -> String) -> Option<String> {
-    let unreadable = || "there, but of a type that cannot be read".to_owned();
+    let unreadable = || "present, but of a type that cannot be read".to_owned();
     field
         .exists()
         .then(|| field.value().map_or_else(unreadable, text))
@@ -233,10 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_judged_by_status_lease_and_window() {
+    fn the_state_depends_on_status_lease_and_window() {
         let (early, late) = (1_600_000_000, 1_800_000_000);
         assert_eq!(state(Status::InProgress, late, late * 1_000), State::Live);
-        // The window of a claim says nothing while its lease runs.
+        // The window of a claim has no effect while its lease runs.
         assert_eq!(state(Status::InProgress, early, late * 1_000), State::Live);
         assert_eq!(
             state(Status::InProgress, late, early * 1_000),
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_shown_only_when_it_is_asked_for() {
+    fn the_response_is_shown_only_on_request() {
         let (id, record) = (RecordId::new("a#b"), record(Status::Completed, i64::MAX, 1));
         let shown = |with_data| {
             let shown = Shown {

@@ -1,4 +1,4 @@
-//! `idempotency table check`: every finding, not only the first.
+//! `idempotency table check`: checks the table and reports all findings.
 
 use std::io::Write as _;
 
@@ -18,10 +18,10 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json;
 
-/// The record that the permission checks speak of. Ids end with a hex digest, so there is none.
-const NOBODY: &str = "#permission-check";
+/// The id that the permission checks use. No record has it, because record ids end with a hexadecimal digest.
+const CHECK_ID: &str = "#permission-check";
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Finding {
     check: &'static str,
     verdict: Verdict,
@@ -31,9 +31,9 @@ struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Ok,
-    /// Works, but could be better.
+    /// It works, but could be improved.
     Note,
-    /// It could not be told.
+    /// The check could not be completed.
     Unknown,
     Wrong,
 }
@@ -63,12 +63,12 @@ pub(crate) async fn check(as_json: bool, connection: &Connection) -> Result<Exit
     let wrong = findings
         .iter()
         .any(|finding| finding.verdict == Verdict::Wrong);
-    told(as_json, connection, &findings, wrong).map_err(Failure::output)?;
+    report(as_json, connection, &findings, wrong).map_err(Failure::output)?;
     Ok(if wrong { Exit::Failed } else { Exit::Done })
 }
 
 async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
-    let table = &connection.settings.table;
+    let table = &connection.config.table;
     let mut findings = Vec::new();
     let described = connection.client.describe_table().table_name(table);
     match described.send().await {
@@ -79,15 +79,15 @@ async fn findings(connection: &Connection) -> Result<Vec<Finding>, Failure> {
         }
         Err(error) => match error.code() {
             Some("ResourceNotFoundException") => {
-                let detail = "there is none: create it with `idempotency table create`";
+                let detail = "the table does not exist: create it with `idempotency table create`";
                 return Ok(vec![finding("table", Verdict::Wrong, detail)]);
             }
             Some("AccessDeniedException") => {
-                let detail = connection.refused("DescribeTable", &error).message;
+                let detail = connection.failed("DescribeTable", &error).message;
                 findings.push(finding("table", Verdict::Unknown, detail));
             }
-            // Without an answer to this question there will be none to the others.
-            _ => return Err(connection.refused("DescribeTable", &error)),
+            // If this request fails, the others will fail too.
+            _ => return Err(connection.failed("DescribeTable", &error)),
         },
     }
     findings.push(ttl(connection).await);
@@ -120,27 +120,27 @@ fn keys(table: &TableDescription, connection: &Connection) -> Finding {
         };
         format!("{kind} key `{name}` ({of})")
     };
-    let mut there: Vec<_> = table
+    let mut found: Vec<_> = table
         .key_schema()
         .iter()
         .map(|key| described(key.attribute_name(), key.key_type()))
         .collect();
-    there.sort();
-    let there = there.join(", ");
+    found.sort();
+    let found = found.join(", ");
     let text = ScalarAttributeType::S;
-    let settings = &connection.settings;
-    let mut wanted = format!("partition key `{}` ({text})", settings.names.key);
-    if let Some(sort_key) = &settings.sort_key {
+    let config = &connection.config;
+    let mut wanted = format!("partition key `{}` ({text})", config.names.key);
+    if let Some(sort_key) = &config.sort_key {
         wanted += &format!(", sort key `{sort_key}` ({text})");
     }
-    if there == wanted {
-        return finding("keys", Verdict::Ok, there);
+    if found == wanted {
+        return finding("keys", Verdict::Ok, found);
     }
     let remedy = "set IDEMPOTENCY_KEY_ATTR and IDEMPOTENCY_SORT_KEY_ATTR, or create another table";
     finding(
         "keys",
         Verdict::Wrong,
-        format!("{there}, not {wanted}: {remedy}"),
+        format!("{found}, not {wanted}: {remedy}"),
     )
 }
 
@@ -162,26 +162,26 @@ fn billing(table: &TableDescription) -> Finding {
             )
         });
     let detail = format!(
-        "provisioned{units}: calls fail when they are used up, so scale them or bill on demand"
+        "provisioned{units}: calls fail when they are used up: scale them, or use on-demand billing"
     );
     finding("billing", Verdict::Note, detail)
 }
 
 async fn ttl(connection: &Connection) -> Finding {
-    let settings = &connection.settings;
-    let wanted = &settings.names.expiration;
+    let config = &connection.config;
+    let wanted = &config.names.expiration;
     let request = connection
         .client
         .describe_time_to_live()
-        .table_name(&settings.table);
+        .table_name(&config.table);
     let description = match request.send().await {
         Ok(output) => output.time_to_live_description,
         Err(error) => {
-            let detail = connection.refused("DescribeTimeToLive", &error).message;
+            let detail = connection.failed("DescribeTimeToLive", &error).message;
             return finding("ttl", Verdict::Unknown, detail);
         }
     };
-    let remedy = format!("switch it on for `{wanted}`, or the table grows for ever");
+    let remedy = format!("switch it on for `{wanted}`; without it the table grows without limit");
     let Some(description) = description else {
         return finding("ttl", Verdict::Wrong, format!("off: {remedy}"));
     };
@@ -201,10 +201,10 @@ async fn ttl(connection: &Connection) -> Finding {
 async fn recovery(connection: &Connection) -> Finding {
     let check = "recovery";
     let request = connection.client.describe_continuous_backups();
-    match request.table_name(&connection.settings.table).send().await {
+    match request.table_name(&connection.config.table).send().await {
         Err(error) => {
             let detail = connection
-                .refused("DescribeContinuousBackups", &error)
+                .failed("DescribeContinuousBackups", &error)
                 .message;
             finding(check, Verdict::Unknown, detail)
         }
@@ -221,10 +221,10 @@ async fn recovery(connection: &Connection) -> Finding {
     }
 }
 
-/// Whether these credentials may do what a function does. Each write is sent on a condition that cannot hold: its
-/// refusal tells that it was allowed, and nothing is written.
+/// Checks that these credentials allow what a function does. Each write has a condition that cannot hold: if the condition
+/// fails, the write was allowed, and nothing is written.
 async fn permissions(connection: &Connection) -> Vec<Finding> {
-    let (store, nobody) = (&connection.store, RecordId::new(NOBODY));
+    let (store, id) = (&connection.store, RecordId::new(CHECK_ID));
     let never = Condition::All(vec![
         Condition::Exists(Attribute::Owner),
         Condition::Missing(Attribute::Owner),
@@ -235,7 +235,7 @@ async fn permissions(connection: &Connection) -> Vec<Finding> {
         ("dynamodb:UpdateItem", Write::Update(Change::default())),
         ("dynamodb:DeleteItem", Write::Delete),
     ] {
-        let written = store.write(&nobody, &write, &never, &SendLog::new()).await;
+        let written = store.write(&id, &write, &never, &SendLog::new()).await;
         let result = match written {
             WriteOutcome::Failed { error, .. } => Err(error),
             _ => Ok(()),
@@ -247,7 +247,7 @@ async fn permissions(connection: &Connection) -> Vec<Finding> {
 
 fn allowed(action: &'static str, result: Result<(), StoreError>) -> Finding {
     match result {
-        Ok(()) => finding(action, Verdict::Ok, "allowed to these credentials"),
+        Ok(()) => finding(action, Verdict::Ok, "allowed for these credentials"),
         Err(error) => {
             let denied = error.kind() == StoreErrorKind::AccessDenied;
             let verdict = if denied {
@@ -260,13 +260,14 @@ fn allowed(action: &'static str, result: Result<(), StoreError>) -> Finding {
     }
 }
 
-fn told(
+/// Prints all findings.
+fn report(
     as_json: bool,
     connection: &Connection,
     findings: &[Finding],
     wrong: bool,
 ) -> std::io::Result<()> {
-    let table = &connection.settings.table;
+    let table = &connection.config.table;
     let mut output = std::io::stdout().lock();
     if as_json {
         let findings = findings.iter().map(|finding| {

@@ -1,4 +1,4 @@
-//! `idempotency table create`.
+//! `idempotency table create`: creates the table and switches TTL on.
 
 use std::io::Write;
 use std::time::Duration;
@@ -14,21 +14,19 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json;
 
-/// How often DynamoDB is asked whether the table is there, and how long: usually it takes some seconds.
+/// The pause between two checks of the new table. Usually it is active after some seconds.
 const PAUSE: Duration = Duration::from_secs(1);
-const TRIES: u32 = 300;
+/// The number of checks.
+const MAX_CHECKS: u32 = 300;
 
 pub(crate) async fn create(as_json: bool, connection: &Connection) -> Result<Exit, Failure> {
-    let (settings, client) = (&connection.settings, &connection.client);
-    let names = &settings.names;
+    let (config, client) = (&connection.config, &connection.client);
+    let names = &config.names;
     let mut request = client
         .create_table()
-        .table_name(&settings.table)
+        .table_name(&config.table)
         .billing_mode(BillingMode::PayPerRequest);
-    let sort_key = settings
-        .sort_key
-        .as_ref()
-        .map(|name| (name, KeyType::Range));
+    let sort_key = config.sort_key.as_ref().map(|name| (name, KeyType::Range));
     for (name, kind) in [(&names.key, KeyType::Hash)].into_iter().chain(sort_key) {
         let definition = AttributeDefinition::builder()
             .attribute_name(name)
@@ -43,12 +41,12 @@ pub(crate) async fn create(as_json: bool, connection: &Connection) -> Result<Exi
     request.send().await.map_err(|error| {
         if error.code() == Some("ResourceInUseException") {
             let message = format!(
-                "there is a table `{}` already: see what it is with `idempotency table check`",
-                settings.table
+                "the table `{}` exists already: check it with `idempotency table check`",
+                config.table
             );
             return Failure::new(Exit::Failed, message);
         }
-        connection.refused("CreateTable", &error)
+        connection.failed("CreateTable", &error)
     })?;
     until_active(connection).await?;
     let ttl = TimeToLiveSpecification::builder()
@@ -56,26 +54,27 @@ pub(crate) async fn create(as_json: bool, connection: &Connection) -> Result<Exi
         .enabled(true)
         .build()
         .map_err(incomplete)?;
-    let request = client.update_time_to_live().table_name(&settings.table);
+    let request = client.update_time_to_live().table_name(&config.table);
     request
         .time_to_live_specification(ttl)
         .send()
         .await
         .map_err(|error| {
-            let mut failure = connection.refused("UpdateTimeToLive", &error);
+            let mut failure = connection.failed("UpdateTimeToLive", &error);
             failure.message += &format!(
-                "; the table is there: switch TTL on for `{}`",
+                "; the table was created: switch TTL on for `{}`",
                 names.expiration
             );
             failure
         })?;
-    told(as_json, connection).map_err(Failure::output)?;
+    report(as_json, connection).map_err(Failure::output)?;
     Ok(Exit::Done)
 }
 
+/// Waits until the table is active.
 async fn until_active(connection: &Connection) -> Result<(), Failure> {
-    let table = &connection.settings.table;
-    for _ in 0..TRIES {
+    let table = &connection.config.table;
+    for _ in 0..MAX_CHECKS {
         match connection
             .client
             .describe_table()
@@ -89,34 +88,35 @@ async fn until_active(connection: &Connection) -> Result<(), Failure> {
                     return Ok(());
                 }
             }
-            // What was just created may not be known everywhere yet.
+            // A new table may not be visible yet.
             Err(error) if error.code() == Some("ResourceNotFoundException") => {}
-            Err(error) => return Err(connection.refused("DescribeTable", &error)),
+            Err(error) => return Err(connection.failed("DescribeTable", &error)),
         }
         tokio::time::sleep(PAUSE).await;
     }
     let message = format!(
-        "the table `{table}` is not active yet, and has no TTL: when `idempotency table check` finds it, switch TTL on"
+        "the table `{table}` is not active yet and has no TTL: switch TTL on when `idempotency table check` finds the table"
     );
     Err(Failure::new(Exit::Failed, message))
 }
 
-fn told(as_json: bool, connection: &Connection) -> std::io::Result<()> {
-    let settings = &connection.settings;
-    let (table, ttl) = (&settings.table, &settings.names.expiration);
+/// Prints the result.
+fn report(as_json: bool, connection: &Connection) -> std::io::Result<()> {
+    let config = &connection.config;
+    let (table, ttl) = (&config.table, &config.names.expiration);
     let mut output = std::io::stdout().lock();
     if as_json {
         let created = [
             ("created", Some(Json::Bool(true))),
             ("table", Some(json::text(table))),
-            ("partition_key", Some(json::text(&settings.names.key))),
-            ("sort_key", settings.sort_key.as_ref().map(json::text)),
+            ("partition_key", Some(json::text(&config.names.key))),
+            ("sort_key", config.sort_key.as_ref().map(json::text)),
             ("ttl", Some(json::text(ttl))),
         ];
         return json::write(&mut output, &json::object(created));
     }
-    let key = &settings.names.key;
-    let keys = match &settings.sort_key {
+    let key = &config.names.key;
+    let keys = match &config.sort_key {
         None => format!("partition key `{key}`"),
         Some(sort_key) => format!("partition key `{key}`, sort key `{sort_key}`"),
     };
@@ -126,7 +126,7 @@ fn told(as_json: bool, connection: &Connection) -> std::io::Result<()> {
     )
 }
 
-/// The SDK's builders name what is missing; nothing is.
+/// Converts the error of an SDK builder with a missing field. All required fields are set.
 fn incomplete(error: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Failed, error)
 }

@@ -1,4 +1,4 @@
-//! `idempotency key --jsonl`.
+//! `idempotency key --jsonl`: one result for each line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,8 +15,8 @@ fn jsonl(options: &[&str], input: impl Into<Vec<u8>>) -> Ran {
     )
 }
 
-/// One answer a line. They are ASCII, so lone surrogates stay escaped and our own reader takes them.
-fn answers(ran: &Ran) -> Vec<Json> {
+/// Returns the results, one per line. They are ASCII, so lone surrogates are escaped and our JSON reader accepts them.
+fn results(ran: &Ran) -> Vec<Json> {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stdout.is_ascii());
     ran.stdout
@@ -33,7 +33,7 @@ fn json_text(text: &str) -> String {
     Json::Str(text.into()).to_canonical()
 }
 
-/// One line from members that have JSON text for values.
+/// Returns one line with these members, whose values are JSON text.
 fn line(members: &[(&str, String)]) -> String {
     let members: Vec<_> = members
         .iter()
@@ -48,10 +48,10 @@ fn vectors() -> Json {
 }
 
 #[test]
-fn every_vector_of_python_is_answered_with_its_key_text_and_validation() {
+fn every_python_vector_has_its_key_text_and_validation() {
     let file = vectors();
     let Some(Json::Array(vectors)) = file.member("vectors") else {
-        panic!("there are no vectors")
+        panic!("no vectors")
     };
     assert_eq!(vectors.len(), 187);
     for hash in [HashAlgorithm::Md5, HashAlgorithm::Sha256] {
@@ -67,22 +67,22 @@ fn every_vector_of_python_is_answered_with_its_key_text_and_validation() {
             .collect();
         let prefix = text(&file, "prefix");
         let ran = jsonl(&["--prefix", prefix, "--hash", hash.name()], lines);
-        let answers = answers(&ran);
-        assert_eq!(answers.len(), vectors.len());
-        for (vector, answer) in vectors.iter().zip(&answers) {
+        let results = results(&ran);
+        assert_eq!(results.len(), vectors.len());
+        for (vector, result) in vectors.iter().zip(&results) {
             let id = text(vector, "id");
             match text(vector, "outcome") {
-                "error" => assert!(answer.member("error").is_some(), "{id}"),
+                "error" => assert!(result.member("error").is_some(), "{id}"),
                 "skipped_no_key" => {
-                    assert_eq!(answer.member("no_key"), Some(&Json::Bool(true)), "{id}")
+                    assert_eq!(result.member("no_key"), Some(&Json::Bool(true)), "{id}")
                 }
                 _ => {
                     let digest = text(vector, hash.name());
-                    assert_eq!(text(answer, "key"), format!("{prefix}#{digest}"), "{id}");
-                    assert_eq!(answer.member("text"), vector.member("serialized"), "{id}");
+                    assert_eq!(text(result, "key"), format!("{prefix}#{digest}"), "{id}");
+                    assert_eq!(result.member("text"), vector.member("serialized"), "{id}");
                     if hash == HashAlgorithm::Md5 {
                         assert_eq!(
-                            text(answer, "validation"),
+                            text(result, "validation"),
                             text(vector, "validation_hash"),
                             "{id}"
                         );
@@ -94,7 +94,7 @@ fn every_vector_of_python_is_answered_with_its_key_text_and_validation() {
 }
 
 #[test]
-fn options_are_the_defaults_of_what_a_line_leaves_out() {
+fn options_are_the_defaults_for_the_settings_of_a_line() {
     let event = json_text(r#"{"a": 1, "b": 2}"#);
     let input = [
         line(&[("event", event.clone())]),
@@ -115,7 +115,7 @@ fn options_are_the_defaults_of_what_a_line_leaves_out() {
         ]),
     ];
     let ran = jsonl(&["-e", "a", "-p", "p", "--validate", "b"], input.concat());
-    let answers = answers(&ran);
+    let results = results(&ran);
     let md5 = |text: &str| HashAlgorithm::Md5.hex(text);
     let sha256 = |text: &str| HashAlgorithm::Sha256.hex(text);
     let expected = |key: String, text: &str, validation: Value| {
@@ -123,34 +123,34 @@ fn options_are_the_defaults_of_what_a_line_leaves_out() {
         Json::parse(&json.to_string()).unwrap()
     };
     assert_eq!(
-        answers[0],
+        results[0],
         expected(format!("p#{}", md5("1")), "1", md5("2").into())
     );
     let whole = r#"{"a": 1, "b": 2}"#;
     assert_eq!(
-        answers[1],
+        results[1],
         expected(format!("p#{}", md5(whole)), whole, Value::Null)
     );
     assert_eq!(
-        answers[2],
+        results[2],
         expected(format!("q#{}", sha256("1")), "1", sha256("2").into())
     );
-    assert_eq!(answers[3], answers[0]);
+    assert_eq!(results[3], results[0]);
 }
 
 #[test]
-fn half_surrogate_pairs_in_the_event_are_kept_escaped_or_not() {
+fn half_surrogate_pairs_in_the_event_are_kept_whether_escaped_or_not() {
     let input = [r#"{"event": "\"\\ud83d\""}"#, r#"{"event": "\"\ud83d\""}"#].join("\n");
     let ran = jsonl(&[], input);
-    let texts: Vec<_> = answers(&ran)
+    let texts: Vec<_> = results(&ran)
         .iter()
-        .map(|answer| text(answer, "text").to_owned())
+        .map(|result| text(result, "text").to_owned())
         .collect();
     assert_eq!(texts, [r#""\ud83d""#; 2]);
 }
 
 #[test]
-fn every_bad_line_is_answered_by_an_error_at_its_place() {
+fn every_bad_line_has_an_error_at_its_position() {
     let good = br#"{"event": "1"}"#.to_vec();
     let long = |name: &str, value: &str| {
         line(&[("event", "\"1\"".to_owned()), (name, json_text(value))]).into_bytes()
@@ -159,7 +159,10 @@ fn every_bad_line_is_answered_by_an_error_at_its_place() {
         (b"{".to_vec(), "invalid JSON"),
         (b"".to_vec(), "the line is empty"),
         (b" \t\r".to_vec(), "the line is empty"),
-        (b"[1]".to_vec(), "the line is no object but of type array"),
+        (
+            b"[1]".to_vec(),
+            "the line is not an object but of type array",
+        ),
         (b"{}".to_vec(), "`event` is missing"),
         (br#"{"event": null}"#.to_vec(), "`event` is of type null"),
         (
@@ -226,12 +229,12 @@ fn every_bad_line_is_answered_by_an_error_at_its_place() {
         input.extend_from_slice(&good);
         input.push(b'\n');
     }
-    // The last line may lack its newline.
+    // The last line may have no newline.
     input.pop();
     let ran = jsonl(&[], input);
-    let answers = answers(&ran);
-    assert_eq!(answers.len(), 2 * bad.len());
-    for (pair, (_, message)) in answers.chunks(2).zip(&bad) {
+    let results = results(&ran);
+    assert_eq!(results.len(), 2 * bad.len());
+    for (pair, (_, message)) in results.chunks(2).zip(&bad) {
         let error = text(&pair[0], "error");
         assert!(error.contains(message), "{error} does not say: {message}");
         assert_eq!(text(&pair[1], "text"), "1", "after: {message}");
@@ -239,7 +242,7 @@ fn every_bad_line_is_answered_by_an_error_at_its_place() {
 }
 
 #[test]
-fn each_line_is_answered_before_the_next_is_written() {
+fn each_result_is_printed_before_the_next_line_is_read() {
     let mut child = start(command(&["key", "--jsonl"]));
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -257,10 +260,10 @@ fn each_line_is_answered_before_the_next_is_written() {
 }
 
 #[test]
-fn answers_that_nobody_reads_end_the_command_without_a_word() {
+fn a_closed_output_ends_the_command_without_an_error_text() {
     let mut child = start(command(&["key", "--jsonl"]));
     drop(child.stdout.take());
-    // The first answer already meets the closed pipe.
+    // The first result is written to the closed pipe.
     child
         .stdin
         .take()
@@ -272,6 +275,6 @@ fn answers_that_nobody_reads_end_the_command_without_a_word() {
 }
 
 #[test]
-fn no_lines_have_no_answers() {
+fn no_lines_have_no_results() {
     assert_eq!(jsonl(&[], "").stdout, "");
 }

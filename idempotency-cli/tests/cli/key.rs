@@ -22,7 +22,7 @@ fn key(options: &[&str], event: &str) -> Ran {
 }
 
 #[test]
-fn the_key_stands_alone_so_that_another_command_can_take_it() {
+fn only_the_key_is_printed_so_that_another_command_can_use_it() {
     let ran = key(&[], EVENT);
     assert_eq!(ran.code, Some(0));
     assert_eq!(
@@ -32,7 +32,7 @@ fn the_key_stands_alone_so_that_another_command_can_take_it() {
 }
 
 #[test]
-fn the_text_and_the_validation_hash_follow_where_they_are_asked_for() {
+fn the_text_and_the_validation_hash_are_printed_on_request() {
     let ran = key(&["--explain", "--validate", "body.amount", "-"], EVENT);
     assert_eq!(
         ran.stdout,
@@ -68,7 +68,7 @@ fn the_event_can_be_a_file() {
 }
 
 #[test]
-fn an_event_without_a_key_has_an_exit_code_of_its_own() {
+fn an_event_without_a_key_has_its_own_exit_code() {
     let ran = key(&[], r#"{"body": {}}"#);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""));
     assert!(ran.stderr.contains("the event has no key"));
@@ -77,7 +77,7 @@ fn an_event_without_a_key_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn what_is_no_event_fails() {
+fn an_input_that_is_not_an_event_is_an_error() {
     let ran = key(&[], "{");
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("invalid JSON"), "{ran:?}");

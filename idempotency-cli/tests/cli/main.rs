@@ -1,4 +1,4 @@
-//! The command as a process: arguments and streams in, streams and exit code out.
+//! The command as a process: its arguments, streams and exit code.
 #![allow(clippy::unwrap_used)]
 
 mod jsonl;
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 use serde_json::Value;
 
-/// The command, without the variables of whoever runs the tests.
+/// Returns the command, without the developer's own environment variables.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_idempotency"));
     for (name, _) in std::env::vars_os() {
@@ -34,12 +34,12 @@ fn start(mut command: Command) -> Child {
         .unwrap()
 }
 
-/// Runs the command on this input, written beside the reading of its output.
+/// Runs the command on this input, which is written while the output is read.
 fn run_on(command: Command, input: Vec<u8>) -> Ran {
     let mut child = start(command);
     let mut stdin = child.stdin.take().unwrap();
     let writer = std::thread::spawn(move || {
-        // A command that reads none of it closes the pipe.
+        // A command that does not read its input closes the pipe.
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().unwrap();
@@ -51,7 +51,7 @@ fn run(command: Command) -> Ran {
     run_on(command, Vec::new())
 }
 
-/// The command, on the table `idempotency` of an embedded database.
+/// Returns the command, on the table `idempotency` of an embedded database.
 fn on_table(database: &EmbeddedDynamoDb, arguments: &[&str]) -> Command {
     let mut command = command(arguments);
     command
@@ -64,7 +64,7 @@ fn run_on_table(database: &EmbeddedDynamoDb, arguments: &[&str]) -> Ran {
     run(on_table(database, arguments))
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 struct Ran {
     code: Option<i32>,
@@ -89,7 +89,7 @@ impl From<Output> for Ran {
 }
 
 #[test]
-fn help_names_the_exit_codes_and_wrong_usage_has_one() {
+fn help_lists_the_exit_codes_and_wrong_usage_has_its_own() {
     let help = run(command(&["--help"]));
     assert_eq!(help.code, Some(0));
     assert!(help.stdout.contains("4  not evicted"), "{}", help.stdout);

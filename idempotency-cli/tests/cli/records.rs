@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{Ran, command, on_table, run, run_on_table, start};
 
 const KEY: &str = "shop#42b7";
-/// Long past, and far ahead, in seconds.
+/// Times in the far past and in the far future, in seconds.
 const EARLY: i64 = 1_600_000_000;
 const LATE: i64 = 32_503_680_000;
 
@@ -19,7 +19,7 @@ fn number(number: i64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// A database with one record.
+/// Starts a database with one record.
 async fn with(status: &str, window: i64, lease: i64) -> EmbeddedDynamoDb {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     database
@@ -44,12 +44,12 @@ async fn records(database: &EmbeddedDynamoDb) -> usize {
 }
 
 #[tokio::test]
-async fn get_shows_everything_but_the_answer() {
+async fn get_shows_everything_except_the_response() {
     let database = with("COMPLETED", LATE, EARLY).await;
     let ran = run_on_table(&database, &["get", KEY]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for shown in [
-        "completed: duplicates are given its answer",
+        "completed: duplicates get its response",
         "3000-01-01T00:00:00Z, in ",
         "(32503680000 s)",
         "2020-09-13T12:26:40Z, ",
@@ -86,7 +86,7 @@ async fn get_shows_everything_but_the_answer() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_not_there_has_an_exit_code_of_its_own() {
+async fn a_missing_record_has_its_own_exit_code() {
     let database = with("COMPLETED", LATE, EARLY).await;
     for arguments in [["get", "shop#0"], ["evict", "shop#0"]] {
         let ran = run_on_table(&database, &arguments);
@@ -104,7 +104,7 @@ async fn a_record_that_is_not_there_has_an_exit_code_of_its_own() {
 }
 
 #[tokio::test]
-async fn evict_deletes_an_answer_or_an_orphan_but_only_when_somebody_says_yes() {
+async fn evict_deletes_a_response_or_an_orphan_only_after_confirmation() {
     for status in ["COMPLETED", "INPROGRESS"] {
         let database = with(status, LATE, EARLY).await;
         let ran = run_on_table(&database, &["evict", KEY]);
@@ -121,7 +121,7 @@ async fn evict_deletes_an_answer_or_an_orphan_but_only_when_somebody_says_yes() 
 }
 
 #[tokio::test]
-async fn evict_refuses_a_live_claim_without_force() {
+async fn evict_rejects_a_live_claim_without_force() {
     let database = with("INPROGRESS", LATE, LATE).await;
     let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
@@ -133,7 +133,7 @@ async fn evict_refuses_a_live_claim_without_force() {
 }
 
 #[tokio::test]
-async fn a_record_that_changed_after_it_was_shown_is_left_alone() {
+async fn a_record_that_changed_after_it_was_shown_is_not_evicted() {
     let database = with("COMPLETED", LATE, EARLY).await;
     let held = database.inject(Fault::on("DeleteItem").hold());
     let child = start(on_table(&database, &["evict", KEY, "--yes"]));
@@ -154,7 +154,7 @@ async fn a_record_that_changed_after_it_was_shown_is_left_alone() {
 }
 
 #[tokio::test]
-async fn an_eviction_whose_reply_was_lost_is_an_eviction() {
+async fn an_eviction_whose_reply_was_lost_succeeds() {
     let database = with("COMPLETED", LATE, EARLY).await;
     database.inject(Fault::on("DeleteItem").drop_reply());
     let ran = run_on_table(&database, &["evict", KEY, "--yes"]);
@@ -163,7 +163,7 @@ async fn an_eviction_whose_reply_was_lost_is_an_eviction() {
 }
 
 #[tokio::test]
-async fn a_composite_key_needs_to_know_its_partition() {
+async fn a_composite_key_needs_the_value_of_its_partition_key() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let table = TableSpec::new("shared")
         .partition_key("pk")
@@ -194,7 +194,7 @@ async fn a_composite_key_needs_to_know_its_partition() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_not_there_is_a_failure_and_not_a_missing_record() {
+async fn a_missing_table_is_a_failure_and_not_a_missing_record() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let ran = run_on_table(&database, &["get", KEY]);
     assert_eq!(ran.code, Some(1), "{ran:?}");

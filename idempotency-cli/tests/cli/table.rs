@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{Ran, command, run, run_on_table};
 
-/// The result of one check.
+/// Returns the result and the detail of one check.
 fn result(ran: &Ran, check: &str) -> (String, String) {
     let json = ran.json();
     let findings = json["findings"].as_array().unwrap();
@@ -57,7 +57,7 @@ async fn a_table_that_was_created_passes_the_check_and_is_not_created_twice() {
         again.json()["error"]
             .as_str()
             .unwrap()
-            .contains("there is a table `idempotency` already")
+            .contains("the table `idempotency` exists already")
     );
 }
 
@@ -86,7 +86,7 @@ async fn a_table_with_a_sort_key_and_other_names_is_created_and_checked() {
 }
 
 #[tokio::test]
-async fn every_fault_of_a_table_is_found() {
+async fn every_fault_of_a_table_is_reported() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let missing = run_on_table(&database, &["table", "check"]);
     assert_eq!(missing.code, Some(1));
@@ -130,7 +130,7 @@ async fn every_fault_of_a_table_is_found() {
 }
 
 #[tokio::test]
-async fn a_denied_action_is_found_without_the_others() {
+async fn a_denied_action_is_reported_without_the_others() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     database
         .create_table(TableSpec::new("idempotency"))

@@ -129,7 +129,8 @@ async fn no_error_shows_a_response_in_display_or_debug() {
     }
     assert!(texts.len() > 3, "the SDK's own error is the source");
     assert!(
-        texts.iter()
+        texts
+            .iter()
             .all(|text| !text.contains("s3cr3t") && !text.contains("Item")),
         "{texts:#?}"
     );

@@ -1,4 +1,4 @@
-//! A store around another, which counts requests and breaks those it is told to.
+//! A store around another store, which notes requests and injects faults.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -14,7 +14,9 @@ use idempotency_core::store::{
 
 use super::{StoreCall, StoreOperation};
 
-/// How a request to a [`FaultyStore`] breaks.
+/// How a request to a [`FaultyStore`] fails.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
@@ -23,42 +25,44 @@ use super::{StoreCall, StoreOperation};
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
-/// let ReadOutcome::Failed(error) = store.get(&RecordId::new("a#1")).await else { panic!("it is throttled") };
+/// let ReadOutcome::Failed(error) = store.get(&RecordId::new("a#1")).await else { panic!("expected a throttled read") };
 /// assert!(error.kind().is_transient());
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreFault {
-    /// It is applied, but its reply is lost.
+    /// The request is applied, but its reply is lost.
     LoseReply,
-    /// It is lost on the way and never applied; the caller cannot tell this from [`LoseReply`](Self::LoseReply).
+    /// The request is lost and never applied. The caller cannot distinguish this from [`LoseReply`](Self::LoseReply).
     LoseRequest,
-    /// Its reply is lost, and it is applied only when [`FaultyStore::deliver`] is called.
+    /// The reply is lost, and the request is applied when [`FaultyStore::deliver`] is called.
     Delay,
-    /// Its reply is lost, then the SDK sends it again: the caller sees the second answer, with the loss noted.
+    /// The reply is lost and the SDK sends the request again. The caller gets the second outcome, with `maybe_applied` set.
     Resend,
-    /// It is refused before it is looked at: the store asks to be called less often.
+    /// The store throttles the request. Nothing is applied.
     Throttle,
-    /// It is throttled, and the store pauses before it sends it again, for longer than any caller waits. Nothing is applied,
-    /// and the request's [`SendLog`] says so.
+    /// The store throttles the request, and then pauses for longer than any caller waits. Nothing is applied, and the
+    /// [`SendLog`] of the request says so.
     Backoff,
-    /// It gets no response, and is never applied: where a process is killed just before.
+    /// The request gets no response and is never applied, as if the process was killed before it.
     ///
-    /// The caller waits for as long as its deadline leaves, by its own clock, then gives up. On a
-    /// [`ManualClock::at`](crate::ManualClock::at) that time passes when the test moves the clock; on a
-    /// [`ManualClock::auto_advancing`](crate::ManualClock::auto_advancing) it passes by itself, after [`FaultyStore::hung`] was ready. A test
-    /// that drops its caller there works on both.
+    /// The caller waits until its deadline, by its own clock, and then gives up. On a
+    /// [`ManualClock::at`](crate::ManualClock::at) that is when the test moves the clock. On a
+    /// [`ManualClock::auto_advancing`](crate::ManualClock::auto_advancing) it happens by itself, after [`FaultyStore::hung`]
+    /// was ready. A test that drops its caller at that point works with both clocks.
     Hang,
-    /// As [`Hang`](Self::Hang), but it is applied: where a process is killed just after.
+    /// As [`Hang`](Self::Hang), but the request is applied, as if the process was killed after it.
     HangAfter,
-    /// The record would be too large.
+    /// The record is too large. Nothing is applied.
     TooLarge,
-    /// The condition is judged, but a refusal brings no record back.
+    /// If the condition fails, the outcome contains no record.
     OmitItem,
 }
 
-/// A store that remembers every request, and breaks the ones it is told to.
+/// A store that notes every request, and fails the ones that the test chooses.
+///
+/// # Examples
 ///
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
@@ -90,13 +94,7 @@ struct State {
 }
 
 impl<S: Store> FaultyStore<S> {
-    /// A store around `inner` that breaks nothing yet.
-    ///
-    /// ```
-    /// # use idempotency_testkit::store::FaultyStore;
-    /// # use idempotency_core::store::MemoryStore;
-    /// assert!(FaultyStore::new(MemoryStore::new()).calls().is_empty());
-    /// ```
+    /// Wraps `inner`, without faults.
     pub fn new(inner: S) -> Self {
         Self {
             inner,
@@ -104,53 +102,31 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
-    /// The store inside.
-    ///
-    /// ```
-    /// # use idempotency_testkit::store::FaultyStore;
-    /// # use idempotency_core::store::MemoryStore;
-    /// assert!(FaultyStore::new(MemoryStore::new()).inner().is_empty());
-    /// ```
+    /// Returns the wrapped store.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// Breaks the `nth` request of a kind from now on, counted from one.
-    ///
-    /// ```
-    /// # use idempotency_testkit::store::*;
-    /// # use idempotency_core::store::MemoryStore;
-    /// FaultyStore::new(MemoryStore::new()).inject(StoreOperation::Update, 1, StoreFault::Throttle);
-    /// ```
+    /// Injects a fault into the `nth` request of this kind from now on, counted from 1.
     pub fn inject(&self, operation: StoreOperation, nth: usize, fault: StoreFault) {
         let mut state = self.state();
         let before = count(&state.calls, operation);
         state.faults.push((operation, before + nth, fault));
     }
 
-    /// Every request so far, in order.
-    ///
-    /// ```
-    /// # use idempotency_testkit::store::FaultyStore;
-    /// # use idempotency_core::store::MemoryStore;
-    /// assert!(FaultyStore::new(MemoryStore::new()).calls().is_empty());
-    /// ```
+    /// Returns every request so far, in order.
     pub fn calls(&self) -> Vec<StoreCall> {
         self.state().calls.clone()
     }
 
-    /// How many requests of a kind there were.
-    ///
-    /// ```
-    /// # use idempotency_testkit::store::*;
-    /// # use idempotency_core::store::MemoryStore;
-    /// assert_eq!(FaultyStore::new(MemoryStore::new()).count(StoreOperation::Read), 0);
-    /// ```
+    /// Returns the number of requests of this kind.
     pub fn count(&self, operation: StoreOperation) -> usize {
         count(&self.state().calls, operation)
     }
 
-    /// Waits until a request hangs from now on, so that a test can drop its caller at this very place.
+    /// Waits until a request hangs after this call, so that a test can drop its caller at that point.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{record::RecordId, store::MemoryStore};
@@ -161,13 +137,13 @@ impl<S: Store> FaultyStore<S> {
     /// store.inject(StoreOperation::Read, 1, StoreFault::Hang);
     /// let id = RecordId::new("a#1");
     /// tokio::select! {
-    ///     _ = store.get(&id) => unreachable!("it hangs"),
+    ///     _ = store.get(&id) => unreachable!("the read hangs"),
     ///     () = store.hung() => {}
     /// }
     /// # }
     /// ```
     pub fn hung(&self) -> impl Future<Output = ()> {
-        // Now, and not at the first poll: what hangs in between counts.
+        // Read now, not at the first poll, so that a request that hangs in between counts.
         let before = self.state().hung;
         poll_fn(move |context| {
             let mut state = self.state();
@@ -179,6 +155,7 @@ impl<S: Store> FaultyStore<S> {
         })
     }
 
+    /// Reports to [`hung`](Self::hung) and never returns.
     async fn hang<T>(&self) -> T {
         {
             let mut state = self.state();
@@ -188,16 +165,7 @@ impl<S: Store> FaultyStore<S> {
         std::future::pending().await
     }
 
-    /// Lets the writes arrive that [`StoreFault::Delay`] held back, in order; what each came to nobody hears.
-    ///
-    /// ```
-    /// # use idempotency_testkit::store::FaultyStore;
-    /// # use idempotency_core::store::MemoryStore;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// FaultyStore::new(MemoryStore::new()).deliver().await;
-    /// # }
-    /// ```
+    /// Applies the writes that [`StoreFault::Delay`] held back, in order. Their outcomes are discarded.
     pub async fn deliver(&self) {
         let delayed = std::mem::take(&mut self.state().delayed);
         for (id, write, condition) in delayed {
@@ -210,7 +178,7 @@ impl<S: Store> FaultyStore<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a request and finds what is to break it.
+    /// Notes a request and returns its fault.
     fn note(&self, call: StoreCall) -> Option<StoreFault> {
         let mut state = self.state();
         let operation = call.operation();
@@ -223,7 +191,7 @@ impl<S: Store> FaultyStore<S> {
         Some(state.faults.swap_remove(at).2)
     }
 
-    /// Notes a throttled send, and pauses for good.
+    /// Notes a throttled send, and pauses without end.
     async fn back_off<T>(&self, log: &SendLog) -> T {
         log.preparing();
         log.sending();
