@@ -1,4 +1,4 @@
-//! What the protocol's tests begin with.
+//! Fixed values for the tests of the protocol.
 
 use super::Call;
 use super::policy::Policy;
@@ -6,7 +6,7 @@ use crate::owner::OwnerToken;
 use crate::record::{Data, Field, Record, RecordId, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
-/// When the tests take place.
+/// The time of the tests.
 pub(super) const NOW: EpochMillis = EpochMillis::new(1_700_000_000_500);
 
 pub(super) fn now_plus(milliseconds: i64) -> EpochMillis {
@@ -25,7 +25,7 @@ pub(super) fn another() -> OwnerToken {
     OwnerToken::from_bytes([2; 16])
 }
 
-/// A call with 30 s left.
+/// Returns a call with 30 s left.
 pub(super) fn call() -> Call {
     Call {
         id: RecordId::new("charge#1"),

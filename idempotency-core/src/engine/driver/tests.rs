@@ -1,4 +1,4 @@
-//! What the driver says in the branches that the protocol never takes, and what it makes of a response type that panics.
+//! The branches that the protocol never takes, and a response type that panics.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ fn with_driver(test: impl FnOnce(Driver<'_, u32>)) {
 }
 
 #[test]
-fn a_second_run_is_refused_as_a_fault_after_the_handler_that_no_retry_mends() {
+fn a_second_run_is_an_internal_error_after_the_handler() {
     with_driver(|driver| {
         let mut handler = Some(|| ());
         assert!(driver.only_run(&mut handler).is_ok());
         let Err(error) = driver.only_run(&mut handler) else {
-            panic!("the handler was handed out twice");
+            panic!("the handler must not run twice");
         };
         assert_eq!(error.kind(), ErrorKind::Internal);
         assert!(error.handler_ran() && !error.kind().is_retryable());
@@ -44,7 +44,7 @@ fn a_second_run_is_refused_as_a_fault_after_the_handler_that_no_retry_mends() {
 }
 
 #[test]
-fn a_result_without_a_run_is_a_fault_before_the_handler_that_no_retry_mends() {
+fn a_result_without_a_run_is_an_internal_error_before_the_handler() {
     with_driver(|driver| {
         let mut report = Report::new("charge", None, &Fixed);
         let finished = driver.finish::<Error>(
@@ -54,7 +54,7 @@ fn a_result_without_a_run_is_a_fault_before_the_handler_that_no_retry_mends() {
             &mut report,
         );
         let Err(Ending::Refused(error)) = finished else {
-            panic!("there is no result to give");
+            panic!("there is no result without a run");
         };
         assert_eq!(error.kind(), ErrorKind::Internal);
         assert!(!error.handler_ran() && !error.kind().is_retryable());
@@ -63,7 +63,7 @@ fn a_result_without_a_run_is_a_fault_before_the_handler_that_no_retry_mends() {
 }
 
 #[test]
-fn a_response_type_that_panics_when_it_is_read_back_completes_the_key_without_a_response() {
+fn a_response_type_whose_deserialize_panics_completes_the_key_without_a_response() {
     let codec = Codec::<u32> {
         read: |_| panic!("in the response type"),
         ..Codec::json()
@@ -74,7 +74,7 @@ fn a_response_type_that_panics_when_it_is_read_back_completes_the_key_without_a_
     let call = driver(&backend, codec);
     let call = call.drive(&mut report, async { Ok::<_, Error>(42) });
     let Poll::Ready(Ok(outcome)) = pin!(call).poll(&mut Context::from_waker(Waker::noop())) else {
-        panic!("the response is not given to its own caller");
+        panic!("its own caller must get the response");
     };
     assert_eq!(*outcome.response(), 42);
     let record = store.record(&RecordId::new("a#1")).unwrap_or_default();

@@ -32,7 +32,7 @@ fn call(validation: &str) -> Call {
     }
 }
 
-/// Counts how often it is woken.
+/// Counts how often it was woken.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 
@@ -55,7 +55,7 @@ fn waited(guard: &mut FlightGuard<'_>) -> Option<Input> {
 }
 
 #[test]
-fn the_first_goes_ahead_and_the_second_meets_it() {
+fn the_first_call_leads_and_the_second_gets_its_progress() {
     let single_flight = SingleFlight::default();
     let (mut first, mut second) = (
         single_flight.guard(&call("p")),
@@ -68,7 +68,7 @@ fn the_first_goes_ahead_and_the_second_meets_it() {
 }
 
 #[test]
-fn another_payload_meets_nobody() {
+fn a_call_with_another_payload_does_not_join() {
     let single_flight = SingleFlight::default();
     let (mut first, mut other) = (
         single_flight.guard(&call("p")),
@@ -78,7 +78,7 @@ fn another_payload_meets_nobody() {
 }
 
 #[test]
-fn who_follows_is_woken_when_the_call_ahead_comes_further_and_when_it_lands() {
+fn a_follower_wakes_when_its_leader_advances_and_when_it_finishes() {
     let single_flight = SingleFlight::default();
     let (mut first, mut second) = (
         single_flight.guard(&call("p")),
@@ -103,17 +103,17 @@ fn who_follows_is_woken_when_the_call_ahead_comes_further_and_when_it_lands() {
     }
     let mut wait = pin!(second.wait(never));
     assert!(wait.as_mut().poll(&mut context).is_pending());
-    let answer = Record::default();
-    first.finish(Some(&answer));
+    let record = Record::default();
+    first.finish(Some(&record));
     assert_eq!(bell.0.load(Ordering::Relaxed), 2);
     assert_eq!(
         wait.as_mut().poll(&mut context),
-        Poll::Ready(Input::LeaderDone(Some(answer)))
+        Poll::Ready(Input::LeaderDone(Some(record)))
     );
 }
 
 #[test]
-fn a_call_that_lands_without_an_answer_or_is_dropped_shares_nothing() {
+fn a_leader_that_finishes_without_a_record_or_is_dropped_shares_nothing() {
     for is_dropped in [false, true] {
         let single_flight = SingleFlight::default();
         let (mut first, mut second) = (
@@ -128,13 +128,13 @@ fn a_call_that_lands_without_an_answer_or_is_dropped_shares_nothing() {
             first.finish(None);
         }
         assert_eq!(waited(&mut second), Some(Input::LeaderDone(None)));
-        assert_eq!(second.join(CLAIMS), None, "the place is free");
+        assert_eq!(second.join(CLAIMS), None, "there is no leader");
         assert_eq!(single_flight.entries().len(), 1);
     }
 }
 
 #[test]
-fn who_follows_is_told_when_its_time_is_over() {
+fn a_follower_gets_the_leaders_progress_when_its_wait_times_out() {
     let single_flight = SingleFlight::default();
     let (mut first, mut second) = (
         single_flight.guard(&call("p")),
@@ -151,7 +151,7 @@ fn who_follows_is_told_when_its_time_is_over() {
 }
 
 #[test]
-fn a_call_whose_lease_is_over_gives_way_and_takes_nobody_with_it_when_it_ends() {
+fn a_leader_with_an_expired_lease_is_replaced_and_does_not_remove_the_next_leader() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
     let (mut late, mut other, mut third) = (guard(), guard(), guard());
@@ -168,7 +168,7 @@ fn a_call_whose_lease_is_over_gives_way_and_takes_nobody_with_it_when_it_ends() 
 }
 
 #[test]
-fn a_call_that_runs_is_met_instead_of_one_whose_claim_hangs() {
+fn a_running_call_replaces_a_leader_whose_claim_hangs() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
     let (mut hangs, mut runs) = (guard(), guard());
@@ -180,7 +180,7 @@ fn a_call_that_runs_is_met_instead_of_one_whose_claim_hangs() {
 }
 
 #[test]
-fn who_gives_up_on_the_call_ahead_takes_its_place() {
+fn a_follower_that_timed_out_becomes_the_leader() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
     let (mut hangs, mut second, mut third) = (guard(), guard(), guard());
@@ -198,7 +198,7 @@ fn who_gives_up_on_the_call_ahead_takes_its_place() {
     }
     second.publish(later, NOW);
     assert_eq!(guard().join(CLAIMS), Some(later));
-    // The third gave up on the first, not on the second.
+    // The third timed out waiting for the first call, not for the second.
     third.publish(CLAIMS, NOW);
     assert_eq!(guard().join(CLAIMS), Some(later));
     second.finish(None);
@@ -206,7 +206,7 @@ fn who_gives_up_on_the_call_ahead_takes_its_place() {
 }
 
 #[test]
-fn who_has_not_waited_has_given_up_on_nobody() {
+fn a_follower_that_has_not_waited_does_not_replace_its_leader() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
     let (mut first, mut hurried) = (guard(), guard());
@@ -217,10 +217,10 @@ fn who_has_not_waited_has_given_up_on_nobody() {
 }
 
 #[test]
-fn who_was_replaced_is_met_again_as_soon_as_it_runs() {
+fn a_replaced_leader_leads_again_as_soon_as_it_runs() {
     let single_flight = SingleFlight::default();
     let guard = || single_flight.guard(&call("p"));
-    for is_expired in [false, true] {
+    for second_has_finished in [false, true] {
         let (mut slow, mut second) = (guard(), guard());
         slow.join(CLAIMS);
         second.join(CLAIMS);
@@ -230,7 +230,7 @@ fn who_was_replaced_is_met_again_as_soon_as_it_runs() {
             .is_ready();
         assert!(is_ready);
         second.publish(CLAIMS, NOW);
-        if is_expired {
+        if second_has_finished {
             second.finish(None);
             slow.publish(RUNS, NOW);
         } else {
@@ -243,7 +243,7 @@ fn who_was_replaced_is_met_again_as_soon_as_it_runs() {
 }
 
 #[test]
-fn who_tells_something_and_ends_is_over_for_those_who_hear_of_both_at_once() {
+fn a_follower_that_sees_progress_and_the_end_at_once_gets_the_end() {
     let single_flight = SingleFlight::default();
     let (mut first, mut second) = (
         single_flight.guard(&call("p")),
@@ -257,7 +257,7 @@ fn who_tells_something_and_ends_is_over_for_those_who_hear_of_both_at_once() {
 }
 
 #[test]
-fn nothing_is_left_of_calls_that_are_over() {
+fn a_finished_call_leaves_no_entry() {
     let single_flight = SingleFlight::default();
     let mut first = single_flight.guard(&call("p"));
     first.join(CLAIMS);

@@ -7,7 +7,7 @@ fn hold(mut call: Call) -> Call {
 }
 
 #[test]
-fn my_own_running_claim_is_mine() {
+fn a_claim_with_the_own_token_is_the_own_claim() {
     assert_eq!(
         classify(&claim_of(me(), now_plus(1)), NOW, &call()),
         RecordState::OwnClaim
@@ -15,7 +15,7 @@ fn my_own_running_claim_is_mine() {
 }
 
 #[test]
-fn a_lease_still_runs_at_its_last_millisecond_and_is_over_one_later() {
+fn a_lease_runs_at_its_last_millisecond_and_has_expired_one_later() {
     let claim = claim_of(another(), NOW);
     assert_eq!(classify(&claim, NOW, &call()), RecordState::InProgress);
     assert_eq!(
@@ -25,7 +25,7 @@ fn a_lease_still_runs_at_its_last_millisecond_and_is_over_one_later() {
 }
 
 #[test]
-fn my_own_claim_whose_lease_is_over_is_claimed_again_but_given_up_under_hold() {
+fn the_own_claim_with_an_expired_lease_is_claimable_and_under_hold_must_be_released() {
     let claim = claim_of(me(), now_plus(-1));
     assert_eq!(classify(&claim, NOW, &call()), RecordState::Claimable);
     assert_eq!(
@@ -35,7 +35,7 @@ fn my_own_claim_whose_lease_is_over_is_claimed_again_but_given_up_under_hold() {
 }
 
 #[test]
-fn an_answer_is_replayed_through_the_last_second_of_its_window() {
+fn a_response_is_replayed_through_the_last_second_of_its_window() {
     let mut record = completed("1");
     record.expiration = Field::Value(seconds(0));
     assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);
@@ -44,14 +44,14 @@ fn an_answer_is_replayed_through_the_last_second_of_its_window() {
 }
 
 #[test]
-fn a_live_claim_is_not_freed_by_the_end_of_a_short_window() {
+fn the_end_of_a_short_window_does_not_free_a_live_claim() {
     let mut claim = claim_of(another(), now_plus(5_000));
     claim.expiration = Field::Value(seconds(-1));
     assert_eq!(classify(&claim, NOW, &call()), RecordState::InProgress);
 }
 
 #[test]
-fn another_payload_is_noticed_while_the_first_call_still_runs() {
+fn another_payload_is_detected_while_the_first_call_is_in_progress() {
     let mut call = call();
     call.validation = Some("mine".to_owned());
     let mut claim = claim_of(another(), now_plus(5_000));
@@ -64,14 +64,14 @@ fn another_payload_is_noticed_while_the_first_call_still_runs() {
 }
 
 #[test]
-fn a_record_with_a_validation_hash_replays_where_nothing_is_validated() {
+fn a_record_with_a_validation_hash_is_replayed_if_the_operation_does_not_validate() {
     let mut record = completed("1");
     record.validation = Field::Value("theirs".to_owned());
     assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);
 }
 
 #[test]
-fn every_json_value_replays_falsy_ones_too() {
+fn every_json_value_is_replayed_including_falsy_ones() {
     for data in ["0", "false", "\"\"", "[]", "{}", "null"] {
         assert_eq!(
             classify(&completed(data), NOW, &call()),
@@ -94,7 +94,7 @@ fn data_that_is_not_json_is_a_corrupt_record() {
 }
 
 #[test]
-fn a_completed_record_without_data_has_no_answer_to_give() {
+fn a_completed_record_without_data_has_no_response() {
     let mut record = completed("1");
     record.data = Field::Absent;
     assert_eq!(
@@ -116,7 +116,7 @@ fn an_unknown_status_is_corrupt_until_its_window_ends() {
 }
 
 #[test]
-fn under_hold_a_run_that_never_completed_waits_for_an_operator() {
+fn under_hold_an_expired_claim_is_unresolved() {
     let claim = claim_of(another(), now_plus(-1));
     assert_eq!(
         classify(&claim, NOW, &hold(call())),
@@ -140,7 +140,7 @@ fn under_hold_neither_the_window_nor_a_missing_lease_frees_a_claim() {
 }
 
 #[test]
-fn under_hold_a_claim_without_a_lease_runs_through_the_last_second_of_its_window() {
+fn under_hold_a_claim_without_a_lease_is_live_through_the_last_second_of_its_window() {
     let mut claim = claim_of(another(), NOW);
     claim.in_progress_expiration = Field::Absent;
     claim.expiration = Field::Value(seconds(0));
@@ -156,7 +156,7 @@ fn under_hold_a_claim_without_a_lease_runs_through_the_last_second_of_its_window
 }
 
 #[test]
-fn a_recorded_failure_frees_its_claim_under_either_policy() {
+fn a_recorded_failure_frees_its_claim_under_both_policies() {
     let mut claim = claim_of(another(), now_plus(-1));
     claim.owner = Field::Absent;
     claim.failure = Field::Value("Timeout".to_owned());
@@ -165,7 +165,7 @@ fn a_recorded_failure_frees_its_claim_under_either_policy() {
 }
 
 #[test]
-fn a_claim_of_another_language_without_a_lease_lives_until_its_window_ends() {
+fn a_claim_of_another_language_without_a_lease_is_live_until_its_window_ends() {
     let mut claim = claim_of(another(), NOW);
     claim.owner = Field::Absent;
     claim.in_progress_expiration = Field::Absent;
@@ -176,7 +176,7 @@ fn a_claim_of_another_language_without_a_lease_lives_until_its_window_ends() {
 }
 
 #[test]
-fn a_lease_that_cannot_be_read_is_corrupt_and_not_a_claim_forever() {
+fn a_claim_whose_lease_cannot_be_read_is_corrupt() {
     let mut claim = claim_of(another(), NOW);
     claim.in_progress_expiration = Field::Unreadable;
     assert_eq!(
@@ -186,7 +186,7 @@ fn a_lease_that_cannot_be_read_is_corrupt_and_not_a_claim_forever() {
 }
 
 #[test]
-fn my_token_on_a_record_that_python_completed_does_not_make_it_my_claim() {
+fn the_own_token_on_a_record_that_python_completed_does_not_make_it_the_own_claim() {
     let mut record = completed("1");
     record.owner = Field::Value(me());
     assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);

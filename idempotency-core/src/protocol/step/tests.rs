@@ -1,4 +1,4 @@
-//! What the tests of both halves begin with.
+//! Helpers for the tests of the state machine.
 
 mod claim;
 mod completion;
@@ -31,7 +31,7 @@ fn play_at(call: Call, inputs: impl IntoIterator<Item = (EpochMillis, Input)>) -
     effect
 }
 
-fn refused(existing: Record) -> Input {
+fn condition_failed(existing: Record) -> Input {
     Input::Written(WriteResult::ConditionFailed {
         existing: Some(existing),
         maybe_applied: false,
@@ -51,12 +51,12 @@ fn maybe_applied() -> Input {
 
 const MISS: Input = Input::Local(None);
 const APPLIED: Input = Input::Written(WriteResult::Applied);
-const REFUSED_WITHOUT_RECORD: Input = Input::Written(WriteResult::ConditionFailed {
+const CONDITION_FAILED_WITHOUT_RECORD: Input = Input::Written(WriteResult::ConditionFailed {
     existing: None,
     maybe_applied: false,
 });
 
-fn answered() -> Input {
+fn returned() -> Input {
     Input::HandlerDone(HandlerResult::Returned(Data::new("42")))
 }
 

@@ -1,9 +1,9 @@
-//! Before the handler.
+//! The claim, and what a call does with the record that it finds.
 
 use super::*;
 
 #[test]
-fn a_claim_carries_lease_window_validation_and_token() {
+fn a_claim_contains_lease_window_validation_and_token() {
     let mut call = call();
     call.validation = Some("v".to_owned());
     let Effect::Write(Write::Put(record), condition) = play(call, [MISS]) else {
@@ -22,7 +22,7 @@ fn a_claim_carries_lease_window_validation_and_token() {
 }
 
 #[test]
-fn a_claims_window_never_ends_before_its_lease_rounded_up() {
+fn the_window_of_a_claim_never_ends_before_its_lease_rounded_up() {
     let mut call = call();
     call.policy.expires_after = Duration::from_secs(1);
     let Effect::Write(Write::Put(record), _) = play(call, [MISS]) else {
@@ -33,7 +33,7 @@ fn a_claims_window_never_ends_before_its_lease_rounded_up() {
 }
 
 #[test]
-fn under_hold_a_claim_is_kept_far_beyond_its_lease() {
+fn under_hold_a_claim_expires_years_after_its_lease() {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
     let Effect::Write(Write::Put(record), condition) = play(call, [MISS]) else {
@@ -44,7 +44,7 @@ fn under_hold_a_claim_is_kept_far_beyond_its_lease() {
 }
 
 #[test]
-fn without_a_deadline_the_configured_lease_is_written() {
+fn without_a_deadline_a_claim_has_the_configured_lease() {
     let mut call = call();
     call.deadline = None;
     let Effect::Write(Write::Put(record), _) = play(call, [MISS]) else {
@@ -57,14 +57,14 @@ fn without_a_deadline_the_configured_lease_is_written() {
 }
 
 #[test]
-fn a_deadline_that_has_passed_is_a_deadline_and_nothing_is_asked() {
+fn an_expired_deadline_refuses_the_call_before_any_request() {
     let mut call = call();
     call.deadline = Some(now_plus(-1));
     assert_eq!(play(call, [MISS]), finished(ErrorKind::NoTimeLeft));
 }
 
 #[test]
-fn at_its_last_millisecond_a_deadline_has_not_passed() {
+fn a_deadline_has_not_expired_at_its_last_millisecond() {
     let mut call = call();
     call.deadline = Some(NOW);
     assert!(matches!(
@@ -75,7 +75,7 @@ fn at_its_last_millisecond_a_deadline_has_not_passed() {
 }
 
 #[test]
-fn no_handler_starts_on_a_lease_that_is_over() {
+fn no_handler_starts_under_an_expired_lease() {
     let effect = play_at(call(), [(NOW, MISS), (now_plus(30_001), APPLIED)]);
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play_at(
@@ -98,27 +98,30 @@ fn with_a_lease_of_ten_seconds() -> Call {
 }
 
 #[test]
-fn a_configured_lease_counts_from_the_claim_and_not_from_its_reply() {
+fn a_configured_lease_starts_at_the_claim_and_not_at_its_reply() {
     let late_reply = [(NOW, MISS), (now_plus(10_001), APPLIED)];
     let effect = play_at(with_a_lease_of_ten_seconds(), late_reply);
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]
-fn a_claim_that_is_found_after_a_lost_reply_has_the_lease_that_is_written_in_it() {
+fn a_claim_found_after_a_lost_reply_has_the_lease_in_its_record() {
     let own = claim_of(me(), now_plus(10_000));
     let (attempt, _look) = Attempt::begin(with_a_lease_of_ten_seconds());
     let (attempt, _claim) = attempt.step(NOW, MISS);
-    let (attempt, effect) = attempt.step(now_plus(9_000), refused(own));
+    let (attempt, effect) = attempt.step(now_plus(9_000), condition_failed(own));
     assert_eq!(effect, Effect::Run);
     let until = attempt.in_flight().map(|in_flight| in_flight.until);
     assert_eq!(until, Some(now_plus(10_000)));
 }
 
 #[test]
-fn a_claim_whose_reply_was_lost_is_recognised_by_its_token() {
+fn the_token_identifies_a_claim_whose_reply_was_lost() {
     let own = claim_of(me(), now_plus(30_000));
-    assert_eq!(play(call(), [MISS, refused(own.clone())]), Effect::Run);
+    assert_eq!(
+        play(call(), [MISS, condition_failed(own.clone())]),
+        Effect::Run
+    );
     assert_eq!(
         play(call(), [MISS, maybe_applied(), Input::Read(Some(own))]),
         Effect::Run
@@ -126,12 +129,12 @@ fn a_claim_whose_reply_was_lost_is_recognised_by_its_token() {
 }
 
 #[test]
-fn under_hold_a_claim_that_is_found_when_its_lease_is_over_is_given_up_because_it_did_not_run() {
+fn under_hold_a_call_that_finds_its_own_claim_after_the_lease_releases_it() {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
     let own = claim_of(me(), now_plus(30_000));
     let late = now_plus(30_001);
-    let found = [(NOW, MISS), (late, refused(own))];
+    let found = [(NOW, MISS), (late, condition_failed(own))];
     let effect = play_at(call.clone(), found.clone());
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play_at(call, found.into_iter().chain([(late, APPLIED)]));
@@ -139,22 +142,22 @@ fn under_hold_a_claim_that_is_found_when_its_lease_is_over_is_given_up_because_i
 }
 
 #[test]
-fn nothing_there_after_a_lost_claim_proves_nothing_so_the_same_token_claims_again() {
+fn a_missing_record_after_a_lost_claim_is_no_proof_so_the_call_claims_again_with_its_token() {
     let effect = play(call(), [MISS, maybe_applied(), Input::Read(None)]);
     let Effect::Write(Write::Put(record), _) = effect else {
-        panic!("claims again");
+        panic!("the call claims again");
     };
     assert_eq!(record.owner, Field::Value(me()));
 }
 
 #[test]
-fn a_claim_is_not_applied_only_if_no_send_was_lost() {
+fn a_failed_claim_counts_as_not_applied_only_if_no_send_was_lost() {
     let throttled = || failed(false, WriteErrorKind::Transient);
     assert_eq!(
         play(call(), [MISS, throttled()]),
         finished(ErrorKind::StoreFailed)
     );
-    // The last error alone proves nothing.
+    // The last error is not enough: an earlier send was lost.
     let effect = play(
         call(),
         [MISS, maybe_applied(), Input::Read(None), throttled()],
@@ -162,7 +165,7 @@ fn a_claim_is_not_applied_only_if_no_send_was_lost() {
     assert_eq!(effect, Effect::Read);
 }
 
-/// Refused by a claim that is over, after a send within the same request was lost.
+/// The condition failed on an expired claim, after a send of the same request was lost.
 fn refused_after_a_loss() -> Input {
     Input::Written(WriteResult::ConditionFailed {
         existing: Some(claim_of(another(), now_plus(-1))),
@@ -171,16 +174,22 @@ fn refused_after_a_loss() -> Input {
 }
 
 #[test]
-fn a_send_lost_before_a_refusal_may_still_arrive_whatever_becomes_of_the_next_claim() {
+fn a_send_that_was_lost_before_a_failed_condition_may_still_be_applied_after_the_next_claim() {
     let throttled = failed(false, WriteErrorKind::Transient);
     let effect = play(call(), [MISS, refused_after_a_loss(), throttled]);
     assert_eq!(effect, Effect::Read);
 }
 
 #[test]
-fn a_call_that_lost_a_send_and_then_every_race_gives_up_its_token_before_it_says_so() {
-    let over = || refused(claim_of(another(), now_plus(-1)));
-    let lost_every_race = [MISS, refused_after_a_loss(), over(), over(), over()];
+fn a_call_that_lost_a_send_and_every_race_releases_its_claim_before_it_returns_contended() {
+    let expired = || condition_failed(claim_of(another(), now_plus(-1)));
+    let lost_every_race = [
+        MISS,
+        refused_after_a_loss(),
+        expired(),
+        expired(),
+        expired(),
+    ];
     let effect = play(call(), lost_every_race.clone());
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play(call(), lost_every_race.into_iter().chain([APPLIED]));
@@ -188,7 +197,7 @@ fn a_call_that_lost_a_send_and_then_every_race_gives_up_its_token_before_it_says
 }
 
 #[test]
-fn a_claim_that_stays_unknown_is_given_up_and_the_error_told() {
+fn a_claim_that_stays_unknown_is_released_before_the_error_is_returned() {
     let effect = play(call(), [MISS, maybe_applied(), Input::ReadFailed]);
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
     let effect = play(
@@ -199,7 +208,7 @@ fn a_claim_that_stays_unknown_is_given_up_and_the_error_told() {
 }
 
 #[test]
-fn a_store_that_loses_every_claim_is_not_mistaken_for_rivals() {
+fn a_store_that_loses_every_claim_is_a_store_failure_and_not_contention() {
     let mut inputs = vec![MISS];
     for _ in 0..4 {
         inputs.extend([maybe_applied(), Input::Read(None)]);
@@ -209,31 +218,31 @@ fn a_store_that_loses_every_claim_is_not_mistaken_for_rivals() {
 }
 
 #[test]
-fn a_claim_lost_near_the_deadline_is_given_up_at_once_so_that_the_caller_hears_of_it() {
+fn a_claim_lost_near_the_deadline_is_released_at_once_so_that_the_caller_gets_its_error() {
     let near = now_plus(29_850);
     let effect = play_at(call(), [(NOW, MISS), (near, maybe_applied())]);
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]
-fn a_lost_claim_of_which_nothing_is_found_too_late_is_given_up_and_not_sent_again() {
+fn a_lost_claim_that_a_late_read_does_not_find_is_released_and_not_sent_again() {
     let found_nothing = |at| [(NOW, MISS), (NOW, maybe_applied()), (at, Input::Read(None))];
     let in_time = play_at(call(), found_nothing(now_plus(2_799)));
     assert!(matches!(in_time, Effect::Write(Write::Put(_), _)));
     let too_late = now_plus(2_800);
     let effect = play_at(call(), found_nothing(too_late));
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
-    let told = found_nothing(too_late)
+    let released = found_nothing(too_late)
         .into_iter()
         .chain([(too_late, APPLIED)]);
-    assert_eq!(play_at(call(), told), finished(ErrorKind::StoreFailed));
+    assert_eq!(play_at(call(), released), finished(ErrorKind::StoreFailed));
 }
 
 #[test]
-fn a_refused_claim_of_which_nothing_is_found_is_sent_again_however_late() {
+fn a_claim_whose_condition_failed_without_a_record_is_sent_again_at_any_time() {
     let inputs = [
         (NOW, MISS),
-        (NOW, REFUSED_WITHOUT_RECORD),
+        (NOW, CONDITION_FAILED_WITHOUT_RECORD),
         (now_plus(29_999), Input::Read(None)),
     ];
     assert!(matches!(
@@ -243,50 +252,51 @@ fn a_refused_claim_of_which_nothing_is_found_is_sent_again_however_late() {
 }
 
 #[test]
-fn a_conflict_without_a_record_is_read() {
-    assert_eq!(play(call(), [MISS, REFUSED_WITHOUT_RECORD]), Effect::Read);
+fn a_failed_condition_without_a_record_leads_to_a_read() {
+    assert_eq!(
+        play(call(), [MISS, CONDITION_FAILED_WITHOUT_RECORD]),
+        Effect::Read
+    );
 }
 
 #[test]
-fn others_that_are_faster_each_time_end_in_contended() {
-    let over = || refused(claim_of(another(), now_plus(-1)));
-    let effect = play(call(), [MISS, over(), over(), over(), over()]);
+fn a_call_that_loses_every_race_returns_contended() {
+    let expired = || condition_failed(claim_of(another(), now_plus(-1)));
+    let effect = play(call(), [MISS, expired(), expired(), expired(), expired()]);
     assert_eq!(effect, finished(ErrorKind::Contended));
 }
 
 #[test]
-fn a_running_duplicate_is_rejected_and_touches_nothing() {
+fn a_duplicate_of_a_call_in_progress_is_refused_and_writes_nothing() {
     let other = claim_of(another(), now_plus(9_000));
     assert_eq!(
-        play(call(), [MISS, refused(other)]),
+        play(call(), [MISS, condition_failed(other)]),
         finished(Refusal::already_in_progress(Some(now_plus(9_000))))
     );
 }
 
 #[test]
-fn a_record_that_cannot_be_understood_is_left_as_it_is() {
+fn a_corrupt_record_is_not_changed() {
     let refusal = Refusal::corrupt_record("its data is not JSON");
     assert_eq!(
-        play(call(), [MISS, refused(completed("{"))]),
+        play(call(), [MISS, condition_failed(completed("{"))]),
         finished(refusal)
     );
 }
 
 #[test]
-fn under_hold_a_run_that_never_completed_is_left_to_an_operator_untouched() {
+fn under_hold_an_expired_claim_is_unresolved_and_not_changed() {
     let mut call = call();
     call.policy.on_timeout = OnTimeout::Hold;
-    let over = claim_of(another(), now_plus(-1));
+    let expired = claim_of(another(), now_plus(-1));
     assert_eq!(
-        play(call, [MISS, refused(over)]),
+        play(call, [MISS, condition_failed(expired)]),
         finished(ErrorKind::Unresolved)
     );
 }
 
-// ---- the cache ----
-
 #[test]
-fn a_cached_answer_is_judged_as_a_stored_one() {
+fn a_cached_record_is_classified_like_a_stored_one() {
     let hit = |record: Record| Input::Local(Some(record));
     let replay = Resolution::Replay {
         record: completed("7"),

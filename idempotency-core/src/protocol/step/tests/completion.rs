@@ -1,13 +1,13 @@
-//! After the handler.
+//! The completion and the release.
 
 use super::*;
 
 fn run_to_completion() -> [Input; 3] {
-    [MISS, APPLIED, answered()]
+    [MISS, APPLIED, returned()]
 }
 
 #[test]
-fn a_completion_is_fenced_and_told_only_once_it_is_confirmed() {
+fn a_completion_is_fenced_and_ends_the_call_only_when_it_is_confirmed() {
     let mut call = call();
     call.validation = Some("v".to_owned());
     let Effect::Write(Write::Update(change), condition) = play(call.clone(), run_to_completion())
@@ -31,7 +31,7 @@ fn after_completion(inputs: impl IntoIterator<Item = Input>) -> Effect {
 }
 
 #[test]
-fn a_lost_completion_is_sent_again_and_the_record_tells() {
+fn a_lost_completion_is_sent_again_and_the_record_shows_whether_it_was_applied() {
     assert!(matches!(
         after_completion([maybe_applied()]),
         Effect::Pause(_)
@@ -43,7 +43,7 @@ fn a_lost_completion_is_sent_again_and_the_record_tells() {
     let effect = after_completion([
         maybe_applied(),
         Input::Paused,
-        refused(mine_completed("42")),
+        condition_failed(mine_completed("42")),
     ]);
     let replay = Resolution::Replay {
         record: mine_completed("42"),
@@ -53,7 +53,7 @@ fn a_lost_completion_is_sent_again_and_the_record_tells() {
 }
 
 #[test]
-fn a_completion_that_nobody_confirms_is_unknown_and_never_released() {
+fn an_unconfirmed_completion_is_unknown_and_never_released() {
     let mut inputs = Vec::new();
     for _ in 0..3 {
         inputs.extend([maybe_applied(), Input::Paused]);
@@ -70,62 +70,64 @@ fn a_completion_that_nobody_confirms_is_unknown_and_never_released() {
 }
 
 #[test]
-fn a_late_owner_is_given_the_winners_answer() {
+fn a_late_owner_gets_the_winners_response() {
     let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Completion,
     };
     assert_eq!(
-        after_completion([refused(completed("7"))]),
+        after_completion([condition_failed(completed("7"))]),
         Effect::Finish(replay)
     );
 }
 
 #[test]
-fn a_late_owner_is_not_given_the_answer_of_another_payload() {
+fn a_late_owner_does_not_get_the_response_of_another_payload() {
     let mut call = call();
     call.validation = Some("mine".to_owned());
     let mut winner = completed("7");
     winner.validation = Field::Value("theirs".to_owned());
-    let inputs = run_to_completion().into_iter().chain([refused(winner)]);
+    let inputs = run_to_completion()
+        .into_iter()
+        .chain([condition_failed(winner)]);
     assert_eq!(play(call, inputs), finished(ErrorKind::LostOwnership));
 }
 
 #[test]
-fn a_late_owner_that_finds_no_answer_has_lost_ownership() {
+fn a_late_owner_that_finds_no_response_has_lost_ownership() {
     let running = claim_of(another(), now_plus(9_000));
     assert_eq!(
-        after_completion([refused(running)]),
+        after_completion([condition_failed(running)]),
         finished(ErrorKind::LostOwnership)
     );
-    let mut unanswered = completed("7");
-    unanswered.data = Field::Absent;
+    let mut without_response = completed("7");
+    without_response.data = Field::Absent;
     assert_eq!(
-        after_completion([refused(unanswered)]),
+        after_completion([condition_failed(without_response)]),
         finished(ErrorKind::LostOwnership)
     );
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
     assert_eq!(
-        after_completion([refused(expired)]),
+        after_completion([condition_failed(expired)]),
         finished(ErrorKind::LostOwnership)
     );
 }
 
 #[test]
-fn a_refusal_that_shows_the_callers_own_claim_tells_nobody_what_is_stored() {
+fn a_failed_condition_that_brings_the_own_claim_back_leaves_the_completion_unknown() {
     let own = claim_of(me(), now_plus(30_000));
     assert_eq!(
-        after_completion([refused(own)]),
+        after_completion([condition_failed(own)]),
         finished(ErrorKind::CompletionUnknown)
     );
 }
 
 #[test]
-fn an_evicted_claim_is_completed_anew_while_its_lease_runs() {
-    let effect = after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None)]);
+fn an_evicted_claim_is_restored_as_completed_while_its_lease_runs() {
+    let effect = after_completion([CONDITION_FAILED_WITHOUT_RECORD, Input::Read(None)]);
     let Effect::Write(Write::Put(record), Condition::NoRecord) = effect else {
-        panic!("completes over nothing");
+        panic!("the completion is put where no record is");
     };
     assert_eq!(record.data, Field::Value(Data::new("42")));
     assert_eq!(record.owner, Field::Value(me()));
@@ -136,35 +138,42 @@ fn an_evicted_claim_is_completed_anew_while_its_lease_runs() {
 }
 
 #[test]
-fn a_completion_anew_that_is_refused_is_judged_and_one_that_fails_is_told_to_nobody() {
-    let anew = |input| after_completion([REFUSED_WITHOUT_RECORD, Input::Read(None), input]);
+fn a_restored_completion_is_classified_if_its_condition_fails_and_unknown_if_it_fails() {
+    let restored =
+        |input| after_completion([CONDITION_FAILED_WITHOUT_RECORD, Input::Read(None), input]);
     let running = claim_of(another(), now_plus(9_000));
-    assert_eq!(anew(refused(running)), finished(ErrorKind::LostOwnership));
+    assert_eq!(
+        restored(condition_failed(running)),
+        finished(ErrorKind::LostOwnership)
+    );
     let replay = Resolution::Replay {
         record: completed("7"),
         source: Source::Completion,
     };
-    assert_eq!(anew(refused(completed("7"))), Effect::Finish(replay));
     assert_eq!(
-        anew(maybe_applied()),
+        restored(condition_failed(completed("7"))),
+        Effect::Finish(replay)
+    );
+    assert_eq!(
+        restored(maybe_applied()),
         finished(ErrorKind::CompletionUnknown)
     );
 }
 
 #[test]
-fn a_refused_completion_of_which_nothing_can_be_read_stays_unknown() {
+fn a_completion_whose_condition_failed_stays_unknown_if_the_read_fails() {
     assert_eq!(
-        after_completion([REFUSED_WITHOUT_RECORD, Input::ReadFailed]),
+        after_completion([CONDITION_FAILED_WITHOUT_RECORD, Input::ReadFailed]),
         finished(ErrorKind::CompletionUnknown)
     );
 }
 
 #[test]
-fn an_evicted_claim_is_not_completed_anew_after_a_loss_or_after_its_lease() {
+fn an_evicted_claim_is_not_restored_after_a_lost_send_or_after_its_lease() {
     let effect = after_completion([
         maybe_applied(),
         Input::Paused,
-        REFUSED_WITHOUT_RECORD,
+        CONDITION_FAILED_WITHOUT_RECORD,
         Input::Read(None),
     ]);
     assert_eq!(effect, finished(ErrorKind::LostOwnership));
@@ -176,17 +185,18 @@ fn an_evicted_claim_is_not_completed_anew_after_a_loss_or_after_its_lease() {
     assert_eq!(effect, finished(ErrorKind::LostOwnership));
     let late = now_plus(30_001);
     let inputs = run_to_completion().map(|input| (NOW, input));
-    let inputs = inputs
-        .into_iter()
-        .chain([(late, REFUSED_WITHOUT_RECORD), (late, Input::Read(None))]);
+    let inputs = inputs.into_iter().chain([
+        (late, CONDITION_FAILED_WITHOUT_RECORD),
+        (late, Input::Read(None)),
+    ]);
     assert_eq!(play_at(call(), inputs), finished(ErrorKind::LostOwnership));
 }
 
 #[test]
-fn an_answer_too_large_completes_the_key_without_it_and_its_own_caller_is_told_it() {
+fn a_response_that_is_too_large_completes_the_key_and_only_its_own_caller_gets_it() {
     let too_large = || failed(false, WriteErrorKind::TooLarge);
     let Effect::Write(Write::Update(change), _) = after_completion([too_large()]) else {
-        panic!("completes without data");
+        panic!("the completion has no data");
     };
     assert_eq!(change.set.data, Field::Absent);
     let effect = after_completion([too_large(), APPLIED]);
@@ -197,8 +207,8 @@ fn an_answer_too_large_completes_the_key_without_it_and_its_own_caller_is_told_i
 }
 
 #[test]
-fn a_lost_completion_without_the_answer_is_confirmed_by_its_own_token_alone() {
-    let without_answer = |owner| {
+fn a_lost_completion_without_a_response_is_confirmed_only_by_its_own_token() {
+    let without_response = |owner| {
         let mut record = completed("7");
         record.data = Field::Absent;
         record.owner = Field::Value(owner);
@@ -209,21 +219,21 @@ fn a_lost_completion_without_the_answer_is_confirmed_by_its_own_token_alone() {
             failed(false, WriteErrorKind::TooLarge),
             maybe_applied(),
             Input::Paused,
-            refused(without_answer(owner)),
+            condition_failed(without_response(owner)),
         ])
     };
     let own = Effect::Finish(Resolution::Own(Completion::WithoutResponse));
     assert_eq!(found(me()), own);
     assert_eq!(found(another()), finished(ErrorKind::LostOwnership));
-    // Whoever sent the answer itself did not complete the key without it.
+    // A call that sent the response itself did not complete the key without it.
     assert_eq!(
-        after_completion([refused(without_answer(me()))]),
+        after_completion([condition_failed(without_response(me()))]),
         finished(ErrorKind::LostOwnership)
     );
 }
 
 #[test]
-fn a_completion_that_is_too_large_even_without_its_answer_is_not_sent_a_third_time() {
+fn a_completion_that_is_too_large_without_its_response_too_is_not_sent_a_third_time() {
     let too_large = || failed(false, WriteErrorKind::TooLarge);
     assert_eq!(
         after_completion([too_large(), too_large()]),
@@ -232,7 +242,7 @@ fn a_completion_that_is_too_large_even_without_its_answer_is_not_sent_a_third_ti
 }
 
 #[test]
-fn the_completion_without_the_answer_is_tried_as_often_as_the_one_with_it() {
+fn a_completion_without_its_response_has_as_many_tries_as_one_with_it() {
     let mut inputs = Vec::new();
     for _ in 0..3 {
         inputs.extend([maybe_applied(), Input::Paused]);
@@ -253,21 +263,19 @@ fn the_completion_without_the_answer_is_tried_as_often_as_the_one_with_it() {
 }
 
 #[test]
-fn an_answer_that_is_not_json_completes_the_key_without_it() {
+fn a_response_that_is_not_json_completes_the_key_without_it() {
     let inputs = [
         MISS,
         APPLIED,
         Input::HandlerDone(HandlerResult::NotSerializable),
     ];
     let Effect::Write(Write::Update(change), _) = play(call(), inputs.clone()) else {
-        panic!("completes without data");
+        panic!("the completion has no data");
     };
     assert_eq!(change.set.data, Field::Absent);
     let effect = play(call(), inputs.into_iter().chain([APPLIED]));
     assert_eq!(effect, finished(ErrorKind::ResponseNotSerializable));
 }
-
-// ---- the release ----
 
 fn failure() -> [Input; 3] {
     [
@@ -278,14 +286,14 @@ fn failure() -> [Input; 3] {
 }
 
 #[test]
-fn a_completion_is_sent_again_only_if_the_pause_leaves_more_than_the_time_to_tell_the_caller() {
-    // The lease ends after 30 s; the first pause takes 25 ms at most, and telling the caller 200 ms.
+fn a_completion_is_sent_again_only_if_the_pause_leaves_more_than_the_reply_reserve() {
+    // The lease ends after 30 s. The first pause takes at most 25 ms, and the reserve for the reply is 200 ms.
     let lost_at = |milliseconds| {
         let maybe_applied = (now_plus(milliseconds), maybe_applied());
         let inputs = [
             (NOW, MISS),
             (NOW, APPLIED),
-            (NOW, answered()),
+            (NOW, returned()),
             maybe_applied,
         ];
         play_at(call(), inputs)
@@ -295,7 +303,7 @@ fn a_completion_is_sent_again_only_if_the_pause_leaves_more_than_the_time_to_tel
 }
 
 #[test]
-fn a_failure_releases_the_claim_with_its_token() {
+fn a_failure_releases_the_claim_under_its_fence() {
     assert_eq!(
         play(call(), failure()),
         Effect::Write(Write::Delete, held_by(&me()))
@@ -303,16 +311,19 @@ fn a_failure_releases_the_claim_with_its_token() {
 }
 
 #[test]
-fn a_refused_or_failed_release_leaves_the_handlers_own_result() {
+fn the_caller_gets_the_handlers_own_result_also_if_the_release_fails() {
     let with = |input| play(call(), failure().into_iter().chain([input]));
     let own = |stored| Effect::Finish(Resolution::Own(stored));
     assert_eq!(with(APPLIED), own(Completion::Released));
-    assert_eq!(with(refused(completed("7"))), own(Completion::Released));
+    assert_eq!(
+        with(condition_failed(completed("7"))),
+        own(Completion::Released)
+    );
     assert_eq!(with(maybe_applied()), own(Completion::NotReleased));
 }
 
 #[test]
-fn an_unstored_answer_yields_to_a_winners_stored_one() {
+fn a_stored_response_replaces_one_that_is_not_stored() {
     let inputs = |input| {
         [
             MISS,
@@ -326,7 +337,7 @@ fn an_unstored_answer_yields_to_a_winners_stored_one() {
         source: Source::Completion,
     };
     assert_eq!(
-        play(call(), inputs(refused(completed("7")))),
+        play(call(), inputs(condition_failed(completed("7")))),
         Effect::Finish(replay)
     );
     assert_eq!(
@@ -336,7 +347,7 @@ fn an_unstored_answer_yields_to_a_winners_stored_one() {
 }
 
 #[test]
-fn a_recorded_failure_ends_the_lease_at_the_claims_own_time_and_drops_the_token() {
+fn a_recorded_failure_ends_the_lease_at_the_time_of_the_claim_and_removes_the_token() {
     let mut call = call();
     call.policy.on_error = OnError::Record;
     let [look, claim, ran] = failure();
@@ -352,20 +363,20 @@ fn a_recorded_failure_ends_the_lease_at_the_claims_own_time_and_drops_the_token(
 }
 
 #[test]
-fn a_recorded_failure_ends_the_lease_of_the_claim_that_was_applied_and_not_of_an_earlier_try() {
+fn a_recorded_failure_ends_the_lease_at_the_time_of_the_claim_that_was_applied() {
     let mut call = call();
     call.policy.on_error = OnError::Record;
     let [look, claim, ran] = failure();
-    let over = refused(claim_of(another(), now_plus(-1)));
+    let expired = condition_failed(claim_of(another(), now_plus(-1)));
     let later = now_plus(10);
-    let inputs = [(NOW, look), (later, over), (later, claim), (later, ran)];
+    let inputs = [(NOW, look), (later, expired), (later, claim), (later, ran)];
     let Effect::Write(Write::Update(change), _) = play_at(call, inputs) else {
         panic!("a recorded failure is an update");
     };
     assert_eq!(change.set.in_progress_expiration, Field::Value(later));
 }
 
-/// A call whose handler panicked.
+/// Returns the effect after a panic of the handler.
 fn panicked(on_timeout: OnTimeout, on_error: OnError) -> Effect {
     let mut call = call();
     (call.policy.on_timeout, call.policy.on_error) = (on_timeout, on_error);
@@ -387,7 +398,7 @@ fn under_rerun_a_panic_frees_the_key_as_a_failure_does() {
 }
 
 #[test]
-fn under_hold_a_panic_is_no_reported_end_so_the_claim_stays_untouched() {
+fn under_hold_a_panic_is_no_reported_end_so_the_claim_is_kept() {
     for on_error in [OnError::Release, OnError::Record] {
         let kept = Effect::Finish(Resolution::Own(Completion::Kept));
         assert_eq!(panicked(OnTimeout::Hold, on_error), kept);
@@ -406,6 +417,6 @@ fn under_hold_a_failure_is_a_reported_end_and_frees_the_key() {
 
 #[test]
 #[should_panic(expected = "does not answer")]
-fn an_input_that_answers_nothing_is_a_mistake_of_the_driver() {
+fn an_input_that_does_not_answer_the_effect_panics() {
     play(call(), [APPLIED]);
 }

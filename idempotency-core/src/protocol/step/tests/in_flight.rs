@@ -1,4 +1,4 @@
-//! Beside another call of the process.
+//! Single flight: a duplicate and the progress of its leader.
 
 use super::super::super::{InFlight, Stage};
 use super::*;
@@ -26,7 +26,7 @@ fn runs() -> Input {
     runs_until(20_000)
 }
 
-/// It waits for another process, whose lease ends later than its own time.
+/// The leader waits for another process, whose lease ends after the leader's own deadline.
 fn waits() -> Input {
     let until = Some(now_plus(60_000));
     at(Stage::Waiting { until, round: 1 }, 20_000)
@@ -55,18 +55,18 @@ fn shared(record: Record) -> Effect {
 }
 
 #[test]
-fn a_duplicate_is_refused_by_the_one_that_runs() {
+fn a_running_leader_refuses_its_duplicate() {
     assert_eq!(play(call(), [runs()]), in_progress_until(20_000));
 }
 
 #[test]
-fn a_waiting_duplicate_follows_until_its_own_time_or_the_others_lease_is_over() {
-    // 30 s less what is kept for the reply.
+fn under_wait_a_duplicate_follows_until_its_own_time_or_the_leaders_lease_ends() {
+    // 30 s less the reserve for the reply.
     assert_eq!(
         play(waiting(), [runs_until(60_000)]),
         Effect::AwaitLeader(Duration::from_millis(29_750))
     );
-    // A lease is over one millisecond after its end.
+    // A lease has expired one millisecond after its end.
     assert_eq!(
         play(waiting(), [runs()]),
         Effect::AwaitLeader(Duration::from_millis(20_001))
@@ -74,7 +74,7 @@ fn a_waiting_duplicate_follows_until_its_own_time_or_the_others_lease_is_over() 
 }
 
 #[test]
-fn a_duplicate_waits_for_the_stores_reply_to_the_other_but_not_for_long() {
+fn a_duplicate_waits_one_second_for_the_stores_reply_to_the_leader() {
     for other in [claims, stores] {
         for call in [call(), waiting()] {
             let a_second = Effect::AwaitLeader(Duration::from_secs(1));
@@ -89,12 +89,12 @@ fn a_duplicate_waits_for_the_stores_reply_to_the_other_but_not_for_long() {
 }
 
 #[test]
-fn beside_a_call_that_waits_for_another_process_a_duplicate_is_refused_by_that_processs_lease() {
+fn a_leader_that_waits_for_another_process_refuses_its_duplicate_with_that_lease() {
     assert_eq!(play(call(), [waits()]), in_progress_until(60_000));
 }
 
 #[test]
-fn a_lease_that_is_over_by_now_refuses_nobody_though_another_still_waits_for_it() {
+fn an_expired_lease_refuses_no_duplicate_although_the_leader_still_waits_for_it() {
     let until = Some(now_plus(-1));
     let waits = at(Stage::Waiting { until, round: 1 }, 20_000);
     assert!(matches!(
@@ -104,7 +104,7 @@ fn a_lease_that_is_over_by_now_refuses_nobody_though_another_still_waits_for_it(
 }
 
 #[test]
-fn beside_a_call_that_waits_a_duplicate_waits_as_long_as_it_hears_of_it() {
+fn under_wait_a_duplicate_follows_a_waiting_leader_as_long_as_its_rounds_advance() {
     let follow = Effect::AwaitLeader(Duration::from_secs(2));
     assert_eq!(play(waiting(), [waits()]), follow);
     assert_eq!(play(waiting(), [waits(), waits_on(2), waits_on(3)]), follow);
@@ -116,7 +116,7 @@ fn beside_a_call_that_waits_a_duplicate_waits_as_long_as_it_hears_of_it() {
 }
 
 #[test]
-fn when_the_others_claim_is_applied_a_duplicate_is_refused_or_waits_on() {
+fn when_the_leaders_claim_is_applied_its_duplicate_is_refused_or_waits_on() {
     assert_eq!(play(call(), [claims(), runs()]), in_progress_until(20_000));
     assert!(matches!(
         play(waiting(), [claims(), runs()]),
@@ -125,15 +125,15 @@ fn when_the_others_claim_is_applied_a_duplicate_is_refused_or_waits_on() {
 }
 
 #[test]
-fn the_others_confirmed_answer_is_given_to_its_duplicates() {
-    let answer = completed("7");
-    let landed = || Input::LeaderDone(Some(completed("7")));
-    assert_eq!(play(call(), [claims(), landed()]), shared(answer.clone()));
-    assert_eq!(play(waiting(), [runs(), landed()]), shared(answer));
+fn a_duplicate_gets_the_confirmed_response_of_its_leader() {
+    let record = completed("7");
+    let done = || Input::LeaderDone(Some(completed("7")));
+    assert_eq!(play(call(), [claims(), done()]), shared(record.clone()));
+    assert_eq!(play(waiting(), [runs(), done()]), shared(record));
 }
 
 #[test]
-fn a_shared_answer_is_judged_like_a_stored_one() {
+fn a_shared_record_is_classified_like_a_stored_one() {
     let mut expired = completed("7");
     expired.expiration = Field::Value(seconds(-1));
     let effect = play(call(), [claims(), Input::LeaderDone(Some(expired))]);
@@ -148,7 +148,7 @@ fn a_shared_answer_is_judged_like_a_stored_one() {
 }
 
 #[test]
-fn after_a_claim_that_came_to_nothing_each_duplicate_asks_the_store_itself() {
+fn after_a_leader_without_a_claim_each_duplicate_asks_the_store() {
     for call in [call(), waiting()] {
         let effect = play(call, [claims(), Input::LeaderDone(None)]);
         assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
@@ -156,7 +156,7 @@ fn after_a_claim_that_came_to_nothing_each_duplicate_asks_the_store_itself() {
 }
 
 #[test]
-fn after_a_run_without_an_answer_those_who_waited_look_who_is_next() {
+fn after_a_leader_without_a_response_its_followers_look_for_the_next_leader() {
     for other in [runs, stores, waits] {
         let effect = play(waiting(), [other(), Input::LeaderDone(None)]);
         assert_eq!(effect, Effect::CheckLocal);
@@ -168,15 +168,15 @@ fn after_a_run_without_an_answer_those_who_waited_look_who_is_next() {
 }
 
 #[test]
-fn a_flight_whose_lease_is_over_holds_nobody_up() {
+fn a_leader_with_an_expired_lease_delays_no_duplicate() {
     for call in [call(), waiting()] {
         assert!(matches!(
             play(call.clone(), [runs_until(-1)]),
             Effect::Write(Write::Put(_), _)
         ));
-        let over = [(NOW, claims()), (now_plus(20_001), runs())];
+        let expired = [(NOW, claims()), (now_plus(20_001), runs())];
         assert!(matches!(
-            play_at(call, over),
+            play_at(call, expired),
             Effect::Write(Write::Put(_), _)
         ));
     }
@@ -184,11 +184,11 @@ fn a_flight_whose_lease_is_over_holds_nobody_up() {
 }
 
 #[test]
-fn who_has_no_time_left_to_wait_is_told_so() {
+fn a_duplicate_without_time_to_wait_is_refused_by_a_running_leader() {
     let mut late = waiting();
     late.deadline = Some(now_plus(250));
     assert_eq!(play(late.clone(), [runs()]), in_progress_until(20_000));
-    // Whether somebody is at it is not known yet: the store knows.
+    // A claiming leader does not know yet whether another call is in progress. The store knows.
     assert!(matches!(
         play(late, [claims()]),
         Effect::Write(Write::Put(_), _)
@@ -196,14 +196,14 @@ fn who_has_no_time_left_to_wait_is_told_so() {
 }
 
 #[test]
-fn a_deadline_that_has_passed_follows_nobody() {
+fn a_call_with_an_expired_deadline_follows_no_leader() {
     let mut late = waiting();
     late.deadline = Some(now_plus(-1));
     assert_eq!(play(late, [runs()]), finished(ErrorKind::NoTimeLeft));
 }
 
 #[test]
-fn without_a_deadline_the_time_to_wait_counts_from_the_beginning() {
+fn without_a_deadline_the_time_to_wait_starts_with_the_call() {
     let mut call = waiting();
     call.deadline = None;
     call.policy.lease = Duration::from_secs(60);
@@ -219,7 +219,7 @@ fn without_a_deadline_the_time_to_wait_counts_from_the_beginning() {
 }
 
 #[test]
-fn a_call_tells_whether_it_asks_the_store_waits_or_runs() {
+fn a_call_publishes_whether_it_asks_the_store_waits_or_runs() {
     let stage = |inputs: &[Input]| {
         let (mut attempt, _) = Attempt::begin(waiting());
         for input in inputs {
@@ -229,7 +229,7 @@ fn a_call_tells_whether_it_asks_the_store_waits_or_runs() {
     };
     assert_eq!(stage(&[]), None);
     assert_eq!(stage(&[MISS]), Some(Stage::Claiming));
-    let other = || refused(claim_of(another(), now_plus(9_000)));
+    let other = || condition_failed(claim_of(another(), now_plus(9_000)));
     let until = Some(now_plus(9_000));
     let round = |round| Some(Stage::Waiting { until, round });
     assert_eq!(stage(&[MISS, other()]), round(1));
@@ -239,12 +239,12 @@ fn a_call_tells_whether_it_asks_the_store_waits_or_runs() {
     assert_eq!(stage(&[MISS, APPLIED]), Some(Stage::Running));
     let failed = Input::HandlerDone(HandlerResult::Failed("E".to_owned()));
     for ran in [
-        answered(),
+        returned(),
         Input::HandlerDone(HandlerResult::NotStored),
         failed,
     ] {
         assert_eq!(stage(&[MISS, APPLIED, ran]), Some(Stage::Storing));
     }
-    let retries = stage(&[MISS, APPLIED, answered(), maybe_applied()]);
+    let retries = stage(&[MISS, APPLIED, returned(), maybe_applied()]);
     assert_eq!(retries, Some(Stage::Storing));
 }

@@ -1,8 +1,8 @@
-//! How long each request may take.
+//! The time limit of each request.
 
 use super::*;
 
-/// Feeds inputs and returns how long the request that is asked for then may take, if it is sent at `now`.
+/// Feeds inputs and returns the time limit of the request that follows, if it is sent at `now`.
 fn limit_at(
     now: EpochMillis,
     call: Call,
@@ -19,7 +19,7 @@ fn millis(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A call with so many milliseconds left.
+/// Returns a call with this many milliseconds left.
 fn with_left(milliseconds: i64) -> Call {
     Call {
         deadline: Some(now_plus(milliseconds)),
@@ -28,7 +28,7 @@ fn with_left(milliseconds: i64) -> Call {
 }
 
 #[test]
-fn a_claim_may_take_three_seconds_less_what_giving_it_up_needs() {
+fn a_claim_may_take_three_seconds_less_the_reserve_for_its_release() {
     assert_eq!(
         limit_at(NOW, with_left(10_000), [(NOW, MISS)]),
         millis(2_800)
@@ -36,7 +36,7 @@ fn a_claim_may_take_three_seconds_less_what_giving_it_up_needs() {
 }
 
 #[test]
-fn a_claim_never_takes_more_than_half_of_what_is_left() {
+fn a_claim_never_takes_more_than_half_of_the_time_left() {
     for (left, limit) in [
         (6_000, 2_800),
         (5_000, 2_300),
@@ -51,21 +51,21 @@ fn a_claim_never_takes_more_than_half_of_what_is_left() {
 }
 
 #[test]
-fn a_claim_may_take_what_the_setting_gives_it_less_what_giving_it_up_needs() {
+fn a_claim_may_take_the_configured_time_less_the_reserve_for_its_release() {
     let mut call = with_left(10_000);
     call.policy.store_timeout = millis(1_000);
     assert_eq!(limit_at(NOW, call, [(NOW, MISS)]), millis(800));
 }
 
 #[test]
-fn without_a_deadline_the_setting_counts_alone() {
+fn without_a_deadline_only_the_setting_counts() {
     let mut call = call();
     call.deadline = None;
     assert_eq!(limit_at(NOW, call, [(NOW, MISS)]), millis(2_800));
 }
 
 #[test]
-fn the_requests_before_the_handler_share_one_time() {
+fn the_requests_before_the_handler_share_one_time_limit() {
     let at = |milliseconds, input| (now_plus(milliseconds), input);
     let lost_early = [(NOW, MISS), at(1_000, maybe_applied())];
     assert_eq!(
@@ -80,7 +80,7 @@ fn the_requests_before_the_handler_share_one_time() {
 }
 
 #[test]
-fn a_claim_that_was_given_up_on_leaves_the_rest_to_its_release() {
+fn a_claim_that_timed_out_leaves_the_rest_of_the_time_to_its_release() {
     let given_up_on = [(NOW, MISS), (now_plus(2_800), maybe_applied())];
     let effect = play_at(call(), given_up_on.clone());
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
@@ -88,7 +88,7 @@ fn a_claim_that_was_given_up_on_leaves_the_rest_to_its_release() {
 }
 
 #[test]
-fn a_claim_lost_early_leaves_its_release_all_that_is_left_of_the_time() {
+fn a_claim_lost_early_leaves_the_rest_of_the_time_to_its_release() {
     let given_up = [
         (NOW, MISS),
         (NOW, maybe_applied()),
@@ -98,7 +98,7 @@ fn a_claim_lost_early_leaves_its_release_all_that_is_left_of_the_time() {
 }
 
 #[test]
-fn one_millisecond_more_than_the_release_needs_is_time_for_a_read() {
+fn one_millisecond_more_than_the_release_needs_is_enough_for_a_read() {
     let lost_at = |milliseconds| {
         play_at(
             call(),
@@ -110,23 +110,29 @@ fn one_millisecond_more_than_the_release_needs_is_time_for_a_read() {
 }
 
 #[test]
-fn a_request_that_begins_when_the_time_is_used_up_is_given_some_all_the_same() {
-    // The reply reached the process late, and brought no record back.
-    let late = [(NOW, MISS), (now_plus(4_000), REFUSED_WITHOUT_RECORD)];
+fn a_request_that_begins_when_the_time_is_used_up_gets_a_minimum() {
+    // The reply arrived late and brought no record back.
+    let late = [
+        (NOW, MISS),
+        (now_plus(4_000), CONDITION_FAILED_WITHOUT_RECORD),
+    ];
     assert_eq!(limit_at(now_plus(4_000), call(), late.clone()), millis(200));
-    // Near the deadline it is given half of what is left.
-    let late = [(NOW, MISS), (now_plus(29_900), REFUSED_WITHOUT_RECORD)];
+    // Near the deadline it gets half of the time left.
+    let late = [
+        (NOW, MISS),
+        (now_plus(29_900), CONDITION_FAILED_WITHOUT_RECORD),
+    ];
     assert_eq!(limit_at(now_plus(29_900), call(), late), millis(50));
 }
 
 #[test]
-fn a_release_near_the_deadline_leaves_time_for_telling_the_caller() {
+fn a_release_near_the_deadline_leaves_time_for_the_reply_to_the_caller() {
     let late = [(NOW, MISS), (now_plus(29_700), maybe_applied())];
     assert_eq!(limit_at(now_plus(29_700), call(), late), millis(150));
 }
 
 #[test]
-fn a_claim_whose_reply_came_after_the_deadline_has_time_to_be_released() {
+fn a_claim_whose_reply_came_after_the_deadline_still_gets_time_for_its_release() {
     for late in [30_000, 30_001] {
         let lost_late = [(NOW, MISS), (now_plus(late), maybe_applied())];
         let limit = limit_at(now_plus(late), call(), lost_late);
@@ -135,14 +141,14 @@ fn a_claim_whose_reply_came_after_the_deadline_has_time_to_be_released() {
 }
 
 #[test]
-fn each_read_of_a_wait_has_a_time_of_its_own() {
+fn each_read_of_a_wait_has_its_own_time_limit() {
     let mut call = with_left(30_000);
     call.policy.on_in_progress = OnInProgress::Wait;
     let other = || claim_of(another(), now_plus(60_000));
     let at = |milliseconds, input| (now_plus(milliseconds), input);
     let inputs = [
         (NOW, MISS),
-        (NOW, refused(other())),
+        (NOW, condition_failed(other())),
         at(20_000, Input::Paused),
     ];
     assert_eq!(
@@ -156,8 +162,8 @@ fn each_read_of_a_wait_has_a_time_of_its_own() {
 }
 
 #[test]
-fn after_the_handler_the_lease_alone_bounds_each_request_that_decides_what_the_caller_is_given() {
-    let stores = [(NOW, MISS), (NOW, APPLIED), (now_plus(10_000), answered())];
+fn after_the_handler_only_the_lease_bounds_the_requests_that_decide_the_callers_result() {
+    let stores = [(NOW, MISS), (NOW, APPLIED), (now_plus(10_000), returned())];
     assert_eq!(
         limit_at(now_plus(10_000), call(), stores.clone()),
         millis(19_800)
@@ -173,7 +179,7 @@ fn after_the_handler_the_lease_alone_bounds_each_request_that_decides_what_the_c
     assert_eq!(limit_at(now_plus(10_000), call(), releases), millis(19_800));
     let late = stores
         .into_iter()
-        .chain([(now_plus(31_000), REFUSED_WITHOUT_RECORD)]);
+        .chain([(now_plus(31_000), CONDITION_FAILED_WITHOUT_RECORD)]);
     assert_eq!(
         limit_at(now_plus(31_000), call(), late),
         Duration::from_secs(2)
@@ -181,8 +187,7 @@ fn after_the_handler_the_lease_alone_bounds_each_request_that_decides_what_the_c
 }
 
 #[test]
-fn the_release_after_a_failed_run_takes_no_more_than_the_setting_because_the_caller_waits_for_its_error()
- {
+fn the_release_after_a_failed_run_is_bounded_by_the_setting_because_the_caller_waits() {
     let of = |call: Call, at: i64, ran: HandlerResult| {
         let inputs = [
             (NOW, MISS),
@@ -201,7 +206,7 @@ fn the_release_after_a_failed_run_takes_no_more_than_the_setting_because_the_cal
     let mut soon = call();
     soon.policy.store_timeout = millis(700);
     assert_eq!(of(soon, 10_000, failed()), millis(700));
-    // The deadline bounds it as before.
+    // The deadline still bounds it.
     assert_eq!(of(call(), 29_000, failed()), millis(800));
     assert_eq!(of(call(), 31_000, failed()), Duration::from_secs(2));
 }

@@ -20,14 +20,14 @@ fn put(effect: Effect) -> Record {
 }
 
 #[test]
-fn a_claim_names_its_operation_and_one_without_a_name_names_none() {
+fn a_claim_names_its_operation_if_the_call_has_one() {
     let path = Field::Value(PATH.to_owned());
     assert_eq!(put(play(named(), [MISS])).operation, path);
     assert_eq!(put(play(call(), [MISS])).operation, Field::Absent);
 }
 
 #[test]
-fn of_a_long_path_a_record_names_128_bytes_and_no_part_of_a_character() {
+fn a_record_names_at_most_128_bytes_of_a_path_and_no_part_of_a_character() {
     let recorded = |path: String| {
         let call = Call {
             operation: Some(path),
@@ -44,8 +44,8 @@ fn of_a_long_path_a_record_names_128_bytes_and_no_part_of_a_character() {
 }
 
 #[test]
-fn a_completion_leaves_the_name_that_its_claim_wrote_and_the_response_it_confirms_has_it() {
-    let Effect::Write(Write::Update(change), _) = play(named(), [MISS, APPLIED, answered()]) else {
+fn a_completion_keeps_the_name_that_its_claim_wrote_and_confirms_a_record_with_it() {
+    let Effect::Write(Write::Update(change), _) = play(named(), [MISS, APPLIED, returned()]) else {
         panic!("a completion is an update");
     };
     assert_eq!(change.set.operation, Field::Absent);
@@ -55,18 +55,18 @@ fn a_completion_leaves_the_name_that_its_claim_wrote_and_the_response_it_confirm
         ..change.set
     };
     assert_eq!(
-        play(named(), [MISS, APPLIED, answered(), APPLIED]),
+        play(named(), [MISS, APPLIED, returned(), APPLIED]),
         Effect::Finish(Resolution::Own(Completion::Stored(confirmed)))
     );
 }
 
 #[test]
-fn a_claim_that_was_evicted_is_completed_anew_with_its_name() {
+fn an_evicted_claim_is_restored_with_its_name() {
     let gone = [
         MISS,
         APPLIED,
-        answered(),
-        REFUSED_WITHOUT_RECORD,
+        returned(),
+        CONDITION_FAILED_WITHOUT_RECORD,
         Input::Read(None),
     ];
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_claim_that_was_evicted_is_completed_anew_with_its_name() {
 }
 
 #[test]
-fn a_response_is_given_whatever_its_record_names() {
+fn a_response_is_replayed_for_any_name_in_its_record() {
     let other = Field::Value("shop::refund".to_owned());
     for operation in [Field::Absent, Field::Unreadable, other] {
         let record = Record {
@@ -88,7 +88,7 @@ fn a_response_is_given_whatever_its_record_names() {
             source: Source::Store,
         };
         assert_eq!(
-            play(named(), [MISS, refused(record)]),
+            play(named(), [MISS, condition_failed(record)]),
             Effect::Finish(replay)
         );
     }

@@ -9,53 +9,58 @@ fn waiting() -> Call {
 }
 
 #[test]
-fn a_waiting_duplicate_pauses_reads_and_is_given_the_answer() {
+fn a_waiting_duplicate_pauses_reads_and_gets_the_response() {
     let other = || claim_of(another(), now_plus(9_000));
-    let effect = play(waiting(), [MISS, refused(other())]);
+    let effect = play(waiting(), [MISS, condition_failed(other())]);
     assert_eq!(effect, Effect::Pause(Duration::from_millis(25)));
-    let effect = play(waiting(), [MISS, refused(other()), Input::Paused]);
+    let effect = play(waiting(), [MISS, condition_failed(other()), Input::Paused]);
     assert_eq!(effect, Effect::Read);
     let effect = play(
         waiting(),
         [
             MISS,
-            refused(other()),
+            condition_failed(other()),
             Input::Paused,
             Input::Read(Some(other())),
         ],
     );
     assert_eq!(effect, Effect::Pause(Duration::from_millis(50)));
-    let answer = completed("7");
+    let record = completed("7");
     let effect = play(
         waiting(),
         [
             MISS,
-            refused(other()),
+            condition_failed(other()),
             Input::Paused,
-            Input::Read(Some(answer.clone())),
+            Input::Read(Some(record.clone())),
         ],
     );
     let replay = Resolution::Replay {
-        record: answer,
+        record,
         source: Source::Store,
     };
     assert_eq!(effect, Effect::Finish(replay));
 }
 
 #[test]
-fn a_waiting_duplicate_claims_when_the_claim_is_gone() {
+fn a_waiting_duplicate_claims_when_the_other_claim_is_gone() {
     let other = claim_of(another(), now_plus(9_000));
     let effect = play(
         waiting(),
-        [MISS, refused(other), Input::Paused, Input::Read(None)],
+        [
+            MISS,
+            condition_failed(other),
+            Input::Paused,
+            Input::Read(None),
+        ],
     );
     assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
 }
 
 #[test]
-fn waiting_is_bounded_by_the_deadline_not_by_tries() {
+fn a_wait_is_bounded_by_the_deadline_and_not_by_tries() {
     let other = || claim_of(another(), now_plus(60_000));
-    let mut inputs = vec![(NOW, MISS), (NOW, refused(other()))];
+    let mut inputs = vec![(NOW, MISS), (NOW, condition_failed(other()))];
     for _ in 0..200 {
         inputs.push((NOW, Input::Paused));
         inputs.push((NOW, Input::Read(Some(other()))));
@@ -70,14 +75,18 @@ fn waiting_is_bounded_by_the_deadline_not_by_tries() {
     assert_eq!(play_at(waiting(), inputs), finished(refusal));
 }
 
-/// A call that waits for a claim whose lease ends after 60 s, and is about to read.
+/// Returns the inputs of a call that waits for a claim whose lease ends after 60 s, up to its first read.
 fn until_the_first_read_of_a_wait() -> Vec<(EpochMillis, Input)> {
     let other = claim_of(another(), now_plus(60_000));
-    vec![(NOW, MISS), (NOW, refused(other)), (NOW, Input::Paused)]
+    vec![
+        (NOW, MISS),
+        (NOW, condition_failed(other)),
+        (NOW, Input::Paused),
+    ]
 }
 
 #[test]
-fn a_read_that_fails_during_a_wait_is_no_news_and_the_wait_goes_on() {
+fn a_wait_goes_on_after_a_failed_read() {
     let mut inputs = until_the_first_read_of_a_wait();
     inputs.push((NOW, Input::ReadFailed));
     let effect = play_at(waiting(), inputs.clone());
@@ -94,7 +103,7 @@ fn a_read_that_fails_during_a_wait_is_no_news_and_the_wait_goes_on() {
 }
 
 #[test]
-fn a_wait_whose_last_read_failed_ends_with_what_the_store_said() {
+fn a_wait_whose_last_read_failed_ends_with_the_stores_error() {
     let mut inputs = until_the_first_read_of_a_wait();
     for _ in 0..50 {
         inputs.extend([(NOW, Input::ReadFailed), (NOW, Input::Paused)]);
@@ -104,7 +113,7 @@ fn a_wait_whose_last_read_failed_ends_with_what_the_store_said() {
 }
 
 #[test]
-fn a_wait_whose_last_read_was_answered_ends_with_what_it_read() {
+fn a_wait_whose_last_read_succeeded_ends_with_the_record() {
     let mut inputs = until_the_first_read_of_a_wait();
     inputs.extend([(NOW, Input::ReadFailed), (NOW, Input::Paused)]);
     let other = claim_of(another(), now_plus(60_000));
@@ -114,7 +123,8 @@ fn a_wait_whose_last_read_was_answered_ends_with_what_it_read() {
 }
 
 #[test]
-fn a_claim_that_may_have_been_applied_before_a_wait_is_given_up_when_the_wait_ends_without_news() {
+fn a_claim_that_may_have_been_applied_before_a_wait_is_released_when_the_wait_ends_with_a_failed_read()
+ {
     let lost_then_refused = Input::Written(WriteResult::ConditionFailed {
         existing: Some(claim_of(another(), now_plus(60_000))),
         maybe_applied: true,
@@ -130,7 +140,7 @@ fn a_claim_that_may_have_been_applied_before_a_wait_is_given_up_when_the_wait_en
 }
 
 #[test]
-fn a_read_that_fails_after_a_claim_of_a_wait_is_no_part_of_the_wait() {
+fn a_failed_read_after_a_claim_ends_the_call_although_it_waited_before() {
     let mut inputs = until_the_first_read_of_a_wait();
     inputs.extend([
         (NOW, Input::Read(None)),
@@ -142,17 +152,17 @@ fn a_read_that_fails_after_a_claim_of_a_wait_is_no_part_of_the_wait() {
 }
 
 #[test]
-fn whoever_waits_loses_any_number_of_races_for_the_next_claim() {
+fn a_waiting_call_may_lose_any_number_of_races_for_the_next_claim() {
     let other = || claim_of(another(), now_plus(9_000));
-    let mut inputs = vec![MISS, refused(other())];
+    let mut inputs = vec![MISS, condition_failed(other())];
     for _ in 0..10 {
-        inputs.extend([Input::Paused, Input::Read(None), refused(other())]);
+        inputs.extend([Input::Paused, Input::Read(None), condition_failed(other())]);
     }
     assert!(matches!(play(waiting(), inputs), Effect::Pause(_)));
 }
 
 #[test]
-fn a_send_lost_before_a_wait_may_still_arrive_after_it() {
+fn a_send_lost_before_a_wait_may_still_be_applied_after_it() {
     let lost_then_refused = Input::Written(WriteResult::ConditionFailed {
         existing: Some(claim_of(another(), now_plus(9_000))),
         maybe_applied: true,
