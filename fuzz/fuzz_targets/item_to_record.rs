@@ -147,16 +147,15 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(fuzzing::record(written, &names), again);
 
     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+        let mut policy = Policy::default();
+        policy.on_timeout = on_timeout;
         let call = Call {
             id: RecordId::new("shop#1"),
             owner: OwnerToken::from_bytes([1; 16]),
             validation: None,
             deadline: None,
             operation: None,
-            policy: Policy {
-                on_timeout,
-                ..Policy::default()
-            },
+            policy,
         };
         for now in [0, 1_700_000_000_500, i64::MAX] {
             let _judgement = classify(&record, EpochMillis::new(now), &call);

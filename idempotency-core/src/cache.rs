@@ -19,10 +19,11 @@ const OVERHEAD: usize = 512;
 /// ```
 /// use idempotency_core::cache::CacheLimits;
 /// use std::num::NonZeroUsize;
-/// let limits = CacheLimits { records: NonZeroUsize::MIN, bytes: CacheLimits::DEFAULT_BYTES };
+/// let limits = CacheLimits::new(NonZeroUsize::MIN, CacheLimits::DEFAULT_BYTES);
 /// assert_eq!(limits.bytes, 8 * 1024 * 1024);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheLimits {
     /// The maximum number of records.
     pub records: NonZeroUsize,
@@ -34,6 +35,11 @@ impl CacheLimits {
     /// 8 MiB: about 20 of the largest records that DynamoDB accepts, or about 5,000 records of 1 KB. Several cached operations
     /// fit into a function of 128 MB.
     pub const DEFAULT_BYTES: usize = 8 * 1024 * 1024;
+
+    /// Returns limits of this number of records and this size in bytes.
+    pub const fn new(records: NonZeroUsize, bytes: usize) -> Self {
+        Self { records, bytes }
+    }
 }
 
 /// A cache of confirmed, stored responses, with their validation hash and their window.
@@ -50,7 +56,7 @@ impl CacheLimits {
 /// use idempotency_core::record::{Record, RecordId};
 /// use std::num::NonZeroUsize;
 /// let cache = LocalCache::new();
-/// let one = CacheLimits { records: NonZeroUsize::MIN, bytes: CacheLimits::DEFAULT_BYTES };
+/// let one = CacheLimits::new(NonZeroUsize::MIN, CacheLimits::DEFAULT_BYTES);
 /// cache.insert("charge", one, RecordId::new("charge#1"), Record::default());
 /// cache.insert("charge", one, RecordId::new("charge#2"), Record::default());
 /// assert_eq!(cache.find("charge", &RecordId::new("charge#1")), None);
@@ -92,7 +98,7 @@ impl LocalCache {
     /// # use idempotency_core::{cache::*, record::*};
     /// # use std::num::NonZeroUsize;
     /// let cache = LocalCache::new();
-    /// let limits = CacheLimits { records: NonZeroUsize::MIN, bytes: 1_000 };
+    /// let limits = CacheLimits::new(NonZeroUsize::MIN, 1_000);
     /// let of_length = |length| Record { data: Field::Value(Data::new("7".repeat(length))), ..Record::default() };
     /// cache.insert("charge", limits, RecordId::new("charge#1"), of_length(100));
     /// assert!(cache.find("charge", &RecordId::new("charge#1")).is_some());

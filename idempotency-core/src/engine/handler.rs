@@ -87,7 +87,7 @@ fn serialized<R>(
         // For example, a NaN becomes null. Such a response must not be stored as if duplicates could get it.
         Ok(Ok(text)) if !can_be_read(&text, codec) => {
             report.note(format!(
-                "a response of type `{}` cannot be read back from its own JSON: duplicates are not given it",
+                "a response of type `{}` cannot be read back from its own JSON: duplicates do not get it",
                 std::any::type_name::<R>()
             ));
             HandlerResult::NotDeserializable

@@ -95,10 +95,13 @@ impl std::error::Error for UnknownPolicy {}
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::policy::Policy;
-/// assert_eq!(Policy::default().expires_after.as_secs(), 3_600);
+/// use idempotency_core::protocol::policy::{OnTimeout, Policy};
+/// let mut policy = Policy::default();
+/// policy.on_timeout = OnTimeout::Hold;
+/// assert_eq!(policy.expires_after.as_secs(), 3_600);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Policy {
     /// What a duplicate does while the first call is in progress.
     pub on_in_progress: OnInProgress,

@@ -43,10 +43,7 @@ mod tests {
     async fn every_local_cache_is_empty_after_a_restore() {
         let backend = crate::backend_over(Arc::new(MemoryStore::new()));
         let (cache, id) = (backend.cache(), RecordId::new("charge#1"));
-        let one = CacheLimits {
-            records: NonZeroUsize::MIN,
-            bytes: CacheLimits::DEFAULT_BYTES,
-        };
+        let one = CacheLimits::new(NonZeroUsize::MIN, CacheLimits::DEFAULT_BYTES);
         cache.insert("charge", one, id.clone(), Record::default());
         assert!(cache.find("charge", &id).is_some());
         ClearCaches.after_restore().await.unwrap();

@@ -159,14 +159,13 @@ impl Delivery {
     }
 
     pub(crate) fn policy(&self, bounds: &Bounds) -> Policy {
-        Policy {
-            on_in_progress: self.on_in_progress,
-            on_timeout: self.on_timeout,
-            on_error: self.on_error,
-            expires_after: Duration::from_secs(bounds.window_s),
-            lease: bounds.duration(self.lease),
-            ..Policy::default()
-        }
+        let mut policy = Policy::default();
+        policy.on_in_progress = self.on_in_progress;
+        policy.on_timeout = self.on_timeout;
+        policy.on_error = self.on_error;
+        policy.expires_after = Duration::from_secs(bounds.window_s);
+        policy.lease = bounds.duration(self.lease);
+        policy
     }
 }
 

@@ -171,10 +171,8 @@ fn any_item_is_read_and_the_table_and_the_judge_agree_on_whether_it_can_be_claim
             };
             check(&record, &item)?;
             let owner = OwnerToken::from_bytes([1; 16]);
-            let policy = Policy {
-                on_timeout,
-                ..Policy::default()
-            };
+            let mut policy = Policy::default();
+            policy.on_timeout = on_timeout;
             let call = Call {
                 id: id.clone(),
                 owner,

@@ -19,17 +19,16 @@ fn on_timeout() -> impl Strategy<Value = OnTimeout> {
 }
 
 fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) -> Call {
+    let mut policy = Policy::default();
+    policy.on_timeout = on_timeout;
+    policy.expires_after = Duration::from_secs(60);
     Call {
         id: RecordId::new("shop#1"),
         owner,
         validation,
         deadline: None,
         operation: None,
-        policy: Policy {
-            on_timeout,
-            expires_after: Duration::from_secs(60),
-            ..Policy::default()
-        },
+        policy,
     }
 }
 

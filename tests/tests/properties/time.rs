@@ -48,11 +48,12 @@ fn policy() -> impl Strategy<Value = Policy> {
     let lease = prop_oneof![4 => 1_000..86_400_000_u64, 1 => any::<u64>().prop_map(|lease| lease.max(1_000))];
     let window = prop_oneof![2 => 1..10_u64, 4 => 1..1_000_000_u64, 1 => any::<u64>().prop_map(|window| window.max(1))];
     let on_timeout = prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)];
-    (lease, window, on_timeout).prop_map(|(lease, window, on_timeout)| Policy {
-        lease: Duration::from_millis(lease),
-        expires_after: Duration::from_secs(window),
-        on_timeout,
-        ..Policy::default()
+    (lease, window, on_timeout).prop_map(|(lease, window, on_timeout)| {
+        let mut policy = Policy::default();
+        policy.lease = Duration::from_millis(lease);
+        policy.expires_after = Duration::from_secs(window);
+        policy.on_timeout = on_timeout;
+        policy
     })
 }
 
@@ -191,11 +192,9 @@ proptest! {
         on_timeout in prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)],
     ) {
         let now = change * 1_000 - before;
-        let policy = Policy {
-            expires_after: Duration::from_secs(window.unsigned_abs()),
-            on_timeout,
-            ..Policy::default()
-        };
+        let mut policy = Policy::default();
+        policy.expires_after = Duration::from_secs(window.unsigned_abs());
+        policy.on_timeout = on_timeout;
         let store = MemoryStore::new();
         let attempt = claim(&store, call(1, now, Some(30_000), policy.clone()), now);
         complete(&store, attempt, now);

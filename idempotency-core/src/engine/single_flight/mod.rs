@@ -42,11 +42,11 @@ pub(super) struct FlightGuard<'a> {
 enum Role {
     /// Neither leads nor follows.
     Solo,
-    /// Its followers hear from it through this sender.
+    /// Sends its progress to its followers.
     Leader(watch::Sender<Progress>),
     Follower {
         leader: Leader,
-        /// Whether the last wait for the leader timed out.
+        /// True if the last wait for the leader timed out.
         timed_out: bool,
     },
 }
