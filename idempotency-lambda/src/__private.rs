@@ -195,7 +195,7 @@ pub fn failure<E: Failure>() -> Convert<E> {
 /// Gives a block its type. It is never called.
 #[allow(clippy::unreachable)]
 pub fn never<T>() -> T {
-    unreachable!("this stands in code that is never run")
+    unreachable!("the block of this call is never run")
 }
 
 pub fn store(store: impl Into<StoreHandle>) -> StoreHandle {

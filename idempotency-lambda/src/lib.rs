@@ -1,7 +1,10 @@
 //! Makes AWS Lambda functions safe to retry.
 //!
-//! One attribute over a handler: the key is found in the event, claimed in DynamoDB with one conditional write, the
-//! handler runs, its answer is stored, and every duplicate is given that same answer.
+//! One attribute over a handler is enough. It takes a key from the event and claims it in DynamoDB with one conditional
+//! write. Then the handler runs and its response is stored. Every duplicate gets the stored response, and the handler does
+//! not run again.
+//!
+//! # Examples
 //!
 //! ```
 //! use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
@@ -24,25 +27,27 @@
 //! }
 //! ```
 //!
-//! | to | look at |
+//! # Where to look
+//!
+//! | task | items |
 //! |---|---|
-//! | annotate a function | [`idempotent`], with every setting |
-//! | start the function | [`run`]; or [`init`] and [`service`] under a `Runtime` of your own; or [`init`] and [`InvocationLayer`] |
-//! | call from a task, or outside of any invocation | [`in_current_invocation`], [`without_invocation`] |
-//! | stop in time | [`time_left`] |
-//! | take keys from what was sent | [`Raw`] |
-//! | protect a piece of code, and see the outcome | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
-//! | know what went wrong | [`Error`], [`ErrorKind`], [`diagnostic()`] |
-//! | bring a client or a store of your own | [`set_global_backend`], [`DynamoDbStore`], [`backend_over`], [`store::Store`] |
+//! | protect a function | [`idempotent`], with every setting |
+//! | start the function | [`run`]; with a `Runtime` of your own [`init`] and [`service`], or [`init`] and [`InvocationLayer`] |
+//! | call from a spawned task, or without an invocation | [`in_current_invocation`], [`without_invocation`] |
+//! | stop before the deadline | [`time_left`] |
+//! | take keys from the JSON text that was sent | [`Raw`] |
+//! | protect a block of code and get the outcome of each call | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
+//! | handle errors | [`Error`], [`ErrorKind`], [`diagnostic()`] |
+//! | use a client or a store of your own | [`set_global_backend`], [`backend_over`], [`DynamoDbStore`], [`store::Store`] |
 //! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
 //! # Features
 //!
 //! - `dynamodb`, on by default: the store on DynamoDB. Without it (`default-features = false`) the AWS SDK is not compiled,
-//!   and the program brings its own [`store::Store`]: see [`set_global_backend`], or `store = ..` for one operation. If an
-//!   operation has no store, [`init`] and [`run`] return an error that says so.
+//!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
+//!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
 //!
-//! What is promised, and what is not, is in `docs/reference/protocol.md` of the repository.
+//! The promises and their limits are in `docs/reference/protocol.md` of the repository.
 
 #[doc(hidden)]
 #[allow(missing_docs)]

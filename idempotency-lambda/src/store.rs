@@ -1,6 +1,6 @@
-//! What a store of your own needs, and how an operation is given one.
+//! The items that a store of your own needs, and the handle that gives a store to an operation.
 //!
-//! Implement [`Store`], then hand the store to one operation (`store = ..`,
+//! Implement [`Store`], then pass the store to one operation (`store = ..`,
 //! [`OperationBuilder::store`](crate::OperationBuilder::store)) or to all of them
 //! ([`set_global_backend`](crate::set_global_backend)). The conformance suite of the crate `idempotency-testkit` tests it.
 

@@ -6,7 +6,7 @@
 //! | `identified` | a call whose identity is known; every form of a call runs there |
 //! | `registry` | every operation of the program, and which key prefix it has |
 //!
-//! The files refer to each other: an operation is compiled with a look at the key prefixes of all others, and the registry
+//! The files refer to each other: compiling an operation compares its key prefix with all known prefixes, and the registry
 //! holds the operations of the annotated functions.
 
 mod builder;

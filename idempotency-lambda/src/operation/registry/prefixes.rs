@@ -1,4 +1,4 @@
-//! Which operation has which key prefix. Two operations under one prefix would be given each other's responses.
+//! The key prefixes of all operations. Two operations under one prefix would get each other's responses.
 //!
 //! Annotated functions are all known before the first call, so each is compared with all. Operations that are built in code
 //! are compared with the annotated functions and with those built before.
@@ -88,7 +88,7 @@ pub(crate) fn claim(
         return Err(shared(&claimant.to_string(), &twin.to_string(), prefix));
     }
     match *claimant {
-        // Each operation that is built in code is compared with this one.
+        // An operation that is built in code is compared with this one when it is built.
         Claimant::Registered(_) => Ok(true),
         Claimant::Built(path) => {
             let text = |setting: Option<&str>| setting.map(str::to_owned);
@@ -138,15 +138,15 @@ fn claim_built(
 
 fn shared(one: &str, other: &str, prefix: &str) -> ConfigurationError {
     ConfigurationError::new(format!(
-        "{one} and {other} share the key prefix `{prefix}`, so that one would be given the responses of the other: give \
-         each a `key_prefix` of its own (if they are one operation, write `shared_key_prefix = true` on both)"
+        "{one} and {other} share the key prefix `{prefix}`, so one would get the responses of the other: give each \
+         a `key_prefix` of its own (if they are one operation, write `shared_key_prefix = true` on both)"
     ))
 }
 
 fn built_twice(path: &str, prefix: &str) -> ConfigurationError {
     ConfigurationError::new(format!(
         "two operations are called `{path}` and share the key prefix `{prefix}`, but are built with another `key`, \
-         `validate` or `hash`, so that one would be given the responses of the other: give each a path or a `key_prefix` \
-         of its own (if they are one operation, set `shared_key_prefix` on both)"
+         `validate` or `hash`, so one would get the responses of the other: give each a path or a `key_prefix` of \
+         its own (if they are one operation, set `shared_key_prefix` on both)"
     ))
 }
