@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::*;
+use crate::clock::Clock;
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
 use crate::protocol::condition::Condition;
+use crate::protocol::policy::OnInProgress;
 use crate::record::RecordId;
 use crate::store::{
     MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
@@ -184,6 +187,11 @@ fn the_settings_of_an_operation_are_its_own() {
     let shop = Shop::new(Settings::default());
     assert_eq!(shop.operation.key_prefix(), "shop");
     assert!(!shop.operation.is_disabled());
+    let waits = Shop::new(Settings {
+        on_in_progress: Some(OnInProgress::Wait),
+        ..Settings::default()
+    });
+    assert_eq!(waits.operation.policy().on_in_progress, OnInProgress::Wait);
     let shared = Settings {
         shared_key_prefix: Some(true),
         ..Settings::default()
@@ -340,5 +348,45 @@ fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_share
             "the response was stored by the operation `shop::place`, and this is `shop::other`";
         let notes = report.notes().unwrap_or_default();
         assert_eq!(notes.contains(note), noted, "{notes}");
+    }
+}
+
+/// A clock that stands still at this time.
+struct At(i64);
+
+impl Clock for At {
+    fn now(&self) -> EpochMillis {
+        EpochMillis::new(self.0)
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[test]
+fn a_clock_before_1970_is_refused_before_the_handler_runs() {
+    let shop = Shop::new(Settings::default());
+    let identity = shop.operation.identify("1", None).unwrap();
+    for (now, is_refused) in [(-1, true), (0, false), (1_700_000_000_000, false)] {
+        let store = Arc::new(MemoryStore::new());
+        let backend = Backend::new(store, Arc::new(At(now)), Arc::new(example::Fixed));
+        let handler = async { Ok("placed".to_owned()) };
+        let call = shop.operation.run(
+            &backend,
+            &identity,
+            None,
+            Codec::json(),
+            |error| error,
+            handler,
+        );
+        let error = ready(call).err();
+        assert_eq!(error.is_some(), is_refused, "{now}");
+        if let Some(error) = error {
+            assert_eq!(
+                (error.kind(), error.handler_ran()),
+                (ErrorKind::Environment, false)
+            );
+        }
     }
 }

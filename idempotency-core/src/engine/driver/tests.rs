@@ -7,9 +7,10 @@ use std::task::{Context, Poll, Waker};
 use super::*;
 use crate::error::ErrorKind;
 use crate::example::{self, Fixed};
-use crate::protocol::{Completion, Resolution};
+use crate::protocol::{Completion, Refusal, RefusalDetail, Resolution};
 use crate::record::{RecordId, Status};
 use crate::store::MemoryStore;
+use crate::time::EpochMillis;
 
 fn driver<R>(backend: &Backend, codec: Codec<R>) -> Driver<'_, R> {
     Driver {
@@ -80,4 +81,62 @@ fn a_response_type_whose_deserialize_panics_completes_the_key_without_a_response
     let record = store.record(&RecordId::new("a#1")).unwrap_or_default();
     assert_eq!(record.status.value(), Some(&Status::Completed));
     assert!(!record.data.exists());
+}
+
+#[test]
+fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
+    let end = RefusalDetail::LeaseEnd(EpochMillis::new(30_000));
+    let defect = RefusalDetail::Defect("the response is missing");
+    let cause = || {
+        Some(StoreError::new(
+            StoreErrorKind::Throttled,
+            "too many requests",
+        ))
+    };
+    for (kind, detail, store_error, text) in [
+        (
+            ErrorKind::AlreadyInProgress,
+            Some(end),
+            None,
+            Some("retry later; its lease ends at 30000 ms since the epoch"),
+        ),
+        (
+            ErrorKind::AlreadyInProgress,
+            None,
+            cause(),
+            Some("retry later"),
+        ),
+        (
+            ErrorKind::CorruptRecord,
+            Some(defect),
+            cause(),
+            Some("the response is missing"),
+        ),
+        (
+            ErrorKind::StoreFailed,
+            None,
+            cause(),
+            Some("too many requests"),
+        ),
+        (
+            ErrorKind::CompletionUnknown,
+            None,
+            cause(),
+            Some("too many requests"),
+        ),
+        (ErrorKind::StoreFailed, None, None, None),
+        (ErrorKind::PayloadMismatch, None, cause(), None),
+    ] {
+        with_driver(|driver| {
+            let mut report = Report::new("charge", None, &Fixed);
+            let refused = Resolution::Refuse(Refusal { kind, detail });
+            let Err(Ending::Refused(error)) =
+                driver.finish::<Error>(refused, None, store_error, &mut report)
+            else {
+                panic!("the call is refused");
+            };
+            assert_eq!((error.kind(), error.detail()), (kind, text));
+            assert_eq!(error.key(), Some(&RecordId::new("a#1")));
+        });
+    }
 }
