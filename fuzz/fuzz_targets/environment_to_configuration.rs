@@ -1,18 +1,18 @@
-//! Whatever variables hold, there is a configuration that can be used, or an error that names one of them. Each line of
-//! the input is one variable, `name=value`; names are given without what they begin with.
+//! Any variables give a configuration that can be used, or an error that names one of them. Each line of the input is one
+//! variable, `name=value`, without the prefix of the name.
 #![no_main]
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::classify;
 use idempotency_core::protocol::Call;
+use idempotency_core::protocol::classify;
 use idempotency_core::record::{Field, Record, RecordId, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::TableConfig;
 use libfuzzer_sys::fuzz_target;
 
-/// The whole name of a variable.
+/// Returns the full name of a variable.
 fn whole(name: &str) -> String {
     match name {
         "AWS_LAMBDA_FUNCTION_NAME" | "POWERTOOLS_IDEMPOTENCY_DISABLED" => name.to_owned(),
@@ -25,7 +25,7 @@ fn named(error: &ConfigurationError, variables: &[(String, String)]) -> bool {
     variables
         .iter()
         .any(|(name, value)| text.starts_with(&format!("{name} is `{value}`: ")))
-        // The function's name is a part of the default prefix.
+        // The default prefix contains the function's name.
         || text.starts_with("the default key prefix is `")
 }
 
@@ -38,7 +38,10 @@ fuzz_target!(|text: &str| {
     let variables = Variables::from_iter(given.clone());
     for unknown in variables.unknown(TableConfig::VARIABLES) {
         assert!(given.iter().any(|(name, _)| *name == unknown.name));
-        assert!(Variables::is_known(unknown.nearest) || TableConfig::VARIABLES.contains(&unknown.nearest));
+        assert!(
+            Variables::is_known(unknown.nearest)
+                || TableConfig::VARIABLES.contains(&unknown.nearest)
+        );
     }
     let _table = TableConfig::from_variables(&variables);
 
@@ -64,7 +67,7 @@ fuzz_target!(|text: &str| {
     assert!(settings.key_required(&variables).is_ok());
     assert!(settings.local_cache(&variables).is_ok());
 
-    // With durations of any length a call still has an identity, and a record is still judged.
+    // With durations of any length a call has an identity, and a record can be classified.
     let identity = operation.identify("[1]", None);
     assert!(identity.is_ok(), "{identity:?}");
     let call = Call {

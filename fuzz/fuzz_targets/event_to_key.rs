@@ -22,7 +22,8 @@ static OPERATIONS: LazyLock<Vec<CompiledOperation>> = LazyLock::new(|| {
             key_prefix: Some("shop".into()),
             ..Settings::default()
         };
-        CompiledOperation::new("charge", &settings, &Variables::default()).expect("the settings are right")
+        CompiledOperation::new("charge", &settings, &Variables::default())
+            .expect("the settings are right")
     })
     .into()
 });

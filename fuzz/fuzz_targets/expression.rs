@@ -1,5 +1,5 @@
-//! Any text compiles or is refused, and what compiles is evaluated on any payload. The first line of the input is the
-//! expression, the rest the payload.
+//! Any text compiles or is refused, and a compiled expression can be evaluated on any payload. The first line of the input
+//! is the expression; the rest is the payload.
 #![no_main]
 
 use idempotency_core::key::{Expression, Json};

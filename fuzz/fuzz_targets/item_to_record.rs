@@ -1,5 +1,5 @@
-//! Any item is a record. What was read of it is written and read back as it was, its native answers are JSON, and it can
-//! be judged.
+//! Any item can be read as a record. Its readable fields are the same after they are written and read again, its native
+//! responses are JSON, and it can be classified.
 #![no_main]
 
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::key::{Json, JsonErrorKind};
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::classify;
 use idempotency_core::protocol::Call;
+use idempotency_core::protocol::classify;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Field, Record, RecordId};
 use idempotency_core::time::EpochMillis;
-use idempotency_dynamodb::fuzzing;
 use idempotency_dynamodb::AttributeNames;
+use idempotency_dynamodb::fuzzing;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
@@ -30,7 +30,7 @@ const NAMES: [&str; 9] = [
     "other",
 ];
 
-/// As deep as DynamoDB nests values.
+/// The depth to which DynamoDB nests values.
 const DEPTH: usize = 32;
 
 fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
@@ -41,7 +41,7 @@ fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
     })
 }
 
-/// Mostly numbers; a store that is not DynamoDB may hold anything.
+/// Returns a number, or sometimes any text, because another database than DynamoDB may hold it.
 fn number(bytes: &mut Unstructured<'_>) -> Result<String> {
     Ok(match bytes.int_in_range(0..=3)? {
         0 => bytes.arbitrary::<i64>()?.to_string(),
@@ -92,12 +92,12 @@ fn item(bytes: &mut Unstructured<'_>) -> Result<HashMap<String, AttributeValue>>
     Ok(item)
 }
 
-/// What a field must be by its attribute's type alone.
+/// Checks that a field fits the type of its attribute.
 fn check<T>(field: &Field<T>, value: Option<&AttributeValue>, right: fn(&AttributeValue) -> bool) {
     match field {
         Field::Absent => assert!(value.is_none()),
         Field::Value(_) => assert!(value.is_some_and(right)),
-        // A number may be none.
+        // A number attribute may hold text that is not a number.
         Field::Unreadable => assert!(value.is_some_and(|value| value.is_n() || !right(value))),
     }
 }

@@ -1,30 +1,27 @@
-//! Whatever is written in `#[idempotent(..)]`, and on whatever function, the macro gives Rust with that function in it.
-//! The first line of the input is the arguments, the rest the function; a handler where it is left out.
+//! For any arguments of `#[idempotent(..)]` on any function, the macro returns Rust that contains the function. The first line
+//! of the input is the arguments; the rest is the function. If it is missing, a handler is used.
 //!
-//! Nothing can be called of a macro's crate but its macros, and these only by the compiler. Hence its sources.
+//! The target includes the sources of the macro crate, because only the compiler can call a procedural macro.
 #![no_main]
 #![allow(dead_code)]
 
-#[path = "../../idempotency-macros/src/arguments/mod.rs"]
-mod arguments;
-#[path = "../../idempotency-macros/src/attribute.rs"]
-mod attribute;
-#[path = "../../idempotency-macros/src/bounds.rs"]
-mod bounds;
-#[path = "../../idempotency-macros/src/expand/mod.rs"]
-mod expand;
-#[path = "../../idempotency-macros/src/fallback.rs"]
-mod fallback;
-#[path = "../../idempotency-macros/src/parameters.rs"]
-mod parameters;
-#[path = "../../idempotency-macros/src/parse.rs"]
-mod parse;
-#[path = "../../idempotency-macros/src/runtime.rs"]
-mod runtime;
-#[path = "../../idempotency-macros/src/validate/mod.rs"]
-mod validate;
-#[path = "../../idempotency-macros/src/values/mod.rs"]
-mod values;
+#[path = "../../idempotency-macros/src"]
+mod macros {
+    pub mod arguments;
+    pub mod attribute;
+    pub mod bounds;
+    pub mod expand;
+    pub mod fallback;
+    pub mod parameters;
+    pub mod parse;
+    pub mod runtime;
+    pub mod validate;
+    pub mod values;
+}
+// The sources name each other by the root of their crate.
+use macros::{
+    arguments, attribute, bounds, expand, fallback, parameters, parse, runtime, validate, values,
+};
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{LazyLock, Mutex};
@@ -35,7 +32,7 @@ use syn::{File, Item, ItemFn};
 
 const HANDLER: &str = "async fn handler(event: LambdaEvent<A>) -> Result<A, E> { a }";
 
-/// rustc's stack has 8 MB; with sanitizers frames are several times as large.
+/// rustc's stack has 8 MB. With sanitizers, stack frames are several times as large.
 const STACK: usize = 64 * 1024 * 1024;
 
 fn is_error(item: &Item) -> bool {
@@ -48,7 +45,7 @@ fn check(text: &str) -> Corpus {
         return Corpus::Reject;
     };
     let back = attribute::attribute(arguments, item.clone());
-    // The compiler has parsed the function before. What is too deep to be parsed here is refused unread.
+    // The compiler has parsed the function before. The macro refuses code that is too deep to parse.
     if bounds::signature(&item).is_err() {
         return Corpus::Keep;
     }
@@ -65,18 +62,18 @@ fn check(text: &str) -> Corpus {
     Corpus::Keep
 }
 
-/// One thread for all inputs: to make one takes longer than an input does.
+/// One thread for all inputs, because starting a thread takes longer than an input.
 static WORKER: LazyLock<Mutex<(Sender<String>, Receiver<Corpus>)>> = LazyLock::new(|| {
-    let ((ask, asked), (answer, answered)) = (channel::<String>(), channel());
+    let ((send, inputs), (done, results)) = (channel::<String>(), channel());
     let thread = std::thread::Builder::new().stack_size(STACK);
-    let run = move || asked.iter().try_for_each(|text| answer.send(check(&text)));
+    let run = move || inputs.iter().try_for_each(|text| done.send(check(&text)));
     thread.spawn(run).expect("a thread");
-    Mutex::new((ask, answered))
+    Mutex::new((send, results))
 });
 
 fuzz_target!(|text: &str| -> Corpus {
-    // A panic ends the process, in whatever thread it is.
+    // A panic in any thread ends the process.
     let worker = WORKER.lock().expect("no panic");
     worker.0.send(text.to_owned()).expect("the worker waits");
-    worker.1.recv().expect("the worker answers")
+    worker.1.recv().expect("the worker replies")
 });

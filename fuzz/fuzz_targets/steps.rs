@@ -1,5 +1,5 @@
-//! However a payload is chosen, an expression takes steps in proportion to its length. The first byte of the input chooses
-//! the expression, the rest is the payload.
+//! On any payload, the number of steps of an expression is at most proportional to the payload's length. The first byte of the
+//! input chooses the expression; the rest is the payload.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 use idempotency_core::key::{Expression, Json};
 use libfuzzer_sys::fuzz_target;
 
-/// A float of five bytes rounds to 309 digits, and a sort of them looks at each about twenty times.
+/// A float of five bytes rounds to 309 digits, and a sort compares each about twenty times.
 const STEPS_PER_BYTE: usize = 2_000;
 
-/// Each walks over the payload once: what doubles its value at each step has another bound, which is its memory.
+/// Each expression visits the payload once. Expressions that double their value at each step are limited by memory instead.
 static EXPRESSIONS: LazyLock<Vec<Expression>> = LazyLock::new(|| {
     [
         "sum(@)",

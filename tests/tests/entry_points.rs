@@ -1,5 +1,5 @@
-//! Every way to start a function: a call inside knows its deadline and its tenant, or is refused. Each start is a real
-//! process under the local Lambda: this test program, started again as [`the_function`].
+//! Every way to start a function: a nested call knows its deadline and tenant, or is refused. Each function is a real process
+//! under the local Lambda: this test program, started again as [`the_function`].
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -26,7 +26,7 @@ struct Order {
     amount: u64,
 }
 
-/// Knows nothing but its order. The response is the amount of the first call.
+/// Knows only its order, so its invocation must come from its caller. Returns the amount of the first call.
 #[idempotent(payload = order, key = "order_id", key_prefix = "charge", shared_key_prefix = true)]
 async fn charge(order: Order) -> Result<u64, BoxError> {
     Ok(order.amount)
@@ -36,7 +36,7 @@ async fn handler(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
     charge(event.payload).await
 }
 
-/// Goes on when two invocations are in it.
+/// Waits until two invocations are in the handler at once.
 async fn meeting(event: LambdaEvent<Order>) -> Result<u64, BoxError> {
     static BOTH: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
     BOTH.wait().await;
@@ -71,7 +71,7 @@ async fn annotated_http(request: lambda_http::Request) -> Result<String, BoxErro
     Ok(order(&request)?.amount.to_string())
 }
 
-/// What `main` would be.
+/// The `main` function of each role.
 async fn main_of(role: &str) -> Result<(), BoxError> {
     let layer = InvocationLayer::new();
     match role {
@@ -122,7 +122,7 @@ async fn main_of(role: &str) -> Result<(), BoxError> {
     }
 }
 
-/// In a process that the local Lambda started: the function. In the test run: nothing.
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
 #[test]
 fn the_function() {
     if let Ok(role) = std::env::var(ROLE) {
@@ -134,16 +134,16 @@ fn the_function() {
     }
 }
 
-/// A function of one role with a table of its own.
+/// A function of one role with its own table.
 struct Harness {
     role: &'static str,
     database: EmbeddedDynamoDb,
-    // Ends the processes when it is dropped.
+    // Kills the processes on drop.
     _lambda: LocalLambda,
     process: FunctionProcess,
 }
 
-/// A claim as the table was asked for it.
+/// A claim as the table received it.
 #[derive(Debug, PartialEq)]
 struct Claim {
     id: String,
@@ -199,7 +199,7 @@ impl Harness {
         }
     }
 
-    /// Every claim that the table was asked for.
+    /// Returns every claim that the table received.
     fn claims(&self) -> Vec<Claim> {
         let requests = self.database.requests().into_iter();
         let claims = requests.filter(|request| request.operation == "PutItem");
@@ -220,7 +220,7 @@ fn now() -> u64 {
     u64::try_from(now.as_millis()).unwrap()
 }
 
-/// Two tenants with one payload, one after the other: each has a key of its own, and its lease ends with its invocation.
+/// Checks two tenants with one payload, one after the other: each has its own key, and its lease ends with its invocation.
 async fn knows(role: &'static str) {
     let harness = Harness::start(role).await;
     let mut expected = Vec::new();
@@ -247,7 +247,7 @@ async fn knows(role: &'static str) {
     }
 }
 
-/// Nothing is asked of the table, and the error says what to write.
+/// Checks that the call is refused without a request, and that the error names the remedies.
 async fn refuses(role: &'static str) {
     let harness = Harness::start(role).await;
     let invocation = harness.process.invoke(harness.event(1)).tenant("blue");
@@ -267,7 +267,7 @@ async fn refuses(role: &'static str) {
     assert_eq!(harness.claims(), [], "{role}");
 }
 
-/// Two tenants with one payload at the same time, in one process.
+/// Checks two tenants with one payload at the same time in one process.
 async fn knows_both(role: &'static str) {
     let harness = Harness::start(role).await;
     let deadline = now() + 20_000;
@@ -291,32 +291,31 @@ async fn knows_both(role: &'static str) {
 }
 
 #[tokio::test]
-async fn our_own_start_knows() {
+async fn our_run_knows_the_invocation() {
     knows("run").await;
 }
 
 #[tokio::test]
-async fn a_handler_with_state_that_takes_the_event_knows_under_any_start() {
+async fn a_handler_with_state_that_takes_the_event_knows_its_invocation() {
     knows("lambda_runtime::run, state").await;
 }
 
 #[tokio::test]
-async fn lambda_runtime_knows_with_the_layer_and_refuses_without() {
+async fn under_lambda_runtime_calls_need_the_layer() {
     knows("lambda_runtime::run, layer").await;
     knows("Runtime::layer").await;
     refuses("lambda_runtime::run").await;
 }
 
 #[tokio::test]
-async fn concurrent_invocations_know_their_own_with_the_layer_or_our_service_and_are_refused_without()
- {
+async fn concurrent_invocations_are_kept_apart_by_the_layer_or_our_service_and_refused_without() {
     knows_both("run_concurrent, layer").await;
     knows_both("run_concurrent, service").await;
     refuses("run_concurrent").await;
 }
 
 #[tokio::test]
-async fn lambda_http_knows_with_the_layer_or_a_parameter_and_refuses_without() {
+async fn under_lambda_http_calls_need_the_layer_or_a_parameter() {
     knows("lambda_http::run, layer").await;
     knows("lambda_http::run, attribute").await;
     knows("lambda_http::run_concurrent, layer").await;
@@ -324,13 +323,14 @@ async fn lambda_http_knows_with_the_layer_or_a_parameter_and_refuses_without() {
 }
 
 #[tokio::test]
-async fn a_spawned_task_knows_if_it_was_carried_and_is_refused_if_not() {
+async fn a_spawned_task_must_run_in_the_current_invocation() {
     knows("run, carrying").await;
     refuses("run, spawning").await;
 }
 
 #[tokio::test]
-async fn a_call_before_the_first_invocation_is_refused_unless_it_is_declared_to_belong_to_none() {
+async fn a_call_before_the_first_invocation_is_refused_unless_it_is_marked_as_outside_of_invocations()
+ {
     let before = now();
     let harness = Harness::start("before the first invocation").await;
     let early = harness.process.wait_for_line("early: ").await.unwrap();
@@ -344,13 +344,13 @@ async fn a_call_before_the_first_invocation_is_refused_unless_it_is_declared_to_
     let lease_ends: u64 = claim.lease_ends.parse().unwrap();
     let lease = Duration::from_secs(15 * 60);
     assert!(lease_ends >= before + u64::try_from(lease.as_millis()).unwrap());
-    // The function itself serves events as ever.
+    // The function still serves events.
     let invocation = harness.process.invoke(harness.event(7)).tenant("blue");
     assert_eq!(harness.response(invocation.await), 7);
 }
 
 #[tokio::test]
-async fn the_deadline_that_cargo_lambda_watch_writes_is_an_invocation_with_the_configured_lease() {
+async fn an_invocation_of_cargo_lambda_watch_has_the_configured_lease() {
     let before = now();
     let harness = Harness::start("lambda_runtime::run, layer").await;
     let invocation = harness.process.invoke(harness.event(1)).deadline(600_000);

@@ -1,4 +1,4 @@
-//! A function of 128 MB meets hostile events: real processes under the local Lambda, this test program started again.
+//! Hostile events for a function of 128 MB. Its processes are this test program, started again under the local Lambda.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 
 const ROLE: &str = "TESTS_ROLE";
 
-/// The memory of the function, in MiB. The process gets no more: what goes beyond fails, and the process ends.
+/// The memory of the function, in MiB. An allocation beyond it fails and ends the process.
 const MEMORY: u32 = 128;
 
 #[idempotent(key_prefix = "whole")]
@@ -33,13 +33,13 @@ async fn packed(event: LambdaEvent<Raw<IgnoredAny>>) -> Result<usize, BoxError> 
     Ok(event.payload.text().len())
 }
 
-/// In a process that the local Lambda started: the function. In the test run: nothing.
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
 #[test]
 fn the_function() {
     let Some(role) = std::env::var_os(ROLE) else {
         return;
     };
-    // One thread, as Lambda's smallest functions have.
+    // One thread, as in Lambda's smallest functions.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -57,7 +57,7 @@ fn the_function() {
     }
 }
 
-/// Starts the function with a limit on all that it may write to.
+/// Starts the function with a limit on its data memory.
 async fn start(role: &str) -> Result<LocalLambda, BoxError> {
     let mut command = Command::new("sh");
     let limited = format!(
@@ -73,7 +73,7 @@ async fn start(role: &str) -> Result<LocalLambda, BoxError> {
     Ok(LocalLambda::start(function).await?)
 }
 
-/// The most memory that the process ever had, in MiB.
+/// Returns the peak memory of the process, in MiB.
 fn peak(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status
@@ -83,23 +83,23 @@ fn peak(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// Sends each event twice to one process, which answers all, and then an event that is not hostile.
+/// Sends each event to one process, which must respond to all, and then an event that is not hostile.
 async fn survives(role: &str, events: Vec<(&str, String)>) -> Result<(), BoxError> {
     let lambda = start(role).await?;
     let process = lambda.start_process().await?;
     for (name, event) in events.iter().chain(&events) {
-        let told = match process.invoke(event.as_str()).await {
+        let response = match process.invoke(event.as_str()).await {
             Ok(reply) => reply.json()?.to_string(),
             Err(error) => error.error_type().to_owned(),
         };
         println!(
-            "{role}: {name}: {told}; at most {} MiB",
+            "{role}: {name}: {response}; at most {} MiB",
             peak(process.process_id().unwrap())
         );
         let refusals = ["IdempotencyInvalidPayload", "IdempotencyExpressionFailed"];
         assert!(
-            told == event.len().to_string() || refusals.contains(&told.as_str()),
-            "{name}: {told}"
+            response == event.len().to_string() || refusals.contains(&response.as_str()),
+            "{name}: {response}"
         );
         assert!(process.is_alive(), "{name}");
     }
@@ -125,12 +125,12 @@ fn events(of: impl Fn(&hostile::Hostile) -> bool) -> Vec<(&'static str, String)>
 }
 
 #[tokio::test]
-async fn a_function_of_128_mb_answers_every_hostile_event() -> Result<(), BoxError> {
+async fn a_function_of_128_mb_responds_to_every_hostile_event() -> Result<(), BoxError> {
     survives("whole", events(|hostile| hostile.key.is_none())).await
 }
 
 #[tokio::test]
-async fn a_function_of_128_mb_answers_whatever_stands_in_a_string() -> Result<(), BoxError> {
+async fn a_function_of_128_mb_responds_to_every_hostile_string() -> Result<(), BoxError> {
     survives(
         "body",
         events(|hostile| hostile.name.starts_with("JSON in a string")),
@@ -139,6 +139,6 @@ async fn a_function_of_128_mb_answers_whatever_stands_in_a_string() -> Result<()
 }
 
 #[tokio::test]
-async fn a_function_of_128_mb_answers_every_gzip_bomb() -> Result<(), BoxError> {
+async fn a_function_of_128_mb_responds_to_every_gzip_bomb() -> Result<(), BoxError> {
     survives("packed", events(|hostile| hostile.name.contains("gzip"))).await
 }

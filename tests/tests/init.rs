@@ -1,4 +1,4 @@
-//! What `init`, and so `run`, finds before the first event.
+//! Mistakes that `init`, and so `run`, finds before the first event.
 #![allow(clippy::unwrap_used)]
 
 use idempotency_lambda::{BoxError, ErrorKind, idempotent};
@@ -24,7 +24,7 @@ mod one {
 }
 
 #[tokio::test]
-async fn two_functions_with_one_default_prefix_stop_the_start_and_every_call_and_both_are_named() {
+async fn two_functions_with_one_default_prefix_fail_init_and_every_call_and_the_error_names_both() {
     let at_start = idempotency_lambda::init().await.unwrap_err();
     assert_eq!(at_start.kind(), ErrorKind::Configuration);
     let text = at_start.to_string();

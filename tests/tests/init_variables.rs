@@ -1,4 +1,5 @@
-//! What `init`, and so `run`, finds in the variables: in a program without twins, which would be found first.
+//! Mistakes in variables that `init`, and so `run`, finds. In this program no two functions share a prefix, which would be
+//! found first.
 #![allow(clippy::unwrap_used)]
 
 use idempotency_lambda::{BoxError, idempotent};
@@ -8,7 +9,7 @@ async fn sets_the_value_itself(order: u32) -> Result<u32, BoxError> {
     Ok(order)
 }
 
-/// Runs the test of this name once more, in a process with these variables, and returns what it wrote.
+/// Runs the test of this name in a new process with these variables. Returns its standard error.
 fn again_with<const N: usize>(test: &str, variables: [(&str, &str); N]) -> String {
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", test])
@@ -21,21 +22,21 @@ fn again_with<const N: usize>(test: &str, variables: [(&str, &str); N]) -> Strin
 }
 
 #[tokio::test]
-async fn an_unusable_variable_stops_the_start_and_every_call_though_the_attribute_sets_the_value() {
+async fn an_unusable_variable_fails_init_and_every_call_even_if_the_attribute_sets_the_value() {
     if std::env::var_os("IDEMPOTENCY_EXPIRES_AFTER").is_none() {
         let written = again_with(
-            "an_unusable_variable_stops_the_start_and_every_call_though_the_attribute_sets_the_value",
+            "an_unusable_variable_fails_init_and_every_call_even_if_the_attribute_sets_the_value",
             [
                 ("IDEMPOTENCY_EXPIRES_AFTER", "1x"),
                 ("IDEMPOTENT_LEASE", "1m"),
             ],
         );
-        let noticed =
+        let warning =
             "IDEMPOTENT_LEASE is set but nothing reads it: did you mean IDEMPOTENCY_LEASE?";
-        assert_eq!(written.matches(noticed).count(), 1, "{written}");
+        assert_eq!(written.matches(warning).count(), 1, "{written}");
         return;
     }
-    // First a call, as under plain `lambda_runtime::run`.
+    // First a call without `init`, as under plain `lambda_runtime::run`.
     let call = sets_the_value_itself(1).await.unwrap_err().to_string();
     let start = idempotency_lambda::init().await.unwrap_err().to_string();
     let built = idempotency_lambda::Operation::builder("shop::built").build();

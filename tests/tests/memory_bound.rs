@@ -1,5 +1,5 @@
-//! No event makes its identification take more memory than the limit. Counted in the allocator, so this is the only test
-//! of its program.
+//! The identification of an event never takes more memory than its limit. The allocator of the program counts, so this is
+//! its only test.
 #![allow(clippy::unwrap_used)]
 
 use idempotency_core::config::{Settings, Variables};
@@ -11,7 +11,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// What is not charged: the text of an error, a piece of text on its way into the digest.
+/// Memory that the limit does not count, in bytes: the text of an error, and a piece of text for the digest.
 const SLACK: usize = 64 * 1024;
 
 fn operation(hostile: &Hostile, memory: &str) -> CompiledOperation {
@@ -25,7 +25,7 @@ fn operation(hostile: &Hostile, memory: &str) -> CompiledOperation {
     CompiledOperation::new("shop", &settings, &variables).unwrap()
 }
 
-/// The identity, and the most bytes that were allocated at any moment on its way.
+/// Returns the identity of an event and the peak number of allocated bytes.
 fn measured(operation: &CompiledOperation, event: &str) -> (Result<Identity, Error>, usize) {
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
@@ -61,10 +61,10 @@ fn no_event_takes_more_memory_than_the_limit_and_refusals_say_what_to_do() {
     }
     assert!(
         refused > 20,
-        "most of them are beyond the limit of the smallest function"
+        "most of them exceed the limit of the smallest function"
     );
 
-    // What people send, in functions as small as they may well be.
+    // Usual events in small functions.
     let record = r#"{"id":"5f0c5c3e","sku":"A-1001","amount":10,"price":12.5,"note":""}"#;
     for (name, event, key, memory) in [
         (

@@ -1,4 +1,4 @@
-//! What `init` asks for in a program whose operations bring their own stores. It is a process without IDEMPOTENCY_TABLE.
+//! `init` in a program whose operations have their own stores, in a process without `IDEMPOTENCY_TABLE`.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ async fn charge(order: u32) -> Result<u32, BoxError> {
 }
 
 #[tokio::test]
-async fn a_start_needs_no_table_until_an_operation_without_a_store_of_its_own_is_known() {
+async fn init_needs_no_table_until_an_operation_without_its_own_store_exists() {
     idempotency_lambda::init().await.unwrap();
     assert_eq!(charge(1).await.unwrap(), 1);
     assert_eq!(STORE.len(), 1);

@@ -1,4 +1,4 @@
-//! Keys of several parts, of which a payload lacks one: the attribute, the builder and the variable.
+//! Keys of several parts of which a payload lacks one: the attribute, the builder and the variable.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -56,7 +56,7 @@ async fn all_by_a_constant(event: LambdaEvent<Value>) -> Result<Value, BoxError>
 }
 
 #[tokio::test]
-async fn a_constant_that_requires_keys_is_a_truth_value_or_the_settings_own() {
+async fn a_constant_for_key_required_is_a_bool_or_a_value_of_the_setting() {
     let harness = Harness::default();
     let within = |call| with_backend(harness.backend.clone(), call);
     let calls: [std::pin::Pin<Box<dyn Future<Output = _>>>; 2] = [
@@ -72,7 +72,7 @@ async fn a_constant_that_requires_keys_is_a_truth_value_or_the_settings_own() {
 }
 
 #[tokio::test]
-async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() {
+async fn a_second_donation_is_refused_if_every_part_of_the_key_is_required() {
     let harness = Harness::default();
     for _ in 0..2 {
         let call = charge_all(donation(10));
@@ -91,14 +91,18 @@ async fn a_second_donation_is_refused_where_every_part_of_the_key_is_required() 
         }
         assert!(!text.contains("u-secret"), "{text}");
     }
-    assert_eq!(harness.requests(), [0; 4], "a refused call asks no store");
+    assert_eq!(
+        harness.requests(),
+        [0; 4],
+        "a refused call makes no request"
+    );
     let whole = charge_all(event(json!({ "user_id": 1, "order_id": 2, "amount": 3 })));
     let paid = with_backend(harness.backend.clone(), whole).await;
     assert_eq!(paid.unwrap(), json!({ "paid": 3 }));
 }
 
 #[tokio::test]
-async fn by_default_a_partial_key_is_a_key_as_in_python_and_each_call_is_warned_of() {
+async fn by_default_a_partial_key_is_a_key_as_in_python_and_each_call_logs_a_warning() {
     let harness = Harness::default();
     let (first, log) = logged(&harness.backend, charge_any(donation(10))).await;
     assert_eq!(first.unwrap(), json!({ "paid": 10 }));
@@ -110,7 +114,7 @@ async fn by_default_a_partial_key_is_a_key_as_in_python_and_each_call_is_warned_
         assert!(log.contains(said), "{log}");
     }
     assert!(!log.contains("u-secret"), "{log}");
-    // The second donation of one user is given the receipt of the first.
+    // The second donation of one user gets the receipt of the first.
     let (second, log) = logged(&harness.backend, charge_any(donation(99))).await;
     assert_eq!(second.unwrap(), json!({ "paid": 10 }));
     assert_eq!(log.matches(" WARN ").count(), 1, "{log}");
@@ -170,7 +174,7 @@ async fn the_builder_and_the_variable_require_every_part_too() {
     }
 }
 
-/// Runs a call with a subscriber of its own, and returns what was logged.
+/// Runs a call with its own subscriber. Returns its result and the log.
 async fn logged<T>(backend: &Backend, call: impl Future<Output = T>) -> (T, String) {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
@@ -186,10 +190,10 @@ async fn logged<T>(backend: &Backend, call: impl Future<Output = T>) -> (T, Stri
         }
     }
 
-    // A place of an event that another test meets first, without a subscriber, would be silent for all while there is
-    // one subscriber alone. This one hears every place and writes nothing.
-    static HEARS_ALL: Once = Once::new();
-    HEARS_ALL.call_once(|| {
+    // `tracing` switches an event off for the whole process if it is first reached without a subscriber. This global
+    // subscriber enables every event and writes nothing.
+    static ENABLE_EVENTS: Once = Once::new();
+    ENABLE_EVENTS.call_once(|| {
         let silent = tracing_subscriber::fmt().with_writer(std::io::sink);
         tracing::subscriber::set_global_default(silent.finish()).unwrap();
     });

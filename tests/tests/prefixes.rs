@@ -1,4 +1,4 @@
-//! Key prefixes that two operations of one program share, by mistake or on purpose.
+//! Key prefixes that two operations of one program share, by mistake or intentionally.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ async fn a_prefix_copied_from_one_method_to_the_next_is_refused_at_each_call() {
 }
 
 #[tokio::test]
-async fn a_prefix_that_both_share_on_purpose_makes_them_one_operation() {
+async fn two_functions_that_both_set_a_shared_prefix_share_records() {
     let backend = backend_over(Arc::new(MemoryStore::new()));
     let first = with_backend(backend.clone(), over_http(1)).await;
     let second = with_backend(backend, from_queue(1)).await;
@@ -69,21 +69,21 @@ async fn a_prefix_that_both_share_on_purpose_makes_them_one_operation() {
 }
 
 #[tokio::test]
-async fn the_start_is_refused_for_twins_before_any_variable_is_looked_at() {
+async fn a_shared_prefix_stops_the_start_before_any_variable_is_read() {
     const UNUSABLE: &str = "IDEMPOTENCY_LEASE";
     if std::env::var_os(UNUSABLE).is_none() {
         let again = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "the_start_is_refused_for_twins_before_any_variable_is_looked_at",
+                "a_shared_prefix_stops_the_start_before_any_variable_is_read",
             ])
             .env(UNUSABLE, "soon")
             .env("IDEMPOTENCY_STORE", "nothing")
             .output()
             .unwrap();
         assert!(again.status.success(), "{again:?}");
-        let told = String::from_utf8_lossy(&again.stdout);
-        assert!(told.contains("1 passed"), "the test ran: {told}");
+        let output = String::from_utf8_lossy(&again.stdout);
+        assert!(output.contains("1 passed"), "the test ran: {output}");
     }
     let error = idempotency_lambda::init().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
@@ -91,7 +91,7 @@ async fn the_start_is_refused_for_twins_before_any_variable_is_looked_at() {
 }
 
 #[test]
-fn operations_built_in_code_are_refused_unless_both_say_that_they_share_their_prefix() {
+fn built_operations_with_one_prefix_are_refused_unless_both_set_shared_key_prefix() {
     let named = |path: &str| Operation::builder(path).key_prefix("prefixes.built");
     assert!(named("shop::charge").build().is_ok());
     for _ in 0..3 {
@@ -99,7 +99,7 @@ fn operations_built_in_code_are_refused_unless_both_say_that_they_share_their_pr
         let error = named("shop::ship").build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Configuration);
         assert!(error.to_string().contains("shop::charge"), "{error}");
-        // One alone cannot say it for both.
+        // It is not enough that one of them sets it.
         assert!(named("shop::ship").shared_key_prefix(true).build().is_err());
     }
     let shared = |path: &str| {
@@ -114,7 +114,7 @@ fn operations_built_in_code_are_refused_unless_both_say_that_they_share_their_pr
 }
 
 #[test]
-fn the_same_path_with_other_settings_of_the_key_is_another_operation() {
+fn an_equal_path_with_other_key_settings_is_another_operation() {
     let place = |path: &str| Operation::builder(path).key("order_id");
     assert!(place("twins::charge").build().is_ok());
     for other in [
@@ -136,7 +136,7 @@ fn the_same_path_with_other_settings_of_the_key_is_another_operation() {
 }
 
 #[test]
-fn the_same_path_shares_its_prefix_only_with_those_that_all_say_so() {
+fn operations_of_one_path_share_a_prefix_only_if_all_set_shared_key_prefix() {
     let shared = |key: &str| {
         Operation::builder("versions::charge")
             .key_prefix("prefixes.versions")
@@ -153,7 +153,7 @@ fn the_same_path_shares_its_prefix_only_with_those_that_all_say_so() {
 }
 
 #[test]
-fn an_annotated_function_has_its_prefix_before_any_operation_is_built() {
+fn an_annotated_function_owns_its_prefix_before_any_operation_is_built() {
     let named = |prefix: &str| Operation::builder("shop::built").key_prefix(prefix);
     let error = named("prefixes.shared").build().unwrap_err().to_string();
     assert!(error.contains("prefixes.rs:"), "{error}");
@@ -172,7 +172,7 @@ fn an_annotated_function_has_its_prefix_before_any_operation_is_built() {
 }
 
 #[test]
-fn one_variable_for_all_functions_of_a_template_gives_each_operation_a_prefix_of_its_own() {
+fn with_one_variable_for_all_functions_each_operation_has_its_own_prefix() {
     let globals = || {
         let name = "IDEMPOTENCY_KEY_PREFIX".to_owned();
         Variables::from_iter([(name, "prefixes".to_owned())])
@@ -189,7 +189,7 @@ fn one_variable_for_all_functions_of_a_template_gives_each_operation_a_prefix_of
 }
 
 #[test]
-fn a_shared_prefix_is_written_out() {
+fn a_shared_prefix_must_be_set_explicitly() {
     let error = Operation::builder("globals::refund")
         .shared_key_prefix(true)
         .build();

@@ -15,7 +15,7 @@ const PLAIN: &str = "plain";
 /// The function in a process that takes several events at a time.
 const CONCURRENT: &str = "concurrent";
 
-/// In a process that the local Lambda started: the function. In the test run: nothing.
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
 #[test]
 fn the_function() {
     if let Some(role) = std::env::var_os(ROLE) {
@@ -69,7 +69,7 @@ fn error_type(result: Result<Reply, InvokeError>) -> String {
 }
 
 #[tokio::test]
-async fn a_duplicate_in_another_process_is_given_the_first_response() -> Result<(), BoxError> {
+async fn a_duplicate_in_another_process_gets_the_first_response() -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     let first = lambda
         .start_process()
@@ -95,7 +95,7 @@ async fn a_duplicate_in_another_process_is_given_the_first_response() -> Result<
 }
 
 #[tokio::test]
-async fn a_process_killed_in_its_handler_frees_the_key_when_its_deadline_is_over()
+async fn a_key_whose_process_was_killed_in_the_handler_is_free_after_the_deadline()
 -> Result<(), BoxError> {
     let (_database, lambda) = start().await?;
     let killed = lambda.start_process().await?;
@@ -110,7 +110,7 @@ async fn a_process_killed_in_its_handler_frees_the_key_when_its_deadline_is_over
         error_type(lambda.invoke(order("good", 1)).await),
         "IdempotencyAlreadyInProgress"
     );
-    // No clock can be handed to a process: the deadline itself is waited for, by asking until it is over.
+    // The test cannot control the clock of a process, so it retries until the deadline has passed.
     let response = loop {
         match lambda.invoke(order("good", 1)).await {
             Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
@@ -122,7 +122,7 @@ async fn a_process_killed_in_its_handler_frees_the_key_when_its_deadline_is_over
 }
 
 #[tokio::test]
-async fn a_process_killed_with_its_claim_on_the_wire_leaves_a_claim_that_ends_with_its_deadline()
+async fn a_claim_applied_after_its_process_was_killed_expires_at_the_deadline()
 -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     let held = database.inject(Fault::on("PutItem").hold());
@@ -134,7 +134,7 @@ async fn a_process_killed_with_its_claim_on_the_wire_leaves_a_claim_that_ends_wi
     held.reached().await;
     killed.kill().await;
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
-    // The claim arrives after its sender's death, and stands for a run that never was.
+    // The claim is applied after its process was killed, and no run follows.
     held.release().await;
     let response = loop {
         match lambda.invoke(order("good", 1)).await {
@@ -147,14 +147,13 @@ async fn a_process_killed_with_its_claim_on_the_wire_leaves_a_claim_that_ends_wi
 }
 
 #[tokio::test]
-async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed()
--> Result<(), BoxError> {
+async fn no_caller_gets_a_response_before_its_completion_is_confirmed() -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     let held = database.inject(Fault::on("UpdateItem").hold());
     let process = lambda.start_process().await?;
     let pending = process.invoke(order("good", 1)).start();
     held.reached().await;
-    // Killed between its effect and its completion, which arrives after its death all the same.
+    // The process is killed after its effect. Its completion is still applied.
     process.kill().await;
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     held.release().await;
@@ -171,7 +170,7 @@ async fn a_completion_held_on_the_wire_is_told_to_nobody_before_it_is_confirmed(
 }
 
 #[tokio::test]
-async fn duplicates_that_meet_in_one_process_are_refused_by_the_first_and_not_by_the_table()
+async fn concurrent_duplicates_in_one_process_are_refused_without_a_request_to_the_table()
 -> Result<(), BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
     database.create_table(TableSpec::new("idempotency")).await?;
@@ -201,7 +200,7 @@ async fn duplicates_that_meet_in_one_process_are_refused_by_the_first_and_not_by
     assert_eq!(
         claims.count(),
         2,
-        "the first one's, and the other payload's"
+        "one of the first call and one of the other payload"
     );
     process.kill().await;
     assert!(matches!(first.await, Err(InvokeError::Exited { .. })));
@@ -209,7 +208,7 @@ async fn duplicates_that_meet_in_one_process_are_refused_by_the_first_and_not_by
 }
 
 #[tokio::test]
-async fn a_store_that_hangs_is_told_before_the_process_is_killed() -> Result<(), BoxError> {
+async fn a_store_that_hangs_is_reported_before_the_process_is_killed() -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
     database.inject(Fault::on("PutItem").always().hold());
     database.inject(Fault::on("GetItem").nth(2).always().hold());
@@ -224,7 +223,7 @@ async fn a_store_that_hangs_is_told_before_the_process_is_killed() -> Result<(),
 }
 
 #[tokio::test]
-async fn without_a_table_the_function_stops_at_start_and_says_what_to_set() -> Result<(), BoxError>
+async fn without_a_table_the_function_stops_at_start_and_names_the_variable() -> Result<(), BoxError>
 {
     let lambda = LocalLambda::start(function().env("AWS_REGION", "eu-central-1")).await?;
     let error = lambda.invoke(order("good", 1)).await.unwrap_err();
@@ -237,7 +236,7 @@ async fn without_a_table_the_function_stops_at_start_and_says_what_to_set() -> R
 }
 
 #[tokio::test]
-async fn a_misspelt_variable_is_warned_about_with_the_nearest_name() -> Result<(), BoxError> {
+async fn a_misspelt_variable_causes_a_warning_with_the_nearest_name() -> Result<(), BoxError> {
     let function = function()
         .env("IDEMPOTENCY_STORE", "memory")
         .env("IDEMPOTENCY_TABEL", "t");
@@ -252,7 +251,7 @@ async fn a_misspelt_variable_is_warned_about_with_the_nearest_name() -> Result<(
 }
 
 #[tokio::test]
-async fn a_missing_table_is_named_at_start_and_at_every_event() -> Result<(), BoxError> {
+async fn a_missing_table_is_reported_at_start_and_at_every_event() -> Result<(), BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
     let function = function()
         .envs(database.environment())
@@ -277,7 +276,7 @@ async fn a_missing_table_is_named_at_start_and_at_every_event() -> Result<(), Bo
 }
 
 #[tokio::test]
-async fn events_that_are_no_orders_are_answered_with_an_error_and_the_next_event_is_served()
+async fn events_that_are_not_orders_get_an_error_and_the_next_event_is_served()
 -> Result<(), BoxError> {
     let (_database, lambda) = start().await?;
     let process = lambda.start_process().await?;
@@ -297,7 +296,7 @@ async fn events_that_are_no_orders_are_answered_with_an_error_and_the_next_event
 }
 
 #[tokio::test]
-async fn plain_lambda_runtime_protects_too_and_a_wrong_setting_fails_every_event()
+async fn plain_lambda_runtime_also_protects_and_a_wrong_setting_fails_every_event()
 -> Result<(), BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
     database.create_table(TableSpec::new("idempotency")).await?;
@@ -328,7 +327,7 @@ async fn plain_lambda_runtime_protects_too_and_a_wrong_setting_fails_every_event
 }
 
 #[tokio::test]
-async fn a_sort_key_configured_for_a_table_that_has_none_stops_the_function_before_records_meet()
+async fn a_sort_key_setting_for_a_table_without_one_stops_the_function_before_records_collide()
 -> Result<(), BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
     database.create_table(TableSpec::new("idempotency")).await?;

@@ -1,4 +1,4 @@
-//! Canonical text is ASCII, reads back as itself, and is what a slow reference writes that reads with `serde_json`.
+//! Canonical text is ASCII, reads back as itself, and equals that of a slow reference that reads with `serde_json`.
 #![no_main]
 
 mod reference;

@@ -1,11 +1,11 @@
-//! Canonical text in the shortest way that can be checked by eye. It shares no code with what it is compared with: texts
-//! and structure are read by `serde_json`, one level after the other, which takes time for each level above.
+//! A reference for canonical text that is simple enough to check by reading. It shares no code with the code under test:
+//! `serde_json` reads texts and structure, one level after the other, so deep values are slow.
 
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-/// The canonical text; `None` for what `serde_json` does not read: lone surrogates, `NaN` and `Infinity`.
+/// Returns the canonical text. Returns `None` for text that `serde_json` does not read: lone surrogates, `NaN`, `Infinity`.
 pub fn canonical(text: &str) -> Option<String> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     Some(match text.as_bytes().first()? {
@@ -74,7 +74,7 @@ fn number_text(text: &str) -> Option<String> {
     let sign = if float.is_sign_negative() { "-" } else { "" };
     let (digits, exponent) = shortest(float.abs())?;
     if (-4..16).contains(&exponent) {
-        // The point among the digits, with as many zeros around them as it takes.
+        // Puts the point among the digits, with enough zeros around them.
         let zeros = "0".repeat(20);
         let all = format!("{zeros}{digits}{zeros}");
         let point = usize::try_from(20 + exponent + 1).ok()?;
@@ -99,8 +99,8 @@ fn number_text(text: &str) -> Option<String> {
     ))
 }
 
-/// The fewest digits that read back as the float, and the exponent of the first: the nearest of that many, or else one of
-/// the two beside them.
+/// Returns the fewest digits that read back as the float, and the exponent of the first digit. Of that number of digits it
+/// tries the nearest decimal and its two neighbours.
 fn shortest(float: f64) -> Option<(String, i32)> {
     (0..17).find_map(|others| {
         let nearest = format!("{float:.others$e}");

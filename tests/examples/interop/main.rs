@@ -17,14 +17,14 @@ use python::Python;
 use serde_json::{Value, json};
 
 /// The database and the Python process that all cases share.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) database: EmbeddedDynamoDb,
     pub(crate) python: Python,
     orders: usize,
 }
 
-impl Stage {
-    async fn set() -> Result<Self, BoxError> {
+impl Harness {
+    async fn start() -> Result<Self, BoxError> {
         let database = EmbeddedDynamoDb::start().await?;
         for table in [
             TableSpec::new("idempotency"),
@@ -51,17 +51,17 @@ impl Stage {
 }
 
 macro_rules! play {
-    ($stage:ident: $($title:literal => $case:path,)+) => {
+    ($harness:ident: $($title:literal => $case:path,)+) => {
         $(
-            $case(&mut $stage).await.map_err(|error| format!("{}: {error}", $title))?;
+            $case(&mut $harness).await.map_err(|error| format!("{}: {error}", $title))?;
             println!("ok  {}", $title);
         )+
     };
 }
 
 async fn play() -> Result<(), BoxError> {
-    let mut stage = Stage::set().await?;
-    play! { stage:
+    let mut harness = Harness::start().await?;
+    play! { harness:
         "Python first, then Rust: the same response" => cases::python_first,
         "Rust first, then Python: the same response" => cases::rust_first,
         "an annotated handler shares its key too" => cases::annotated,

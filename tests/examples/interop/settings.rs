@@ -3,50 +3,50 @@
 use idempotency_lambda::{BoxError, ErrorKind, HashAlgorithm};
 use serde_json::{Value, json};
 
-use crate::Stage;
+use crate::Harness;
 use crate::python::{Call, Said};
 use crate::rust::{Ended, Rust, charge};
 
 /// Checks that each of the two runs one order and replays the other's.
 async fn both_ways(
-    stage: &mut Stage,
+    harness: &mut Harness,
     rust: &Rust,
     call: impl Fn(&Value) -> Call,
 ) -> Result<(), BoxError> {
     let (by_python, by_rust) = (json!("Python"), json!("Rust"));
-    let order = stage.order();
-    let ran = stage.python.call(call(&order), &by_python).await?;
+    let order = harness.order();
+    let ran = harness.python.call(call(&order), &by_python).await?;
     assert_eq!(ran, (Said::Returned(by_python.clone()), true));
     let given = rust.call_returning(&order, &by_rust).await?;
     assert_eq!(given, Ended::Replayed(by_python.clone()));
 
-    let order = stage.order();
+    let order = harness.order();
     let ran = rust.call_returning(&order, &by_rust).await?;
     assert_eq!(ran, Ended::Ran(by_rust.clone()));
-    let given = stage.python.call(call(&order), &by_python).await?;
+    let given = harness.python.call(call(&order), &by_python).await?;
     assert_eq!(given, (Said::Returned(by_rust.clone()), false));
 
-    let order = stage.order();
-    assert_eq!(stage.python.begin(call(&order)).await?, Said::Running);
+    let order = harness.order();
+    assert_eq!(harness.python.begin(call(&order)).await?, Said::Running);
     let refused = rust.call_returning(&order, &by_rust).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
-    stage.python.finish(&by_python).await?;
+    harness.python.finish(&by_python).await?;
     Ok(())
 }
 
-pub(crate) async fn composite_keys(stage: &mut Stage) -> Result<(), BoxError> {
-    let rust = Rust::composite(&stage.database)?;
+pub(crate) async fn composite_keys(harness: &mut Harness) -> Result<(), BoxError> {
+    let rust = Rust::composite(&harness.database)?;
     let layer = json!({
         "table_name": "composite",
         "key_attr": "pk",
         "sort_key_attr": "sk",
         "static_pk_value": "payments",
     });
-    both_ways(stage, &rust, |order| Call::of(order).layer(layer.clone())).await
+    both_ways(harness, &rust, |order| Call::of(order).layer(layer.clone())).await
 }
 
-pub(crate) async fn renamed_attributes(stage: &mut Stage) -> Result<(), BoxError> {
-    let rust = Rust::renamed(&stage.database)?;
+pub(crate) async fn renamed_attributes(harness: &mut Harness) -> Result<(), BoxError> {
+    let rust = Rust::renamed(&harness.database)?;
     let layer = json!({
         "table_name": "renamed",
         "key_attr": "key",
@@ -56,29 +56,29 @@ pub(crate) async fn renamed_attributes(stage: &mut Stage) -> Result<(), BoxError
         "data_attr": "response",
         "validation_key_attr": "fingerprint",
     });
-    both_ways(stage, &rust, |order| Call::of(order).layer(layer.clone())).await
+    both_ways(harness, &rust, |order| Call::of(order).layer(layer.clone())).await
 }
 
-pub(crate) async fn another_digest(stage: &mut Stage) -> Result<(), BoxError> {
-    let rust = Rust::start(&stage.database, charge().hash(HashAlgorithm::Sha256))?;
+pub(crate) async fn another_digest(harness: &mut Harness) -> Result<(), BoxError> {
+    let rust = Rust::start(&harness.database, charge().hash(HashAlgorithm::Sha256))?;
     let sha256 = json!("sha256");
-    both_ways(stage, &rust, |order| {
+    both_ways(harness, &rust, |order| {
         Call::of(order).config("hash_function", sha256.clone())
     })
     .await
 }
 
-pub(crate) async fn falsy_responses(stage: &mut Stage) -> Result<(), BoxError> {
-    let rust = Rust::start(&stage.database, charge())?;
+pub(crate) async fn falsy_responses(harness: &mut Harness) -> Result<(), BoxError> {
+    let rust = Rust::start(&harness.database, charge())?;
     for response in [json!(0), json!(false), json!(""), json!([]), json!({})] {
-        let order = stage.order();
-        stage.python.call(Call::of(&order), &response).await?;
+        let order = harness.order();
+        harness.python.call(Call::of(&order), &response).await?;
         let given = rust.call_returning(&order, &json!("Rust")).await?;
         assert_eq!(given, Ended::Replayed(response.clone()));
 
-        let order = stage.order();
+        let order = harness.order();
         rust.call_returning(&order, &response).await?;
-        let given = stage
+        let given = harness
             .python
             .call(Call::of(&order), &json!("Python"))
             .await?;
@@ -87,9 +87,9 @@ pub(crate) async fn falsy_responses(stage: &mut Stage) -> Result<(), BoxError> {
     Ok(())
 }
 
-pub(crate) async fn large_response(stage: &mut Stage) -> Result<(), BoxError> {
-    let order = stage.order();
-    let rust = Rust::start(&stage.database, charge())?;
+pub(crate) async fn large_response(harness: &mut Harness) -> Result<(), BoxError> {
+    let order = harness.order();
+    let rust = Rust::start(&harness.database, charge())?;
     let large = json!("x".repeat(410 * 1024));
     assert_eq!(
         rust.call_returning(&order, &large).await?,
@@ -97,7 +97,7 @@ pub(crate) async fn large_response(stage: &mut Stage) -> Result<(), BoxError> {
     );
     let refused = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::ResponseUnavailable));
-    let given = stage
+    let given = harness
         .python
         .call(Call::of(&order), &json!("Python"))
         .await?;
@@ -105,14 +105,14 @@ pub(crate) async fn large_response(stage: &mut Stage) -> Result<(), BoxError> {
     Ok(())
 }
 
-pub(crate) async fn not_json(stage: &mut Stage) -> Result<(), BoxError> {
-    let order = stage.order();
-    assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
-    stage
+pub(crate) async fn not_json(harness: &mut Harness) -> Result<(), BoxError> {
+    let order = harness.order();
+    assert_eq!(harness.python.begin(Call::of(&order)).await?, Said::Running);
+    harness
         .python
         .instruct(&json!({ "return_nan": true }))
         .await?;
-    let rust = Rust::start(&stage.database, charge())?;
+    let rust = Rust::start(&harness.database, charge())?;
     let refused = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::CorruptRecord));
     Ok(())

@@ -4,21 +4,21 @@ use idempotency_lambda::{BoxError, ErrorKind, OnError, OnTimeout};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::Stage;
+use crate::Harness;
 use crate::python::{Call, Python, Said};
 use crate::rust::{Ended, Rust, charge};
 
-pub(crate) async fn from_python(stage: &mut Stage) -> Result<(), BoxError> {
-    let order = stage.order();
-    let mut killed = Python::start(&stage.database)?;
+pub(crate) async fn from_python(harness: &mut Harness) -> Result<(), BoxError> {
+    let order = harness.order();
+    let mut killed = Python::start(&harness.database)?;
     assert_eq!(killed.begin(Call::of(&order)).await?, Said::Running);
     drop(killed);
-    let (rust, response) = (Rust::start(&stage.database, charge())?, json!("Rust"));
+    let (rust, response) = (Rust::start(&harness.database, charge())?, json!("Rust"));
     let refused = rust.call_returning(&order, &response).await?;
     assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
     let ran = rust.at(31)?.call_returning(&order, &response).await?;
     assert_eq!(ran, Ended::Ran(response.clone()));
-    let again = stage
+    let again = harness
         .python
         .call(Call::of(&order), &json!("Python"))
         .await?;
@@ -26,10 +26,10 @@ pub(crate) async fn from_python(stage: &mut Stage) -> Result<(), BoxError> {
     Ok(())
 }
 
-pub(crate) async fn from_rust(stage: &mut Stage) -> Result<(), BoxError> {
-    let order = stage.order();
+pub(crate) async fn from_rust(harness: &mut Harness) -> Result<(), BoxError> {
+    let order = harness.order();
     // Its lease expired half a minute ago.
-    let killed = Rust::start(&stage.database, charge())?.at(-60)?;
+    let killed = Rust::start(&harness.database, charge())?.at(-60)?;
     let started = Notify::new();
     let runs = killed.call(&order, async || {
         started.notify_one();
@@ -40,19 +40,19 @@ pub(crate) async fn from_rust(stage: &mut Stage) -> Result<(), BoxError> {
         () = started.notified() => {}
     }
     let response = json!("Python");
-    let ran = stage.python.call(Call::of(&order), &response).await?;
+    let ran = harness.python.call(Call::of(&order), &response).await?;
     assert_eq!(ran, (Said::Returned(response.clone()), true));
-    let rust = Rust::start(&stage.database, charge())?;
+    let rust = Rust::start(&harness.database, charge())?;
     let given = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(given, Ended::Replayed(response));
     Ok(())
 }
 
 /// `hold` binds only functions that hold: Python takes over a claim that Rust leaves to an operator.
-pub(crate) async fn held_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
-    let order = stage.order();
+pub(crate) async fn held_by_rust(harness: &mut Harness) -> Result<(), BoxError> {
+    let order = harness.order();
     let holding = || charge().on_timeout(OnTimeout::Hold);
-    let killed = Rust::start(&stage.database, holding())?.at(-60)?;
+    let killed = Rust::start(&harness.database, holding())?.at(-60)?;
     let started = Notify::new();
     let runs = killed.call(&order, async || {
         started.notify_one();
@@ -62,10 +62,10 @@ pub(crate) async fn held_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
         ended = runs => panic!("it ended: {ended:?}"),
         () = started.notified() => {}
     }
-    let rust = Rust::start(&stage.database, holding())?;
+    let rust = Rust::start(&harness.database, holding())?;
     let held = rust.call_returning(&order, &json!("Rust")).await?;
     assert_eq!(held, Ended::Refused(ErrorKind::Unresolved));
-    let ran = stage
+    let ran = harness
         .python
         .call(Call::of(&order), &json!("Python"))
         .await?;
@@ -73,10 +73,10 @@ pub(crate) async fn held_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
     Ok(())
 }
 
-pub(crate) async fn late_rust(stage: &mut Stage) -> Result<(), BoxError> {
+pub(crate) async fn late_rust(harness: &mut Harness) -> Result<(), BoxError> {
     for rust_fails in [false, true] {
-        let order = stage.order();
-        let late = Rust::start(&stage.database, charge())?.at(-60)?;
+        let order = harness.order();
+        let late = Rust::start(&harness.database, charge())?.at(-60)?;
         let response = json!("Python");
         let (started, go_on) = (Notify::new(), Notify::new());
         let runs = late.call(&order, async || {
@@ -90,7 +90,7 @@ pub(crate) async fn late_rust(stage: &mut Stage) -> Result<(), BoxError> {
         });
         let winner = async {
             started.notified().await;
-            let ran = stage.python.call(Call::of(&order), &response).await?;
+            let ran = harness.python.call(Call::of(&order), &response).await?;
             go_on.notify_one();
             Ok::<_, BoxError>(ran)
         };
@@ -103,7 +103,10 @@ pub(crate) async fn late_rust(stage: &mut Stage) -> Result<(), BoxError> {
         };
         assert_eq!(late?, given);
         // The winner's record was neither overwritten nor deleted.
-        let again = stage.python.call(Call::of(&order), &json!("again")).await?;
+        let again = harness
+            .python
+            .call(Call::of(&order), &json!("again"))
+            .await?;
         assert_eq!(again, (Said::Returned(response), false));
     }
     Ok(())
@@ -111,16 +114,16 @@ pub(crate) async fn late_rust(stage: &mut Stage) -> Result<(), BoxError> {
 
 /// A limit of sharing a key: Python completes and deletes unconditionally, so a run that outlived its lease overwrites or
 /// deletes the winner's response.
-pub(crate) async fn late_python(stage: &mut Stage) -> Result<(), BoxError> {
+pub(crate) async fn late_python(harness: &mut Harness) -> Result<(), BoxError> {
     for python_fails in [false, true] {
-        let order = stage.order();
-        let begun = stage.python.begin(Call::of(&order).remaining(1)).await?;
+        let order = harness.order();
+        let begun = harness.python.begin(Call::of(&order).remaining(1)).await?;
         assert_eq!(begun, Said::Running);
-        let rust = Rust::start(&stage.database, charge())?.at(1)?;
+        let rust = Rust::start(&harness.database, charge())?.at(1)?;
         let ran = rust.call_returning(&order, &json!("Rust")).await?;
         assert_eq!(ran, Ended::Ran(json!("Rust")));
         let expected = if python_fails {
-            let failed = stage
+            let failed = harness
                 .python
                 .instruct(&json!({ "raise": "declined" }))
                 .await?;
@@ -129,7 +132,7 @@ pub(crate) async fn late_python(stage: &mut Stage) -> Result<(), BoxError> {
         } else {
             let late = json!("late");
             assert_eq!(
-                stage.python.finish(&late).await?,
+                harness.python.finish(&late).await?,
                 Said::Returned(late.clone())
             );
             Ended::Replayed(late)
@@ -142,20 +145,20 @@ pub(crate) async fn late_python(stage: &mut Stage) -> Result<(), BoxError> {
     Ok(())
 }
 
-pub(crate) async fn failure_recorded_by_rust(stage: &mut Stage) -> Result<(), BoxError> {
-    let order = stage.order();
-    let rust = Rust::start(&stage.database, charge().on_error(OnError::Record))?;
+pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) -> Result<(), BoxError> {
+    let order = harness.order();
+    let rust = Rust::start(&harness.database, charge().on_error(OnError::Record))?;
     let failed = rust.call(&order, async || Err("declined".into())).await?;
     assert_eq!(failed, Ended::Failed);
-    let items = stage.database.items("idempotency").await?;
+    let items = harness.database.items("idempotency").await?;
     assert!(
         items.iter().any(|item| item.contains_key("failure")),
         "the failure is recorded"
     );
     let response = json!("Python");
-    let ran = stage.python.call(Call::of(&order), &response).await?;
+    let ran = harness.python.call(Call::of(&order), &response).await?;
     assert_eq!(ran, (Said::Returned(response.clone()), true));
-    let items = stage.database.items("idempotency").await?;
+    let items = harness.database.items("idempotency").await?;
     assert!(
         items.iter().all(|item| !item.contains_key("failure")),
         "the recorded failure is gone"
@@ -165,20 +168,20 @@ pub(crate) async fn failure_recorded_by_rust(stage: &mut Stage) -> Result<(), Bo
     Ok(())
 }
 
-pub(crate) async fn failure_released(stage: &mut Stage) -> Result<(), BoxError> {
-    let rust = Rust::start(&stage.database, charge())?;
-    let order = stage.order();
+pub(crate) async fn failure_released(harness: &mut Harness) -> Result<(), BoxError> {
+    let rust = Rust::start(&harness.database, charge())?;
+    let order = harness.order();
     let failed = rust.call(&order, async || Err("declined".into())).await?;
     assert_eq!(failed, Ended::Failed);
-    let ran = stage
+    let ran = harness
         .python
         .call(Call::of(&order), &json!("Python"))
         .await?;
     assert_eq!(ran, (Said::Returned(json!("Python")), true));
 
-    let order = stage.order();
-    assert_eq!(stage.python.begin(Call::of(&order)).await?, Said::Running);
-    let failed = stage
+    let order = harness.order();
+    assert_eq!(harness.python.begin(Call::of(&order)).await?, Said::Running);
+    let failed = harness
         .python
         .instruct(&json!({ "raise": "declined" }))
         .await?;

@@ -1,4 +1,4 @@
-//! Records that the libraries of other languages wrote, under a key of ours.
+//! Records that the libraries for other languages wrote under one of our keys.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ fn charge() -> Operation {
     operation().key("order_id").build().unwrap()
 }
 
-/// A record whose window ends an hour from now, where `attributes` do not say otherwise.
+/// Returns a table with a record whose window ends in an hour, unless `attributes` set another time.
 async fn existing(attributes: &[(&str, AttributeValue)]) -> Result<Table, BoxError> {
     let table = Table::start().await?;
     let mut item = HashMap::from([
@@ -82,9 +82,9 @@ async fn a_response_in_any_spelling_of_json_is_read() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
-async fn a_response_that_is_no_json_or_no_rust_text_is_named_and_nothing_runs()
+async fn a_response_that_is_not_json_or_not_a_rust_string_is_an_error_and_the_handler_does_not_run()
 -> Result<(), BoxError> {
-    // Java's bare text of a `String`; Python's `NaN`; half of a surrogate pair.
+    // Java's bare text of a `String`; Python's `NaN`; one half of a surrogate pair.
     for (stored, kind) in [
         ("paid", ErrorKind::CorruptRecord),
         ("NaN", ErrorKind::CorruptRecord),
@@ -101,7 +101,7 @@ async fn a_response_that_is_no_json_or_no_rust_text_is_named_and_nothing_runs()
 }
 
 #[tokio::test]
-async fn a_claim_of_another_library_is_live_until_its_lease_or_else_its_window_ends()
+async fn a_claim_of_another_library_is_live_until_its_lease_or_without_one_its_window_ends()
 -> Result<(), BoxError> {
     let lease = ("in_progress_expiration", number("1700000005500"));
     for (lease, ends_in) in [(Some(lease), 5_001), (None, 3_600_500)] {
@@ -121,7 +121,7 @@ async fn a_claim_of_another_library_is_live_until_its_lease_or_else_its_window_e
 }
 
 #[test]
-fn the_digest_of_an_integer_is_that_of_its_digits_and_that_of_a_text_has_its_quotes() {
+fn an_integer_is_hashed_as_its_digits_and_a_text_with_its_quotes() {
     let digest = |text: &str| HashAlgorithm::Md5.hex(text);
     let key = |payload: &Value| {
         let key = id(&charge(), payload).to_string();

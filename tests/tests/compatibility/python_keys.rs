@@ -1,4 +1,4 @@
-//! Keys are those of Powertools for AWS Lambda (Python), byte for byte.
+//! Our keys equal those of Powertools for AWS Lambda (Python), byte for byte.
 
 use idempotency_core::key::{Expression, HashAlgorithm, Json, is_absent_key};
 
@@ -7,7 +7,7 @@ const VECTORS: &str = include_str!(concat!(
     "/vectors/python_keys.json"
 ));
 
-/// A text of a vector, or `""`, which stands for "none" there.
+/// Returns a text of a vector. `""` stands for "none".
 fn text<'a>(vector: &'a Json, name: &str) -> &'a str {
     vector
         .member(name)
@@ -15,7 +15,7 @@ fn text<'a>(vector: &'a Json, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// What an expression makes of an event; the empty one is the whole event.
+/// Evaluates an expression on an event. The empty expression selects the whole event.
 fn extract(expression: &str, event: &Json) -> Result<Json, String> {
     if expression.is_empty() {
         return Ok(event.clone());
@@ -64,7 +64,7 @@ fn check(vector: &Json, prefix: &str) {
 }
 
 #[test]
-fn every_vector_has_the_outcome_and_the_key_it_has_in_python() {
+fn every_vector_has_the_same_outcome_and_key_as_in_python() {
     let file = Json::parse(VECTORS).expect("the vectors are JSON");
     let (prefix, Some(Json::Array(vectors))) = (text(&file, "prefix"), file.member("vectors"))
     else {

@@ -1,4 +1,4 @@
-//! Stores with one mistake each, around the one in memory.
+//! Variants of the memory store with one mistake each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -46,9 +46,9 @@ pub(crate) enum Broken {
 pub(crate) struct BrokenStore {
     broken: Broken,
     inner: MemoryStore,
-    /// What a late read finds.
+    /// The earlier records, which a stale read returns.
     earlier: Mutex<HashMap<RecordId, Record>>,
-    /// The next write of this kind loses its reply.
+    /// The kind of write whose next reply is lost.
     loses: Mutex<Option<StoreOperation>>,
 }
 
@@ -81,7 +81,7 @@ impl StoreFactory for Factory {
     }
 }
 
-/// The limit of the one store that has one, in bytes of data.
+/// The size limit, in bytes of data, of the one store that has a limit.
 const LARGEST: usize = 350 * 1024;
 
 impl BrokenStore {
@@ -101,7 +101,7 @@ impl BrokenStore {
         }
     }
 
-    /// A record as this store keeps it.
+    /// Returns a record as this store keeps it.
     fn stored(&self, record: &Record) -> Record {
         let mut record = record.clone();
         match self.broken {
@@ -146,12 +146,12 @@ impl BrokenStore {
         record
     }
 
-    /// A condition as this store judges it.
-    fn judged(&self, operation: StoreOperation, condition: &Condition) -> Condition {
+    /// Returns a condition as this store evaluates it.
+    fn evaluated(&self, operation: StoreOperation, condition: &Condition) -> Condition {
         let all = |conditions: &[Condition]| {
             conditions
                 .iter()
-                .map(|condition| self.judged(operation, condition))
+                .map(|condition| self.evaluated(operation, condition))
                 .collect()
         };
         match (self.broken, condition) {
@@ -171,7 +171,7 @@ impl BrokenStore {
         }
     }
 
-    /// Judges here and writes there: another may come in between.
+    /// Evaluates the condition in one step and writes in another, so that another write can happen between them.
     async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<WriteOutcome> {
         let existing = self.inner.record(id);
         tokio::task::yield_now().await;
@@ -181,8 +181,8 @@ impl BrokenStore {
         })
     }
 
-    /// What the caller is told of a write.
-    fn told(&self, operation: StoreOperation, write: WriteOutcome) -> WriteOutcome {
+    /// Returns the outcome that the caller gets for a write.
+    fn reported(&self, operation: StoreOperation, write: WriteOutcome) -> WriteOutcome {
         let mut loses = self.loses.lock().unwrap();
         if *loses == Some(operation) {
             *loses = None;
@@ -225,7 +225,7 @@ fn always() -> Condition {
     Condition::All(Vec::new())
 }
 
-/// `new`, and what it leaves out as it was in `old`.
+/// Returns `new`, with the attributes that it lacks taken from `old`.
 fn merged(new: Record, old: Record) -> Record {
     fn or<T>(new: Field<T>, old: Field<T>) -> Field<T> {
         if new.exists() { new } else { old }
@@ -248,7 +248,7 @@ impl BrokenStore {
             return refusal;
         }
         let (id, mut record) = (self.id(id), self.stored(record));
-        let mut condition = self.judged(StoreOperation::Put, condition);
+        let mut condition = self.evaluated(StoreOperation::Put, condition);
         self.remember(&id);
         if self.broken == Broken::PutMerges {
             record = merged(record, self.inner.record(&id).unwrap_or_default());
@@ -263,7 +263,7 @@ impl BrokenStore {
         if self.broken == Broken::WritesWhenRefused {
             self.inner.insert(id, record);
         }
-        self.told(StoreOperation::Put, write)
+        self.reported(StoreOperation::Put, write)
     }
 
     async fn update(&self, id: &RecordId, change: &Change, condition: &Condition) -> WriteOutcome {
@@ -272,7 +272,7 @@ impl BrokenStore {
             set: self.stored(&change.set),
             remove: change.remove.clone(),
         };
-        let mut condition = self.judged(StoreOperation::Update, condition);
+        let mut condition = self.evaluated(StoreOperation::Update, condition);
         assert!(
             self.broken != Broken::PanicsOnEmptyChange || change != Change::default(),
             "an empty change"
@@ -291,13 +291,13 @@ impl BrokenStore {
             Broken::UpdateReplaces => self.inner.put(&id, &change.set, &condition).await,
             _ => self.inner.update(&id, &change, &condition).await,
         };
-        self.told(StoreOperation::Update, write)
+        self.reported(StoreOperation::Update, write)
     }
 
     async fn delete(&self, id: &RecordId, condition: &Condition) -> WriteOutcome {
-        let condition = self.judged(StoreOperation::Delete, condition);
+        let condition = self.evaluated(StoreOperation::Delete, condition);
         let write = self.inner.delete(&self.id(id), &condition).await;
-        self.told(StoreOperation::Delete, write)
+        self.reported(StoreOperation::Delete, write)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the embedded database and AWS's DynamoDB Local answer one request differently.
+//! The requests to which the embedded database and AWS's DynamoDB Local reply differently.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, TimeToLiveSpecification};
 use idempotency_lambda::BoxError;
 
-/// The largest item less the names and values of the others, in bytes.
+/// The largest size of the attribute `data` in an item, in bytes.
 const ROOM: usize = 400 * 1024 - "id".len() - "a".len() - "data".len();
 
 fn text(text: impl Into<String>) -> AttributeValue {
@@ -19,23 +19,23 @@ fn number(number: &str) -> AttributeValue {
     AttributeValue::N(number.to_owned())
 }
 
-/// A list in a list in a list, so many levels deep.
+/// Returns a list nested this many levels deep.
 fn nested(levels: usize) -> AttributeValue {
     (0..levels).fold(text("x"), |inner, _| AttributeValue::L(vec![inner]))
 }
 
-/// The code of an error, or what there is to say of a success.
-fn answer<T, E>(result: Result<T, SdkError<E>>, success: impl FnOnce(T) -> String) -> String
+/// Returns the code of an error, or a description of a success.
+fn reply<T, E>(result: Result<T, SdkError<E>>, success: impl FnOnce(T) -> String) -> String
 where
     E: ProvideErrorMetadata,
 {
     match result {
         Ok(output) => success(output),
-        Err(error) => error.code().unwrap_or("no answer").to_owned(),
+        Err(error) => error.code().unwrap_or("no reply").to_owned(),
     }
 }
 
-/// Puts beside a record `a` that is there: with these conditions, or these attributes.
+/// Returns puts with different conditions or attributes. A record `a` exists.
 fn puts(client: &Client, table: &str) -> Vec<(&'static str, PutItemFluentBuilder)> {
     let put = || client.put_item().table_name(table).item("id", text("a"));
     let on = |condition: &str| put().condition_expression(condition);
@@ -99,7 +99,7 @@ fn puts(client: &Client, table: &str) -> Vec<(&'static str, PutItemFluentBuilder
         ("39 digits", with("n", number(&"1".repeat(39)))),
         ("a number of 1e125", with("n", number("1e125"))),
         ("a number of 1e126", with("n", number("1e126"))),
-        ("a number that is none", with("n", number("NaN"))),
+        ("a number that is not one", with("n", number("NaN"))),
         ("32 levels", with("n", nested(31))),
         ("34 levels", with("n", nested(33))),
         (
@@ -118,13 +118,13 @@ fn puts(client: &Client, table: &str) -> Vec<(&'static str, PutItemFluentBuilder
     ]
 }
 
-/// What a database answers to each request, by what is special about the request.
-async fn answers(client: &Client, table: &str) -> Vec<(&'static str, String)> {
-    let mut answers = Vec::new();
+/// Returns the reply of a database to each request, with a description of the request.
+async fn replies(client: &Client, table: &str) -> Vec<(&'static str, String)> {
+    let mut replies = Vec::new();
     let first = client.put_item().table_name(table).item("id", text("a"));
-    answers.push(("a put", answer(first.send().await, |_| String::new())));
+    replies.push(("a put", reply(first.send().await, |_| String::new())));
     for (name, put) in puts(client, table) {
-        answers.push((name, answer(put.send().await, |_| "applied".to_owned())));
+        replies.push((name, reply(put.send().await, |_| "applied".to_owned())));
     }
     let units = |capacity: Option<aws_sdk_dynamodb::types::ConsumedCapacity>| {
         format!(
@@ -136,15 +136,15 @@ async fn answers(client: &Client, table: &str) -> Vec<(&'static str, String)> {
         let put = client.put_item().table_name(table).item("id", text("b"));
         let put = put.item("data", text("x".repeat(bytes)));
         let put = put.return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let put = answer(put.send().await, |output| units(output.consumed_capacity));
-        answers.push(("the capacity of a put", put));
+        let put = reply(put.send().await, |output| units(output.consumed_capacity));
+        replies.push(("the capacity of a put", put));
     }
     for consistent in [false, true] {
         let get = client.get_item().table_name(table).key("id", text("b"));
         let get = get.consistent_read(consistent);
         let get = get.return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let get = answer(get.send().await, |output| units(output.consumed_capacity));
-        answers.push(("the capacity of a read", get));
+        let get = reply(get.send().await, |output| units(output.consumed_capacity));
+        replies.push(("the capacity of a read", get));
     }
     let forms = [
         "1.50",
@@ -157,7 +157,7 @@ async fn answers(client: &Client, table: &str) -> Vec<(&'static str, String)> {
     ];
     for form in forms {
         let put = client.put_item().table_name(table).item("id", text("n"));
-        let put = answer(put.item("n", number(form)).send().await, |_| {
+        let put = reply(put.item("n", number(form)).send().await, |_| {
             "applied".to_owned()
         });
         let get = client
@@ -165,10 +165,10 @@ async fn answers(client: &Client, table: &str) -> Vec<(&'static str, String)> {
             .table_name(table)
             .key("id", text("n"))
             .consistent_read(true);
-        let get = answer(get.send().await, |output| {
+        let get = reply(get.send().await, |output| {
             format!("{:?}", output.item.and_then(|item| item.get("n").cloned()))
         });
-        answers.push(("how numbers are kept", format!("{put} {get}")));
+        replies.push(("how numbers are kept", format!("{put} {get}")));
     }
     for (name, expression) in [
         ("an update of the key", Some("SET id = :v")),
@@ -184,12 +184,12 @@ async fn answers(client: &Client, table: &str) -> Vec<(&'static str, String)> {
             }
             _ => update,
         };
-        answers.push((name, answer(update.send().await, |_| "applied".to_owned())));
+        replies.push((name, reply(update.send().await, |_| "applied".to_owned())));
     }
     let nowhere = client.get_item().table_name("nowhere").key("id", text("a"));
-    answers.push((
+    replies.push((
         "a missing table",
-        answer(nowhere.send().await, |_| String::new()),
+        reply(nowhere.send().await, |_| String::new()),
     ));
     for name in ["TTL switched on", "TTL switched on again"] {
         let ttl = TimeToLiveSpecification::builder()
@@ -197,17 +197,17 @@ async fn answers(client: &Client, table: &str) -> Vec<(&'static str, String)> {
             .enabled(true);
         let update = client.update_time_to_live().table_name(table);
         let update = update.set_time_to_live_specification(ttl.build().ok());
-        answers.push((name, answer(update.send().await, |_| "applied".to_owned())));
+        replies.push((name, reply(update.send().await, |_| "applied".to_owned())));
     }
-    answers
+    replies
 }
 
-/// What is special about the requests that the two databases answer differently.
+/// Returns the descriptions of the requests to which the two databases reply differently.
 pub(crate) async fn differences(
     one: (&Client, &str),
     other: (&Client, &str),
 ) -> Result<Vec<&'static str>, BoxError> {
-    let (one, other) = (answers(one.0, one.1).await, answers(other.0, other.1).await);
+    let (one, other) = (replies(one.0, one.1).await, replies(other.0, other.1).await);
     let pairs = one.into_iter().zip(other);
     let mut names: Vec<_> = pairs
         .filter(|((_, one), (_, other))| one != other)

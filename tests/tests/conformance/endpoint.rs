@@ -1,14 +1,13 @@
-//! The DynamoDB that the environment names, if it does.
+//! A DynamoDB that environment variables name.
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `CONFORMANCE_DYNAMODB_ENDPOINT` | a URL, or `aws` for the account of the default credentials |
-//! | `CONFORMANCE_TABLE` | a table with the partition key `id` (S); `conformance` |
-//! | `CONFORMANCE_COMPOSITE_TABLE` | a table with the sort key `sk` (S) besides; `conformance-composite` |
-//! | `CONFORMANCE_DYNAMODB_LOCAL` | the URL of AWS's DynamoDB Local, which the embedded database is compared with |
+//! | `CONFORMANCE_TABLE` | a table with the partition key `id` (S); default `conformance` |
+//! | `CONFORMANCE_COMPOSITE_TABLE` | a table that also has the sort key `sk` (S); default `conformance-composite` |
+//! | `CONFORMANCE_DYNAMODB_LOCAL` | the URL of AWS's DynamoDB Local, to compare with the embedded database |
 //!
-//! At a URL the tables are created where they are missing. On AWS they must be there, and a table whose variable is not
-//! set is left out.
+//! At a URL, missing tables are created. On AWS they must exist, and a table whose variable is not set is left out.
 
 use std::env;
 use std::time::{Duration, SystemTime};
@@ -28,7 +27,7 @@ const ENDPOINT: &str = "CONFORMANCE_DYNAMODB_ENDPOINT";
 const DYNAMODB_LOCAL: &str = "CONFORMANCE_DYNAMODB_LOCAL";
 const SORT_KEY: &str = "sk";
 
-/// The tables that the environment names, each with a clock; none if it names no endpoint.
+/// Returns the tables that the variables name, each with a clock. Returns none if no endpoint is set.
 pub(crate) async fn factories() -> Result<Vec<(TableFactory, ManualClock)>, BoxError> {
     let Ok(endpoint) = env::var(ENDPOINT) else {
         say(format_args!(
@@ -80,7 +79,7 @@ pub(crate) async fn factories() -> Result<Vec<(TableFactory, ManualClock)>, BoxE
     Ok(factories)
 }
 
-/// DynamoDB Local, and a new table in it; none if the environment does not name one.
+/// Returns a client of DynamoDB Local and the name of a new table. Returns `None` if the variable is not set.
 pub(crate) async fn dynamodb_local() -> Result<Option<(Client, String)>, BoxError> {
     let Ok(endpoint) = env::var(DYNAMODB_LOCAL) else {
         say(format_args!(
@@ -96,7 +95,7 @@ pub(crate) async fn dynamodb_local() -> Result<Option<(Client, String)>, BoxErro
     Ok(Some((client, table)))
 }
 
-/// A week ahead: what is expired to the suite is not expired to a table's TTL.
+/// Returns a clock that is a week ahead, so that records that the suite considers expired are not deleted by TTL.
 fn clock() -> Result<ManualClock, BoxError> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let ahead = now + Duration::from_secs(7 * 24 * 60 * 60);
@@ -127,7 +126,7 @@ async fn create(client: &Client, table: &str, sort_key: Option<&str>) -> Result<
     match create.billing_mode(BillingMode::PayPerRequest).send().await {
         Ok(_) => Ok(()),
         Err(error) => match error.into_service_error() {
-            there if there.is_resource_in_use_exception() => Ok(()),
+            exists if exists.is_resource_in_use_exception() => Ok(()),
             other => Err(other.into()),
         },
     }

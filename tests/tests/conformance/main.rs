@@ -1,4 +1,4 @@
-//! The suite that every store must pass, on every store there is; and stores that must not pass it.
+//! The conformance suite on every store that we have, and on broken stores, which must fail it.
 #![allow(clippy::unwrap_used)]
 
 mod broken;
@@ -28,7 +28,7 @@ use idempotency_tests::START;
 use broken::{Broken, BrokenStore};
 use table::TableFactory;
 
-/// The store in memory, with replies that can be lost.
+/// The memory store, with replies that can be lost.
 struct InMemory(Arc<FaultyStore<MemoryStore>>);
 
 impl StoreFactory for InMemory {
@@ -57,13 +57,13 @@ fn clock() -> ManualClock {
     ManualClock::at(START)
 }
 
-/// Says it past the capture of the test harness: a report is news when everything passes, too.
+/// Prints past the capture of the test harness, because the report is also useful if every case passes.
 fn say(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// A client that sends again at once.
-fn impatient(database: &EmbeddedDynamoDb) -> Client {
+/// Returns a client with very short pauses between its sends.
+fn quick_client(database: &EmbeddedDynamoDb) -> Client {
     let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
     let config = aws_sdk_dynamodb::config::Builder::from(&database.sdk_config());
     Client::from_conf(config.retry_config(retries).build())
@@ -88,7 +88,7 @@ async fn the_store_in_memory_conforms() {
 }
 
 #[tokio::test]
-async fn a_closure_is_a_factory_and_one_thread_is_enough() {
+async fn a_closure_can_be_a_factory_and_one_thread_is_enough() {
     let store = Arc::new(MemoryStore::new());
     assert_conformance(move || Arc::clone(&store), &clock()).await;
 }
@@ -97,7 +97,7 @@ async fn a_closure_is_a_factory_and_one_thread_is_enough() {
 async fn the_dynamodb_store_conforms_on_the_embedded_database() -> Result<(), BoxError> {
     let database = Arc::new(EmbeddedDynamoDb::start().await?);
     database.create_table(TableSpec::new("simple")).await?;
-    let factory = TableFactory::new(impatient(&database), "simple").losing_replies(&database);
+    let factory = TableFactory::new(quick_client(&database), "simple").losing_replies(&database);
     nothing_was_skipped(&assert_conformance(factory, &clock()).await);
     assert!(database.items("simple").await?.is_empty());
     Ok(())
@@ -108,7 +108,7 @@ async fn the_dynamodb_store_conforms_with_a_composite_key() -> Result<(), BoxErr
     let database = Arc::new(EmbeddedDynamoDb::start().await?);
     let table = TableSpec::new("composite").with_sort_key("sk");
     database.create_table(table).await?;
-    let factory = TableFactory::new(impatient(&database), "composite");
+    let factory = TableFactory::new(quick_client(&database), "composite");
     let factory = factory
         .composite("sk", "idempotency#one")
         .losing_replies(&database);
@@ -117,7 +117,7 @@ async fn the_dynamodb_store_conforms_with_a_composite_key() -> Result<(), BoxErr
 }
 
 #[tokio::test]
-async fn two_partitions_of_one_table_share_no_record() -> Result<(), BoxError> {
+async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> {
     use idempotency_core::protocol::condition::Condition;
     use idempotency_core::record::Record;
     use idempotency_core::store::{ReadOutcome, WriteOutcome};
@@ -154,7 +154,7 @@ async fn the_dynamodb_store_conforms_at_the_endpoint_of_the_environment() -> Res
 }
 
 #[tokio::test]
-async fn the_embedded_database_differs_from_dynamodb_local_only_where_it_is_written_down()
+async fn the_embedded_database_differs_from_dynamodb_local_only_as_documented()
 -> Result<(), BoxError> {
     let Some((client, table)) = endpoint::dynamodb_local().await? else {
         return Ok(());
@@ -176,14 +176,14 @@ async fn the_embedded_database_differs_from_dynamodb_local_only_where_it_is_writ
     Ok(())
 }
 
-/// A database that is not ours loses no replies at our word.
+/// Checks that only the case with lost replies was skipped, because an external database cannot lose replies on request.
 fn nothing_was_skipped_but_lost_replies(report: &Report) {
     let skipped: Vec<_> = report.skipped().map(|(_, reason)| reason).collect();
     assert_eq!(skipped, ["the factory loses no replies"], "{report}");
     say(report);
 }
 
-/// The suite must fail this store, and name these cases.
+/// Checks that the suite fails for this store, and that these cases fail.
 async fn is_caught(broken: Broken, cases: &[&str]) {
     let store = Arc::new(BrokenStore::new(broken));
     let report = check(broken::Factory(store), &clock()).await;
@@ -212,19 +212,19 @@ caught! {
     a_store_whose_releases_are_not_fenced_is_caught: UnfencedDelete by
         "only_its_owner_releases_a_claim",
         "a_late_release_does_not_remove_the_next_claim";
-    a_store_that_fences_by_status_alone_is_caught: OwnerIgnored by
+    a_store_that_fences_only_by_status_is_caught: OwnerIgnored by
         "only_its_owner_completes_a_claim";
     a_store_that_compares_with_or_equal_is_caught: BelowOrEqual by
         "a_completed_record_can_be_claimed_only_after_its_last_second",
         "a_claim_can_be_taken_over_only_after_the_last_millisecond_of_its_lease";
-    a_store_that_brings_back_no_record_is_caught: LostOldRecord by
+    a_store_that_does_not_return_the_old_record_is_caught: LostOldRecord by
         "a_put_whose_condition_fails_changes_nothing_and_returns_the_record",
         "an_update_whose_condition_fails_changes_nothing_and_returns_the_record",
         "a_delete_whose_condition_fails_changes_nothing_and_returns_the_record";
-    a_store_that_judges_and_puts_in_two_steps_is_caught: PutInTwoSteps by
+    a_store_that_checks_and_puts_in_two_steps_is_caught: PutInTwoSteps by
         "of_64_concurrent_claims_one_wins_and_the_others_get_its_record",
         "of_64_concurrent_takeovers_one_wins_and_the_others_get_its_record";
-    a_store_that_judges_and_updates_in_two_steps_is_caught: UpdateInTwoSteps by
+    a_store_that_checks_and_updates_in_two_steps_is_caught: UpdateInTwoSteps by
         "of_64_concurrent_sends_of_one_completion_one_is_applied";
     a_store_whose_put_keeps_old_attributes_is_caught: PutMerges by
         "a_put_replaces_the_whole_record";
@@ -233,7 +233,7 @@ caught! {
     a_store_whose_update_removes_nothing_is_caught: RemovesNothing by
         "an_update_removes_its_attributes_and_keeps_the_others",
         "a_recorded_failure_makes_the_claim_claimable_under_every_policy";
-    a_store_that_writes_in_spite_of_a_refusal_is_caught: WritesWhenRefused by
+    a_store_that_writes_although_the_condition_fails_is_caught: WritesWhenRefused by
         "a_put_whose_condition_fails_changes_nothing_and_returns_the_record";
     a_store_for_which_differs_needs_the_attribute_is_caught: DiffersNeedsAttribute by
         "only_differs_holds_for_an_absent_attribute",
@@ -250,9 +250,9 @@ caught! {
     a_store_that_keeps_64_kb_is_caught: CutsData by
         "data_of_300_kb_reads_back",
         "a_failed_condition_returns_data_of_300_kb";
-    a_store_that_hides_a_lost_send_is_caught: HidesLostSends by
+    a_store_that_hides_that_a_send_may_have_been_applied_is_caught: HidesLostSends by
         "a_write_whose_reply_is_lost_is_reported_as_maybe_applied";
-    a_store_that_takes_an_unreadable_attribute_for_a_missing_one_is_caught: UnreadableIsMissing by
+    a_store_that_treats_an_unreadable_attribute_as_missing_is_caught: UnreadableIsMissing by
         "an_attribute_of_a_wrong_type_is_present_and_unreadable",
         "a_foreign_record_can_be_claimed_as_its_attributes_say";
     a_store_that_reports_a_large_record_as_rejected_is_caught: TooLargeIsRejected by

@@ -1,4 +1,4 @@
-//! Stores on one DynamoDB table, wherever it is.
+//! A factory of stores on one DynamoDB table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use idempotency_testkit::conformance::{ForeignRecord, ForeignValue, StoreFactory
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 use idempotency_testkit::store::StoreOperation;
 
-/// The largest item, in bytes.
+/// The size limit of an item, in bytes.
 const LARGEST: usize = 400 * 1024;
 
 pub(crate) struct TableFactory {
@@ -23,7 +23,7 @@ pub(crate) struct TableFactory {
     table: String,
     /// The name of the sort key and the value of the partition key.
     composite: Option<(String, String)>,
-    /// Where replies can be lost.
+    /// The embedded database, if replies can be lost.
     database: Option<Arc<EmbeddedDynamoDb>>,
 }
 

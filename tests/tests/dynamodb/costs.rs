@@ -1,4 +1,4 @@
-//! What each path costs: the table in `docs/reference/cost.md`, request by request.
+//! The requests of each path: the table in `docs/reference/cost.md`.
 
 use idempotency_lambda::BoxError;
 use idempotency_tests::{Table, operation};
@@ -8,8 +8,8 @@ fn order() -> Value {
     json!({ "order_id": 7, "amount": 42 })
 }
 
-/// What the table was asked: `!` marks a refused write.
-fn asked(table: &Table) -> Vec<String> {
+/// Returns the operations that the table received. `!` marks a write whose condition failed.
+fn operations(table: &Table) -> Vec<String> {
     let mark = |status| if status == Some(200) { "" } else { "!" };
     table
         .requests()
@@ -23,14 +23,14 @@ async fn a_first_run_costs_two_writes_and_a_duplicate_one_refused_write() -> Res
     let table = Table::start().await?;
     let charge = operation().key("order_id").build()?;
     table.call(&charge, &order(), async || Ok(1)).await?;
-    assert_eq!(asked(&table), ["PutItem", "UpdateItem"]);
+    assert_eq!(operations(&table), ["PutItem", "UpdateItem"]);
     assert!(
         table
             .call(&charge, &order(), async || Ok(2))
             .await?
             .is_replayed()
     );
-    assert_eq!(asked(&table), ["PutItem!"]);
+    assert_eq!(operations(&table), ["PutItem!"]);
     Ok(())
 }
 
@@ -39,28 +39,28 @@ async fn a_cached_duplicate_costs_nothing() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("order_id").local_cache(8).build()?;
     table.call(&charge, &order(), async || Ok(1)).await?;
-    asked(&table);
+    operations(&table);
     assert!(
         table
             .call(&charge, &order(), async || Ok(2))
             .await?
             .is_replayed()
     );
-    assert!(asked(&table).is_empty());
+    assert!(operations(&table).is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn a_response_that_the_table_gave_is_cached_as_well_as_ones_own() -> Result<(), BoxError> {
+async fn a_response_read_from_the_table_is_cached_too() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let elsewhere = operation().key("order_id").build()?;
     table.call(&elsewhere, &order(), async || Ok(1)).await?;
-    asked(&table);
+    operations(&table);
     let charge = operation().key("order_id").local_cache(8).build()?;
     for costs in [vec!["PutItem!"], vec![]] {
         let outcome = table.call(&charge, &order(), async || Ok(2)).await?;
         assert!(outcome.is_replayed());
-        assert_eq!(asked(&table), costs);
+        assert_eq!(operations(&table), costs);
     }
     Ok(())
 }
@@ -73,7 +73,7 @@ async fn a_failed_handler_costs_a_claim_and_a_release() -> Result<(), BoxError> 
         .call(&charge, &order(), async || Err::<(), _>("declined".into()))
         .await;
     assert_eq!(failed.unwrap_err().to_string(), "declined");
-    assert_eq!(asked(&table), ["PutItem", "DeleteItem"]);
+    assert_eq!(operations(&table), ["PutItem", "DeleteItem"]);
     Ok(())
 }
 
@@ -82,12 +82,12 @@ async fn a_call_without_a_key_costs_nothing() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("receipt_id").build()?;
     table.call(&charge, &order(), async || Ok(1)).await?;
-    assert!(asked(&table).is_empty());
+    assert!(operations(&table).is_empty());
     Ok(())
 }
 
 #[tokio::test]
-async fn the_writes_of_a_first_run_are_conditional_and_ask_for_the_old_record()
+async fn the_writes_of_a_first_run_are_conditional_and_request_the_old_record()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("order_id").build()?;

@@ -1,7 +1,7 @@
-//! A crash at every step: for each store call of each path the process dies just before or just after the call is
-//! applied, then the call is retried before and after the lease's end. On the embedded DynamoDB, through the real SDK.
+//! A crash at every step. For each request of each path the process dies just before or just after the request is applied.
+//! Then the call is retried before and after the lease has expired. On the embedded DynamoDB, through the AWS SDK.
 //!
-//! The rows are published in `docs/evidence/reliability.md`, and held against it here.
+//! The rows are published in `docs/evidence/reliability.md`; the test compares them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,26 +22,26 @@ use idempotency_testkit::{ManualClock, SeededRandom};
 use idempotency_tests::{START, operation, ours};
 use serde_json::json;
 
-/// What the call that dies is on its way to.
+/// The path of the call that dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Path {
-    /// Nobody came before it, and its handler answers.
+    /// The first call of its key. Its handler returns.
     Fresh,
-    /// Nobody came before it, and its handler fails.
+    /// The first call of its key. Its handler fails.
     Failure,
-    /// Nobody came before it, and its handler panics.
+    /// The first call of its key. Its handler panics.
     Panic,
     /// A response is stored.
     Duplicate,
     /// A response is stored and cached.
     Cached,
-    /// Another call is running, and it waits for it.
+    /// It waits for another call that runs.
     Waiting,
-    /// Its lease was overrun, and another call took over and completed.
+    /// It overran its lease, and another call took over and completed.
     Fenced,
 }
 
-/// Where it dies: path, the call's own name, the nth request of a kind.
+/// The steps at which it dies: the path, the name of the request, its kind and its number.
 const STEPS: &[(Path, &str, StoreOperation, usize)] = &[
     (Path::Fresh, "claim", StoreOperation::Put, 1),
     (Path::Fresh, "completion", StoreOperation::Update, 1),
@@ -54,7 +54,8 @@ const STEPS: &[(Path, &str, StoreOperation, usize)] = &[
     (Path::Fenced, "completion", StoreOperation::Update, 2),
 ];
 
-/// A clock that stands still, except that pauses pass at once: requests take real time, and their limits must not.
+/// A clock that stands still, except that short pauses pass at once. Requests take real time, so their time limits must not
+/// pass.
 struct QuickPauses(ManualClock);
 
 impl Clock for QuickPauses {
@@ -71,14 +72,14 @@ impl Clock for QuickPauses {
     }
 }
 
-struct Stage {
+struct Harness {
     clock: ManualClock,
     store: Arc<FaultyStore<DynamoDbStore>>,
     runs: AtomicUsize,
     processes: AtomicUsize,
 }
 
-impl Stage {
+impl Harness {
     fn new(database: &EmbeddedDynamoDb, table: &str) -> Self {
         let store = DynamoDbStore::builder()
             .sdk_config(&database.sdk_config())
@@ -93,7 +94,7 @@ impl Stage {
         }
     }
 
-    /// A process of its own: nothing is remembered from the others.
+    /// Returns the backend of a new process, which remembers nothing.
     fn process(&self) -> Backend {
         let seed = self.processes.fetch_add(1, Ordering::Relaxed);
         let random = SeededRandom::new(seed as u64);
@@ -115,7 +116,7 @@ impl Stage {
         with_backend(self.process(), call).await
     }
 
-    /// What the next caller gets.
+    /// Retries the call. Returns what the caller gets.
     async fn retry(&self, charge: &Operation) -> String {
         match self.call(charge, async |run| Ok(run)).await {
             Ok(outcome) if outcome.is_replayed() => {
@@ -129,7 +130,7 @@ impl Stage {
         }
     }
 
-    /// Plays a call on its path; it never ends if the process dies on the way.
+    /// Plays a call on its path. The future never ends if the process dies.
     async fn play(&self, path: Path, charge: &Operation) {
         match path {
             Path::Fresh | Path::Duplicate | Path::Cached | Path::Waiting => {
@@ -149,12 +150,12 @@ impl Stage {
     }
 }
 
-/// The rows for one step: what follows a death before, and what follows one after it was applied.
+/// Plays a death before or after a request is applied (`fault`). Returns the row.
 async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> String {
     let (path, name, operation_kind, nth) = STEPS[step];
     let table = format!("step-{step}-{fault:?}");
     database.create_table(TableSpec::new(&table)).await.unwrap();
-    let stage = Stage::new(database, &table);
+    let harness = Harness::new(database, &table);
     let reject = || operation().key("order_id");
     let charge = reject().build().unwrap();
     let own = match path {
@@ -162,38 +163,38 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
         _ => reject().build().unwrap(),
     };
     if path == Path::Duplicate {
-        stage.call(&charge, async |run| Ok(run)).await.unwrap();
+        harness.call(&charge, async |run| Ok(run)).await.unwrap();
     }
     if path == Path::Waiting {
-        // Another process claimed and died.
-        stage
+        // Another process claims and dies.
+        harness
             .store
             .inject(StoreOperation::Put, 1, StoreFault::HangAfter);
         tokio::select! {
-            _ = stage.call(&charge, async |run| Ok(run)) => unreachable!("it hangs"),
-            () = stage.store.hung() => {}
+            _ = harness.call(&charge, async |run| Ok(run)) => unreachable!("it hangs"),
+            () = harness.store.hung() => {}
         }
     }
-    stage.store.inject(operation_kind, nth, fault);
+    harness.store.inject(operation_kind, nth, fault);
     tokio::select! {
-        () = stage.play(path, &own) => panic!("{path:?}, {name}: it came through"),
-        () = stage.store.hung() => {}
+        () = harness.play(path, &own) => panic!("{path:?}, {name}: the call ended"),
+        () = harness.store.hung() => {}
     }
-    let early = stage.retry(&charge).await;
-    stage.clock.advance(Duration::from_secs(61));
-    let late = stage.retry(&charge).await;
+    let early = harness.retry(&charge).await;
+    harness.clock.advance(Duration::from_secs(61));
+    let late = harness.retry(&charge).await;
     let when = if fault == StoreFault::Hang {
         "before"
     } else {
         "after"
     };
-    let runs = stage.runs.load(Ordering::Relaxed);
+    let runs = harness.runs.load(Ordering::Relaxed);
     let path = format!("{path:?}").to_lowercase();
     format!("| {path} | {when} the {name} | {early} | {late} | {runs} |")
 }
 
 #[tokio::test]
-async fn a_crash_at_every_step_leaves_what_the_published_matrix_says() {
+async fn a_crash_at_every_step_has_the_documented_result() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     let mut rows = Vec::new();
     for step in 0..STEPS.len() {
@@ -214,36 +215,39 @@ async fn a_crash_at_every_step_leaves_what_the_published_matrix_says() {
 }
 
 #[tokio::test]
-async fn a_cached_duplicate_has_no_step_to_die_at() {
+async fn a_cached_duplicate_makes_no_request() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     database
         .create_table(TableSpec::new("cached"))
         .await
         .unwrap();
-    let stage = Stage::new(&database, "cached");
+    let harness = Harness::new(&database, "cached");
     let charge = operation().key("order_id").local_cache(8).build().unwrap();
-    let process = stage.process();
+    let process = harness.process();
     let call = || {
-        let deadline = Deadline::At(stage.clock.now().plus(Duration::from_secs(30)));
+        let deadline = Deadline::At(harness.clock.now().plus(Duration::from_secs(30)));
         let run = charge.run(&json!({ "order_id": 1 }), deadline, || async {
             Ok::<_, BoxError>(1)
         });
         with_backend(process.clone(), run)
     };
     call().await.unwrap();
-    let before = stage.store.calls().len();
-    stage.play(Path::Cached, &charge).await;
-    let asked_by_another_process = stage.store.calls().len() - before;
+    let before = harness.store.calls().len();
+    harness.play(Path::Cached, &charge).await;
+    let asked_by_another_process = harness.store.calls().len() - before;
     call().await.unwrap();
-    assert_eq!(stage.store.calls().len() - before, asked_by_another_process);
+    assert_eq!(
+        harness.store.calls().len() - before,
+        asked_by_another_process
+    );
 }
 
 #[tokio::test]
-async fn under_hold_a_panic_has_no_step_to_die_at_and_keeps_its_claim() {
+async fn under_hold_a_panic_makes_no_request_and_keeps_its_claim() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     database.create_table(TableSpec::new("held")).await.unwrap();
     for on_error in [OnError::Release, OnError::Record] {
-        let stage = Arc::new(Stage::new(&database, "held"));
+        let harness = Arc::new(Harness::new(&database, "held"));
         let charge = operation()
             .key_prefix(format!("{on_error:?}"))
             .key("order_id")
@@ -253,38 +257,38 @@ async fn under_hold_a_panic_has_no_step_to_die_at_and_keeps_its_claim() {
             .unwrap();
         let charge = Arc::new(charge);
         let call = {
-            let (stage, charge) = (Arc::clone(&stage), Arc::clone(&charge));
+            let (harness, charge) = (Arc::clone(&harness), Arc::clone(&charge));
             async move {
-                let panics = stage.call(&charge, async |_| panic!("in the handler"));
+                let panics = harness.call(&charge, async |_| panic!("in the handler"));
                 drop(panics.await);
             }
         };
         assert!(tokio::spawn(call).await.unwrap_err().is_panic());
-        assert_eq!(stage.store.calls().len(), 1, "the claim is all there is");
-        assert_eq!(stage.retry(&charge).await, "in progress");
-        stage.clock.advance(Duration::from_secs(61));
-        assert_eq!(stage.retry(&charge).await, "IdempotencyUnresolved");
-        assert_eq!(stage.runs.load(Ordering::Relaxed), 1);
+        assert_eq!(harness.store.calls().len(), 1, "the claim is all there is");
+        assert_eq!(harness.retry(&charge).await, "in progress");
+        harness.clock.advance(Duration::from_secs(61));
+        assert_eq!(harness.retry(&charge).await, "IdempotencyUnresolved");
+        assert_eq!(harness.runs.load(Ordering::Relaxed), 1);
     }
 }
 
 #[tokio::test]
-async fn a_write_held_on_the_wire_by_a_dead_process_harms_nobody_when_it_arrives() {
+async fn a_write_of_a_dead_process_changes_nothing_when_it_arrives_late() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     database.create_table(TableSpec::new("late")).await.unwrap();
-    let stage = Stage::new(&database, "late");
+    let harness = Harness::new(&database, "late");
     let charge = operation().key("order_id").build().unwrap();
-    stage
+    harness
         .store
         .inject(StoreOperation::Update, 1, StoreFault::Hang);
     tokio::select! {
-        _ = stage.call(&charge, async |run| Ok(run)) => unreachable!("it hangs"),
-        () = stage.store.hung() => {}
+        _ = harness.call(&charge, async |run| Ok(run)) => unreachable!("it hangs"),
+        () = harness.store.hung() => {}
     }
-    let completion = stage.store.calls().pop().unwrap();
-    stage.clock.advance(Duration::from_secs(31));
-    assert_eq!(stage.retry(&charge).await, "runs: run 2");
-    // Now the dead process's completion arrives.
+    let completion = harness.store.calls().pop().unwrap();
+    harness.clock.advance(Duration::from_secs(31));
+    assert_eq!(harness.retry(&charge).await, "runs: run 2");
+    // The completion of the dead process arrives.
     let idempotency_testkit::store::StoreCall::Update {
         id,
         change,
@@ -293,7 +297,7 @@ async fn a_write_held_on_the_wire_by_a_dead_process_harms_nobody_when_it_arrives
     else {
         panic!("the last call was the completion");
     };
-    let arrived = stage.store.inner().update(&id, &change, &condition).await;
+    let arrived = harness.store.inner().update(&id, &change, &condition).await;
     assert!(matches!(arrived, WriteOutcome::ConditionFailed { .. }));
-    assert_eq!(stage.retry(&charge).await, "the response of run 2");
+    assert_eq!(harness.retry(&charge).await, "the response of run 2");
 }

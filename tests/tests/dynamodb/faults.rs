@@ -1,4 +1,4 @@
-//! The protocol end to end, through the real SDK, against the embedded DynamoDB, with faults on the wire.
+//! Whole calls on the embedded DynamoDB, through the AWS SDK, with faults on the wire.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -45,7 +45,7 @@ async fn a_completed_record_has_the_names_and_values_that_other_languages_expect
 }
 
 #[tokio::test]
-async fn falsy_responses_come_back_from_the_table_as_themselves() -> Result<(), BoxError> {
+async fn falsy_responses_replay_from_the_table_as_themselves() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let answers = [
         json!(0),
@@ -71,7 +71,7 @@ async fn falsy_responses_come_back_from_the_table_as_themselves() -> Result<(), 
 }
 
 #[tokio::test]
-async fn a_claim_whose_reply_is_lost_on_the_wire_is_not_told_in_progress_by_its_own_write()
+async fn a_call_whose_claims_reply_is_lost_does_not_get_in_progress_because_of_its_own_write()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     table.database.inject(Fault::on("PutItem").drop_reply());
@@ -92,7 +92,7 @@ async fn a_completion_whose_reply_is_lost_on_the_wire_is_confirmed_by_the_record
 }
 
 #[tokio::test]
-async fn throttling_that_passes_is_not_noticed_by_anybody() -> Result<(), BoxError> {
+async fn the_caller_does_not_notice_short_throttling() -> Result<(), BoxError> {
     let table = Table::start().await?;
     table.database.inject(Fault::on("PutItem").throttle());
     table.database.inject(Fault::on("UpdateItem").throttle());
@@ -102,7 +102,7 @@ async fn throttling_that_passes_is_not_noticed_by_anybody() -> Result<(), BoxErr
 }
 
 #[tokio::test]
-async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_harm_the_one_that_runs()
+async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_change_the_running_calls_claim()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let late = table.database.inject(Fault::on("PutItem").late_arrival());
@@ -123,7 +123,7 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_does_not_harm_the_one_tha
 }
 
 #[tokio::test]
-async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another_response()
+async fn of_six_duplicates_in_six_processes_one_runs_and_all_get_its_response()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     let charge = operation().key("order_id").build()?;
@@ -153,8 +153,8 @@ async fn of_six_duplicates_in_six_processes_one_runs_and_nobody_is_given_another
 }
 
 #[tokio::test]
-async fn a_response_over_400_kb_is_told_to_its_caller_and_never_run_again() -> Result<(), BoxError>
-{
+async fn a_response_over_400_kb_goes_to_its_caller_and_the_handler_never_runs_again()
+-> Result<(), BoxError> {
     let table = Table::start().await?;
     let large = "x".repeat(410 * 1024);
     let outcome = table
@@ -171,7 +171,7 @@ async fn a_response_over_400_kb_is_told_to_its_caller_and_never_run_again() -> R
 }
 
 #[tokio::test]
-async fn an_evicted_claim_is_completed_all_the_same() -> Result<(), BoxError> {
+async fn a_call_whose_claim_was_evicted_still_completes() -> Result<(), BoxError> {
     let table = Table::start().await?;
     let outcome = table
         .call(&charge(), &order(), async || {
@@ -191,7 +191,7 @@ async fn an_evicted_claim_is_completed_all_the_same() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
-async fn refused_permissions_and_a_missing_table_name_the_table_and_the_remedy()
+async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy()
 -> Result<(), BoxError> {
     let table = Table::start().await?;
     table.database.inject(Fault::on("PutItem").access_denied());

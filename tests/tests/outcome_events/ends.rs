@@ -1,4 +1,4 @@
-//! Each way in which a call ends, and its line.
+//! The event of each way in which a call can end.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use idempotency_tests::{START, id, unless_it_panics};
 use super::*;
 
 #[tokio::test]
-async fn a_run_is_told_with_its_requests_and_times() {
+async fn the_event_of_a_run_has_its_requests_and_times() {
     let harness = Harness::default();
     let line = line_of(harness.call_with(&charge(), order(), async |_| {
         harness.clock.advance(Duration::from_millis(40));
@@ -24,11 +24,11 @@ async fn a_run_is_told_with_its_requests_and_times() {
     .await;
     let expected = "key={key} outcome=executed handler_ran=true handler=returned stored=true claim=completed \
                     store_requests=2 store_ms=0 handler_ms=40";
-    assert_eq!(line, told("INFO", expected));
+    assert_eq!(line, event("INFO", expected));
 }
 
 #[tokio::test]
-async fn a_replay_is_told_with_the_place_where_the_response_was_found() {
+async fn the_event_of_a_replay_has_the_source_of_the_response() {
     let harness = Harness::default();
     let cached = builder().local_cache(1).build().unwrap();
     harness.call(&charge(), order()).await.unwrap();
@@ -39,13 +39,13 @@ async fn a_replay_is_told_with_the_place_where_the_response_was_found() {
         );
         assert_eq!(
             line_of_a_call(&harness, &cached).await,
-            told("INFO", &expected)
+            event("INFO", &expected)
         );
     }
 }
 
 #[tokio::test]
-async fn a_replay_after_a_run_is_told_as_one_that_the_handler_ran_before() {
+async fn the_event_of_a_replay_after_a_run_says_that_the_handler_ran() {
     let harness = Harness::default();
     let charge = charge();
     let mut lines = recorded(async {
@@ -61,13 +61,13 @@ async fn a_replay_after_a_run_is_told_as_one_that_the_handler_ran_before() {
                     store_ms=0 handler_ms=31000";
     assert_eq!(
         lines.pop().unwrap().replace(KEY, "{key}"),
-        told("INFO", expected)
+        event("INFO", expected)
     );
     assert!(lines[0].contains("outcome=executed"), "{lines:?}");
 }
 
 #[tokio::test]
-async fn duplicates_that_meet_in_one_process_are_told_each_by_its_own_event() {
+async fn concurrent_duplicates_in_one_process_have_one_event_each() {
     let harness = Harness::default();
     let charge = builder()
         .on_in_progress(OnInProgress::Wait)
@@ -92,23 +92,23 @@ async fn duplicates_that_meet_in_one_process_are_told_each_by_its_own_event() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_without_its_text() {
+async fn the_event_of_a_failure_does_not_have_its_text() {
     let harness = Harness::default();
     let fails = async |_| Err::<(), BoxError>("declined: s3cr3t".into());
     let expected = "key={key} outcome=failed handler_ran=true handler=failed stored=false claim=released \
                     store_requests=2 store_ms=0 handler_ms=0";
     let line = line_of(harness.call_with(&charge(), order(), fails)).await;
-    assert_eq!(line, told("INFO", expected));
+    assert_eq!(line, event("INFO", expected));
     harness
         .store
         .inject(StoreOperation::Delete, 1, StoreFault::Throttle);
     let line = line_of(harness.call_with(&charge(), order(), fails)).await;
     let expected = expected.replace("released", "not_released");
-    assert_eq!(line, told("WARN", &expected));
+    assert_eq!(line, event("WARN", &expected));
 }
 
 #[tokio::test]
-async fn a_panic_is_told_before_it_goes_on() {
+async fn a_panic_emits_its_event_before_it_propagates() {
     let harness = Harness::default();
     let held = builder().on_timeout(OnTimeout::Hold).build().unwrap();
     for (charge, payload, begins) in [
@@ -136,17 +136,17 @@ async fn a_panic_is_told_before_it_goes_on() {
         .await;
         assert_eq!(lines.len(), 1, "{lines:#?}");
         let line = lines[0].replace(KEY, "{key}");
-        assert!(line.starts_with(&told("ERROR", begins)), "{line}");
+        assert!(line.starts_with(&event("ERROR", begins)), "{line}");
         assert!(!line.contains("s3cr3t"), "{line}");
     }
 }
 
 #[tokio::test]
-async fn a_call_without_protection_is_told_with_the_reason() {
+async fn the_event_of_a_call_without_protection_has_the_reason() {
     let harness = Harness::default();
     let line = line_of(harness.call(&charge(), json!({ "card": "s3cr3t" }))).await;
     assert!(
-        line.starts_with(&told(
+        line.starts_with(&event(
             "WARN",
             "outcome=bypassed bypass=no_key handler_ran=true handler=returned cause="
         )),
@@ -157,11 +157,11 @@ async fn a_call_without_protection_is_told_with_the_reason() {
     let line = line_of_a_call(&harness, &off).await;
     let expected = "outcome=bypassed bypass=disabled handler_ran=true handler=returned store_requests=0 store_ms=0 \
                     handler_ms=0";
-    assert_eq!(line, told("INFO", expected));
+    assert_eq!(line, event("INFO", expected));
 }
 
 #[tokio::test]
-async fn a_response_that_is_not_stored_is_told_by_policy_and_by_need() {
+async fn the_event_says_why_a_response_was_not_stored() {
     let harness = Harness::default();
     let by_policy = builder().store_when("`false`").build().unwrap();
     let line = line_of_a_call(&harness, &by_policy).await;
@@ -190,7 +190,7 @@ async fn a_response_that_is_not_stored_is_told_by_policy_and_by_need() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_told_as_abandoned_with_what_it_had_begun() {
+async fn the_event_of_a_dropped_call_says_how_far_it_got() {
     let harness = Harness::default();
     let lines = recorded(async {
         let charge = charge();
@@ -200,11 +200,11 @@ async fn a_call_that_is_dropped_is_told_as_abandoned_with_what_it_had_begun() {
     .await;
     let expected = "key={key} outcome=abandoned handler_ran=true handler=started store_requests=1 store_ms=0 handler_ms=0";
     assert_eq!(lines.len(), 1, "{lines:#?}");
-    assert_eq!(lines[0].replace(KEY, "{key}"), told("WARN", expected));
+    assert_eq!(lines[0].replace(KEY, "{key}"), event("WARN", expected));
 }
 
 #[tokio::test]
-async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
+async fn a_refusal_before_the_claim_emits_one_event_in_every_form() {
     #[idempotent(key = "order_id", key_required = true, key_prefix = "annotated")]
     async fn annotated(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
         Ok(event.payload)
@@ -226,7 +226,7 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
     assert_eq!(by_attribute, by_operation[..]);
     let expected = "outcome=refused handler_ran=false error=IdempotencyKeyMissing";
     assert!(
-        by_operation[0].starts_with(&told("WARN", expected)),
+        by_operation[0].starts_with(&event("WARN", expected)),
         "{by_operation:?}"
     );
 
@@ -234,7 +234,7 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
     let line = line_of_a_call(&harness, &failing).await;
     let expected =
         "outcome=refused handler_ran=false error=IdempotencyExpressionFailed cause=`key`: ";
-    assert!(line.starts_with(&told("WARN", expected)), "{line}");
+    assert!(line.starts_with(&event("WARN", expected)), "{line}");
 
     let unreadable = std::collections::BTreeMap::from([(vec![1], 1)]);
     let charge = charge();
@@ -249,17 +249,17 @@ async fn a_refusal_before_the_claim_is_told_once_in_every_form() {
     };
     let line = line_of(call).await;
     let expected = "outcome=refused handler_ran=false error=IdempotencyInvalidPayload cause=a `";
-    assert!(line.starts_with(&told("WARN", expected)), "{line}");
+    assert!(line.starts_with(&event("WARN", expected)), "{line}");
 }
 
 #[tokio::test]
-async fn what_an_operator_must_mend_is_told_as_an_error_before_any_request() {
+async fn a_mistake_that_an_operator_must_correct_is_an_error_event_before_any_request() {
     let harness = Harness::with_clock(ManualClock::at(-1));
     let line = line_of_a_call(&harness, &charge()).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyEnvironment cause=the clock is \
                     before 1970: set it right store_requests=0 store_ms=0 handler_ms=0";
-    assert_eq!(line, told("ERROR", expected));
-    // Outside of a harness's environment, in a process without a table.
+    assert_eq!(line, event("ERROR", expected));
+    // Without a test's backend, in a process without a table.
     let charge = charge();
     let line = line_of(async {
         charge
@@ -279,7 +279,7 @@ async fn what_an_operator_must_mend_is_told_as_an_error_before_any_request() {
     );
 }
 
-/// A harness over a store with this record for the order.
+/// Returns a harness whose store has this record for the order.
 async fn harness_with(record: Record) -> Harness {
     let harness = Harness::default();
     put(&harness, record).await;
@@ -314,7 +314,7 @@ fn in_progress(milliseconds: i64) -> Record {
 }
 
 #[tokio::test]
-async fn a_refusal_by_the_record_is_told_with_its_kind() {
+async fn the_event_of_a_refusal_by_a_record_has_its_kind() {
     let harness = harness_with(in_progress(5_000)).await;
     let line = line_of_a_call(&harness, &charge()).await;
     let expected = format!(
@@ -322,7 +322,7 @@ async fn a_refusal_by_the_record_is_told_with_its_kind() {
          lease ends at {} since the epoch store_requests=1 store_ms=0 handler_ms=0",
         idempotency_core::time::EpochMillis::new(START + 5_000)
     );
-    assert_eq!(line, told("WARN", &expected));
+    assert_eq!(line, event("WARN", &expected));
 
     let harness = harness_with(in_progress(-5_000)).await;
     let holds = builder().on_timeout(OnTimeout::Hold).build().unwrap();
@@ -355,11 +355,11 @@ async fn refused(harness: &Harness, operation: &Operation, level: &str, kind: &s
     let line = line_of_a_call(harness, operation).await;
     let expected =
         format!("key={{key}} outcome=refused handler_ran=false error=Idempotency{kind} ");
-    assert!(line.starts_with(&told(level, &expected)), "{line}");
+    assert!(line.starts_with(&event(level, &expected)), "{line}");
 }
 
 #[tokio::test]
-async fn a_call_without_time_is_told_so() {
+async fn a_call_without_time_has_an_event_of_its_kind() {
     let harness = Harness::default();
     let charge = charge();
     let order = order();
@@ -373,11 +373,11 @@ async fn a_call_without_time_is_told_so() {
     let line = line_of(with_backend(harness.backend.clone(), call)).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyNoTimeLeft store_requests=0 store_ms=0 \
                     handler_ms=0";
-    assert_eq!(line, told("WARN", expected));
+    assert_eq!(line, event("WARN", expected));
 }
 
 #[tokio::test]
-async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
+async fn the_event_of_a_failed_store_has_the_cause_and_the_time() {
     let harness = Harness::with_clock(ManualClock::auto_advancing(START));
     harness
         .store
@@ -385,7 +385,7 @@ async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
     let line = line_of_a_call(&harness, &charge()).await;
     let expected = "key={key} outcome=refused handler_ran=false error=IdempotencyStoreFailed cause=an injected fault \
                     (Throttled)";
-    assert!(line.starts_with(&told("WARN", expected)), "{line}");
+    assert!(line.starts_with(&event("WARN", expected)), "{line}");
 
     let throttled = (1..=4).map(|nth| (nth, StoreFault::Throttle));
     for (nth, fault) in throttled {
@@ -394,11 +394,11 @@ async fn a_store_that_fails_is_told_with_its_cause_and_the_time_it_took() {
     let line = line_of_a_call(&harness, &charge()).await;
     let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyCompletionUnknown \
                     cause=an injected fault (Throttled)";
-    assert!(line.starts_with(&told("ERROR", expected)), "{line}");
+    assert!(line.starts_with(&event("ERROR", expected)), "{line}");
 }
 
 #[tokio::test]
-async fn a_claim_that_was_lost_and_a_response_that_cannot_be_written_are_told_after_the_run() {
+async fn a_lost_claim_and_a_response_that_cannot_be_serialized_are_events_after_the_run() {
     let harness = Harness::default();
     let charge = charge();
     let line = line_of(harness.call_with(&charge, order(), async |run| {
@@ -407,16 +407,16 @@ async fn a_claim_that_was_lost_and_a_response_that_cannot_be_written_are_told_af
     }))
     .await;
     let expected = "key={key} outcome=unconfirmed handler_ran=true handler=returned error=IdempotencyLostOwnership";
-    assert!(line.starts_with(&told("ERROR", expected)), "{line}");
+    assert!(line.starts_with(&event("ERROR", expected)), "{line}");
 
     let harness = Harness::default();
     let unwritable = async |_| Ok(Unwritable);
     let line = line_of(harness.call_with(&charge, order(), unwritable)).await;
     let expected = expected.replace("LostOwnership", "ResponseNotSerializable");
-    assert!(line.starts_with(&told("ERROR", &expected)), "{line}");
+    assert!(line.starts_with(&event("ERROR", &expected)), "{line}");
 }
 
-/// A response that cannot be written.
+/// A response that cannot be serialized.
 #[derive(Debug, serde::Deserialize)]
 struct Unwritable;
 
@@ -427,7 +427,7 @@ impl serde::Serialize for Unwritable {
 }
 
 #[tokio::test]
-async fn a_nested_calls_error_is_not_told_again_by_the_call_around_it() {
+async fn the_error_of_a_nested_call_is_not_in_the_event_of_the_outer_call() {
     let harness = Harness::default();
     let inner = builder()
         .key_prefix("inner")
@@ -457,7 +457,7 @@ async fn a_nested_calls_error_is_not_told_again_by_the_call_around_it() {
 }
 
 #[tokio::test]
-async fn a_store_of_its_own_is_told_the_same() {
+async fn a_call_with_its_own_store_has_the_same_event() {
     let own = builder()
         .store(std::sync::Arc::new(MemoryStore::new()))
         .build()

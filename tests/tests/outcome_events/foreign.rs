@@ -1,4 +1,4 @@
-//! A stored response whose record names another operation: two programs, or two versions of one, under one prefix.
+//! Stored responses whose record names another operation: two programs, or two versions of one, share a prefix.
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::engine::Codec;
@@ -20,7 +20,7 @@ fn operation(path: &str, shared_key_prefix: bool) -> CompiledOperation {
     CompiledOperation::new(path, &settings, &Variables::default()).unwrap()
 }
 
-/// The replay that a call is given, if it is, and its one line in the log.
+/// Makes a call. Returns its replay, if it is one, and its event.
 async fn call(backend: &Backend, operation: &CompiledOperation) -> (Option<Replay>, String) {
     let identity = operation.identify("7", None).unwrap();
     let mut replay = None;
@@ -46,7 +46,7 @@ async fn call(backend: &Backend, operation: &CompiledOperation) -> (Option<Repla
 }
 
 #[tokio::test]
-async fn a_response_that_another_operation_stored_is_given_and_names_it() {
+async fn a_response_stored_by_another_operation_is_replayed_with_its_name() {
     let backend = backend_over(Arc::new(MemoryStore::new()));
     let (old, new) = ("shop::charge", "shop::payments::charge");
     assert_eq!(call(&backend, &operation(old, false)).await.0, None);
@@ -61,7 +61,7 @@ async fn a_response_that_another_operation_stored_is_given_and_names_it() {
 }
 
 #[tokio::test]
-async fn a_record_that_names_no_operation_or_an_unreadable_one_is_given_without_a_warning() {
+async fn a_record_without_a_readable_operation_is_replayed_without_a_warning() {
     let store = Arc::new(MemoryStore::new());
     let backend = backend_over(Arc::clone(&store) as _);
     let charge = operation("shop::charge", false);
@@ -97,7 +97,7 @@ async fn a_cached_response_names_its_operation_too() {
 }
 
 #[tokio::test]
-async fn a_long_path_is_cut_and_still_known_as_ones_own() {
+async fn a_long_path_is_truncated_and_still_recognised() {
     let backend = backend_over(Arc::new(MemoryStore::new()));
     let long = operation(&format!("shops::{}", "é".repeat(100)), false);
     assert_eq!(call(&backend, &long).await.0, None);

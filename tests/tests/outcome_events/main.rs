@@ -1,5 +1,4 @@
-//! The outcome event as an interface (`docs/reference/events.md`): what a `tracing` subscriber is told of each call, word for word,
-//! and what it is never told.
+//! The outcome event as an interface (`docs/reference/events.md`): its exact text for each call, and what it never contains.
 #![allow(clippy::unwrap_used)]
 
 mod ends;
@@ -26,27 +25,27 @@ fn order() -> Value {
     json!({ "order_id": 1, "card": "s3cr3t" })
 }
 
-/// Returns the one line that a call leaves behind, with `{key}` in place of the key.
+/// Makes a call and returns its only event as a line, with `{key}` in place of the key.
 async fn line_of<R>(call: impl Future<Output = Result<Outcome<R>, BoxError>>) -> String {
     let lines = recorded(async {
-        // What the caller is given is tested elsewhere.
+        // Other tests check the result.
         let _given = call.await;
     })
     .await;
     let [line] = &lines[..] else {
-        panic!("a call is told in one event, and not in {lines:#?}");
+        panic!("a call emits one event, and not {lines:#?}");
     };
-    let told = line.strip_suffix(' ').unwrap_or(line);
-    assert!(!told.contains("s3cr3t"), "{told}");
-    told.replace(KEY, "{key}")
+    let line = line.strip_suffix(' ').unwrap_or(line);
+    assert!(!line.contains("s3cr3t"), "{line}");
+    line.replace(KEY, "{key}")
 }
 
-/// As [`line_of`], for a call of [`order`] whose handler has nothing special to do.
+/// As [`line_of`], for a call of [`order`] with the default handler.
 async fn line_of_a_call(harness: &Harness, operation: &Operation) -> String {
     line_of(harness.call(operation, order())).await
 }
 
-/// What each line begins with, up to the outcome.
-fn told(level: &str, rest: &str) -> String {
+/// Returns a line: the part that all events share, and the rest.
+fn event(level: &str, rest: &str) -> String {
     format!("{level} idempotency idempotent call: operation=local.shop.charge {rest}")
 }

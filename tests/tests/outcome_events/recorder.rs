@@ -1,4 +1,4 @@
-//! A `tracing` layer that keeps every event as one line: level, target, message, then the fields in their order.
+//! A `tracing` layer that records every event as one line: level, target, message, then the fields in their order.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
-/// Runs `calls` and returns the lines of all events in it, of this framework and of its dependencies.
+/// Runs `calls` and returns all events as lines, also those of dependencies.
 pub(crate) async fn recorded(calls: impl Future<Output = ()>) -> Vec<String> {
     let recorder = Recorder::default();
     let subscriber = tracing_subscriber::registry().with(recorder.clone());

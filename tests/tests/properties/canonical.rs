@@ -1,17 +1,17 @@
-//! Canonical JSON: a fixed point, blind to order and spaces, true to every digit, and the same as a slow reference.
+//! Canonical JSON: it reads back as itself, ignores order and spaces, keeps every digit, and equals a slow reference.
 
 use idempotency_core::key::Json;
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::cases;
-use crate::given::{plain_tree, tree};
+use crate::strategies::{plain_tree, tree};
 
 fn canonical(text: &str) -> String {
     Json::parse(text).unwrap().to_canonical()
 }
 
-/// The canonical text by the shortest way that can be checked by eye.
+/// Returns the canonical text, in code that is simple enough to check by reading.
 fn reference(value: &Value) -> String {
     match value {
         Value::Array(elements) => {
@@ -54,7 +54,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn canonical_text_is_what_a_slow_reference_writes(tree in plain_tree(), seed: u64) {
+    fn canonical_text_equals_that_of_a_slow_reference(tree in plain_tree(), seed: u64) {
         let text = tree.text(seed);
         let value: Value = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(canonical(&text), reference(&value));
@@ -73,11 +73,11 @@ proptest! {
     }
 
     #[test]
-    fn different_integers_never_share_a_canonical_text(
+    fn different_integers_have_different_canonical_texts(
         one in "-?(0|[1-9][0-9]{0,80})",
         position in any::<prop::sample::Index>(),
     ) {
-        // The nearest relatives of a number: one digit changed, one more, the other sign, the same as a float.
+        // Similar numbers: one digit changed, one digit more, the other sign, the same number as a float.
         let mut digits = one.clone().into_bytes();
         let at = position.index(digits.len());
         if digits[at] != b'-' {

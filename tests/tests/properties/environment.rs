@@ -1,4 +1,4 @@
-//! From the environment to a configuration: whatever a variable holds, a configuration, or an error that names it.
+//! Environment variables: any values give a configuration, or an error that names one of the variables.
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::{Client, Config};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::cases;
 
-/// What an operation reads.
+/// The variables that an operation reads.
 const OF_OPERATIONS: &[&str] = &[
     "IDEMPOTENCY_DISABLED",
     "IDEMPOTENCY_EXPIRES_AFTER",
@@ -26,7 +26,7 @@ const OF_OPERATIONS: &[&str] = &[
     "POWERTOOLS_IDEMPOTENCY_DISABLED",
 ];
 
-/// What a table's settings read.
+/// The variables that a table's settings read.
 const OF_TABLES: &[&str] = &[
     "AWS_LAMBDA_FUNCTION_NAME",
     "IDEMPOTENCY_DATA_ATTR",
@@ -40,7 +40,7 @@ const OF_TABLES: &[&str] = &[
     "IDEMPOTENCY_VALIDATION_ATTR",
 ];
 
-/// Anything, and what is nearly right.
+/// Returns random values, and values that are nearly valid.
 fn value() -> impl Strategy<Value = String> {
     let nearly = prop::sample::select(vec![
         "",
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn an_operation_that_was_made_can_be_used_whatever_its_durations(variables in variables(OF_OPERATIONS)) {
+    fn an_operation_can_be_used_with_durations_of_any_length(variables in variables(OF_OPERATIONS)) {
         let found = Variables::from_iter(variables);
         if let Ok(operation) = CompiledOperation::new("shop::charge", &Settings::default(), &found) {
             let identity = operation.identify("[1]", None);
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn any_variables_make_a_store_or_an_error_that_names_what_is_wrong(
+    fn any_variables_make_a_store_or_an_error_that_names_the_mistake(
         variables in variables(OF_TABLES),
         table in prop::option::of(value()),
     ) {
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_name_is_it_is_known_or_reported_with_a_known_one_or_left_alone(name in "\\PC{0,40}") {
+    fn any_name_is_known_or_reported_with_a_known_name_or_ignored(name in "\\PC{0,40}") {
         let found = Variables::from_iter([(name, "1".to_owned())]);
         for unknown in found.unknown(TableConfig::VARIABLES) {
             prop_assert!(is_known(unknown.nearest) && !is_known(&unknown.name));
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn a_name_that_nothing_reads_is_reported_whatever_it_is(name in "IDEMPOTENCY_\\PC{0,30}") {
+    fn any_unknown_name_with_our_prefix_is_reported(name in "IDEMPOTENCY_\\PC{0,30}") {
         let found = Variables::from_iter([(name.clone(), "1".to_owned())]);
         for unknown in found.unknown(TableConfig::VARIABLES) {
             prop_assert_eq!(&unknown.name, &name);

@@ -1,4 +1,4 @@
-//! From an event to the identity of its call: whatever is sent, a key of fixed length or an error, and always the same.
+//! Events: each gives a key of fixed length or an error, the same each time.
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::key::Json;
@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::cases;
-use crate::given::{quoted, tree};
+use crate::strategies::{quoted, tree};
 
 /// `{prefix}#{32 hex digits}`.
 const KEY_BYTES: usize = "shop".len() + 1 + 32;
@@ -37,7 +37,7 @@ fn operations() -> Vec<CompiledOperation> {
     .into()
 }
 
-/// Checks that nothing panics, that two looks agree, and that what is kept does not grow with the event.
+/// Checks that an event causes no panic, gives the same identity twice, and gives a key of fixed length.
 fn check(event: &str) -> Result<(), TestCaseError> {
     for operation in operations() {
         match (
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn an_event_that_is_cut_off_or_damaged_gives_a_key_or_an_error(
+    fn a_truncated_or_damaged_event_gives_a_key_or_an_error(
         tree in tree(),
         seed: u64,
         at in any::<prop::sample::Index>(),
@@ -108,7 +108,7 @@ proptest! {
 }
 
 #[test]
-fn deep_and_huge_events_are_refused_or_read_without_using_up_the_stack() {
+fn deep_and_huge_events_do_not_overflow_the_stack() {
     for event in [
         "[".repeat(1_000_000),
         "{\"a\":".repeat(1_000_000),

@@ -1,18 +1,18 @@
-//! Expressions: whatever is written in one, it compiles or is refused, and what compiles can be evaluated on anything.
+//! Expressions: any text compiles or is refused, and a compiled expression can be evaluated on any payload.
 
 use idempotency_core::key::{Expression, Json};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::cases;
-use crate::given::tree;
+use crate::strategies::tree;
 
 fn check(text: &str, payload: &Json) -> Result<(), TestCaseError> {
     match Expression::compile(text) {
         Ok(expression) => {
             prop_assert_eq!(expression.as_str(), text);
             let canonical = |value: Json| value.to_canonical();
-            // Twice, since an evaluation must leave nothing behind.
+            // Twice, because an evaluation must not change the expression.
             let (one, two) = (expression.evaluate(payload), expression.evaluate(payload));
             prop_assert_eq!(one.map(canonical), two.map(canonical));
         }
@@ -25,7 +25,7 @@ fn check(text: &str, payload: &Json) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Pieces of the language, which put together at random are often nearly an expression and sometimes one.
+/// Returns pieces of the language. A random sequence of them is often nearly an expression, and sometimes one.
 fn piece() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "a",
@@ -97,7 +97,7 @@ fn piece() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// Expressions put together by the rules of the language.
+/// Returns valid expressions.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec!["a", "b", "@", "*", "`1`", "'x'", "`[3, 1, \"2\"]`"]);
     leaf.prop_map(str::to_owned)
@@ -160,12 +160,12 @@ proptest! {
     }
 
     #[test]
-    fn expressions_by_the_rules_are_evaluated_on_any_payload(text in expression(), payload in tree()) {
+    fn valid_expressions_are_evaluated_on_any_payload(text in expression(), payload in tree()) {
         check(&text, &Json::parse(&payload.text(0)).unwrap())?;
     }
 
     #[test]
-    fn a_piece_repeated_without_end_compiles_or_is_refused(
+    fn a_piece_repeated_many_times_compiles_or_is_refused(
         pieces in vec(piece(), 1..4),
         times in prop_oneof![1..200_usize, Just(5_000)],
         payload in tree(),
@@ -175,7 +175,7 @@ proptest! {
 }
 
 #[test]
-fn deep_and_long_expressions_are_refused_without_using_up_the_stack() {
+fn deep_and_long_expressions_do_not_overflow_the_stack() {
     for piece in [
         "(", "[", "{a:", "!", "a.", "a[?", "sort(", "&", "a|", "[]", "*.", "[?a]", "`[", "\"a\".",
     ] {

@@ -1,5 +1,5 @@
-//! From a table's item to a record, whoever wrote the item: the store reads it, and the table's own judgement of a
-//! claim's condition is that of the record that was read.
+//! Items of a table, written by any program: the store reads each of them, and the table evaluates a claim's condition as
+//! we evaluate it on the record that we read.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use crate::cases;
-use crate::given::NOW;
+use crate::strategies::NOW;
 
 const TABLE: &str = "idempotency";
 
@@ -82,7 +82,7 @@ fn item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
         })
 }
 
-/// What an attribute must have become, as far as its type alone tells.
+/// Returns true if a field fits the type of the attribute that it was read from.
 fn fits<T>(
     field: &Field<T>,
     value: Option<&AttributeValue>,
@@ -138,7 +138,7 @@ fn check(record: &Record, item: &HashMap<String, AttributeValue>) -> Result<(), 
 }
 
 #[test]
-fn any_item_is_read_and_the_table_and_the_judge_agree_on_whether_it_can_be_claimed() {
+fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claimed() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

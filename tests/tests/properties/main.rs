@@ -1,22 +1,22 @@
-//! Properties of everything that takes input from outside: events, expressions, items, variables, clocks.
+//! Properties of everything that takes external input: events, expressions, items, variables, clocks.
 //!
 //! A longer run: `PROPTEST_CASES=100000 cargo test --release -p idempotency-tests --test properties`. A failing case is
-//! shrunk and printed; it belongs into a test of its own, so nothing is kept in files.
+//! shrunk and printed. Write a unit test for it; failing cases are not kept in files.
 #![allow(clippy::unwrap_used)]
 
 mod canonical;
+mod classification;
 mod environment;
 mod event;
 mod expression;
-mod given;
 mod item;
-mod judgement;
 mod memory;
+mod strategies;
 mod time;
 
 use proptest::test_runner::Config;
 
-/// This many cases, unless `PROPTEST_CASES` says how many.
+/// Returns a configuration with this many cases, unless `PROPTEST_CASES` sets the number.
 fn cases(cases: u32) -> Config {
     let config = Config {
         failure_persistence: None,

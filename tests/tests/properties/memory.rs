@@ -1,4 +1,4 @@
-//! The store in memory, the specification of every other: each write is applied wholly where its condition holds.
+//! The memory store, which is the reference for all stores: a write is applied completely if its condition holds.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::cases;
-use crate::given::{attribute, condition, record};
+use crate::strategies::{attribute, condition, record};
 
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -36,7 +36,7 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
-/// What an update leaves of one attribute.
+/// Returns an attribute after an update.
 fn after<T: Clone>(old: &Field<T>, new: &Field<T>, removed: bool) -> Field<T> {
     match new {
         _ if removed => Field::Absent,
@@ -94,7 +94,7 @@ proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
-    fn a_write_is_applied_wholly_where_its_condition_holds_and_otherwise_brings_back_what_is_there(
+    fn a_write_is_applied_completely_if_its_condition_holds_and_otherwise_returns_the_record(
         requests in vec((0..2_u8, request(), condition()), 1..12),
     ) {
         let store = MemoryStore::new();

@@ -1,4 +1,4 @@
-//! Time and its units: leases, windows and their ends to the millisecond, whatever the clock says.
+//! Time and its units: the ends of leases and windows, to the millisecond, at any time.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::memory::ready;
 
 const HOUR: i64 = 60 * 60;
 
-/// 01:00 UTC of the last Sundays of March and October 2024, when clocks in Europe went forward and back.
+/// The changes of daylight saving time in Europe in 2024: 01:00 UTC of the last Sundays of March and October.
 const CHANGES: [i64; 2] = [1_711_846_800, 1_729_990_800];
 
 fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> Call {
@@ -34,7 +34,7 @@ fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> Call {
     }
 }
 
-/// Milliseconds since the epoch: around 2024, at any time until the year 2096, and at the end of all time.
+/// Returns milliseconds since the epoch: around 2024, any time until 2096, and near the largest value.
 fn now() -> impl Strategy<Value = i64> {
     prop_oneof![
         4 => 1_700_000_000_000..1_800_000_000_000_i64,
@@ -57,12 +57,12 @@ fn policy() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// How long Lambda leaves a call, in milliseconds; `None` where no deadline is known.
+/// Returns the time left of a call in milliseconds; `None` if no deadline is known.
 fn left() -> impl Strategy<Value = Option<u64>> {
     prop::option::of(1_000..900_000_u64)
 }
 
-/// Begins a call and has its claim applied to `store`.
+/// Begins a call and applies its claim to `store`.
 fn claim(store: &MemoryStore, call: Call, now: i64) -> Attempt {
     let now = EpochMillis::new(now);
     let id = call.id.clone();
@@ -81,7 +81,7 @@ fn claim(store: &MemoryStore, call: Call, now: i64) -> Attempt {
     attempt
 }
 
-/// Has the handler response and the completion applied to `store`.
+/// Lets the handler return and applies the completion to `store`.
 fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     let id = attempt.call().id.clone();
     let (attempt, effect) = attempt.step(
@@ -102,7 +102,7 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     );
 }
 
-/// What a duplicate's attempt does at `now` when `existing` stands in its way.
+/// Returns what a duplicate does at `now` if its claim is refused by `existing`.
 fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
     let at = EpochMillis::new(now);
     let (attempt, _look) = Attempt::begin(call(2, now, None, policy));
@@ -141,7 +141,7 @@ proptest! {
         let expiration = *record.expiration.value().unwrap();
         let lasts = left.map_or(policy.lease, Duration::from_millis);
         prop_assert_eq!(lease_end, EpochMillis::new(now).plus(lasts));
-        // TTL deletes what is past its second, so a claim must not be before its lease is over.
+        // TTL deletes a record after its second has passed, so a claim must not expire before its lease.
         prop_assert!(expiration >= lease_end.ceil_to_seconds());
         prop_assert!(i128::from(expiration.get()) * 1_000 >= i128::from(lease_end.get()));
 
@@ -176,8 +176,8 @@ proptest! {
 
         let last = end.saturating_mul(1_000).saturating_add(999);
         for at in [done, done + (last - done) / 2, last] {
-            let told = duplicate(&record, at, policy.clone());
-            prop_assert!(matches!(told, Effect::Finish(Resolution::Replay { .. })), "{:?} at {}", told, at);
+            let outcome = duplicate(&record, at, policy.clone());
+            prop_assert!(matches!(outcome, Effect::Finish(Resolution::Replay { .. })), "{:?} at {}", outcome, at);
         }
         if let Some(after) = last.checked_add(1) {
             prop_assert_eq!(duplicate(&record, after, policy), Effect::Run);
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn an_hour_is_an_hour_over_the_changes_of_daylight_saving_time(
+    fn an_hour_stays_an_hour_across_changes_of_daylight_saving_time(
         change in prop::sample::select(&CHANGES[..]),
         before in 0..3 * HOUR * 1_000,
         window in 1..6 * HOUR,
@@ -200,8 +200,8 @@ proptest! {
         complete(&store, attempt, now);
         let record = only_record(&store);
         let last = (now.div_euclid(1_000) + window) * 1_000 + 999;
-        let told = duplicate(&record, last, policy.clone());
-        prop_assert!(matches!(told, Effect::Finish(Resolution::Replay { .. })), "{:?}", told);
+        let outcome = duplicate(&record, last, policy.clone());
+        prop_assert!(matches!(outcome, Effect::Finish(Resolution::Replay { .. })), "{:?}", outcome);
         prop_assert_eq!(duplicate(&record, last + 1, policy), Effect::Run);
     }
 

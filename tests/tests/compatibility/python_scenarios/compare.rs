@@ -1,4 +1,4 @@
-//! Both plays of a step: answers, counts of runs, requests and items.
+//! Compares both plays of a step: responses, numbers of runs, requests and items.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use super::difference::Difference;
 use super::ours::{Failure, Played};
 use super::scenario::{Call, Item, Outcome};
 
-/// What was found.
+/// The result of a comparison.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// The differences that have a name.
+    /// The known differences.
     pub(crate) differences: BTreeSet<Difference>,
-    /// Those that have none.
+    /// All other differences.
     pub(crate) unexplained: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Found {
         }
     }
 
-    /// Whether both are the same.
+    /// Records a difference unless both are equal.
     fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, theirs: T, ours: T) {
         self.expect(theirs == ours, || {
             format!("{what}: theirs {theirs:?}, ours {ours:?}")
@@ -46,7 +46,7 @@ pub(crate) async fn step(
     conditions: &Conditions,
 ) -> Result<Found, BoxError> {
     let mut found = Found::default();
-    answers(&mut found, theirs, ours);
+    responses(&mut found, theirs, ours);
     if !found.differences.contains(&Difference::EmptyVariable) {
         found.same("runs", theirs.function_executions, ours.runs);
         operations(&mut found, theirs, ours);
@@ -55,13 +55,13 @@ pub(crate) async fn step(
         }
         items(&mut found, &theirs.items_after, &ours.items);
     }
-    // Python warns of a missing deadline, too; but then it claims.
+    // Python also warns of a missing deadline, but then it claims.
     let unprotected = !theirs.warnings.is_empty() && theirs.calls.is_empty();
     found.same("a run without a claim", unprotected, ours.bypassed);
     Ok(found)
 }
 
-fn answers(found: &mut Found, theirs: &Outcome, ours: &Played) {
+fn responses(found: &mut Found, theirs: &Outcome, ours: &Played) {
     let class = theirs.error.as_ref().map(|error| error.class.as_str());
     match (class, &theirs.returned, &ours.result) {
         (None, Some(Value::Null), Ok(response)) if is_falsy(response) => {
@@ -71,7 +71,7 @@ fn answers(found: &mut Found, theirs: &Outcome, ours: &Played) {
             found.is(Difference::EmptyData);
         }
         (None, Some(Value::String(text)), Ok(Value::String(response))) if text != response => {
-            // A long text is written down by its length.
+            // A long text is recorded by its length.
             found.same(
                 "response",
                 text,
@@ -102,12 +102,12 @@ fn answers(found: &mut Found, theirs: &Outcome, ours: &Played) {
     }
 }
 
-/// What Python takes for nothing, `null` itself aside.
+/// Returns true if Python treats a response as missing. `null` is not included.
 fn is_falsy(response: &Value) -> bool {
     [json!(0), json!(false), json!(""), json!([]), json!({})].contains(response)
 }
 
-/// Whether an exception of Python's and an error of ours say the same.
+/// Returns true if a Python exception and our error mean the same.
 fn means(class: &str, failure: Failure, runs: usize) -> bool {
     let Failure::Ours(kind) = failure else {
         return class == "RuntimeError";
@@ -115,7 +115,7 @@ fn means(class: &str, failure: Failure, runs: usize) -> bool {
     match class {
         "IdempotencyAlreadyInProgressError" => kind == ErrorKind::AlreadyInProgress,
         "IdempotencyValidationError" => kind == ErrorKind::PayloadMismatch,
-        // Ours tells whether the handler ran.
+        // Our error says whether the handler ran.
         "IdempotencyPersistenceLayerError" if runs == 0 => kind == ErrorKind::StoreFailed,
         "IdempotencyPersistenceLayerError" => kind == ErrorKind::CompletionUnknown,
         "JSONDecodeError" => kind == ErrorKind::CorruptRecord,
@@ -211,7 +211,7 @@ async fn compare_request(
     Ok(())
 }
 
-/// The parameters of a request, but for those of a condition.
+/// Returns the parameters of a request without those of its condition.
 fn parameters(body: &Value) -> BTreeSet<&str> {
     let condition = [
         "ConditionExpression",
@@ -226,28 +226,28 @@ fn parameters(body: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// When a claim was made, as its condition says.
+/// Returns the time of a claim, taken from its condition.
 fn claimed_at(claim: &Call) -> Option<i64> {
     let now = &claim.params["ExpressionAttributeValues"][":now_in_millis"]["N"];
     now.as_str()?.parse().ok()
 }
 
-/// The token of the claim among the requests.
+/// Returns the owner token of the claim among the requests.
 fn token(requests: &[Request]) -> &str {
     let claim = requests
         .iter()
         .find_map(|request| request.body["Item"]["owner"]["S"].as_str());
-    claim.unwrap_or("nobody")
+    claim.unwrap_or("no owner")
 }
 
-/// A claim that runs, though its window is over.
+/// Returns true for a claim whose lease runs, also if its window has ended.
 fn is_live(standing: Standing) -> bool {
     standing.status == Some("INPROGRESS")
         && standing.expiration == Some(-1)
         && matches!(standing.lease, Some(0 | 1))
 }
 
-/// Theirs applies to whatever is there; ours to the claim of the token that it names, while that is in progress.
+/// Checks the fence of a write: Python's applies to any record, ours only to the claim of its token while it is in progress.
 fn fence(found: &mut Found, difference: Difference, theirs: &Value, ours: &LetThrough) {
     let own = |standing: &Option<Standing>| {
         standing.is_some_and(|s| s.owner == Some(Owner::Named) && s.status == Some("INPROGRESS"))
@@ -293,7 +293,7 @@ fn claim(found: &mut Found, theirs: &Value, ours: &Value) {
     found.same("claim", theirs, ours);
 }
 
-/// What an update sets, attribute by attribute.
+/// Returns the attributes that an update sets.
 fn changes(update: &Value) -> Item {
     let expression = update["UpdateExpression"].as_str().unwrap();
     let assignments = expression.strip_prefix("SET ").unwrap();
@@ -333,7 +333,7 @@ fn completion(found: &mut Found, theirs: &Item, ours: &Item) {
     found.same("completion", &theirs, ours);
 }
 
-/// Whether `text` is the same JSON without spaces.
+/// Returns true if `text` is the same JSON without spaces.
 fn is_compact(theirs: &str, text: &str) -> bool {
     let parsed = |text| serde_json::from_str::<Value>(text).ok();
     let compact = parsed(theirs).map(|value| value.to_string());
@@ -344,7 +344,7 @@ fn items(found: &mut Found, theirs: &[Item], ours: &[Item]) {
     found.same("number of items", theirs.len(), ours.len());
     for (theirs, ours) in theirs.iter().zip(ours) {
         let (mut theirs, mut ours) = (theirs.clone(), ours.clone());
-        // Each has been named by the request that wrote it.
+        // The comparison of the requests has found these differences already.
         ours.remove("owner");
         ours.remove("operation");
         if found

@@ -1,4 +1,4 @@
-//! What two conditions let through: both are put to a DynamoDB, for every record that could stand in the way.
+//! The records that a condition lets through, evaluated by a DynamoDB on every kind of existing record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use super::ours::attribute;
 
 const TABLE: &str = "conditions";
 
-/// A record that could stand in the way. Times are relative to the claim's: in seconds and in milliseconds.
+/// An existing record. Its times are relative to the claim's: in seconds and in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Standing {
     pub(crate) status: Option<&'static str>,
@@ -22,26 +22,26 @@ pub(crate) struct Standing {
     pub(crate) owner: Option<Owner>,
 }
 
-/// Whose claim a record is.
+/// The owner of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
-    /// The one whom the condition names.
+    /// The owner that the condition names.
     Named,
-    /// Another one.
+    /// Another owner.
     Another,
 }
 
-/// The records that a condition lets through; `None` is that there is no record.
+/// The records that a condition lets through; `None` stands for no record.
 pub(crate) type LetThrough = BTreeSet<Option<Standing>>;
 
-/// A DynamoDB that is asked nothing else.
+/// A DynamoDB that is used only to evaluate conditions.
 pub(crate) struct Conditions {
     database: EmbeddedDynamoDb,
     client: Client,
     known: Mutex<BTreeMap<String, LetThrough>>,
 }
 
-/// When a condition is judged, and whose token it names.
+/// The time at which a condition is evaluated, and the token that it names.
 #[derive(Debug)]
 pub(crate) struct Moment<'a> {
     pub(crate) now_ms: i64,
@@ -60,7 +60,7 @@ impl Conditions {
         })
     }
 
-    /// What the condition of a request lets through.
+    /// Returns the records that the condition of a request lets through.
     pub(crate) async fn let_through(
         &self,
         request: &Value,
@@ -118,7 +118,7 @@ impl Conditions {
     }
 }
 
-/// The condition of a request, without what only its changes use: DynamoDB refuses a name or value that is not used.
+/// The condition of a request, without names and values that only its changes use: DynamoDB refuses unused ones.
 #[derive(Debug)]
 struct Condition {
     expression: Option<String>,
@@ -153,7 +153,7 @@ fn not_empty<V>(map: &std::collections::HashMap<String, V>) -> bool {
     !map.is_empty()
 }
 
-/// Whether the placeholder stands in the expression, and not only as the beginning of a longer one.
+/// Returns true if the expression contains the placeholder, and not only as the prefix of a longer one.
 fn mentions(expression: &str, placeholder: &str) -> bool {
     let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '#' | ':');
     expression
@@ -161,13 +161,13 @@ fn mentions(expression: &str, placeholder: &str) -> bool {
         .any(|found| found == placeholder)
 }
 
-/// No record, and every combination of what a record may hold.
+/// Returns no record, and every combination of a record's attributes.
 fn standings() -> Vec<Option<Standing>> {
     let mut all = vec![None];
     for status in [None, Some("INPROGRESS"), Some("COMPLETED"), Some("FOO")] {
         for expiration in [None, Some(-1), Some(0), Some(1)] {
             for lease in [None, Some(-1), Some(0), Some(1)] {
-                // Whose it is does not hang together with the times.
+                // The owner does not depend on the times.
                 let owners: &[_] = match (expiration, lease) {
                     (Some(1), Some(1)) => &[None, Some(Owner::Named), Some(Owner::Another)],
                     _ => &[None],

@@ -1,4 +1,4 @@
-//! The differences there are, and where each is expected.
+//! The known differences, and the situations in which each is expected.
 
 use std::collections::BTreeSet;
 
@@ -9,33 +9,33 @@ use super::scenario::Outcome;
 /// A deliberate difference between this framework and Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Difference {
-    /// A claim, and so the record, names its owner.
+    /// A claim, and so the record, has an owner attribute.
     OwnerAttribute,
-    /// A claim, and so the record, names its operation.
+    /// A claim, and so the record, has an operation attribute.
     OperationAttribute,
-    /// A live claim whose window is over is not replaced.
+    /// A live claim whose window has ended is not replaced.
     StricterClaim,
-    /// A completion applies to its own claim alone.
+    /// A completion applies only to its own claim.
     FencedCompletion,
-    /// A release applies to its own claim alone.
+    /// A release applies only to its own claim.
     FencedRelease,
-    /// The response's text has no spaces between its tokens.
+    /// The stored response has no spaces between its tokens.
     CompactText,
     /// A response such as `0` replays as itself.
     FalsyResponse,
-    /// A claim has a lease where no deadline is known, too.
+    /// A claim has a lease also if no deadline is known.
     LeaseWithoutDeadline,
     /// A claim's window never ends before its lease.
     WindowCoversLease,
     /// A completion that failed is sent again.
     RepeatedCompletion,
-    /// A response too large for its record completes it all the same.
+    /// A response too large for its record still completes it.
     LargeResponse,
     /// A completed record whose data is the empty text is corrupt.
     EmptyData,
-    /// A record with an unknown status is corrupt, at once.
+    /// A record with an unknown status is corrupt at once.
     UnknownStatus,
-    /// An empty variable is one that is not set.
+    /// An empty variable counts as not set.
     EmptyVariable,
 }
 
@@ -57,7 +57,7 @@ impl Difference {
         Self::EmptyVariable,
     ];
 
-    /// The first cell of its row in the compatibility page.
+    /// Returns the first cell of its row in the compatibility page.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::OwnerAttribute => "owner attribute",
@@ -78,7 +78,7 @@ impl Difference {
     }
 }
 
-/// The differences that a step must show: no more, and no fewer.
+/// Returns the differences that a step must have, no more and no fewer.
 pub(crate) fn expected(scenario: &str, step: usize, theirs: &Outcome) -> BTreeSet<Difference> {
     let in_every_request = theirs.calls.iter().flat_map(|call| match call.op.as_str() {
         "PutItem" => vec![
@@ -101,7 +101,7 @@ fn has_spaces(update: &Value) -> bool {
     data.as_str().is_some_and(|text| text.contains("\": "))
 }
 
-/// The differences that are the point of a scenario.
+/// Returns the difference that a scenario was recorded for.
 fn of_its_own(scenario: &str, step: usize) -> Option<Difference> {
     Some(match (scenario, step) {
         (

@@ -1,15 +1,15 @@
-//! What Powertools for AWS Lambda (Python) does in 45 situations, and what this framework does in the same ones.
+//! Powertools for AWS Lambda (Python) and this framework in the same 45 situations.
 //!
-//! Every difference is one of [`Difference`], expected where it occurs and nowhere else, and a row of
-//! `docs/reference/compatibility.md`.
+//! Every difference is a [`Difference`] and a row of `docs/reference/compatibility.md`. The test expects it in certain
+//! situations and in no others.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | `scenario` | the situations as they are written down |
-//! | `ours` | one of them, played with this framework |
-//! | `compare` | both plays, request by request, item by item, response by response |
-//! | `conditions` | what two conditions let through |
-//! | `difference` | the differences, and where each is expected |
+//! | `scenario` | the recorded situations |
+//! | `ours` | plays a situation with this framework |
+//! | `compare` | compares requests, items and responses |
+//! | `conditions` | compares conditions by the records that they let through |
+//! | `difference` | the differences, and the situations in which each is expected |
 
 mod compare;
 mod conditions;
@@ -30,7 +30,7 @@ const COMPATIBILITY: &str = include_str!(concat!(
     "/../docs/reference/compatibility.md"
 ));
 
-/// What is wrong with one scenario; empty if nothing is.
+/// Returns what is wrong with a scenario; nothing if it is as expected.
 async fn check(scenario: &Scenario, conditions: &Conditions) -> Result<Vec<String>, BoxError> {
     let play = Play::start(scenario).await?;
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! One situation, played with this framework: the real store on the embedded DynamoDB, and a clock that is held.
+//! Plays a situation with this framework: the real store on the embedded DynamoDB, and a clock that the test controls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::scenario::{Handler, Hook, Item, Mode, Scenario, Step, TABLE};
 
-/// The process in which a situation takes place.
+/// The process that plays a situation.
 pub(crate) struct Play<'a> {
     scenario: &'a Scenario,
     database: EmbeddedDynamoDb,
@@ -31,7 +31,7 @@ pub(crate) struct Play<'a> {
     operation: Result<Operation, ErrorKind>,
 }
 
-/// A clock on which short pauses pass at once, and the time limit of a request never.
+/// A clock on which short pauses pass at once and time limits of requests never pass.
 #[derive(Clone)]
 struct Pauses(ManualClock);
 
@@ -49,17 +49,17 @@ impl Clock for Pauses {
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 pub(crate) struct Played {
     pub(crate) result: Result<Value, Failure>,
-    /// Whether it ran without a claim.
+    /// True if it ran without a claim.
     pub(crate) bypassed: bool,
     pub(crate) runs: usize,
     pub(crate) requests: Vec<Request>,
     pub(crate) items: Vec<Item>,
 }
 
-/// Why a call was given no response.
+/// The reason why a call got no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The handler failed.
@@ -71,14 +71,14 @@ pub(crate) enum Failure {
 impl<'a> Play<'a> {
     pub(crate) async fn start(scenario: &'a Scenario) -> Result<Self, BoxError> {
         let database = EmbeddedDynamoDb::start().await?;
-        // The scenarios were written down with the SDK's own retries switched off.
+        // The scenarios were recorded without retries of the SDK.
         let config = Builder::from(&database.sdk_config()).retry_config(RetryConfig::disabled());
         let store = DynamoDbStore::builder()
             .client(Client::from_conf(config.build()))
             .table(TABLE);
         let (table, store) = match &scenario.store.sort_key {
             None => (TableSpec::new(TABLE), store),
-            // Python's default, read where the variable with the function's name is missing.
+            // Python's default if the variable with the function's name is missing.
             Some(name) => (
                 TableSpec::new(TABLE).with_sort_key(name),
                 store.composite_key(name, "idempotency#"),
@@ -89,7 +89,7 @@ impl<'a> Play<'a> {
             database.put(TABLE, attributes(item)).await?;
         }
         let store = store.build()?;
-        // As at the start of a function: the keys of the table are known before the first claim.
+        // As at the start of a function, the keys of the table are read before the first claim.
         store.warm_up().await?;
         let clock = Pauses(ManualClock::at(0));
         let backend = Backend::new(
@@ -159,7 +159,7 @@ impl<'a> Play<'a> {
             self.database
                 .inject(fault.respond_with(status, &injection.error));
         }
-        // A DynamoDB that refuses a claim and keeps the record to itself.
+        // A DynamoDB that refuses a claim without returning the record.
         if !self.scenario.condition_check_returns_item && self.scenario.existing_item.is_some() {
             let refusal = Fault::on("PutItem").respond_with(400, "ConditionalCheckFailedException");
             self.database.inject(refusal);
@@ -167,7 +167,7 @@ impl<'a> Play<'a> {
     }
 }
 
-/// The operation with the settings that mean the same; or why it cannot be built.
+/// Builds the operation with the equivalent settings. Returns the kind of the error if it cannot be built.
 fn operation(scenario: &Scenario) -> Result<Operation, ErrorKind> {
     let prefix = match (&scenario.key_prefix, scenario.mode) {
         (Some(prefix), _) => prefix,
@@ -178,7 +178,7 @@ fn operation(scenario: &Scenario) -> Result<Operation, ErrorKind> {
     let mut builder = Operation::builder("orders::app")
         .variables(variables)
         .key_prefix(prefix)
-        // Each scenario is a program of its own.
+        // Each scenario stands for a separate program.
         .shared_key_prefix(true);
     let config = &scenario.config;
     if let Some(key) = &config.event_key {
@@ -225,19 +225,19 @@ fn failure(error: &BoxError) -> Failure {
     }
 }
 
-/// An item in DynamoDB's JSON, as the SDK has it.
+/// Converts an item from DynamoDB's JSON.
 pub(crate) fn attributes(item: &Item) -> Vec<(String, AttributeValue)> {
     item.iter()
         .map(|(name, value)| (name.clone(), attribute(value)))
         .collect()
 }
 
-/// A value in DynamoDB's JSON, as the SDK has it.
+/// Converts a value from DynamoDB's JSON.
 pub(crate) fn attribute(value: &Value) -> AttributeValue {
     match (value["S"].as_str(), value["N"].as_str()) {
         (Some(text), _) => AttributeValue::S(text.to_owned()),
         (None, Some(number)) => AttributeValue::N(number.to_owned()),
-        (None, None) => panic!("the scenarios hold texts and numbers alone"),
+        (None, None) => panic!("the scenarios have only texts and numbers"),
     }
 }
 

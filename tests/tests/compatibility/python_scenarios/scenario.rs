@@ -1,4 +1,4 @@
-//! The situations as they are written down, with what Python did in each.
+//! The recorded situations, with what Python did in each.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(crate) struct Scenario {
     pub(crate) results: Vec<Outcome>,
 }
 
-/// What was decorated.
+/// The kind of function that was decorated.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
@@ -45,7 +45,7 @@ pub(crate) enum Mode {
     Function,
 }
 
-/// The settings of the operation. One that this test does not map must not be passed over.
+/// The settings of the operation. An unknown setting is an error, because the test must not ignore one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -63,7 +63,7 @@ pub(crate) struct Store {
     pub(crate) sort_key: Option<String>,
 }
 
-/// What is done to a replayed response.
+/// What the hook does to a replayed response.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hook {
@@ -123,12 +123,12 @@ pub(crate) struct Call {
     pub(crate) params: Value,
 }
 
-/// Tells a `null` from nothing.
+/// Distinguishes a `null` from a missing value.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// All of them.
+/// Returns all situations.
 pub(crate) fn all() -> Vec<Scenario> {
     serde_json::from_str::<File>(SCENARIOS).unwrap().scenarios
 }

@@ -1,4 +1,4 @@
-//! What the properties are tried on: JSON trees, records, conditions.
+//! Strategies for JSON trees, records and conditions.
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
@@ -7,20 +7,20 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-/// A time that records and conditions are placed around, so that boundaries are met often.
+/// The times in records and conditions are near this one, so that boundaries occur often.
 pub(crate) const NOW: i64 = 1_700_000_000_500;
 
-/// A JSON value whose members have an order only once it is written.
+/// A JSON value. The order of its members is chosen when it is written.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    /// JSON text of a value without parts.
+    /// The JSON text of a value that is neither a list nor an object.
     Leaf(String),
     Array(Vec<Tree>),
     Object(Vec<(String, Tree)>),
 }
 
 impl Tree {
-    /// The JSON text, with members in an order and spaces in places that `seed` chooses.
+    /// Returns the JSON text. `seed` chooses the order of members and the spaces.
     pub(crate) fn text(&self, seed: u64) -> String {
         let (mut out, mut seed) = (String::new(), seed);
         self.write(&mut out, &mut seed);
@@ -61,7 +61,7 @@ fn separate(out: &mut String, at: usize, seed: &mut u64) {
     out.push_str(["", " ", "\n\t", "\r\n"][below(seed, 4)]);
 }
 
-/// A number below `bound` from a linear congruential generator.
+/// Returns a number below `bound` from a linear congruential generator.
 fn below(seed: &mut u64, bound: usize) -> usize {
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -73,7 +73,7 @@ pub(crate) fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// JSON text of a whole number that fits into 64 bits.
+/// Returns the JSON text of an integer that fits into 64 bits.
 fn small_integer() -> BoxedStrategy<String> {
     prop_oneof![any::<i64>(), -3..3_i64]
         .prop_map(|integer| integer.to_string())
@@ -94,32 +94,32 @@ fn tree_of(leaf: BoxedStrategy<String>) -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Values that every reader of JSON reads alike: no floats, no integers beyond 64 bits, no lone surrogates.
-pub(crate) fn plain_tree() -> impl Strategy<Value = Tree> {
-    tree_of(
-        prop_oneof![
-            Just("null".to_owned()),
-            any::<bool>().prop_map(|truth| truth.to_string()),
-            small_integer(),
-            word().prop_map(|text| quoted(&text)),
-        ]
-        .boxed(),
-    )
+/// Returns values that every JSON reader reads alike: no floats, no integers beyond 64 bits, no lone surrogates.
+fn plain_leaf() -> BoxedStrategy<String> {
+    prop_oneof![
+        Just("null".to_owned()),
+        any::<bool>().prop_map(|truth| truth.to_string()),
+        small_integer(),
+        word().prop_map(|text| quoted(&text)),
+    ]
+    .boxed()
 }
 
-/// Values with all that JSON and Python's dialect of it allow.
+/// Returns trees of values that every JSON reader reads alike.
+pub(crate) fn plain_tree() -> impl Strategy<Value = Tree> {
+    tree_of(plain_leaf())
+}
+
+/// Returns trees of all values that JSON and Python's dialect of it allow.
 pub(crate) fn tree() -> impl Strategy<Value = Tree> {
     tree_of(
         prop_oneof![
-            Just("null".to_owned()),
-            any::<bool>().prop_map(|truth| truth.to_string()),
-            small_integer(),
-            "-?(0|[1-9][0-9]{0,60})",
-            "-?(0|[1-9][0-9]{0,20})\\.[0-9]{1,20}([eE][+-]?[0-9]{1,3})?",
-            any::<f64>().prop_map(|float| format!("{float:e}").replace("inf", "Infinity")),
-            "-?Infinity",
-            word().prop_map(|text| quoted(&text)),
-            "\"(\\\\u[0-9a-fA-F]{4}|\\\\ud[89a-f][0-9a-f]{2}|\\\\[\"\\\\/bfnrt]|[a-z])*\"",
+            4 => plain_leaf(),
+            1 => "-?(0|[1-9][0-9]{0,60})",
+            1 => "-?(0|[1-9][0-9]{0,20})\\.[0-9]{1,20}([eE][+-]?[0-9]{1,3})?",
+            1 => any::<f64>().prop_map(|float| format!("{float:e}").replace("inf", "Infinity")),
+            1 => "-?Infinity",
+            1 => "\"(\\\\u[0-9a-fA-F]{4}|\\\\ud[89a-f][0-9a-f]{2}|\\\\[\"\\\\/bfnrt]|[a-z])*\"",
         ]
         .boxed(),
     )
@@ -147,7 +147,7 @@ fn millis() -> impl Strategy<Value = EpochMillis> {
     near(NOW).prop_map(EpochMillis::new)
 }
 
-/// Few texts, so that two of them are often the same.
+/// Returns one of few texts, so that two of them are often equal.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[ab]".boxed(),

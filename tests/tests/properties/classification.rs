@@ -1,4 +1,4 @@
-//! What a record means: the judge, the claim's condition and a plain reading of the rules agree on every record.
+//! The meaning of a record: `classify`, the condition of claims and a simple version of the rules agree on every record.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use idempotency_core::time::EpochMillis;
 use proptest::prelude::*;
 
 use crate::cases;
-use crate::given::{NOW, attribute, operand, owner, record};
+use crate::strategies::{NOW, attribute, operand, owner, record};
 
 fn on_timeout() -> impl Strategy<Value = OnTimeout> {
     prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)]
@@ -36,7 +36,7 @@ fn in_progress(record: &Record) -> bool {
     record.status == Field::Value(Status::InProgress)
 }
 
-/// The rules of a claim in plain words, with nothing shared with what is tested.
+/// Returns true if the record may be claimed. It states the rules again and shares no code with the code under test.
 fn may_be_claimed(record: &Record, now: i64, on_timeout: OnTimeout) -> bool {
     let expired = record
         .expiration
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn the_judge_and_the_condition_of_claims_agree(
+    fn the_classification_and_the_condition_of_claims_agree(
         record in record(),
         mine in owner(),
         validation in prop::option::of("[ab]"),
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_is_never_told_that_a_claim_is_its_own(record in record(), on_timeout in on_timeout()) {
+    fn another_calls_claim_is_never_classified_as_our_own(record in record(), on_timeout in on_timeout()) {
         let stranger = OwnerToken::from_bytes([9; 16]);
         let judgement = classify(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
         let claimable = claimable(EpochMillis::new(NOW), on_timeout).holds(Some(&record));
