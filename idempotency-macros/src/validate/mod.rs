@@ -8,7 +8,7 @@ mod types;
 use proc_macro2::{Ident, TokenStream};
 use syn::{Error, Expr, Pat, Signature, Type};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Setting};
 use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
@@ -18,6 +18,7 @@ use crate::values::{self, Constant, Value};
 pub(crate) struct ValidatedFn {
     /// The signature as it was written, but with a name in place of a pattern that the body matches.
     pub(crate) signature: Signature,
+    /// The settings whose values are known at compile time.
     pub(crate) constants: Vec<(Ident, Constant)>,
     /// The settings whose values are the names of constants in the user's program.
     pub(crate) paths: Vec<(Ident, Expr)>,
@@ -78,44 +79,25 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
         .ok();
     let from_event = !arguments.names("payload");
     let whole_payload = !arguments.names("key");
-
-    let (mut constants, mut paths) = (Vec::new(), Vec::new());
-    let (mut value, mut context, mut store, mut on_replay) = (None, None, None, None);
     errors.extend(arguments.errors);
-    for setting in arguments.all {
-        if from_event && setting.name == "context" {
-            errors.push(Error::new(
-                setting.name.span(),
-                "leave `context` out: a Lambda event has its own context; `context` is for functions with `payload`",
-            ));
-            continue;
-        }
-        let name = values::field(&setting.name.to_string());
-        match values::check(setting) {
-            Ok(Value::Constant(value)) => constants.push((name, value)),
-            Ok(Value::Path(written)) => paths.push((name, written)),
-            Ok(Value::Payload(written)) => value = Some(written),
-            Ok(Value::Context(written)) => context = Some(written),
-            Ok(Value::Store(value)) => store = Some(value),
-            Ok(Value::OnReplay(value)) => on_replay = Some(value),
-            Err(error) => errors.push(error),
-        }
-    }
+    let mut checked = Checked::new(arguments.all, from_event, &mut errors);
     let payload = if from_event {
         payload::event(&mut signature)
             .map_err(|error| errors.push(error))
             .ok()
     } else {
-        value.map(|value| PayloadSource::Value {
+        checked.payload.map(|value| PayloadSource::Value {
             value: Box::new(value),
-            context: match context {
+            context: match checked.context {
                 Some(named) => ContextSource::Named(Box::new(named)),
                 None => ContextSource::Parameters(Parameters::take(&mut signature)),
             },
         })
     };
     if whole_payload && let Some(key) = payload.as_ref().and_then(payload::key_of_elements) {
-        constants.push((values::field("key"), Constant::Text(key)));
+        checked
+            .constants
+            .push((values::field("key"), Constant::Text(key)));
     }
     let combined = errors.into_iter().reduce(|mut all, error| {
         all.combine(error);
@@ -124,13 +106,13 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     match (combined, payload, returned) {
         (None, Some(payload), Some(returned)) => Ok(ValidatedFn {
             signature,
-            constants,
-            paths,
+            constants: checked.constants,
+            paths: checked.paths,
             runtime: Runtime::find(arguments.runtime),
             payload,
             returned,
-            store,
-            on_replay,
+            store: checked.store,
+            on_replay: checked.on_replay,
         }),
         (Some(error), ..) => Err(error),
         // Unreachable: a missing part has left an error.
@@ -138,6 +120,44 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
             function.fn_span(),
             "this function cannot be read",
         )),
+    }
+}
+
+/// The values of the settings, after the checks.
+#[derive(Default)]
+struct Checked {
+    constants: Vec<(Ident, Constant)>,
+    paths: Vec<(Ident, Expr)>,
+    payload: Option<Expr>,
+    context: Option<Expr>,
+    store: Option<Expr>,
+    on_replay: Option<Expr>,
+}
+
+impl Checked {
+    /// Checks each setting, and adds what is wrong to the errors.
+    fn new(settings: Vec<Setting>, from_event: bool, errors: &mut Vec<Error>) -> Self {
+        let mut checked = Self::default();
+        for setting in settings {
+            if from_event && setting.name == "context" {
+                errors.push(Error::new(
+                    setting.name.span(),
+                    "leave `context` out: a Lambda event has its own context; `context` is for functions with `payload`",
+                ));
+                continue;
+            }
+            let name = values::field(&setting.name.to_string());
+            match values::check(setting) {
+                Ok(Value::Constant(value)) => checked.constants.push((name, value)),
+                Ok(Value::Path(value)) => checked.paths.push((name, value)),
+                Ok(Value::Payload(value)) => checked.payload = Some(value),
+                Ok(Value::Context(value)) => checked.context = Some(value),
+                Ok(Value::Store(value)) => checked.store = Some(value),
+                Ok(Value::OnReplay(value)) => checked.on_replay = Some(value),
+                Err(error) => errors.push(error),
+            }
+        }
+        checked
     }
 }
 
