@@ -104,3 +104,21 @@ fn a_text_without_a_name_is_an_error_that_shows_the_name() {
 fn a_setting_of_the_environment_leads_to_its_variable() {
     assert!(read("table = \"t\"").1[0].contains("set `IDEMPOTENCY_TABLE`"));
 }
+
+#[test]
+fn the_configuration_page_names_every_setting_and_no_other() {
+    let page = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/reference/configuration.md"
+    ));
+    // Each setting has a line such as "- A: `key`. B: `key`. E: none.", where A is the attribute.
+    let lines = page.lines().filter_map(|line| line.strip_prefix("- A: "));
+    let mut on_page: Vec<_> = lines
+        .map(|line| line.split("B: ").next().unwrap_or(line))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect();
+    let mut known: Vec<_> = known::KNOWN.iter().map(|(name, _)| *name).collect();
+    on_page.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(on_page, known);
+}
