@@ -122,3 +122,12 @@ fn the_configuration_page_names_every_setting_and_no_other() {
     known.sort_unstable();
     assert_eq!(on_page, known);
 }
+
+#[test]
+fn each_setting_is_documented() {
+    let documentation = include_str!("../idempotent.md");
+    for (name, _) in KNOWN {
+        let row = format!("\n| `{name}` | ");
+        assert_eq!(documentation.matches(&row).count(), 1, "{name}");
+    }
+}
