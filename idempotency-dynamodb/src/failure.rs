@@ -237,7 +237,7 @@ fn is_about_keys(message: &str) -> bool {
 /// Returns true if a send certainly failed before it had a connection; false if that is not certain.
 pub(crate) fn never_connected(error: &ConnectorError) -> bool {
     let mut chain = chain(error);
-    // If the HTTP client reports the stage of the failure, that decides, whatever the cause.
+    // If the HTTP client reports the stage of the failure, that decides, not the cause.
     if let Some(error) = chain
         .clone()
         .find_map(|error| error.downcast_ref::<hyper_util::client::legacy::Error>())

@@ -1,4 +1,4 @@
-//! The embedded DynamoDB with one empty table, on a port of your choice, until it is ended.
+//! Runs the embedded DynamoDB with one empty table, on a port of your choice, until it is stopped.
 //!
 //! ```console
 //! cargo run -q -p idempotency-testkit --example dynamodb -- --port 8000 --table idempotency
@@ -10,11 +10,11 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo run -q -p idempotency-testkit --example dynamodb -- [--port PORT] [--table NAME]
-Starts the embedded DynamoDB (port 8000) with one empty table (`idempotency`) and runs until it is ended (Ctrl-C).";
+Starts the embedded DynamoDB (port 8000) with one empty table (`idempotency`) and runs until it is stopped (Ctrl-C).";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let ended = match Options::read(std::env::args().skip(1)) {
+    let result = match Options::read(std::env::args().skip(1)) {
         Ok(Some(options)) => serve(&options).await,
         Ok(None) => {
             println!("{USAGE}");
@@ -22,7 +22,7 @@ async fn main() -> ExitCode {
         }
         Err(error) => Err(error),
     };
-    let Err(error) = ended else {
+    let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
     eprintln!("dynamodb: {error}");
@@ -36,11 +36,11 @@ async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
     let db = EmbeddedDynamoDb::start_on(options.port).await?;
     db.create_table(TableSpec::new(&options.table)).await?;
     println!(
-        "DynamoDB listens on {}, with the empty table `{}`; Ctrl-C ends it and forgets the data.",
+        "DynamoDB listens on {}, with the empty table `{}`; Ctrl-C stops it and discards the data.",
         db.endpoint(),
         options.table
     );
-    println!("A function finds it by these variables:\n");
+    println!("Set these environment variables for a function:\n");
     println!("export IDEMPOTENCY_TABLE={}", options.table);
     for (name, value) in db.environment() {
         println!("export {name}={value}");
@@ -54,7 +54,7 @@ struct Options {
 }
 
 impl Options {
-    /// `None` if help was asked for.
+    /// Parses the arguments; `None` if help is requested.
     fn read(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, Box<dyn Error>> {
         let mut options = Self {
             port: 8000,
@@ -76,7 +76,7 @@ impl Options {
                     })?;
                 }
                 "--table" => options.table = value()?,
-                _ => return Err(format!("`{arg}` is not known here\n{USAGE}").into()),
+                _ => return Err(format!("unknown argument `{arg}`\n{USAGE}").into()),
             }
         }
         Ok(Some(options))

@@ -1,4 +1,4 @@
-//! Where the embedded DynamoDB must agree with DynamoDB for a conditional protocol to mean the same on both.
+//! The behaviour of DynamoDB that a protocol of conditional writes depends on, checked on the embedded DynamoDB.
 #![allow(clippy::unwrap_used)]
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
@@ -16,7 +16,7 @@ async fn orders() -> EmbeddedDynamoDb {
 }
 
 #[tokio::test]
-async fn of_the_comparisons_only_not_equal_holds_for_a_missing_attribute() {
+async fn only_not_equal_holds_for_a_missing_attribute() {
     let db = orders().await;
     db.put("orders", [("id", text("o-1"))]).await.unwrap();
     for (operator, holds) in [
@@ -56,7 +56,7 @@ async fn a_comparison_of_two_types_never_holds() {
 }
 
 #[tokio::test]
-async fn expressions_that_dynamodb_refuses_are_refused() {
+async fn expressions_that_dynamodb_rejects_are_rejected() {
     let db = orders().await;
     let put = || {
         let put = db.client().put_item().table_name("orders");
@@ -83,7 +83,7 @@ async fn expressions_that_dynamodb_refuses_are_refused() {
 }
 
 #[tokio::test]
-async fn consumed_capacity_is_that_of_the_items_size() {
+async fn consumed_capacity_depends_on_the_size_of_the_item() {
     let db = orders().await;
     for (size, units) in [(10, 1.0), (1025, 2.0), (5000, 5.0)] {
         let put = db.client().put_item().table_name("orders");
@@ -97,7 +97,7 @@ async fn consumed_capacity_is_that_of_the_items_size() {
 }
 
 #[tokio::test]
-async fn an_item_holds_at_most_400_kb_names_included() {
+async fn an_item_has_at_most_400_kb_attribute_names_included() {
     let db = orders().await;
     let names_and_key = "id".len() + "o-1".len() + "data".len();
     for (size, fits) in [

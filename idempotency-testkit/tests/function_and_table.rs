@@ -1,4 +1,4 @@
-//! A function's real process and a real table: this test program, started again as [`the_function`].
+//! The real process of a function and an embedded table: this test program, started again with the test [`the_function`].
 #![allow(clippy::unwrap_used)]
 
 use aws_config::BehaviorVersion;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const ROLE: &str = "TESTKIT_ROLE";
 
-/// In a process that a local Lambda started: the function. In the test run: nothing.
+/// Runs the function in a process that a local Lambda started. Does nothing in the test run.
 #[test]
 fn the_function() {
     if std::env::var_os(ROLE).is_some() {
@@ -21,7 +21,7 @@ fn the_function() {
     }
 }
 
-/// Finds the table by nothing but its environment, as a deployed function does.
+/// Finds the table only by its environment variables, as a deployed function does.
 async fn handler(event: LambdaEvent<Value>) -> Result<(), Error> {
     let config = aws_config::load_defaults(BehaviorVersion::latest()).await;
     let id = event.payload["id"].as_str().unwrap_or_default();
@@ -46,14 +46,14 @@ async fn start() -> (EmbeddedDynamoDb, LocalLambda) {
 }
 
 #[tokio::test]
-async fn a_process_finds_the_table_by_its_environment() {
+async fn a_process_finds_the_table_by_its_environment_variables() {
     let (db, lambda) = start().await;
     lambda.invoke(r#"{"id":"o-1"}"#).await.unwrap();
     assert!(db.item("orders", [("id", "o-1")]).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn the_write_of_a_killed_process_can_arrive_after_its_death() {
+async fn the_write_of_a_killed_process_can_arrive_after_its_end() {
     let (db, lambda) = start().await;
     let held = db.inject(Fault::on("PutItem").hold());
     let process = lambda.start_process().await.unwrap();

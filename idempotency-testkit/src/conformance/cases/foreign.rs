@@ -297,7 +297,7 @@ async fn a_foreign_record_can_be_claimed_as_its_attributes_say(trial: &Trial) ->
             false,
             false,
         ),
-        // A failure makes a claim claimable if the attribute is present, whatever its type.
+        // A failure makes a claim claimable if the attribute is present, even with a wrong type.
         (
             spoiled(&running, Failure, Some(Value::Bool(false))),
             true,

@@ -1,5 +1,7 @@
-//! The local Lambda, with a real process on `lambda_runtime`: this test program, started again as [`the_function`].
+//! The local Lambda, with a real process on `lambda_runtime`: this test program, started again with the test [`the_function`].
 #![allow(clippy::unwrap_used)]
+
+mod processes;
 
 use idempotency_testkit::lambda::{Function, FunctionProcess, InvokeError, LocalLambda, LogSource};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
@@ -21,7 +23,7 @@ async fn lambda(role: &str) -> LocalLambda {
     LocalLambda::start(function(role)).await.unwrap()
 }
 
-/// In a process that a local Lambda started: the function. In the test run: nothing.
+/// Runs the function in a process that a local Lambda started. Does nothing in the test run.
 #[test]
 fn the_function() {
     match std::env::var(ROLE).as_deref() {
@@ -83,7 +85,7 @@ async fn handler(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
     Ok(json!({ "process": std::process::id(), "event": event.payload }))
 }
 
-/// A runtime that does not keep to the rules: prints the status of each request.
+/// A runtime that violates the protocol, and prints the status of each request.
 fn by_hand() {
     let id = next();
     for (path, body) in [
@@ -98,7 +100,7 @@ fn by_hand() {
     }
 }
 
-/// Takes two events before it answers either.
+/// Takes two events before it responds to them.
 fn two_at_once() {
     assert_eq!(std::env::var("AWS_LAMBDA_MAX_CONCURRENCY").unwrap(), "2");
     let ids = [next(), next()];
@@ -132,7 +134,7 @@ fn call(method: &str, path: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_call_is_given_the_answer_and_its_own_log() {
+async fn a_call_returns_the_response_and_its_own_log() {
     let lambda = lambda("handler").await;
     let process = lambda.start_process().await.unwrap();
     process.ready().await.unwrap();
@@ -156,7 +158,7 @@ async fn a_call_is_given_the_answer_and_its_own_log() {
 }
 
 #[tokio::test]
-async fn the_function_is_told_what_lambda_tells() {
+async fn the_function_gets_the_context_that_lambda_sends() {
     let lambda = LocalLambda::start(function("handler").memory_size(256))
         .await
         .unwrap();
@@ -183,7 +185,7 @@ async fn the_function_is_told_what_lambda_tells() {
 }
 
 #[tokio::test]
-async fn no_deadline_is_told_as_zero() {
+async fn a_missing_deadline_is_sent_as_zero() {
     let lambda = lambda("handler").await;
     let reply = lambda
         .invoke(r#"{"do":"context"}"#)
@@ -214,129 +216,6 @@ async fn an_error_keeps_its_type_and_message() {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_error_and_its_process_goes_on() {
-    let lambda = lambda("handler").await;
-    let process = lambda.start_process().await.unwrap();
-    let error = process.invoke(r#"{"do":"panic"}"#).await.unwrap_err();
-    assert!(matches!(&error, InvokeError::Function { .. }), "{error:?}");
-    assert!(error.to_string().contains("on purpose"), "{error}");
-    let reply = process.invoke("{}").await.unwrap();
-    assert_eq!(
-        reply.json().unwrap()["process"],
-        json!(process.process_id())
-    );
-}
-
-#[tokio::test]
-async fn a_kill_in_the_handler_ends_the_invocation_and_those_behind_it() {
-    let lambda = lambda("handler").await;
-    let process = lambda.start_process().await.unwrap();
-    let running = process.invoke(r#"{"do":"hang"}"#).start();
-    let waiting = process.invoke("{}").start();
-    let line = process.wait_for_line("begun").await.unwrap();
-    assert_eq!(line.source, LogSource::Stdout);
-    process.kill().await;
-    assert!(!process.is_alive());
-    let error = running.await.unwrap_err();
-    assert_eq!(error.log().len(), 1, "{:?}", process.log());
-    assert!(
-        matches!(error, InvokeError::Exited { status: Some(status), .. } if status.code().is_none())
-    );
-    assert!(matches!(waiting.await, Err(InvokeError::Exited { .. })));
-    assert!(matches!(
-        process.invoke("{}").await,
-        Err(InvokeError::Exited { .. })
-    ));
-    assert!(process.wait_for_line("begun").await.is_err());
-}
-
-#[tokio::test]
-async fn a_process_that_ends_itself_is_not_a_timeout() {
-    let lambda = lambda("handler").await;
-    match lambda.invoke(r#"{"do":"exit"}"#).await {
-        Err(InvokeError::Exited { status, .. }) => assert_eq!(status.unwrap().code(), Some(7)),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[tokio::test]
-async fn a_passed_deadline_kills_the_process_and_the_next_call_has_a_new_one() {
-    let lambda = lambda("handler").await;
-    let process = lambda.start_process().await.unwrap();
-    let call = process.invoke(r#"{"do":"hang"}"#);
-    let error = call
-        .deadline_in(Duration::from_millis(50))
-        .await
-        .unwrap_err();
-    assert!(matches!(error, InvokeError::TimedOut { .. }), "{error:?}");
-    assert!(!process.is_alive());
-    lambda.invoke("{}").await.unwrap();
-    assert_eq!(lambda.processes().len(), 2);
-}
-
-#[tokio::test]
-async fn a_deadline_that_is_not_enforced_is_only_told() {
-    let lambda = lambda("handler").await;
-    let call = lambda
-        .invoke(r#"{"do":"context"}"#)
-        .deadline(1)
-        .enforce_deadline(false);
-    assert_eq!(call.await.unwrap().json().unwrap()["deadline"], 1);
-}
-
-#[tokio::test]
-async fn two_processes_handle_events_at_the_same_time() {
-    let lambda = lambda("handler").await;
-    let one = lambda.start_process().await.unwrap();
-    let two = lambda.start_process().await.unwrap();
-    let held = one.invoke(r#"{"do":"hang"}"#).start();
-    one.wait_for_line("begun").await.unwrap();
-    let reply = two.invoke("{}").await.unwrap();
-    assert_eq!(reply.json().unwrap()["process"], json!(two.process_id()));
-    assert_ne!(one.process_id(), two.process_id());
-    one.kill().await;
-    assert!(held.await.is_err());
-    assert!(two.is_alive());
-}
-
-#[tokio::test]
-async fn an_idle_process_is_used_again_and_a_busy_one_is_not() {
-    let lambda = lambda("handler").await;
-    let first = lambda.invoke("{}").await.unwrap().json().unwrap();
-    let second = lambda.invoke("{}").await.unwrap().json().unwrap();
-    assert_eq!(first["process"], second["process"]);
-    let held = lambda.invoke(r#"{"do":"hang"}"#).start();
-    let third = lambda.invoke("{}").await.unwrap().json().unwrap();
-    assert_ne!(first["process"], third["process"]);
-    drop(held);
-}
-
-#[tokio::test]
-async fn a_concurrent_function_has_several_events_in_one_process() {
-    let function = function("two at once").concurrency(2);
-    let lambda = LocalLambda::start(function).await.unwrap();
-    let one = lambda.invoke("1").start();
-    let two = lambda.invoke("2").start();
-    let expected = [one.request_id(), two.request_id()].map(|id| format!("\"{id}\""));
-    assert_eq!(
-        [one.await.unwrap().payload, two.await.unwrap().payload],
-        expected
-    );
-    assert_eq!(lambda.processes().len(), 1);
-}
-
-#[tokio::test]
-async fn a_process_that_ends_before_its_first_event_failed_to_start() {
-    let lambda = lambda("exits at start").await;
-    let error = lambda.invoke("{}").await.unwrap_err();
-    assert!(matches!(&error, InvokeError::Init { .. }), "{error:?}");
-    assert!(error.log().iter().any(|line| line.text == "no table"));
-    assert_eq!(error.error_type(), "Runtime.ExitError");
-    assert!(error.to_string().contains("exit status: 3"), "{error}");
-    assert!(lambda.start_process().await.unwrap().ready().await.is_err());
-}
-
-#[tokio::test]
 async fn a_reported_start_error_keeps_its_type() {
     let lambda = lambda("reports at start").await;
     match lambda.invoke("{}").await {
@@ -353,7 +232,7 @@ async fn a_reported_start_error_keeps_its_type() {
 }
 
 #[tokio::test]
-async fn replies_against_the_rules_are_refused() {
+async fn replies_that_violate_the_protocol_are_rejected() {
     let lambda = lambda("by hand").await;
     let process = lambda.start_process().await.unwrap();
     let reply = process.invoke("{}").await.unwrap();
@@ -375,14 +254,14 @@ async fn replies_against_the_rules_are_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_above_lambdas_limit_is_an_error() {
+async fn a_response_above_lambdas_limit_is_an_error() {
     let lambda = lambda("handler").await;
     let error = lambda.invoke(r#"{"do":"large"}"#).await.unwrap_err();
     assert_eq!(error.error_type(), "Function.ResponseSizeTooLarge");
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn an_error_names_a_missing_program() {
     let function = Function::new("payment", Command::new("no/such/program"));
     let lambda = LocalLambda::start(function).await.unwrap();
     let error = lambda.invoke("{}").await.unwrap_err();
@@ -391,25 +270,10 @@ async fn a_program_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn what_no_header_can_carry_is_refused() {
+async fn a_value_that_is_not_allowed_in_a_header_is_an_error() {
     let lambda = lambda("handler").await;
     let error = lambda.invoke("{}").tenant("a\nb").await.unwrap_err();
     assert!(matches!(error, InvokeError::Invalid { .. }));
     assert!(lambda.invoke("{}").request_id("a/b").await.is_err());
     assert!(lambda.processes().is_empty());
-}
-
-#[tokio::test]
-async fn dropping_the_lambda_ends_its_processes() {
-    let lambda = lambda("handler").await;
-    let process: FunctionProcess = lambda.start_process().await.unwrap();
-    let pending = process.invoke(r#"{"do":"hang"}"#).start();
-    process.wait_for_line("begun").await.unwrap();
-    drop(lambda);
-    assert!(matches!(
-        pending.await,
-        Err(InvokeError::Exited { status: None, .. })
-    ));
-    assert!(!process.is_alive());
-    assert!(process.invoke("{}").await.is_err());
 }
