@@ -6,7 +6,7 @@ use idempotency_core::error::Error;
 use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 
-use super::{Invocation, Scope};
+use super::scope::{Invocation, Scope};
 
 /// When a call ends: then the lease of its claim ends too. From a context it also has the tenant.
 ///
@@ -135,6 +135,19 @@ impl From<EpochMillis> for Deadline {
     }
 }
 
+impl Invocation {
+    /// Returns the invocation that `context` describes, or `None` for an empty context, as a test makes it.
+    pub(crate) fn of(context: &Context) -> Option<Self> {
+        let is_empty =
+            context.request_id.is_empty() && context.deadline == 0 && context.tenant_id.is_none();
+        (!is_empty).then(|| Self {
+            is_known: true,
+            deadline: deadline_of(context),
+            tenant: context.tenant_id.clone(),
+        })
+    }
+}
+
 /// The first point in time that counts as a deadline: in the year 2001, before Lambda existed.
 const EARLIEST: u64 = 1_000_000_000_000;
 
@@ -142,7 +155,7 @@ const EARLIEST: u64 = 1_000_000_000_000;
 ///
 /// A `Context` built in a test has deadline 0, and `cargo lambda watch` (1.9) always sends 600000. Both count as unknown, so
 /// that the claim gets the configured lease. A deadline that has passed is a deadline like any other.
-pub(super) fn deadline_of(context: &Context) -> Option<EpochMillis> {
+fn deadline_of(context: &Context) -> Option<EpochMillis> {
     (context.deadline >= EARLIEST)
         .then(|| EpochMillis::new(i64::try_from(context.deadline).unwrap_or(i64::MAX)))
 }
@@ -209,5 +222,29 @@ mod tests {
         let invocation = with_tenant("blue", call).await.unwrap();
         assert_eq!(invocation.deadline, Some(EpochMillis::new(9)));
         assert_eq!(invocation.tenant.as_deref(), Some("blue"));
+    }
+
+    fn with_request_id(mut context: Context) -> Context {
+        context.request_id = "r-1".to_owned();
+        context
+    }
+
+    #[test]
+    fn cargo_lambda_watch_has_an_invocation_without_a_deadline() {
+        let invocation = Invocation::of(&with_request_id(context(600_000, None))).unwrap();
+        assert!(invocation.is_known);
+        assert_eq!(invocation.deadline, None);
+    }
+
+    #[test]
+    fn a_context_with_any_content_is_an_invocation_and_an_empty_one_is_not() {
+        assert_eq!(Invocation::of(&Context::default()), None);
+        for context in [
+            with_request_id(context(0, None)),
+            context(1, None),
+            context(0, Some("blue")),
+        ] {
+            assert!(Invocation::of(&context).is_some(), "{context:?}");
+        }
     }
 }

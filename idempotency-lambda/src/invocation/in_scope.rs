@@ -10,7 +10,7 @@ use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 use pin_project_lite::pin_project;
 
-use super::{Invocation, Scope};
+use super::scope::{Invocation, Scope};
 
 /// A change of the scope around a future.
 ///

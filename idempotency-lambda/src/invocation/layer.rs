@@ -5,7 +5,8 @@ use std::task::{Context as TaskContext, Poll};
 use lambda_runtime::Service;
 use lambda_runtime::tower::Layer;
 
-use super::{Change, HasContext, InScope};
+use super::context::HasContext;
+use super::in_scope::{Change, InScope};
 
 /// Makes the deadline and tenant of each request known to the calls inside.
 ///

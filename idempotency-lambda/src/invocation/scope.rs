@@ -1,24 +1,47 @@
 //! The scope around a call: its invocation and, in a test, its backend.
 //!
 //! The scope is a thread-local that a small future sets around each poll, so it survives `join!` and `select!`. A spawned
-//! task leaves it, unless it is wrapped with [`in_current_invocation`].
+//! task leaves it, unless it is wrapped with [`in_current_invocation`](crate::in_current_invocation).
 
 use std::cell::RefCell;
-use std::future::Future;
 use std::sync::Arc;
 
 use idempotency_core::clock::Clock;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_core::time::EpochMillis;
-use lambda_runtime::Context;
 
-use super::in_scope::{Change, InScope};
-use super::{Invocation, lambda};
+use super::lambda;
 use crate::process;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
+}
+
+/// The invocation of a call, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    /// True for the context of a real invocation, and for work that is declared to have none.
+    pub(crate) is_known: bool,
+    /// When the invocation ends, if known. Otherwise the configured lease is used.
+    pub(crate) deadline: Option<EpochMillis>,
+    /// The tenant, if the invocation has one.
+    pub(crate) tenant: Option<String>,
+}
+
+impl Invocation {
+    /// Returns the invocation around the code that runs now, known or not.
+    pub(crate) fn current() -> Self {
+        Scope::current().invocation.clone()
+    }
+
+    /// Returns the invocation of work that has none: it has no deadline and no tenant.
+    pub(crate) fn none() -> Self {
+        Self {
+            is_known: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// The backend and invocation that calls find around them.
@@ -80,146 +103,39 @@ impl Drop for Entered {
     }
 }
 
-/// Boxes the future: a call takes some kilobytes, which each future around it would hold again.
-fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output> {
-    InScope::new(change, Box::pin(future))
-}
-
-/// Runs `future` with its own store, clock, random source and cache, so that parallel tests are isolated.
-///
-/// Every annotated function and every [`Operation`](crate::Operation) called inside uses `backend`, also if it has a store of
-/// its own.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{BoxError, LambdaEvent, MemoryStore, backend_over, idempotent, with_backend};
-/// use serde_json::{Value, json};
-/// use std::sync::Arc;
-///
-/// #[idempotent(key = "order_id")]
-/// async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
-///     Ok(json!({ "charged": event.payload["amount"] }))
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), BoxError> {
-/// let backend = backend_over(Arc::new(MemoryStore::new()));
-/// with_backend(backend, async {
-///     let event = |amount| LambdaEvent::new(json!({"order_id": 1, "amount": amount}), Default::default());
-///     assert_eq!(handler(event(10)).await?, json!({ "charged": 10 }));
-///     assert_eq!(handler(event(99)).await?, json!({ "charged": 10 }));
-///     Ok(())
-/// })
-/// .await
-/// # }
-/// ```
-pub fn with_backend<F: Future>(backend: Backend, future: F) -> impl Future<Output = F::Output> {
-    boxed(Change::of_backend(backend), future)
-}
-
-/// Runs `future` in the invocation that `context` describes, so that calls inside find its deadline and tenant.
-///
-/// [`run`](crate::run), [`service`](crate::service), [`InvocationLayer`](crate::InvocationLayer) and annotated handlers do
-/// this themselves. Use it if the context comes another way: the Lambda Web Adapter, for example, sends it in a header. An
-/// empty context changes nothing.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{Context, Deadline, with_invocation};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let mut context = Context::default();
-/// context.deadline = 1_700_000_030_000;
-/// let end = with_invocation(&context, async { Deadline::Inherited.end() }).await;
-/// assert_eq!(end.map(|end| end.get()), Some(1_700_000_030_000));
-/// # }
-/// ```
-pub fn with_invocation<F: Future>(
-    context: &Context,
-    future: F,
-) -> impl Future<Output = F::Output> + use<F> {
-    boxed(Change::of_context(context), future)
-}
-
-/// Runs `future` as work without an invocation, such as a call before the first event or in a background task.
-///
-/// Calls inside have the configured `lease` and no tenant. Without this function a call that does not know its invocation is
-/// refused inside Lambda.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{time_left, without_invocation};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// assert_eq!(without_invocation(async { time_left() }).await, None);
-/// # }
-/// ```
-pub fn without_invocation<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    boxed(Change::to(Invocation::none()), future)
-}
-
-/// Runs `future` with this deadline, in a test. The tenant stays.
-///
-/// A handler takes the deadline from its event if the event has a context with any content. An empty context, such as
-/// `Context::default()`, has no deadline. [`Operation::run`](crate::Operation::run) reads its deadline when it is called, not
-/// when it is awaited: call it inside an `async` block here.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{time_left, with_deadline};
-/// use idempotency_lambda::time::EpochMillis;
-/// use std::time::Duration;
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let passed = EpochMillis::new(1_000);
-/// assert_eq!(with_deadline(passed, async { time_left() }).await, Some(Duration::ZERO));
-/// # }
-/// ```
-pub fn with_deadline<F: Future>(
-    deadline: EpochMillis,
-    future: F,
-) -> impl Future<Output = F::Output> {
-    boxed(Change::of_deadline(deadline), future)
-}
-
-/// Runs `future` with this tenant, in a test. The deadline stays.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// use idempotency_lambda::{Deadline, Operation, with_tenant};
-/// let charge = Operation::builder("payments::charge").build().unwrap();
-/// let blue = with_tenant("blue", async { charge.identify(&7, Deadline::Inherited) }).await.unwrap();
-/// assert!(blue.key().unwrap().as_str().contains("#tenant=blue#"));
-/// # }
-/// ```
-pub fn with_tenant<F: Future>(tenant: &str, future: F) -> impl Future<Output = F::Output> + use<F> {
-    boxed(Change::of_tenant(tenant.to_owned()), future)
-}
-
-/// Wraps a future so that it keeps the deadline and tenant of the current invocation in a spawned task.
-///
-/// Inside Lambda, a call in a task that is not wrapped is refused. The scope is taken when this function is called, so call it
-/// inside the invocation: `spawn(in_current_invocation(task))`. Inside the task there is no scope to take.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let task = tokio::spawn(idempotency_lambda::in_current_invocation(async { 42 }));
-/// assert_eq!(task.await.unwrap(), 42);
-/// # }
-/// ```
-pub fn in_current_invocation<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    boxed(Change::carried(Scope::surrounding()), future)
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_restores_the_outer_scope() {
+        let caught = std::panic::catch_unwind(|| {
+            let scope = Scope {
+                invocation: Invocation::none(),
+                ..Scope::default()
+            };
+            let _entered = Arc::new(scope).enter();
+            panic!("in the handler");
+        });
+        assert!(caught.is_err());
+        assert!(Scope::surrounding().is_none());
+    }
+
+    #[test]
+    fn inside_lambda_a_call_is_a_guess_unless_its_invocation_is_known() {
+        let known = Scope {
+            invocation: Invocation::none(),
+            ..Scope::default()
+        };
+        let unknown = Scope::default();
+        assert!(!is_guess(Some(&known), true));
+        assert!(is_guess(Some(&unknown), true));
+        assert!(is_guess(None, true));
+    }
+
+    #[test]
+    fn outside_lambda_a_call_without_an_invocation_is_no_guess() {
+        assert!(!is_guess(Some(&Scope::default()), false));
+        assert!(!is_guess(None, false));
+    }
+}

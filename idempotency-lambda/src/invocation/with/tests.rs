@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 
 fn current_deadline() -> Option<i64> {
@@ -66,43 +68,11 @@ async fn changes_compose_in_any_order_in_which_their_futures_are_made() {
     assert_eq!(inside.await, (true, both));
 }
 
-#[test]
-fn a_panic_restores_the_outer_scope() {
-    let caught = std::panic::catch_unwind(|| {
-        let scope = Scope {
-            invocation: Invocation::none(),
-            ..Scope::default()
-        };
-        let _entered = Arc::new(scope).enter();
-        panic!("in the handler");
-    });
-    assert!(caught.is_err());
-    assert!(Scope::surrounding().is_none());
-}
-
 #[tokio::test]
 async fn work_without_an_invocation_has_neither_deadline_nor_tenant_of_the_invocation_around_it() {
     let inside = without_invocation(async { Scope::current().invocation.clone() });
     let invocation = with_tenant("blue", with_end(7, inside)).await;
     assert_eq!(invocation, Invocation::none());
-}
-
-#[test]
-fn inside_lambda_a_call_is_a_guess_unless_its_invocation_is_known() {
-    let known = Scope {
-        invocation: Invocation::none(),
-        ..Scope::default()
-    };
-    let unknown = Scope::default();
-    assert!(!is_guess(Some(&known), true));
-    assert!(is_guess(Some(&unknown), true));
-    assert!(is_guess(None, true));
-}
-
-#[test]
-fn outside_lambda_a_call_without_an_invocation_is_no_guess() {
-    assert!(!is_guess(Some(&Scope::default()), false));
-    assert!(!is_guess(None, false));
 }
 
 #[tokio::test]

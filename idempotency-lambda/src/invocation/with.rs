@@ -1,0 +1,154 @@
+//! The functions that run a future with another invocation or backend.
+
+use std::future::Future;
+
+use idempotency_core::engine::Backend;
+use idempotency_core::time::EpochMillis;
+use lambda_runtime::Context;
+
+use super::in_scope::{Change, InScope};
+use super::scope::{Invocation, Scope};
+
+/// Boxes the future: a call takes some kilobytes, which each future around it would hold again.
+fn boxed<F: Future>(change: Change, future: F) -> impl Future<Output = F::Output> {
+    InScope::new(change, Box::pin(future))
+}
+
+/// Runs `future` with its own store, clock, random source and cache, so that parallel tests are isolated.
+///
+/// Every annotated function and every [`Operation`](crate::Operation) called inside uses `backend`, also if it has a store of
+/// its own.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{BoxError, LambdaEvent, MemoryStore, backend_over, idempotent, with_backend};
+/// use serde_json::{Value, json};
+/// use std::sync::Arc;
+///
+/// #[idempotent(key = "order_id")]
+/// async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+///     Ok(json!({ "charged": event.payload["amount"] }))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let backend = backend_over(Arc::new(MemoryStore::new()));
+/// with_backend(backend, async {
+///     let event = |amount| LambdaEvent::new(json!({"order_id": 1, "amount": amount}), Default::default());
+///     assert_eq!(handler(event(10)).await?, json!({ "charged": 10 }));
+///     assert_eq!(handler(event(99)).await?, json!({ "charged": 10 }));
+///     Ok(())
+/// })
+/// .await
+/// # }
+/// ```
+pub fn with_backend<F: Future>(backend: Backend, future: F) -> impl Future<Output = F::Output> {
+    boxed(Change::of_backend(backend), future)
+}
+
+/// Runs `future` in the invocation that `context` describes, so that calls inside find its deadline and tenant.
+///
+/// [`run`](crate::run), [`service`](crate::service), [`InvocationLayer`](crate::InvocationLayer) and annotated handlers do
+/// this themselves. Use it if the context comes another way: the Lambda Web Adapter, for example, sends it in a header. An
+/// empty context changes nothing.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{Context, Deadline, with_invocation};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut context = Context::default();
+/// context.deadline = 1_700_000_030_000;
+/// let end = with_invocation(&context, async { Deadline::Inherited.end() }).await;
+/// assert_eq!(end.map(|end| end.get()), Some(1_700_000_030_000));
+/// # }
+/// ```
+pub fn with_invocation<F: Future>(
+    context: &Context,
+    future: F,
+) -> impl Future<Output = F::Output> + use<F> {
+    boxed(Change::of_context(context), future)
+}
+
+/// Runs `future` as work without an invocation, such as a call before the first event or in a background task.
+///
+/// Calls inside have the configured `lease` and no tenant. Without this function a call that does not know its invocation is
+/// refused inside Lambda.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{time_left, without_invocation};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert_eq!(without_invocation(async { time_left() }).await, None);
+/// # }
+/// ```
+pub fn without_invocation<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    boxed(Change::to(Invocation::none()), future)
+}
+
+/// Runs `future` with this deadline, in a test. The tenant stays.
+///
+/// A handler takes the deadline from its event if the event has a context with any content. An empty context, such as
+/// `Context::default()`, has no deadline. [`Operation::run`](crate::Operation::run) reads its deadline when it is called, not
+/// when it is awaited: call it inside an `async` block here.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{time_left, with_deadline};
+/// use idempotency_lambda::time::EpochMillis;
+/// use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let passed = EpochMillis::new(1_000);
+/// assert_eq!(with_deadline(passed, async { time_left() }).await, Some(Duration::ZERO));
+/// # }
+/// ```
+pub fn with_deadline<F: Future>(
+    deadline: EpochMillis,
+    future: F,
+) -> impl Future<Output = F::Output> {
+    boxed(Change::of_deadline(deadline), future)
+}
+
+/// Runs `future` with this tenant, in a test. The deadline stays.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use idempotency_lambda::{Deadline, Operation, with_tenant};
+/// let charge = Operation::builder("payments::charge").build().unwrap();
+/// let blue = with_tenant("blue", async { charge.identify(&7, Deadline::Inherited) }).await.unwrap();
+/// assert!(blue.key().unwrap().as_str().contains("#tenant=blue#"));
+/// # }
+/// ```
+pub fn with_tenant<F: Future>(tenant: &str, future: F) -> impl Future<Output = F::Output> + use<F> {
+    boxed(Change::of_tenant(tenant.to_owned()), future)
+}
+
+/// Wraps a future so that it keeps the deadline and tenant of the current invocation in a spawned task.
+///
+/// Inside Lambda, a call in a task that is not wrapped is refused. The scope is taken when this function is called, so call it
+/// inside the invocation: `spawn(in_current_invocation(task))`. Inside the task there is no scope to take.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let task = tokio::spawn(idempotency_lambda::in_current_invocation(async { 42 }));
+/// assert_eq!(task.await.unwrap(), 42);
+/// # }
+/// ```
+pub fn in_current_invocation<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    boxed(Change::carried(Scope::surrounding()), future)
+}
+
+#[cfg(test)]
+mod tests;
