@@ -62,6 +62,7 @@ pub fn call() -> Call {
 /// Returns the output of a future that completes at its first poll.
 ///
 /// # Panics
+///
 /// If the future is pending.
 #[track_caller]
 pub fn ready<T>(future: impl Future<Output = T>) -> T {

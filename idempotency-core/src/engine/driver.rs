@@ -122,7 +122,7 @@ impl<R> Driver<'_, R> {
         report: &mut Report<'_>,
     ) -> WriteResult {
         let store = self.backend.store();
-        let log = SendLog::within(limit);
+        let log = SendLog::with_limit(limit);
         let request = store.write(&self.call.id, write, condition, &log);
         let (maybe_applied, error) = match self.in_time(request, limit, report).await {
             Some(WriteOutcome::Applied) => return WriteResult::Applied,
@@ -140,7 +140,7 @@ impl<R> Driver<'_, R> {
                 error,
             }) => (maybe_applied, error),
             // Timed out. Unless its sends are known, the write may have been applied, or may still be applied later.
-            None => log.given_up(&store.name()),
+            None => log.timed_out(&store.name()),
         };
         let kind = match error.kind() {
             StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
@@ -162,13 +162,13 @@ impl<R> Driver<'_, R> {
         report: &mut Report<'_>,
     ) -> Input {
         let store = self.backend.store();
-        let log = SendLog::within(limit);
+        let log = SendLog::with_limit(limit);
         let request = store.read(&self.call.id, &log);
         let error = match self.in_time(request, limit, report).await {
             Some(ReadOutcome::Found(record)) => return Input::Read(Some(record)),
             Some(ReadOutcome::NotFound) => return Input::Read(None),
             Some(ReadOutcome::Failed(error)) => error,
-            None => log.given_up(&store.name()).1,
+            None => log.timed_out(&store.name()).1,
         };
         store_error.get_or_insert(error);
         Input::ReadFailed

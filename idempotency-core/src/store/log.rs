@@ -42,7 +42,7 @@ struct Notes {
     sends: u32,
     /// True if any send before the current one may have been applied.
     maybe_applied: bool,
-    /// The error of the last send that failed. Errors of `given_up` share it as their source.
+    /// The error of the last send that failed. Errors of `timed_out` share it as their source.
     last: Option<Arc<StoreError>>,
 }
 
@@ -86,7 +86,7 @@ impl SendLog {
     }
 
     /// Returns the notes of a request whose caller waits for at most `limit`.
-    pub fn within(limit: Duration) -> Self {
+    pub fn with_limit(limit: Duration) -> Self {
         Self {
             limit: Some(limit),
             ..Self::new()
@@ -176,11 +176,11 @@ impl SendLog {
     /// log.sending();
     /// log.ended(false, Some(StoreError::new(StoreErrorKind::Throttled, "the table asks for fewer requests")));
     /// // The store pauses before it sends again, and the caller's time ends.
-    /// let (maybe_applied, error) = log.given_up("the table");
+    /// let (maybe_applied, error) = log.timed_out("the table");
     /// assert_eq!((maybe_applied, error.kind()), (false, StoreErrorKind::Throttled));
     /// assert!(error.to_string().starts_with("the table asks for fewer requests"));
     /// ```
-    pub fn given_up(&self, name: &str) -> (bool, StoreError) {
+    pub fn timed_out(&self, name: &str) -> (bool, StoreError) {
         let maybe_applied = self.maybe_applied();
         let notes = self.notes();
         let (stage, sends, last) = (notes.stage, notes.sends, notes.last.clone());

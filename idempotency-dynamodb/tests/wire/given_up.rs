@@ -44,7 +44,7 @@ async fn of_table(
         () = caller => {}
     }
     wire.requests();
-    log.given_up("the table")
+    log.timed_out("the table")
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ async fn times(limit: Duration) -> Vec<Duration> {
         .sdk_config(&wire.sdk_config("eu-central-2"))
         .build()
         .unwrap();
-    let (id, claim, log) = (id(), claim(), SendLog::within(limit));
+    let (id, claim, log) = (id(), claim(), SendLog::with_limit(limit));
     let put = Write::Put(claim);
     // tokio suspends a task that never waits after some time, and its sends would appear to time out.
     tokio::task::yield_now().await;

@@ -1,3 +1,5 @@
+//! What records mean, policy by policy.
+
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::*;
 

@@ -11,7 +11,7 @@ fn throttled() -> Option<StoreError> {
 
 #[test]
 fn a_write_counts_as_maybe_applied_if_the_store_takes_no_notes() {
-    let (maybe_applied, error) = SendLog::new().given_up("the table");
+    let (maybe_applied, error) = SendLog::new().timed_out("the table");
     assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(
@@ -24,7 +24,7 @@ fn a_write_counts_as_maybe_applied_if_the_store_takes_no_notes() {
 fn a_request_that_was_never_sent_was_not_applied() {
     let log = SendLog::new();
     log.preparing();
-    let (maybe_applied, error) = log.given_up("the table");
+    let (maybe_applied, error) = log.timed_out("the table");
     assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Credentials);
     let text = error.to_string();
@@ -40,7 +40,7 @@ fn a_send_in_progress_may_be_applied_and_the_error_quotes_the_send_before_it() {
     log.sending();
     log.ended(false, throttled());
     log.sending();
-    let (maybe_applied, error) = log.given_up("the table");
+    let (maybe_applied, error) = log.timed_out("the table");
     assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(error.to_string().contains("fewer requests"), "{error}");
@@ -54,7 +54,7 @@ fn one_send_that_may_have_been_applied_counts_however_the_later_ones_end() {
     log.ended(true, None);
     log.sending();
     log.ended(false, throttled());
-    let (maybe_applied, error) = log.given_up("the table");
+    let (maybe_applied, error) = log.timed_out("the table");
     assert!(maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Throttled);
     assert!(error.to_string().contains("after 2 sends"), "{error}");
@@ -84,7 +84,7 @@ fn a_read_before_a_write_is_never_applied() {
     let log = SendLog::new();
     log.preparing();
     log.reading();
-    let (maybe_applied, error) = log.given_up("the table");
+    let (maybe_applied, error) = log.timed_out("the table");
     assert!(!maybe_applied);
     assert!(error.to_string().contains("gave no response"), "{error}");
     log.preparing();
@@ -95,7 +95,7 @@ fn a_read_before_a_write_is_never_applied() {
 }
 
 #[test]
-fn given_up_returns_the_same_a_second_time() {
+fn timed_out_returns_the_same_a_second_time() {
     for is_on_its_way in [false, true] {
         let log = SendLog::new();
         log.preparing();
@@ -104,11 +104,11 @@ fn given_up_returns_the_same_a_second_time() {
         if is_on_its_way {
             log.sending();
         }
-        let given_up = || {
-            let (maybe_applied, error) = log.given_up("the table");
+        let timed_out = || {
+            let (maybe_applied, error) = log.timed_out("the table");
             (maybe_applied, error.kind(), error.to_string())
         };
-        assert_eq!(given_up(), given_up());
+        assert_eq!(timed_out(), timed_out());
     }
 }
 
@@ -123,9 +123,12 @@ fn a_clone_is_a_handle_to_the_same_notes() {
 #[test]
 fn the_limit_of_a_request_is_known_to_the_store() {
     let limit = Duration::from_secs(1);
-    assert_eq!(SendLog::within(limit).limit(), Some(limit));
+    assert_eq!(SendLog::with_limit(limit).limit(), Some(limit));
     assert_eq!(SendLog::new().limit(), None);
-    assert!(SendLog::within(limit).maybe_applied(), "nothing is noted");
+    assert!(
+        SendLog::with_limit(limit).maybe_applied(),
+        "nothing is noted"
+    );
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn sends_that_ended_without_an_error_are_not_taken_for_none() {
     log.preparing();
     log.sending();
     log.ended(false, None);
-    let (maybe_applied, error) = log.given_up("the table");
+    let (maybe_applied, error) = log.timed_out("the table");
     assert!(!maybe_applied);
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
 }

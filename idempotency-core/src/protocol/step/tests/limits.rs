@@ -81,20 +81,20 @@ fn the_requests_before_the_handler_share_one_time_limit() {
 
 #[test]
 fn a_claim_that_timed_out_leaves_the_rest_of_the_time_to_its_release() {
-    let given_up_on = [(NOW, MISS), (now_plus(2_800), maybe_applied())];
-    let effect = play_at(call(), given_up_on.clone());
+    let timed_out = [(NOW, MISS), (now_plus(2_800), maybe_applied())];
+    let effect = play_at(call(), timed_out.clone());
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
-    assert_eq!(limit_at(now_plus(2_800), call(), given_up_on), millis(200));
+    assert_eq!(limit_at(now_plus(2_800), call(), timed_out), millis(200));
 }
 
 #[test]
 fn a_claim_lost_early_leaves_the_rest_of_the_time_to_its_release() {
-    let given_up = [
+    let released = [
         (NOW, MISS),
         (NOW, maybe_applied()),
         (now_plus(500), Input::ReadFailed),
     ];
-    assert_eq!(limit_at(now_plus(500), call(), given_up), millis(2_500));
+    assert_eq!(limit_at(now_plus(500), call(), released), millis(2_500));
 }
 
 #[test]
