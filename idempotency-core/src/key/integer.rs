@@ -206,8 +206,8 @@ impl Integer {
         Some(self.cmp(&whole))
     }
 
-    /// Compares a number beyond 64 bits with a float by sign and size. Returns `Equal` if these do not decide: then the float
-    /// is finite, and the number has no more digits than the largest float.
+    /// Compares a number beyond 64 bits with a float by sign and count of digits. Returns `Equal` if these do not decide: then the
+    /// float is finite, and has about as many digits.
     fn compare_sizes(&self, float: f64) -> Ordering {
         let above = if self.is_negative() {
             Ordering::Less
@@ -223,7 +223,30 @@ impl Integer {
         if self.magnitude().len() > DIGITS_OF_FLOATS {
             return above;
         }
-        Ordering::Equal
+        match self.compare_digit_counts(float) {
+            Ordering::Greater => above,
+            Ordering::Less => above.reverse(),
+            Ordering::Equal => Ordering::Equal,
+        }
+    }
+
+    /// Compares the count of digits with that of a finite float. Returns `Equal` if the counts are close.
+    ///
+    /// It saves time alone: an exact comparison writes up to 309 digits of the float, and the steps charged for it
+    /// ([`steps_of_comparison`](Self::steps_of_comparison)) are only the digits of the integer.
+    fn compare_digit_counts(&self, float: f64) -> Ordering {
+        // A logarithm is not exact, but its error is far below this.
+        const CLOSE: f64 = 0.5;
+        #[allow(clippy::cast_precision_loss)]
+        let digits = self.magnitude().len() as f64;
+        let logarithm = float.abs().log10();
+        if logarithm > digits + CLOSE {
+            Ordering::Less
+        } else if logarithm < digits - 1.0 - CLOSE {
+            Ordering::Greater
+        } else {
+            Ordering::Equal
+        }
     }
 }
 

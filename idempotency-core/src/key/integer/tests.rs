@@ -239,3 +239,23 @@ fn numbers_with_as_many_digits_as_the_largest_float_are_compared_digit_by_digit(
     assert_eq!(int("0").compare_f64(-0.0), Some(Ordering::Equal));
     assert_eq!(int("7").partial_cmp(&int("8")), Some(Ordering::Less));
 }
+
+#[test]
+fn the_count_of_digits_decides_unless_it_is_close() {
+    let twenty = int(&"5".repeat(20));
+    for (float, order) in [
+        (1e308, Ordering::Less),
+        (1e21, Ordering::Less),
+        (9e20, Ordering::Less),
+        (2e20, Ordering::Equal),
+        (5e19, Ordering::Equal),
+        (9e18, Ordering::Equal),
+        (2e18, Ordering::Greater),
+        (1e17, Ordering::Greater),
+        (0.0, Ordering::Greater),
+    ] {
+        assert_eq!(twenty.compare_digit_counts(float), order, "{float}");
+        let negative = int(&format!("-{}", "5".repeat(20)));
+        assert_eq!(negative.compare_digit_counts(-float), order, "{float}");
+    }
+}
