@@ -85,6 +85,6 @@ fuzz_target!(|text: &str| {
             in_progress_expiration: Field::Value(EpochMillis::new(now)),
             ..Record::default()
         };
-        let _judgement = classify(&record, EpochMillis::new(now), &call);
+        let _state = classify(&record, EpochMillis::new(now), &call);
     }
 });

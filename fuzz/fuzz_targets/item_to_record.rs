@@ -158,7 +158,7 @@ fuzz_target!(|bytes: &[u8]| {
             policy,
         };
         for now in [0, 1_700_000_000_500, i64::MAX] {
-            let _judgement = classify(&record, EpochMillis::new(now), &call);
+            let _state = classify(&record, EpochMillis::new(now), &call);
         }
     }
 });

@@ -51,7 +51,7 @@ const LINES: [(&str, Inject); 8] = [
     ("reply to the claim lost", |db| {
         db.inject(first("PutItem").drop_reply());
     }),
-    ("claim accepted and not answered once", |db| {
+    ("claim accepted, no reply, once", |db| {
         db.inject(first("PutItem").hold());
     }),
 ];

@@ -13,7 +13,7 @@ refuse() {
         echo "$line"
         echo "    write instead: $2"
         found=1
-    done < <(git grep --untracked -niP "(?<![\`\"a-z])(?:$1)(?![\`\"a-z])" -- \
+    done < <(git grep --untracked -niP "(?<![a-z])(?:(?<![\`\"])(?:$1)|(?:$1)(?![\`\"]))(?![a-z])" -- \
         '*.rs' '*.md' '*.sh' '*.py' '*.toml' '*.yaml' '*.yml' '.ci/run' ':!tests/vectors' ':!tests/scripts/words.sh' || true)
 }
 

@@ -47,7 +47,7 @@ async fn a_completed_record_has_the_names_and_values_that_other_languages_expect
 #[tokio::test]
 async fn falsy_responses_replay_from_the_table_as_themselves() -> Result<(), BoxError> {
     let table = Table::start().await?;
-    let answers = [
+    let responses = [
         json!(0),
         json!(false),
         json!(""),
@@ -55,7 +55,7 @@ async fn falsy_responses_replay_from_the_table_as_themselves() -> Result<(), Box
         json!({}),
         json!(null),
     ];
-    for (order_id, response) in answers.into_iter().enumerate() {
+    for (order_id, response) in responses.into_iter().enumerate() {
         let order = json!({ "order_id": order_id + 1, "amount": 42 });
         for is_duplicate in [false, true] {
             let outcome = table

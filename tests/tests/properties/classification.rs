@@ -72,19 +72,19 @@ proptest! {
         on_timeout in on_timeout(),
     ) {
         let now = EpochMillis::new(NOW);
-        let judgement = classify(&record, now, &call(mine.clone(), validation.clone(), on_timeout));
+        let state = classify(&record, now, &call(mine.clone(), validation.clone(), on_timeout));
         let own = held_by(&mine).holds(Some(&record));
         let claimable = claimable(now, on_timeout).holds(Some(&record));
-        match judgement {
+        match state {
             RecordState::OwnClaim | RecordState::OwnClaimExpired => prop_assert!(own),
             RecordState::Claimable => prop_assert!(claimable),
-            _ => prop_assert!(!claimable, "{:?}", judgement),
+            _ => prop_assert!(!claimable, "{:?}", state),
         }
-        if judgement == RecordState::OwnClaim {
-            let over = record.in_progress_expiration.value().is_some_and(|end| *end < now);
-            prop_assert!(!over, "a lease that is over protects nobody");
+        if state == RecordState::OwnClaim {
+            let expired = record.in_progress_expiration.value().is_some_and(|end| *end < now);
+            prop_assert!(!expired, "an expired lease does not protect a claim");
         }
-        if judgement == RecordState::Replay {
+        if state == RecordState::Replay {
             prop_assert_eq!(record.status, Field::Value(Status::Completed));
             prop_assert!(validation.is_none() || record.validation == validation.into());
         }
@@ -93,10 +93,10 @@ proptest! {
     #[test]
     fn another_calls_claim_is_never_classified_as_our_own(record in record(), on_timeout in on_timeout()) {
         let stranger = OwnerToken::from_bytes([9; 16]);
-        let judgement = classify(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
+        let state = classify(&record, EpochMillis::new(NOW), &call(stranger, None, on_timeout));
         let claimable = claimable(EpochMillis::new(NOW), on_timeout).holds(Some(&record));
-        prop_assert_eq!(judgement == RecordState::Claimable, claimable);
-        prop_assert!(!matches!(judgement, RecordState::OwnClaim | RecordState::OwnClaimExpired));
+        prop_assert_eq!(state == RecordState::Claimable, claimable);
+        prop_assert!(!matches!(state, RecordState::OwnClaim | RecordState::OwnClaimExpired));
     }
 
     #[test]

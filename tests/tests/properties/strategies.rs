@@ -160,43 +160,29 @@ pub(crate) fn owner() -> impl Strategy<Value = OwnerToken> {
     text().prop_map(OwnerToken::from_record)
 }
 
-pub(crate) fn record() -> impl Strategy<Value = Record> {
-    let status = prop_oneof![4 => Just("INPROGRESS".to_owned()), 3 => Just("COMPLETED".to_owned()), 1 => text()]
-        .prop_map(Status::from_record);
-    let data = prop_oneof![Just("{\"a\":1}".to_owned()), any::<String>()].prop_map(Data::new);
-    (
-        field(seconds()),
-        field(millis()),
-        field(status),
-        field(data),
-        field(text()),
-        field(owner()),
-        field(text()),
-        field(text()),
-    )
-        .prop_map(
-            |(
-                expiration,
-                in_progress_expiration,
-                status,
-                data,
-                validation,
-                owner,
-                failure,
-                operation,
-            )| {
-                Record {
-                    expiration,
-                    in_progress_expiration,
-                    status,
-                    data,
-                    validation,
-                    owner,
-                    failure,
-                    operation,
-                }
-            },
-        )
+fn status() -> impl Strategy<Value = Status> {
+    prop_oneof![4 => Just("INPROGRESS".to_owned()), 3 => Just("COMPLETED".to_owned()), 1 => text()]
+        .prop_map(Status::from_record)
+}
+
+fn data() -> impl Strategy<Value = Data> {
+    prop_oneof![Just("{\"a\":1}".to_owned()), any::<String>()].prop_map(Data::new)
+}
+
+prop_compose! {
+    /// Returns records with any combination of absent, readable and unreadable attributes.
+    pub(crate) fn record()(
+        expiration in field(seconds()),
+        in_progress_expiration in field(millis()),
+        status in field(status()),
+        data in field(data()),
+        validation in field(text()),
+        owner in field(owner()),
+        failure in field(text()),
+        operation in field(text()),
+    ) -> Record {
+        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation }
+    }
 }
 
 pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {

@@ -106,9 +106,9 @@ async fn on_several_threads_every_follower_wakes_and_gets_the_same_response() {
                 call.await.map(Outcome::into_response)
             });
         }
-        let answers = calls.join_all().await;
-        let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
-        assert_eq!(answers, vec![key + 1; 16]);
+        let responses = calls.join_all().await;
+        let responses: Vec<_> = responses.into_iter().map(Result::unwrap).collect();
+        assert_eq!(responses, vec![key + 1; 16]);
     }
     assert_eq!(harness.runs(), 50);
 }
