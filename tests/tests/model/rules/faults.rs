@@ -1,63 +1,15 @@
-//! The rules that calls follow: production's, and variants with one deliberate fault.
+//! Deliberate faults of a call by itself: its claims, its handler, its completion and its cache.
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::{
-    Effect, HandlerResult, InFlight, InFlightKey, Input, Resolution, Stage, Write, WriteResult,
+    Call, Effect, HandlerResult, Input, Resolution, Write, WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
 
-/// What a faulty rule can read of its call.
-#[derive(Clone, Copy)]
-pub(crate) struct CallView {
-    /// The time by its clock.
-    pub(crate) now: EpochMillis,
-    /// True if its handler has been started.
-    pub(crate) ran: bool,
-    /// The number of claims it sent, if the rules count them.
-    pub(crate) claims: u8,
-}
-
-/// A layer between the protocol and its scenario. The default changes nothing.
-pub(crate) trait Rules: Sync {
-    /// Returns what the protocol receives instead of `input`.
-    fn receives(
-        &self,
-        _: &Call,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
-        (now, input)
-    }
-
-    /// Returns what the call requests instead of `effect`.
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
-        effect
-    }
-
-    fn counts_claims(&self) -> bool {
-        false
-    }
-
-    /// Returns the key under which calls of a process join.
-    fn flight_key(&self, call: &Call) -> InFlightKey {
-        InFlightKey::of(call)
-    }
-
-    /// Returns the record that a leader shares with its followers, given its last request.
-    fn shares(&self, resolution: &Resolution, _: &Effect) -> Option<Record> {
-        resolution.confirmed_record().cloned()
-    }
-}
-
-/// Production's rules.
-pub(crate) struct Production;
-
-impl Rules for Production {}
+use super::{CallView, Rules, record_in};
 
 /// The completion is written unconditionally.
 pub(crate) struct UnfencedCompletion;
@@ -390,141 +342,5 @@ impl Rules for ClaimWithoutLease {
             }
             other => other,
         }
-    }
-}
-
-/// Calls of one key join, also with different payloads.
-pub(crate) struct SingleFlightIgnoresThePayload;
-
-impl Rules for SingleFlightIgnoresThePayload {
-    fn flight_key(&self, call: &Call) -> InFlightKey {
-        key_without_payload(call)
-    }
-}
-
-/// The same, and a shared response is used without a check of its payload.
-pub(crate) struct LeaderSharesWithAnotherPayload;
-
-impl Rules for LeaderSharesWithAnotherPayload {
-    fn flight_key(&self, call: &Call) -> InFlightKey {
-        key_without_payload(call)
-    }
-
-    fn receives(
-        &self,
-        call: &Call,
-        _: CallView,
-        now: EpochMillis,
-        mut input: Input,
-    ) -> (EpochMillis, Input) {
-        if let Input::LeaderDone(Some(record)) = &mut input {
-            record.validation = call.validation.clone().into();
-        }
-        (now, input)
-    }
-}
-
-fn key_without_payload(call: &Call) -> InFlightKey {
-    InFlightKey::of(&Call {
-        validation: None,
-        ..call.clone()
-    })
-}
-
-/// A call is followed although its lease has expired.
-pub(crate) struct LeaderOutlivesItsLease;
-
-impl Rules for LeaderOutlivesItsLease {
-    fn receives(
-        &self,
-        _: &Call,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
-        match input {
-            Input::LeaderProgress(flight) => {
-                let until = flight.until.max(now);
-                (now, Input::LeaderProgress(InFlight { until, ..flight }))
-            }
-            other => (now, other),
-        }
-    }
-}
-
-/// A shared response is used without a check of its window.
-pub(crate) struct FollowerIgnoresTheWindow;
-
-impl Rules for FollowerIgnoresTheWindow {
-    fn receives(
-        &self,
-        _: &Call,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
-        match input {
-            Input::LeaderDone(Some(_)) => (EpochMillis::new(0), input),
-            other => (now, other),
-        }
-    }
-}
-
-/// A call follows another for twice the time that the protocol asks for.
-pub(crate) struct FollowerIgnoresItsDeadline;
-
-impl Rules for FollowerIgnoresItsDeadline {
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
-        match effect {
-            Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
-            other => other,
-        }
-    }
-}
-
-/// A waiting call is followed although the lease that it waits for has expired.
-pub(crate) struct WaitOutlivesTheLease;
-
-impl Rules for WaitOutlivesTheLease {
-    fn receives(
-        &self,
-        _: &Call,
-        _: CallView,
-        now: EpochMillis,
-        input: Input,
-    ) -> (EpochMillis, Input) {
-        match input {
-            Input::LeaderProgress(InFlight {
-                stage: Stage::Waiting { round, .. },
-                until,
-            }) => {
-                let stage = Stage::Waiting { until: None, round };
-                (now, Input::LeaderProgress(InFlight { stage, until }))
-            }
-            other => (now, other),
-        }
-    }
-}
-
-/// A leader shares a response before it is confirmed.
-pub(crate) struct LeaderSharesUnconfirmed;
-
-impl Rules for LeaderSharesUnconfirmed {
-    fn shares(&self, resolution: &Resolution, asked: &Effect) -> Option<Record> {
-        match asked {
-            Effect::Write(Write::Update(change), _) if change.set.data.exists() => {
-                Some(change.set.clone())
-            }
-            _ => resolution.confirmed_record().cloned(),
-        }
-    }
-}
-
-/// Returns the record that the store shows to a call.
-fn record_in(input: &mut Input) -> Option<&mut Record> {
-    match input {
-        Input::Read(record) => record.as_mut(),
-        Input::Written(WriteResult::ConditionFailed { existing, .. }) => existing.as_mut(),
-        _ => None,
     }
 }

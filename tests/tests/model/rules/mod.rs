@@ -1,0 +1,69 @@
+//! The rules that calls follow: production's, and variants with one deliberate fault.
+
+mod faults;
+mod single_flight;
+
+use idempotency_core::protocol::{Call, Effect, InFlightKey, Input, Resolution, WriteResult};
+use idempotency_core::record::Record;
+use idempotency_core::time::EpochMillis;
+
+pub(crate) use faults::*;
+pub(crate) use single_flight::*;
+
+/// What a faulty rule can read of its call.
+#[derive(Clone, Copy)]
+pub(crate) struct CallView {
+    /// The time by its clock.
+    pub(crate) now: EpochMillis,
+    /// True if its handler has been started.
+    pub(crate) ran: bool,
+    /// The number of claims it sent, if the rules count them.
+    pub(crate) claims: u8,
+}
+
+/// A layer between the protocol and its scenario. The default changes nothing.
+pub(crate) trait Rules: Sync {
+    /// Returns what the protocol receives instead of `input`.
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
+        (now, input)
+    }
+
+    /// Returns what the call requests instead of `effect`.
+    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+        effect
+    }
+
+    fn counts_claims(&self) -> bool {
+        false
+    }
+
+    /// Returns the key under which calls of a process join.
+    fn flight_key(&self, call: &Call) -> InFlightKey {
+        InFlightKey::of(call)
+    }
+
+    /// Returns the record that a leader shares with its followers, given its last request.
+    fn shares(&self, resolution: &Resolution, _: &Effect) -> Option<Record> {
+        resolution.confirmed_record().cloned()
+    }
+}
+
+/// Production's rules.
+pub(crate) struct Production;
+
+impl Rules for Production {}
+
+/// Returns the record that the store shows to a call.
+fn record_in(input: &mut Input) -> Option<&mut Record> {
+    match input {
+        Input::Read(record) => record.as_mut(),
+        Input::Written(WriteResult::ConditionFailed { existing, .. }) => existing.as_mut(),
+        _ => None,
+    }
+}

@@ -1,0 +1,136 @@
+//! Deliberate faults of single flight.
+
+use idempotency_core::protocol::{
+    Call, Effect, InFlight, InFlightKey, Input, Resolution, Stage, Write,
+};
+use idempotency_core::record::Record;
+use idempotency_core::time::EpochMillis;
+
+use super::{CallView, Rules};
+
+/// Calls of one key join, also with different payloads.
+pub(crate) struct SingleFlightIgnoresThePayload;
+
+impl Rules for SingleFlightIgnoresThePayload {
+    fn flight_key(&self, call: &Call) -> InFlightKey {
+        key_without_payload(call)
+    }
+}
+
+/// The same, and a shared response is used without a check of its payload.
+pub(crate) struct LeaderSharesWithAnotherPayload;
+
+impl Rules for LeaderSharesWithAnotherPayload {
+    fn flight_key(&self, call: &Call) -> InFlightKey {
+        key_without_payload(call)
+    }
+
+    fn receives(
+        &self,
+        call: &Call,
+        _: CallView,
+        now: EpochMillis,
+        mut input: Input,
+    ) -> (EpochMillis, Input) {
+        if let Input::LeaderDone(Some(record)) = &mut input {
+            record.validation = call.validation.clone().into();
+        }
+        (now, input)
+    }
+}
+
+fn key_without_payload(call: &Call) -> InFlightKey {
+    InFlightKey::of(&Call {
+        validation: None,
+        ..call.clone()
+    })
+}
+
+/// A call is followed although its lease has expired.
+pub(crate) struct LeaderOutlivesItsLease;
+
+impl Rules for LeaderOutlivesItsLease {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
+        match input {
+            Input::LeaderProgress(flight) => {
+                let until = flight.until.max(now);
+                (now, Input::LeaderProgress(InFlight { until, ..flight }))
+            }
+            other => (now, other),
+        }
+    }
+}
+
+/// A shared response is used without a check of its window.
+pub(crate) struct FollowerIgnoresTheWindow;
+
+impl Rules for FollowerIgnoresTheWindow {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
+        match input {
+            Input::LeaderDone(Some(_)) => (EpochMillis::new(0), input),
+            other => (now, other),
+        }
+    }
+}
+
+/// A call follows another for twice the time that the protocol asks for.
+pub(crate) struct FollowerIgnoresItsDeadline;
+
+impl Rules for FollowerIgnoresItsDeadline {
+    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+        match effect {
+            Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
+            other => other,
+        }
+    }
+}
+
+/// A waiting call is followed although the lease that it waits for has expired.
+pub(crate) struct WaitOutlivesTheLease;
+
+impl Rules for WaitOutlivesTheLease {
+    fn receives(
+        &self,
+        _: &Call,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
+        match input {
+            Input::LeaderProgress(InFlight {
+                stage: Stage::Waiting { round, .. },
+                until,
+            }) => {
+                let stage = Stage::Waiting { until: None, round };
+                (now, Input::LeaderProgress(InFlight { stage, until }))
+            }
+            other => (now, other),
+        }
+    }
+}
+
+/// A leader shares a response before it is confirmed.
+pub(crate) struct LeaderSharesUnconfirmed;
+
+impl Rules for LeaderSharesUnconfirmed {
+    fn shares(&self, resolution: &Resolution, asked: &Effect) -> Option<Record> {
+        match asked {
+            Effect::Write(Write::Update(change), _) if change.set.data.exists() => {
+                Some(change.set.clone())
+            }
+            _ => resolution.confirmed_record().cloned(),
+        }
+    }
+}
