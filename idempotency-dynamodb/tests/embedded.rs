@@ -200,7 +200,7 @@ async fn conditions_without_a_record_hold_in_dynamodb_exactly_if_they_hold_in_me
     let client = database().await;
     let store = store(&client, "simple");
     for condition in conditions() {
-        let write = store.delete(&RecordId::new("nobody#1"), &condition).await;
+        let write = store.delete(&RecordId::new("missing#1"), &condition).await;
         let expected = condition.holds(None);
         assert_eq!(
             matches!(write, WriteOutcome::Applied),

@@ -1,4 +1,4 @@
-//! The summary of a call that has ended, and its event. Span fields and metrics are to be made from the same [`Summary`].
+//! The summary of a call that has ended, and its event. Span fields and metrics must be made from the same [`Summary`].
 
 use std::error::Error as _;
 use std::fmt;

@@ -6,7 +6,7 @@ use super::magnitude::Magnitude;
 /// A sum of integers.
 ///
 /// Positive and negative numbers beyond 64 bits are added up separately. So a carry runs through many limbs only after
-/// many additions, and each number takes about as many steps as it has digits, whatever the numbers are.
+/// many additions, and each number takes about as many steps as it has digits.
 #[derive(Default)]
 pub(crate) struct Sum {
     small: i128,

@@ -1,4 +1,4 @@
-//! Tests that the steps of an expression grow at most in proportion to the payload, whatever the payload is.
+//! Tests that the steps of an expression grow at most in proportion to any payload.
 
 use super::super::*;
 
