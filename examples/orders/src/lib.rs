@@ -103,8 +103,8 @@ mod tests {
             { "messageId": "m-3", "body": "not an order" },
         ]});
         let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), Default::default());
-        let environment = backend_over(Arc::new(MemoryStore::new()));
-        let response = with_backend(environment, handler(event)).await.unwrap();
+        let backend = backend_over(Arc::new(MemoryStore::new()));
+        let response = with_backend(backend, handler(event)).await.unwrap();
         let failed: Vec<_> = response
             .batch_item_failures
             .iter()

@@ -118,8 +118,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_retry_gets_the_first_receipt_and_another_amount_is_rejected() {
-        let environment = backend_over(Arc::new(MemoryStore::new()));
-        with_backend(environment, async {
+        let backend = backend_over(Arc::new(MemoryStore::new()));
+        with_backend(backend, async {
             let first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
             let again = handler(event("r-2", Some("u-1"), 4_200)).await.unwrap();
             assert_eq!(first, again);
@@ -131,8 +131,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_user_who_sends_the_order_of_another_user_does_not_get_that_users_receipt() {
-        let environment = backend_over(Arc::new(MemoryStore::new()));
-        with_backend(environment, async {
+        let backend = backend_over(Arc::new(MemoryStore::new()));
+        with_backend(backend, async {
             let of_first = handler(event("r-1", Some("u-1"), 4_200)).await.unwrap();
             let of_second = handler(event("r-2", Some("u-2"), 4_200)).await.unwrap();
             assert_ne!(of_first.body, of_second.body);
@@ -145,8 +145,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_an_authenticated_user_or_an_order_is_rejected_before_the_handler() {
-        let environment = backend_over(Arc::new(MemoryStore::new()));
-        with_backend(environment, async {
+        let backend = backend_over(Arc::new(MemoryStore::new()));
+        with_backend(backend, async {
             let error = handler(event("r-1", None, 4_200)).await.unwrap_err();
             assert_eq!(kind(&error), ErrorKind::KeyMissing);
             let mut donation = event("r-2", Some("u-1"), 4_200).payload.text().to_owned();
