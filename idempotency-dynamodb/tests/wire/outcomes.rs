@@ -29,13 +29,13 @@ async fn a_failed_condition_returns_the_record() {
 
 #[tokio::test]
 async fn every_write_reports_a_failed_condition_without_a_record() {
-    let refusal = || {
+    let failed_condition = || {
         Reply::error(
             "ConditionalCheckFailedException",
             "The conditional request failed",
         )
     };
-    let wire = Wire::new([refusal(), refusal(), refusal()]);
+    let wire = Wire::new([failed_condition(), failed_condition(), failed_condition()]);
     let store = store(&wire);
     let fence = held_by(&OwnerToken::from_bytes([7; 16]));
     for write in [

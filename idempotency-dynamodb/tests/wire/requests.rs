@@ -98,7 +98,7 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
 #[tokio::test]
 async fn a_read_returns_the_record() {
     let item = json!({ "Item": { "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "N": "7" } } });
-    let wire = Wire::new([Reply::Answer(200, item)]);
+    let wire = Wire::new([Reply::Response(200, item)]);
     let ReadOutcome::Found(record) = store(&wire).get(&id()).await else {
         panic!("no record was found")
     };

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// A response of DynamoDB.
-    Answer(u16, Value),
+    Response(u16, Value),
     /// A response of something else, such as a proxy.
     Text(u16, &'static str),
     /// The connection breaks after the request was sent.
@@ -45,7 +45,7 @@ impl Reply {
         } else {
             400
         };
-        Self::Answer(status, json!({ "__type": kind, "message": message }))
+        Self::Response(status, json!({ "__type": kind, "message": message }))
     }
 
     /// Returns a failed condition with the present item.
@@ -53,12 +53,12 @@ impl Reply {
         let kind = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
         let body =
             json!({ "__type": kind, "message": "The conditional request failed", "Item": item });
-        Self::Answer(400, body)
+        Self::Response(400, body)
     }
 
     /// Returns a success.
     pub(crate) fn ok() -> Self {
-        Self::Answer(200, json!({}))
+        Self::Response(200, json!({}))
     }
 }
 
@@ -173,11 +173,11 @@ impl HttpConnector for Wire {
         self.requests.lock().unwrap().push((action, body));
         let reply = self.replies.lock().unwrap().pop_front();
         let broken = |kind: io::ErrorKind| Err(ConnectorError::io(Box::new(io::Error::from(kind))));
-        let answer =
+        let response =
             |status: u16, body: SdkBody| Ok(HttpResponse::new(status.try_into().unwrap(), body));
         HttpConnectorFuture::ready(match reply.expect("more sends than scripted replies") {
-            Reply::Answer(status, body) => answer(status, SdkBody::from(body.to_string())),
-            Reply::Text(status, body) => answer(status, SdkBody::from(body)),
+            Reply::Response(status, body) => response(status, SdkBody::from(body.to_string())),
+            Reply::Text(status, body) => response(status, SdkBody::from(body)),
             Reply::Reset => broken(io::ErrorKind::ConnectionReset),
             Reply::Refused => broken(io::ErrorKind::ConnectionRefused),
             Reply::Silence => return HttpConnectorFuture::new(std::future::pending()),

@@ -181,7 +181,7 @@ impl Proxy {
         let index = number.checked_sub(log.cleared);
         if let Some(request) = index.and_then(|index| log.requests.get_mut(index)) {
             request.status = Some(status);
-            request.answered_at = Some(SystemTime::now());
+            request.responded_at = Some(SystemTime::now());
         }
     }
 

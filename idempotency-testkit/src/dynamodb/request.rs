@@ -1,4 +1,4 @@
-//! A request as it arrived.
+//! A request, as the proxy notes it.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -52,7 +52,7 @@ pub struct Request {
     /// The client may not have received it: [`drop_reply`](super::FaultBuilder::drop_reply) discards the response.
     pub status: Option<u16>,
     /// When the database responded; `None` as long as `status` is `None`.
-    pub answered_at: Option<SystemTime>,
+    pub responded_at: Option<SystemTime>,
 }
 
 impl Request {
@@ -73,7 +73,7 @@ impl Request {
             call: header("amz-sdk-invocation-id").map(str::to_owned),
             at: SystemTime::now(),
             status: None,
-            answered_at: None,
+            responded_at: None,
             body,
         }
     }

@@ -162,7 +162,7 @@ async fn a_request_that_arrives_after_a_time_is_an_error_now_and_a_write_later()
     late.release().await;
     assert_eq!(owner(&db).await, Some(text("late")));
     let request = &db.requests()[0];
-    let took = request.answered_at.unwrap().duration_since(request.at);
+    let took = request.responded_at.unwrap().duration_since(request.at);
     assert!(took.unwrap() >= delay);
 }
 
@@ -180,7 +180,7 @@ async fn a_delayed_request_is_applied_late_and_a_delayed_reply_arrives_late() {
         db.client().list_tables().send().await.unwrap();
         assert!(began.elapsed() >= delay);
         let request = &db.requests()[0];
-        let took = request.answered_at.unwrap().duration_since(request.at);
+        let took = request.responded_at.unwrap().duration_since(request.at);
         if applied_late {
             assert!(took.unwrap() >= delay);
         }

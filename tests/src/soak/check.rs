@@ -207,7 +207,7 @@ fn claim(request: &Request) -> Option<(&str, &str, Claim)> {
     }
     let lease_end_ms: u64 = item["in_progress_expiration"]["N"].as_str()?.parse().ok()?;
     let claim = Claim {
-        at_us: micros(request.answered_at?),
+        at_us: micros(request.responded_at?),
         lease_end_us: lease_end_ms * 1_000,
     };
     Some((request.key("id")?, item["owner"]["S"].as_str()?, claim))

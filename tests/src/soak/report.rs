@@ -158,7 +158,7 @@ fn explain(delivery: &Delivery, history: &History) -> String {
             .and_then(|owner| owner.as_str())
             .and_then(|owner| owner.get(..4))
             .unwrap_or("");
-        let status = match (request.status, request.answered_at) {
+        let status = match (request.status, request.responded_at) {
             (Some(status), Some(at)) => {
                 let later = micros(at).saturating_sub(at_us) / 1_000;
                 format!("{status} after {later} ms")

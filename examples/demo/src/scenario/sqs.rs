@@ -1,4 +1,4 @@
-//! A batch from SQS: each message is an operation of its own.
+//! A batch from SQS: each message is its own operation.
 
 use anyhow::{Result, ensure};
 
@@ -11,10 +11,7 @@ pub(crate) async fn a_batch_and_its_redelivery(
     harness: &mut Harness,
     [here, elsewhere]: &[Process; 2],
 ) -> Result<()> {
-    harness.step(
-        "A batch that holds a duplicate, delivered twice",
-        "orders · SQS",
-    )?;
+    harness.step("A batch with a duplicate, delivered twice", "orders · SQS")?;
     let batch = events::orders()?;
 
     let first = harness.send(here, batch.delivery(1)).await;
