@@ -76,13 +76,13 @@ pub use raw::{Raw, RawError};
 pub use start::{ClearCaches, init, run, service};
 pub use store::{MemoryStore, StoreHandle};
 
-pub use idempotency_core::config::{KeyRequired, Variables};
+pub use idempotency_core::config::{ConfigurationError, KeyRequired, Variables};
 pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::{Error, ErrorKind};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
-pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
+pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout, UnknownPolicy};
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::DynamoDbStore;
 pub use idempotency_macros::idempotent;

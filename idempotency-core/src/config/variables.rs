@@ -131,8 +131,9 @@ fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
     /// The longest name that is compared: a comparison takes time for each pair of letters.
     const LONGEST: usize = 128;
 
+    let is_ours = name.starts_with(PREFIX) || name.starts_with("POWERTOOLS_IDEMPOTENCY_");
     if name.len() > LONGEST {
-        return name.starts_with(PREFIX).then_some(KNOWN[0]);
+        return is_ours.then_some(KNOWN[1]);
     }
     let normal: String = name
         .chars()
@@ -156,8 +157,9 @@ fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
                 .chain(others)
                 .map(|known| (strsim::damerau_levenshtein(&ours, known), *known)),
         )
+        // To follow a suggestion must not switch protection off, unless the name is nearly the same.
+        .filter(|(slips, known)| *slips <= SLIPS || !known.ends_with("_DISABLED"))
         .min_by_key(|(slips, _)| *slips)?;
-    let is_ours = name.starts_with(PREFIX) || name.starts_with("POWERTOOLS_IDEMPOTENCY_");
     (is_ours || slips <= SLIPS).then_some(nearest)
 }
 
@@ -219,6 +221,25 @@ mod tests {
         ] {
             assert_eq!(meant_by(name), Some(known), "{name}");
         }
+    }
+
+    #[test]
+    fn no_suggestion_switches_protection_off_unless_the_name_is_nearly_the_same() {
+        for name in [
+            "IDEMPOTENCY_TABLE",
+            "IDEMPOTENCY_DATA_ATTR",
+            "IDEMPOTENCY_X",
+        ] {
+            let variables = Variables::from_iter([(name.to_owned(), String::new())]);
+            let nearest = variables.unknown(&[])[0].nearest;
+            assert!(!nearest.ends_with("_DISABLED"), "{name}: {nearest}");
+        }
+        let long = format!("IDEMPOTENCY_{}", "X".repeat(128));
+        assert_eq!(meant_by(&long), Some("IDEMPOTENCY_EXPIRES_AFTER"));
+        assert_eq!(
+            meant_by("IDEMPOTENCY_DISABLE"),
+            Some("IDEMPOTENCY_DISABLED")
+        );
     }
 
     #[test]

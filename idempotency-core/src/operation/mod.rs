@@ -119,6 +119,9 @@ impl CompiledOperation {
     /// `codec` writes and reads responses, and `convert` turns an error of this framework into the handler's error type.
     /// They are arguments and not bounds, so that the attribute can explain in its own words what the user's types lack.
     ///
+    /// `handler` must do nothing before it is polled, as an `async` block does: what runs earlier, such as a spawned task, runs
+    /// without a claim.
+    ///
     /// # Errors
     /// The handler's error, or an error of this framework; [`Error::handler_ran`] returns whether the handler ran.
     ///

@@ -10,6 +10,20 @@ use crate::warning::warn;
 /// The variable that names the store.
 const STORE: &str = "IDEMPOTENCY_STORE";
 
+/// The variables of a DynamoDB table, for a program without the feature `dynamodb`.
+#[cfg(any(test, not(feature = "dynamodb")))]
+const TABLE_VARIABLES: &[&str] = &[
+    "IDEMPOTENCY_TABLE",
+    "IDEMPOTENCY_KEY_ATTR",
+    "IDEMPOTENCY_SORT_KEY_ATTR",
+    "IDEMPOTENCY_STATIC_PK_VALUE",
+    "IDEMPOTENCY_EXPIRY_ATTR",
+    "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR",
+    "IDEMPOTENCY_STATUS_ATTR",
+    "IDEMPOTENCY_DATA_ATTR",
+    "IDEMPOTENCY_VALIDATION_ATTR",
+];
+
 /// A kind of store that [`STORE`] can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoreKind {
@@ -35,8 +49,9 @@ impl StoreKind {
 pub(super) fn variables() -> Vec<&'static str> {
     #[cfg(feature = "dynamodb")]
     let of_table = idempotency_dynamodb::TableConfig::VARIABLES;
+    // A template may set them for all functions, also for one that has another store.
     #[cfg(not(feature = "dynamodb"))]
-    let of_table: &[&str] = &[];
+    let of_table = TABLE_VARIABLES;
     [&[STORE], of_table].concat()
 }
 
@@ -104,6 +119,23 @@ mod tests {
     async fn the_store_in_memory_needs_no_other_variable() {
         let variables = Variables::from_iter([(STORE.to_owned(), "memory".to_owned())]);
         assert_eq!(from_variables(&variables).await.unwrap().name(), "memory");
+    }
+
+    #[cfg(feature = "dynamodb")]
+    #[test]
+    fn the_variables_of_a_table_are_known_without_the_feature_too() {
+        assert_eq!(
+            TABLE_VARIABLES,
+            idempotency_dynamodb::TableConfig::VARIABLES
+        );
+    }
+
+    #[test]
+    fn a_variable_of_the_table_is_never_reported_as_misspelt() {
+        let table = TABLE_VARIABLES
+            .iter()
+            .map(|name| ((*name).to_owned(), "x".to_owned()));
+        assert_eq!(Variables::from_iter(table).unknown(&super::variables()), []);
     }
 
     #[cfg(feature = "dynamodb")]

@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::texts::Texts;
 
 /// The message of an error in the words of rustc.
-const OF_RUSTC: &str = "(in the words of rustc)";
+const OF_RUSTC: &str = "in the words of rustc";
 
 /// Returns the errors of a program in the order of their places, with this project's words only.
 pub(crate) fn report(program: &Path, errors: &[&Diagnostic], texts: &Texts) -> String {
@@ -44,10 +44,10 @@ fn one(program: &Path, source: &str, error: &Diagnostic, texts: &Texts) -> Strin
 
 /// Returns the message, with `{Self}` in place of a type. An error without a code is from the macro.
 fn message(error: &Diagnostic, texts: &Texts) -> String {
-    match texts.find(&error.message) {
-        Some(text) => text.to_owned(),
-        None if error.code.is_none() => error.message.replace('\n', "\n       "),
-        None => OF_RUSTC.to_owned(),
+    match (texts.find(&error.message), &error.code) {
+        (Some(text), _) => text.to_owned(),
+        (None, None) => error.message.replace('\n', "\n       "),
+        (None, Some(code)) => format!("({}, {OF_RUSTC})", code.code),
     }
 }
 
