@@ -33,7 +33,7 @@ mod values;
 
 use proc_macro::TokenStream;
 
-#[doc = include_str!("idempotent.md")]
+#[cfg_attr(not(doctest), doc = include_str!("idempotent.md"))]
 #[proc_macro_attribute]
 pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::attribute(arguments.into(), item.into()).into()
