@@ -25,7 +25,7 @@ fn named(error: &ConfigurationError, variables: &[(String, String)]) -> bool {
     variables
         .iter()
         .any(|(name, value)| text.starts_with(&format!("{name} is `{value}`: ")))
-        // The default prefix contains the function's name.
+        // The default prefix contains the name of the function.
         || text.starts_with("the default key prefix is `")
 }
 

@@ -208,17 +208,22 @@ impl Settings {
         if let Some(application) = application {
             check_prefix(variable, application)?;
         }
-        let (name, prefix) = match &self.key_prefix {
-            Some(prefix) => ("key_prefix", prefix.clone().into_owned()),
-            None => {
-                let application = application
-                    .or_else(|| variables.value("AWS_LAMBDA_FUNCTION_NAME"))
-                    .unwrap_or("local");
-                let path = operation.replace("::", ".");
-                ("the default key prefix", format!("{application}.{path}"))
+        if let Some(prefix) = &self.key_prefix {
+            check_prefix("key_prefix", prefix)?;
+            return Ok(prefix.clone().into_owned());
+        }
+        let path = operation.replace("::", ".");
+        if let Some(application) = application {
+            let prefix = format!("{application}.{path}");
+            if prefix.len() > LONGEST_PREFIX {
+                let remedy = "write a shorter name: with the path of the operation, the key prefix has more than 512 bytes";
+                return Err(ConfigurationError::value(variable, application, remedy));
             }
-        };
-        check_prefix(name, &prefix).map(|()| prefix)
+            return Ok(prefix);
+        }
+        let function = variables.value("AWS_LAMBDA_FUNCTION_NAME");
+        let prefix = format!("{}.{path}", function.unwrap_or("local"));
+        check_prefix("the default key prefix", &prefix).map(|()| prefix)
     }
 
     /// Returns the policy, from settings, variables and defaults.

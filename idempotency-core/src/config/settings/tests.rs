@@ -106,6 +106,21 @@ fn the_prefix_variable_names_the_application_and_each_operation_keeps_its_own_pr
 }
 
 #[test]
+fn a_prefix_that_the_path_makes_too_long_is_an_error_about_the_variable() {
+    let long = |bytes| with("IDEMPOTENCY_KEY_PREFIX", &"a".repeat(bytes));
+    let prefix = |bytes| Settings::default().key_prefix(&long(bytes), "shop::charge");
+    assert_eq!(prefix(500).unwrap().len(), 512);
+    let error = prefix(501).unwrap_err();
+    assert!(error.is_about_variable(), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("the key prefix has more than 512 bytes"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_prefix_with_the_mark_of_a_tenant_is_refused() {
     let settings = Settings {
         key_prefix: Some("shop#tenant=a".into()),
