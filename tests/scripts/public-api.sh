@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Compares the public surface of each published library with the text that is committed in tests/public-api/.
+#
+#     tests/scripts/public-api.sh          # fails, and shows the difference
+#     tests/scripts/public-api.sh --write  # writes the texts anew: read the difference in `git diff`
+#
+# A line that goes or changes breaks a user's program: it needs a line in the crate's CHANGELOG.md.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# The version that reads what this compiler's rustdoc writes. A newer compiler may need a newer one.
+PUBLIC_API_VERSION=0.52.0
+export PATH="$PWD/.tools/bin:$PATH"
+[[ "$(cargo public-api --version 2>/dev/null || true)" == "cargo-public-api $PUBLIC_API_VERSION" ]] ||
+    CARGO_TARGET_DIR=.tools/target cargo install cargo-public-api --locked --debug --version "$PUBLIC_API_VERSION" --root .tools
+
+write=false
+[[ ${1:-} == --write ]] && write=true
+target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+crates=(idempotency-expression idempotency-core idempotency-macros idempotency-dynamodb idempotency-lambda idempotency-testkit)
+different=()
+mkdir -p tests/public-api
+for crate in "${crates[@]}"; do
+    # rustdoc's JSON is not stable yet; RUSTC_BOOTSTRAP lets the stable compiler write it.
+    RUSTC_BOOTSTRAP=1 cargo rustdoc --quiet --package "$crate" --lib -- -Z unstable-options --output-format json --cap-lints allow
+    surface=$(cargo public-api --simplified --simplified --simplified --color=never --rustdoc-json "$target/doc/${crate//-/_}.json")
+    file=tests/public-api/$crate.txt
+    if $write; then
+        printf '%s\n' "$surface" >"$file"
+    elif ! diff -u --label "$file" --label "the code" "$file" - <<<"$surface"; then
+        different+=("$crate")
+    fi
+done
+if ((${#different[@]} > 0)); then
+    echo "public-api.sh: the public surface of ${different[*]} changed: run tests/scripts/public-api.sh --write, and read the difference" >&2
+    exit 1
+fi
