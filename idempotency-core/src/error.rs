@@ -73,7 +73,7 @@ impl Error {
         self
     }
 
-    /// Returns the same error of a call whose handler ran, or did not.
+    /// Returns the same error, with `ran`: true if the handler ran.
     #[must_use]
     pub fn with_handler_ran(mut self, ran: bool) -> Self {
         self.0.handler_ran = ran;

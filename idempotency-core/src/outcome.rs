@@ -83,7 +83,7 @@ pub enum Bypass {
 /// The value of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// How a call ends that has no response for its caller.
+/// The end of a call without a response for its caller.
 pub(crate) enum Ending<E> {
     /// With an error of this framework.
     Refused(Error),

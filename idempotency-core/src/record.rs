@@ -181,7 +181,7 @@ pub struct Record {
     pub expiration: Field<EpochSeconds>,
     /// When the claim's lease ends, in milliseconds.
     pub in_progress_expiration: Field<EpochMillis>,
-    /// Whether the call is in progress or completed.
+    /// The status: in progress or completed.
     pub status: Field<Status>,
     /// The response, as JSON text.
     pub data: Field<Data>,

@@ -40,7 +40,7 @@ fn behavior() -> BehaviorVersion {
 /// 200 ms. The SDK's retry quota (a token bucket of the process) stops the repetitions of a process whose requests keep
 /// failing.
 ///
-/// The region is read from `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile. No request is sent. To build an SDK client
+/// The region is read from `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile. No request is sent. Building an SDK client
 /// takes a few milliseconds, so a process should make only one.
 ///
 /// # Errors

@@ -23,6 +23,7 @@ refuse 'somebody|someone|anybody|anyone|everybody|everyone' "the concrete subjec
 refuse 'whatever' "any, all, everything that; or name the thing"
 refuse 'save[ _]for' "except"
 refuse '(?:is|are|was|were)[ _]told' "the caller gets, the call returns, the event says"
+refuse '(?:is|are|was|were)[ _]over' "has expired, for a lease, a window or a deadline; has ended, for anything else"
 refuse '(?:is|are)[ _]to[ _]be' "must be, will be, should be"
 refuse 'what[ _](?:it|each|a[ _]write|a[ _]call)[ _](?:comes|came)[ _]to' "the result of"
 

@@ -29,7 +29,7 @@ pub(super) enum State {
     LeaseOver,
     /// Duplicates get the stored response.
     Completed,
-    /// The window has ended: the next call replaces the record.
+    /// The window has expired: the next call replaces the record.
     Expired,
     /// No call can use the record.
     Unreadable,
@@ -66,7 +66,7 @@ impl State {
                  the operation holds such claims"
             }
             Self::Completed => "completed: duplicates get its response",
-            Self::Expired => "its window has ended: the next call runs the handler",
+            Self::Expired => "its window has expired: the next call runs the handler",
             Self::Unreadable => "unreadable: calls fail until it is evicted or expires",
         }
     }

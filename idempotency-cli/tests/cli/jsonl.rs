@@ -275,6 +275,6 @@ fn a_closed_output_ends_the_command_without_an_error_text() {
 }
 
 #[test]
-fn no_lines_have_no_results() {
+fn empty_input_has_empty_output() {
     assert_eq!(jsonl(&[], "").stdout, "");
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::value::truth_of;
 
-/// Whether a payload must have a key, or every part of it.
+/// What a payload must have: no key, a key, or every part of it.
 ///
 /// A key of several parts, such as `[user_id, order_id]`, is still a key if one part is null, as in Powertools for AWS
 /// Lambda (Python). Calls that would differ only in the missing part then share one record. [`All`](Self::All) refuses

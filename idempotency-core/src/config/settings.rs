@@ -29,7 +29,7 @@ pub struct Settings {
     pub key: Option<Cow<'static, str>>,
     /// The JMESPath expression that selects the part that must be equal in a duplicate.
     pub validate: Option<Cow<'static, str>>,
-    /// Whether a payload must have a key, or every part of it.
+    /// What a payload must have: no key, a key, or every part of it.
     pub key_required: Option<KeyRequired>,
     /// The prefix of the operation's keys. It replaces the whole default prefix.
     pub key_prefix: Option<Cow<'static, str>>,
@@ -130,8 +130,8 @@ impl Settings {
     /// ```
     /// # use idempotency_core::{cache::CacheLimits, config::{Settings, Variables}};
     /// let settings = Settings { local_cache: Some(256), ..Settings::default() };
-    /// let bounds = settings.local_cache(&Variables::default())?.unwrap();
-    /// assert_eq!((bounds.records.get(), bounds.bytes), (256, CacheLimits::DEFAULT_BYTES));
+    /// let limits = settings.local_cache(&Variables::default())?.unwrap();
+    /// assert_eq!((limits.records.get(), limits.bytes), (256, CacheLimits::DEFAULT_BYTES));
     /// assert_eq!(Settings::default().local_cache(&Variables::default())?, None);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```

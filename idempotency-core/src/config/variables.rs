@@ -148,7 +148,7 @@ fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
         Some((head, rest)) if OTHER_HEADS.contains(&head) => format!("{PREFIX}{rest}"),
         _ => ours.to_owned(),
     };
-    // First, because of two equally similar names the first is taken.
+    // This name comes first, because `min_by_key` takes the first of two equally similar names.
     let powertools = strsim::damerau_levenshtein(&normal, POWERTOOLS_DISABLED);
     let (slips, nearest) = std::iter::once((powertools, POWERTOOLS_DISABLED))
         .chain(
@@ -157,7 +157,7 @@ fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
                 .chain(others)
                 .map(|known| (strsim::damerau_levenshtein(&ours, known), *known)),
         )
-        // To follow a suggestion must not switch protection off, unless the name is nearly the same.
+        // A suggestion must not lead a user to switch protection off, unless the name is nearly the same.
         .filter(|(slips, known)| *slips <= SLIPS || !known.ends_with("_DISABLED"))
         .min_by_key(|(slips, _)| *slips)?;
     (is_ours || slips <= SLIPS).then_some(nearest)

@@ -64,7 +64,7 @@ impl<R> Driver<'_, R> {
                 }
                 Effect::Pause(at_most) => {
                     if finished.is_none() {
-                        // A wait that goes on has dealt with earlier errors: only the last read explains its end.
+                        // Earlier errors did not end the wait. Only the last read explains why it ended.
                         store_error = None;
                     }
                     let pause = self.backend.jitter(at_most);

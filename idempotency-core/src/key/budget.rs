@@ -3,8 +3,8 @@
 //! An event can be hostile. A value of one byte in the text takes 24 bytes in memory, and a function of an expression can
 //! make a large value from a small one. So each allocation whose size depends on the event is charged before it is made.
 
-/// One event may use one part in this many of the function's memory. The rest is for the process, the text of the event,
-/// its typed value and the handler.
+/// The limit is the function's memory divided by this number. The rest is for the process, the text of the event, its typed
+/// value and the handler.
 const SHARE: usize = 4;
 const MIB: usize = 1024 * 1024;
 /// The smallest limit: what a function of 128 MB, the smallest, can spare.

@@ -34,7 +34,7 @@ struct Members {
 const FEW: usize = 8;
 
 impl Object {
-    /// Returns an object of these members, of which several may have one name.
+    /// Returns an object of these members. Several may have the same name.
     pub(crate) fn from_entries(mut entries: Vec<(Text, Json)>) -> Self {
         if entries.is_empty() {
             return Self(None);
@@ -53,7 +53,7 @@ impl Object {
         Self(Some(Box::new(Members { entries, sorted })))
     }
 
-    /// Like [`from_entries`](Self::from_entries), for a list that is already charged: charges the rest.
+    /// Does what [`from_entries`](Self::from_entries) does, for a list that is already charged: charges the rest.
     pub(crate) fn charged(
         entries: Vec<(Text, Json)>,
         budget: &mut Budget,

@@ -62,7 +62,7 @@ impl Selector {
         self.key_within(payload, &mut Budget::of_one_evaluation())
     }
 
-    /// Like [`key`](Self::key), within the budget that the payload has left.
+    /// Does what [`key`](Self::key) does, within the budget that the payload has left.
     pub(crate) fn key_within<'a>(
         &self,
         payload: &'a Json,
@@ -92,7 +92,7 @@ impl Selector {
         Ok(validation.map(|validation| validation.hash))
     }
 
-    /// Like [`validation`](Self::validation), within the budget that the payload has left.
+    /// Does what [`validation`](Self::validation) does, within the budget that the payload has left.
     pub(crate) fn validation_within(
         &self,
         payload: &Json,

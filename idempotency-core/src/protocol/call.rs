@@ -40,7 +40,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns when the lease of a claim ends that is made now.
+    /// Returns the end of the lease of a claim that is made now.
     pub(super) fn lease_end(&self, now: EpochMillis) -> EpochMillis {
         self.deadline.unwrap_or_else(|| now.plus(self.policy.lease))
     }

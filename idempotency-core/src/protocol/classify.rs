@@ -1,4 +1,4 @@
-//! What a record means that prevents a claim.
+//! Classifies a record that prevents a claim.
 
 use super::call::Call;
 use super::condition::claimable;

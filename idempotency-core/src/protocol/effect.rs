@@ -10,7 +10,7 @@ use crate::record::{Data, Record};
 
 /// What the driver of an [`Attempt`](super::Attempt) must do next.
 ///
-/// Each variant names the [`Input`] that answers it.
+/// Each variant names the [`Input`] to pass to the next step.
 ///
 /// # Examples
 ///
@@ -26,22 +26,22 @@ use crate::record::{Data, Record};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// Check this process's memory. Answer [`Input::Local`] with the cached record. If there is none, and a call with the same
-    /// [`InFlightKey`](super::InFlightKey) is in progress, answer [`Input::LeaderProgress`].
+    /// Check this process's memory. Then pass [`Input::Local`] with the cached record. If there is none, and a call with the
+    /// same [`InFlightKey`](super::InFlightKey) is in progress, pass [`Input::LeaderProgress`].
     CheckLocal,
-    /// Check only for a call in progress, because the cached record has expired. Answer [`Input::LeaderProgress`], or
-    /// [`Input::Local`] with `None`.
+    /// Check only for a call in progress, because the cached record has expired. Then pass [`Input::LeaderProgress`],
+    /// or [`Input::Local`] with `None`.
     CheckInFlight,
-    /// Wait for the leader for at most this duration. Answer [`Input::LeaderDone`] if it finishes, and
+    /// Wait for the leader for at most this duration. Then pass [`Input::LeaderDone`] if it finishes, and
     /// [`Input::LeaderProgress`] if its progress changes or the time ends.
     AwaitLeader(Duration),
-    /// Perform the write if the condition holds. Answer [`Input::Written`].
+    /// Perform the write if the condition holds. Then pass [`Input::Written`].
     Write(Write, Condition),
-    /// Read the record consistently. Answer [`Input::Read`], or [`Input::ReadFailed`].
+    /// Read the record consistently. Then pass [`Input::Read`], or [`Input::ReadFailed`].
     Read,
-    /// Pause for a random time between zero and this duration. Answer [`Input::Paused`].
+    /// Pause for a random time between zero and this duration. Then pass [`Input::Paused`].
     Pause(Duration),
-    /// Run the handler. Answer [`Input::HandlerDone`].
+    /// Run the handler. Then pass [`Input::HandlerDone`].
     Run,
     /// End the call: give its caller this result.
     Finish(Resolution),
@@ -58,8 +58,8 @@ pub enum Effect {
 /// # let now = EpochMillis::new(0);
 /// let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
 /// // The reply to the claim was lost. Only a read can tell whether the claim was applied.
-/// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
-/// let (attempt, effect) = attempt.step(now, Input::Written(lost));
+/// let maybe_applied = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
+/// let (attempt, effect) = attempt.step(now, Input::Written(maybe_applied));
 /// assert_eq!(effect, Effect::Read);
 /// let (_, effect) = attempt.step(now, Input::Read(None));
 /// assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
@@ -79,7 +79,7 @@ pub enum Input {
     Read(Option<Record>),
     /// The read failed.
     ReadFailed,
-    /// The pause is over.
+    /// The pause has ended.
     Paused,
     /// The handler has ended.
     HandlerDone(HandlerResult),

@@ -24,7 +24,8 @@ use crate::time::EpochMillis;
 pub struct InFlight {
     /// What the call is doing.
     pub stage: Stage,
-    /// When its lease ends, or before it holds a claim, when it stops waiting. Duplicates ignore it after that.
+    /// After this time duplicates ignore the call. With a claim it is the end of the lease; before that, the time when the call
+    /// stops waiting.
     pub until: EpochMillis,
 }
 
@@ -56,7 +57,7 @@ pub enum Stage {
 /// # let call = idempotency_core::example::call();
 /// let duplicate = Call { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
 /// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&duplicate));
-/// // A call with the same key but another payload must get `PayloadMismatch`, so it does not share the flight.
+/// // A call with the same key but another payload must get `PayloadMismatch`, so it does not follow this leader.
 /// let other_payload = Call { validation: Some("9f2c".to_owned()), ..call.clone() };
 /// assert_ne!(InFlightKey::of(&call), InFlightKey::of(&other_payload));
 /// ```
@@ -108,8 +109,8 @@ impl InFlight {
 }
 
 impl Stage {
-    /// Orders stages by how much a duplicate learns from them. `Running` ranks highest: while another call runs, a
-    /// completion in progress may still be rejected.
+    /// Orders stages by how much a duplicate learns from them. `Running` ranks highest, because a running call can have taken
+    /// over the claim of a call that is storing, and that completion then fails.
     fn rank(self) -> u8 {
         match self {
             Self::Claiming => 0,

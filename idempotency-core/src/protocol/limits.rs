@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::time::EpochMillis;
 
-/// Time limit of a request when the deadline has passed but Lambda has not killed the process yet.
+/// Time limit of a request when the deadline has expired but Lambda has not killed the process yet.
 const POST_DEADLINE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much time before the deadline is kept for returning a result to the caller.
 pub(super) const REPLY_RESERVE: Duration = Duration::from_millis(200);
@@ -13,7 +13,7 @@ pub(super) const REPLY_RESERVE: Duration = Duration::from_millis(200);
 /// the store hangs.
 ///
 /// This is the time left until `deadline` less a reserve, or half of the time left if that is more. A deadline that has
-/// passed limits nothing: a late response is still worth storing.
+/// expired limits nothing: a late response is still worth storing.
 pub(super) fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
     let left = now.until(deadline);
     if left.is_zero() {

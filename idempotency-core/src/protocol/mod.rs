@@ -2,7 +2,7 @@
 //!
 //! - [`condition`]: when a write may be applied. It holds *claimable*, the one predicate that the claim and [`classify()`]
 //!   share.
-//! - [`classify()`]: what a record means that prevents a claim.
+//! - [`classify()`]: classifies a record that prevents a claim.
 //! - [`Attempt::step`]: one call as a state machine. The [`engine`](crate::engine) performs its effects.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.

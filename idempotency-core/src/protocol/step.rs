@@ -157,7 +157,7 @@ impl Attempt {
     ///
     /// # Panics
     ///
-    /// If `input` does not answer the last effect. This is a fault of the driver, not of its inputs.
+    /// If `input` is not a result of the last effect. This is a fault of the driver, not of its inputs.
     #[allow(clippy::panic)]
     pub fn step(self, now: EpochMillis, input: Input) -> (Self, Effect) {
         let Self { call, state } = self;
@@ -197,7 +197,7 @@ impl Attempt {
                 completion::send_completion(&call, completing)
             }
             (State::ReadingAfterCompletion(completing), Input::Read(existing)) => {
-                completion::claim_lost(&call, now, completing, existing)
+                completion::claim_gone(&call, now, completing, existing)
             }
             (State::ReadingAfterCompletion(_), Input::ReadFailed) => {
                 refuse(ErrorKind::CompletionUnknown)
@@ -209,7 +209,7 @@ impl Attempt {
             (State::Releasing { returned, .. }, Input::Written(result)) => {
                 completion::released(&call, now, returned, result)
             }
-            (state, input) => panic!("{input:?} does not answer the effect of {state:?}"),
+            (state, input) => panic!("{input:?} is not a result of the effect of {state:?}"),
         };
         (Self { call, state }, effect)
     }

@@ -52,7 +52,7 @@ impl Deadline {
         }
     }
 
-    /// Returns how much time is left, or `None` if the deadline is not known. It is zero if the deadline has passed.
+    /// Returns how much time is left, or `None` if the deadline is not known. It is zero if the deadline has expired.
     ///
     /// The clock is the one that a call made here would read: the clock of [`with_backend`](crate::with_backend), else of
     /// the global backend.
@@ -154,7 +154,7 @@ const EARLIEST: u64 = 1_000_000_000_000;
 /// Returns when the invocation ends, if the context knows it.
 ///
 /// A `Context` built in a test has deadline 0, and `cargo lambda watch` (1.9) always sends 600000. Both count as unknown, so
-/// that the claim gets the configured lease. A deadline that has passed is a deadline like any other.
+/// that the claim gets the configured lease. A deadline that has expired is a deadline like any other.
 fn deadline_of(context: &Context) -> Option<EpochMillis> {
     (context.deadline >= EARLIEST)
         .then(|| EpochMillis::new(i64::try_from(context.deadline).unwrap_or(i64::MAX)))

@@ -94,7 +94,7 @@ impl Change {
     }
 }
 
-/// A scope, and the scope around it from which it was made. It is used again while the scope around the future stays.
+/// A changed scope, and the outer scope that it was made from. It is reused while the outer scope is the same.
 #[derive(Debug)]
 struct Made {
     around: Option<Arc<Scope>>,

@@ -1,4 +1,4 @@
-//! Whether Lambda started this process. Inside Lambda a call that does not know its invocation is refused.
+//! Checks if Lambda started this process. Inside Lambda a call that does not know its invocation is refused.
 
 use std::sync::OnceLock;
 

@@ -57,7 +57,7 @@ pub async fn init() -> Result<(), Error> {
     let backend = process::global_backend().await?;
     let error = match warm_up(backend.store()).await {
         Ok(()) => return Ok(()),
-        // It does not pass by itself, and under other keys two records could become one.
+        // A retry cannot correct this error. With other keys, two records could become one item.
         Err(error) if error.kind() == StoreErrorKind::WrongSchema => {
             return Err(process::configuration_error(&ConfigurationError::new(
                 error.to_string(),

@@ -36,7 +36,7 @@ pub(super) enum Kind {
         status: u16,
         error: String,
         message: String,
-        /// Whether the request is applied before the error is sent.
+        /// True if the request is applied before the error is sent.
         applied: bool,
     },
 }

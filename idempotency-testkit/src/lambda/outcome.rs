@@ -135,9 +135,9 @@ pub enum InvokeError {
         log: Vec<LogLine>,
     },
 
-    /// The deadline passed, and the process was killed.
+    /// The deadline has expired, and the process was killed.
     #[error(
-        "the deadline passed and the function's process was killed: set a later deadline with `deadline_in`, or see the log of this error"
+        "the deadline has expired and the function's process was killed: set a later deadline with `deadline_in`, or see the log of this error"
     )]
     #[non_exhaustive]
     TimedOut {

@@ -99,8 +99,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Like [`visit`](Self::visit), for a node of whose value the expression takes only a part. A part of a multi-select that
-    /// is not taken is not missing.
+    /// Does what [`visit`](Self::visit) does, for a node if the expression takes only a part of its value. A part of a
+    /// multi-select that is not taken is not missing.
     pub(super) fn visit_taking<'v>(
         &mut self,
         node: &'v Node,

@@ -111,7 +111,7 @@ impl Expression {
         self.select_within(payload, &mut Budget::of_one_evaluation())
     }
 
-    /// Like [`select`](Self::select), within the budget that the payload has left.
+    /// Does what [`select`](Self::select) does, within the budget that the payload has left.
     pub(crate) fn select_within(
         &self,
         payload: &Json,
@@ -125,7 +125,7 @@ impl Expression {
         })
     }
 
-    /// Like [`evaluate`](Self::evaluate), within the budget that the payload has left.
+    /// Does what [`evaluate`](Self::evaluate) does, within the budget that the payload has left.
     pub(crate) fn evaluate_within(
         &self,
         payload: &Json,
@@ -166,7 +166,7 @@ impl Expression {
         self.holds_within(payload, &mut Budget::of_one_evaluation())
     }
 
-    /// Like [`holds`](Self::holds), within the budget that the payload has left.
+    /// Does what [`holds`](Self::holds) does, within the budget that the payload has left.
     pub(crate) fn holds_within(
         &self,
         payload: &Json,

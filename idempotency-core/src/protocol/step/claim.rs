@@ -30,7 +30,7 @@ pub(super) fn from_memory(
     match classify(&record, now, call) {
         RecordState::Replay => replay(record, source),
         RecordState::PayloadMismatch => refuse(ErrorKind::PayloadMismatch),
-        // Its window has ended.
+        // Its window has expired.
         _ => (State::Checking(wait_until), Effect::CheckInFlight),
     }
 }
@@ -66,8 +66,8 @@ pub(super) fn start(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> N
     )
 }
 
-/// Returns when the time ends for the requests that begin now: `store_timeout` from now, and at most half of the time left,
-/// so that there is time for the handler too.
+/// Returns the end of the time for requests that begin now: `store_timeout` from now, and at most half of the time left, so
+/// that there is time for the handler too.
 fn requests_end(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> EpochMillis {
     now.plus(call.policy.store_timeout.min(now.until(wait_until) / 2))
 }
@@ -80,12 +80,11 @@ pub(super) fn limit(now: EpochMillis, claiming: &Claiming) -> Duration {
     less_reserve(now.until(claiming.requests_end)).max(minimum)
 }
 
-/// Returns how long the release may take that ends a call before its handler ran: the rest of the time for requests, or a
-/// minimum.
+/// Returns the time limit of the release before the handler ran: the rest of the time for requests, or a minimum.
 pub(super) fn release_limit(now: EpochMillis, giving_up: &GivingUp) -> Duration {
     let by_deadline = time_limit(now, giving_up.wait_until);
     if now.until(giving_up.wait_until).is_zero() {
-        // No time for the handler is needed any more, and a claim that stays is worse.
+        // The handler will not run, so no time is kept for it. A claim that is not released would block the key.
         return by_deadline;
     }
     let left = now.until(giving_up.requests_end).max(REPLY_RESERVE);

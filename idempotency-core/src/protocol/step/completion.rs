@@ -86,7 +86,7 @@ pub(super) fn completion_written(
         } => {
             completing.maybe_applied |= maybe_applied;
             match existing {
-                Some(existing) => claim_lost(call, now, completing, Some(existing)),
+                Some(existing) => claim_gone(call, now, completing, Some(existing)),
                 None => (State::ReadingAfterCompletion(completing), Effect::Read),
             }
         }
@@ -119,7 +119,7 @@ pub(super) fn completion_written(
 }
 
 /// Handles a claim that is gone: `existing` is not this call's claim any more, or there is no record.
-pub(super) fn claim_lost(
+pub(super) fn claim_gone(
     call: &Call,
     now: EpochMillis,
     completing: Completing,

@@ -16,7 +16,7 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
-    /// Checks this process's memory. Holds until when this call may wait, if it has begun to wait.
+    /// Checks this process's memory. The value is the time until which this call may wait; `None` before it begins to wait.
     Checking(Option<EpochMillis>),
     /// Waits for the leader in this process.
     Following(Following),
@@ -65,7 +65,7 @@ pub(super) struct Claiming {
     pub(super) tries: u8,
     /// The number of pauses.
     pub(super) pauses: u8,
-    /// When the lease of the call ends that this one waits for, if it has a lease.
+    /// The end of the lease of the other call, for which this call waits. `None` before it waits, or if that call has no lease.
     pub(super) other_lease_end: Option<EpochMillis>,
     /// True if any claim of this call may have been applied, or may still be applied later.
     pub(super) maybe_applied: bool,
@@ -73,18 +73,18 @@ pub(super) struct Claiming {
     pub(super) claimed_at: EpochMillis,
     /// Until when this call may wait.
     pub(super) wait_until: EpochMillis,
-    /// When the time ends for the requests since the beginning, or since the last pause.
+    /// The end of the time for requests. It is set at the beginning, and again after each pause.
     pub(super) requests_end: EpochMillis,
 }
 
-/// The data of a call that releases a claim that it may have, before its handler ran.
+/// The data of a call that ends before its handler ran, and releases its claim in case it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct GivingUp {
     /// The error that the caller gets.
     pub(super) kind: ErrorKind,
     /// Until when this call may wait.
     pub(super) wait_until: EpochMillis,
-    /// When the time ends for the requests since the beginning, or since the last pause.
+    /// The end of the time for requests, as in [`Claiming`].
     pub(super) requests_end: EpochMillis,
 }
 
@@ -118,7 +118,7 @@ pub(super) enum Unstorable {
     OwnCallerOnly,
 }
 
-/// The next state and the effect that leads on from it.
+/// The next state, and the effect to perform next.
 pub(super) type Next = (State, Effect);
 
 pub(super) fn finish(resolution: Resolution) -> Next {

@@ -132,7 +132,7 @@ fn the_limit_of_a_request_is_known_to_the_store() {
 }
 
 #[test]
-fn a_send_is_on_its_way_until_it_ends() {
+fn a_send_is_in_progress_until_it_ends() {
     let log = SendLog::new();
     assert!(!log.is_sending());
     log.preparing();
@@ -146,7 +146,7 @@ fn a_send_is_on_its_way_until_it_ends() {
 }
 
 #[test]
-fn sends_that_ended_without_an_error_are_not_taken_for_none() {
+fn a_timed_out_request_whose_send_ended_without_an_error_is_unreachable() {
     let log = SendLog::new();
     log.preparing();
     log.sending();

@@ -116,7 +116,7 @@ impl RegisteredOperation {
 
     fn error(&self, error: &ConfigurationError) -> Error {
         if error.is_about_variable() {
-            // The variable is the process's. This function is only the first one that reads it.
+            // The error is about a variable of the process, not about this function.
             return process::configuration_error(error);
         }
         Error::new(ErrorKind::Configuration, self.path)

@@ -131,7 +131,7 @@ fn a_value_is_refused_if_the_budget_lacks_one_byte_of_it() {
 }
 
 #[test]
-fn what_an_envelope_is_unwrapped_from_is_given_back() {
+fn the_memory_of_a_wrapped_text_is_freed_after_unwrapping() {
     let (blanks, json) = (" ".repeat(1000), "WyJ0ZXh0Il0=");
     let payload = format!(r#"{{"w": "{blanks}{json}", "x": "{json}"}}"#);
     // The characters that are skipped take room while the text is decoded, and none afterwards.

@@ -89,7 +89,7 @@ fn no_handler_starts_under_an_expired_lease() {
     assert_eq!(effect, finished(ErrorKind::NoTimeLeft));
 }
 
-/// A call without a deadline, so that its lease is the configured one: 10 s.
+/// Returns a call without a deadline, so that its lease is the configured one: 10 s.
 fn with_a_lease_of_ten_seconds() -> Call {
     let mut call = call();
     call.deadline = None;
@@ -142,7 +142,7 @@ fn under_hold_a_call_that_finds_its_own_claim_after_the_lease_releases_it() {
 }
 
 #[test]
-fn a_missing_record_after_a_lost_claim_is_no_proof_so_the_call_claims_again_with_its_token() {
+fn a_missing_record_after_a_maybe_applied_claim_is_no_proof_so_the_call_claims_again_with_its_token() {
     let effect = play(call(), [MISS, maybe_applied(), Input::Read(None)]);
     let Effect::Write(Write::Put(record), _) = effect else {
         panic!("the call claims again");
@@ -165,7 +165,7 @@ fn a_failed_claim_counts_as_not_applied_only_if_no_send_was_lost() {
     assert_eq!(effect, Effect::Read);
 }
 
-/// The condition failed on an expired claim, after a send of the same request was lost.
+/// Returns a failed condition on an expired claim, after an earlier send of the same request may have been applied.
 fn refused_after_a_loss() -> Input {
     Input::Written(WriteResult::ConditionFailed {
         existing: Some(claim_of(another(), now_plus(-1))),
@@ -218,14 +218,14 @@ fn a_store_that_loses_every_claim_is_a_store_failure_and_not_contention() {
 }
 
 #[test]
-fn a_claim_lost_near_the_deadline_is_released_at_once_so_that_the_caller_gets_its_error() {
+fn a_maybe_applied_claim_near_the_deadline_is_released_at_once_so_that_the_caller_gets_its_error() {
     let near = now_plus(29_850);
     let effect = play_at(call(), [(NOW, MISS), (near, maybe_applied())]);
     assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
 }
 
 #[test]
-fn a_lost_claim_that_a_late_read_does_not_find_is_released_and_not_sent_again() {
+fn a_maybe_applied_claim_that_a_late_read_does_not_find_is_released_and_not_sent_again() {
     let found_nothing = |at| [(NOW, MISS), (NOW, maybe_applied()), (at, Input::Read(None))];
     let in_time = play_at(call(), found_nothing(now_plus(2_799)));
     assert!(matches!(in_time, Effect::Write(Write::Put(_), _)));

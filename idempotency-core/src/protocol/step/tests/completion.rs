@@ -31,7 +31,7 @@ fn after_completion(inputs: impl IntoIterator<Item = Input>) -> Effect {
 }
 
 #[test]
-fn a_lost_completion_is_sent_again_and_the_record_shows_whether_it_was_applied() {
+fn a_maybe_applied_completion_is_sent_again_and_the_record_shows_whether_it_was_applied() {
     assert!(matches!(
         after_completion([maybe_applied()]),
         Effect::Pause(_)
@@ -416,7 +416,7 @@ fn under_hold_a_failure_is_a_reported_end_and_frees_the_key() {
 }
 
 #[test]
-#[should_panic(expected = "does not answer")]
-fn an_input_that_does_not_answer_the_effect_panics() {
+#[should_panic(expected = "is not a result of")]
+fn an_input_that_is_not_a_result_of_the_effect_panics() {
     play(call(), [APPLIED]);
 }

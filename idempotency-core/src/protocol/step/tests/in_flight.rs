@@ -26,7 +26,7 @@ fn runs() -> Input {
     runs_until(20_000)
 }
 
-/// The leader waits for another process, whose lease ends after the leader's own deadline.
+/// Returns the progress of a leader that waits for another process, whose lease ends after the leader's own deadline.
 fn waits() -> Input {
     let until = Some(now_plus(60_000));
     at(Stage::Waiting { until, round: 1 }, 20_000)

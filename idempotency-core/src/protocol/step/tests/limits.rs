@@ -88,7 +88,7 @@ fn a_claim_that_timed_out_leaves_the_rest_of_the_time_to_its_release() {
 }
 
 #[test]
-fn a_claim_lost_early_leaves_the_rest_of_the_time_to_its_release() {
+fn a_claim_that_is_maybe_applied_early_leaves_the_rest_of_the_time_to_its_release() {
     let released = [
         (NOW, MISS),
         (NOW, maybe_applied()),
