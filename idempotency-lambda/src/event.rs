@@ -33,6 +33,7 @@ pub trait Payload {
     /// Returns the identity of a call with this payload.
     ///
     /// # Errors
+    ///
     /// If no identity can be computed. The handler has not run.
     #[doc(hidden)]
     fn identity(

@@ -52,6 +52,7 @@ impl<T: DeserializeOwned> Raw<T> {
     /// Reads a value and keeps its text. A unit test makes an event with it.
     ///
     /// # Errors
+    ///
     /// If the text is not JSON or does not fit the type. The error has path, line and column, never the payload.
     ///
     /// # Examples

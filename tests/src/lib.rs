@@ -152,6 +152,7 @@ impl Harness {
     /// Returns the record under this key.
     ///
     /// # Panics
+    ///
     /// If there is no record under this key.
     pub fn record(&self, operation: &Operation, payload: &Value) -> Record {
         let id = id(operation, payload);
@@ -189,6 +190,7 @@ pub fn operation() -> OperationBuilder {
 /// Returns the framework's error inside a boxed one.
 ///
 /// # Panics
+///
 /// If it is another error.
 pub fn ours(error: &BoxError) -> &idempotency_lambda::Error {
     match error.downcast_ref() {
@@ -200,6 +202,7 @@ pub fn ours(error: &BoxError) -> &idempotency_lambda::Error {
 /// Returns the output of a future, or the payload of its panic.
 ///
 /// # Errors
+///
 /// The panic's payload.
 pub async fn unless_it_panics<T>(future: impl Future<Output = T>) -> std::thread::Result<T> {
     let mut future = pin!(future);

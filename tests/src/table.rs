@@ -31,6 +31,7 @@ impl Table {
     /// Starts a database with an empty table.
     ///
     /// # Errors
+    ///
     /// If the database does not start.
     pub async fn start() -> Result<Self, BoxError> {
         let database = EmbeddedDynamoDb::start().await?;
@@ -66,6 +67,7 @@ impl Table {
     /// Calls `operation` with 30 s left.
     ///
     /// # Errors
+    ///
     /// The handler's, or the framework's.
     pub async fn call<R, F>(
         &self,
@@ -100,9 +102,11 @@ impl Table {
     /// Returns the only item in the table. Texts and numbers are given as text.
     ///
     /// # Errors
+    ///
     /// If the table cannot be read.
     ///
     /// # Panics
+    ///
     /// If the table does not hold exactly one item.
     pub async fn only_item(&self) -> Result<std::collections::BTreeMap<String, String>, BoxError> {
         let mut items = self.database.items(TABLE).await?;

@@ -111,6 +111,7 @@ impl CompiledOperation {
     /// If the invocation has a tenant, the tenant is a part of the key.
     ///
     /// # Errors
+    ///
     /// If the text is not JSON, if an expression fails on it, if it has no key and one is required, or if it lacks a part of
     /// its key and all parts are required. Also if its values, together with the results of the expressions, take more memory
     /// than [`Settings::memory_limit`](crate::config::Settings::memory_limit) allows. The handler has not run. The outcome
@@ -193,6 +194,7 @@ impl CompiledOperation {
     /// Computes the identity of a call from its payload as a value.
     ///
     /// # Errors
+    ///
     /// As [`identify`](Self::identify), and if the value cannot be written as JSON.
     ///
     /// # Examples

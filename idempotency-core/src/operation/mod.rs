@@ -57,6 +57,7 @@ impl CompiledOperation {
     /// Compiles the settings of the operation at `path` (`crate::module::function`).
     ///
     /// # Errors
+    ///
     /// If a setting or a variable cannot be used. The error has its value and what is accepted.
     ///
     /// # Examples
@@ -123,9 +124,11 @@ impl CompiledOperation {
     /// without a claim.
     ///
     /// # Errors
+    ///
     /// The handler's error, or an error of this framework; [`Error::handler_ran`] returns whether the handler ran.
     ///
     /// # Panics
+    ///
     /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     ///
     /// # Examples
@@ -184,6 +187,7 @@ impl CompiledOperation {
     /// Prepares a protected call.
     ///
     /// # Errors
+    ///
     /// If the clock or the random source cannot be used. The handler has not run.
     fn driver<'a, R>(
         &'a self,

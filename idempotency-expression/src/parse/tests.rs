@@ -1,3 +1,5 @@
+//! Tests of the parser of expressions.
+
 use super::*;
 use crate::{Argument, Function, Literal, Name, Part};
 

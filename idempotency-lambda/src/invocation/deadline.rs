@@ -74,6 +74,7 @@ impl Deadline {
     /// Returns the invocation of a call with this deadline.
     ///
     /// # Errors
+    ///
     /// If it depends on the invocation around the call, and that is not known inside Lambda. The handler has not run.
     pub(crate) fn invocation(self, operation: &str) -> Result<Invocation, Error> {
         match self {

@@ -70,6 +70,7 @@ impl Scope {
     /// Returns the invocation around the running code, for a call that inherits it.
     ///
     /// # Errors
+    ///
     /// If the process runs inside Lambda and no invocation is known: deadline and tenant must not be guessed. The handler has
     /// not run.
     pub(super) fn invocation_of_call(operation: &str) -> Result<Invocation, Error> {

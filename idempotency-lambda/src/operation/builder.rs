@@ -198,6 +198,7 @@ impl OperationBuilder {
     /// Checks and compiles the settings.
     ///
     /// # Errors
+    ///
     /// If a setting cannot be used: the error has its value and what is accepted. Also if another operation of the program
     /// has the key prefix: an operation with another path, or with the same path and another `key`, `validate` or `hash`.
     ///

@@ -92,6 +92,7 @@ impl IdentifiedCall {
     /// Identifies a call with this payload, before the handler takes the event.
     ///
     /// # Errors
+    ///
     /// If the invocation is not known, or no identity can be computed. The handler has not run.
     pub(crate) fn new<P: Payload + ?Sized>(
         operation: &Operation,
@@ -154,9 +155,11 @@ impl IdentifiedCall {
     /// The handler is built and polled at most once, and only under a claim or if the call is bypassed.
     ///
     /// # Errors
+    ///
     /// The handler's error, or an error of this framework; [`Error::handler_ran`] returns whether the handler ran.
     ///
     /// # Panics
+    ///
     /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     ///
     /// # Examples

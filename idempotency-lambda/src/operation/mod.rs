@@ -93,6 +93,7 @@ impl Operation {
     /// kept.
     ///
     /// # Errors
+    ///
     /// If the payload has no identity: it cannot be written as JSON, an expression fails on it, or it has no key and one is
     /// required. Also if the call is made inside Lambda and its invocation is not known. The handler has not run.
     ///
@@ -127,9 +128,11 @@ impl Operation {
     /// one expression cannot both borrow and move it.
     ///
     /// # Errors
+    ///
     /// The handler's error, or an error of this framework; [`Error::handler_ran`] returns whether the handler ran.
     ///
     /// # Panics
+    ///
     /// If the handler panics. Its claim is released first; under `hold` it is kept for an operator.
     ///
     /// # Examples
@@ -171,6 +174,7 @@ impl Operation {
     /// Compiles the settings of an operation, annotated or built in code.
     ///
     /// # Errors
+    ///
     /// If a variable or a setting cannot be used, or if another operation has the key prefix.
     pub(crate) fn compile(
         claimant: Claimant<'_>,

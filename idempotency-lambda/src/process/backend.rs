@@ -18,6 +18,7 @@ static GLOBAL: OnceCell<Backend> = OnceCell::const_new();
 /// Returns the global backend. The first call makes it from the variables; `run` does so during the init phase.
 ///
 /// # Errors
+///
 /// If the variables describe no store that can be used.
 pub(crate) async fn global_backend() -> Result<&'static Backend, Error> {
     GLOBAL
@@ -54,6 +55,7 @@ pub fn backend_over(store: Arc<dyn Store>) -> Backend {
 /// Call it at the start of `main`, before [`run`](crate::run) or [`init`](crate::init).
 ///
 /// # Errors
+///
 /// If the process has a global backend already.
 ///
 /// # Examples

@@ -15,6 +15,7 @@ use crate::warning::warn;
 /// The work is done once for the process.
 ///
 /// # Errors
+///
 /// The first value that cannot be used, with what is accepted.
 pub(crate) fn check_variables() -> Result<(), Error> {
     static CHECKED: OnceLock<Result<(), ConfigurationError>> = OnceLock::new();

@@ -66,6 +66,7 @@ pub(super) fn check(variables: &Variables) -> Result<(), ConfigurationError> {
 /// Makes the store that the variables name.
 ///
 /// # Errors
+///
 /// If a variable that it needs is missing or cannot be used, or if the store is not compiled into this program.
 pub(super) async fn from_variables(
     variables: &Variables,

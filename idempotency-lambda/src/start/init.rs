@@ -24,6 +24,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// A table that cannot be reached is logged, not returned: each call then gets the error until the table can be reached.
 ///
 /// # Errors
+///
 /// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, or if
 /// the table has other keys than the configured ones. The error says what to do.
 ///

@@ -18,10 +18,12 @@ use crate::BoxError;
 /// caches are cleared after a SnapStart restore.
 ///
 /// # Errors
+///
 /// If [`init`] fails: the error is also reported to Lambda, so that the invoker gets it. Also the error that ended the
 /// runtime. A table that cannot be reached at the start is logged, not returned.
 ///
 /// # Panics
+///
 /// If the process was not started by Lambda, `cargo lambda` or another program that speaks the Runtime API, because
 /// `lambda_runtime` needs its environment variables.
 ///

@@ -1,3 +1,5 @@
+//! Tests of the attribute's arguments.
+
 use super::*;
 
 /// Returns the names of the settings that could be read, and the errors.

@@ -1,3 +1,5 @@
+//! Tests of the code that the attribute writes.
+
 use super::*;
 use crate::arguments::Arguments;
 use crate::validate::validate;

@@ -1,3 +1,5 @@
+//! Tests of the checks of the attribute's settings.
+
 use super::*;
 use quote::ToTokens;
 

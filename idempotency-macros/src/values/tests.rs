@@ -1,3 +1,5 @@
+//! Tests of the values of the attribute's arguments.
+
 use quote::ToTokens;
 
 use super::literal::LONGEST_PREFIX;

@@ -10,6 +10,7 @@ pub mod facade {
 /// Uses the name of the dependency in `Cargo.toml`.
 ///
 /// # Errors
+///
 /// If the call cannot be made idempotent.
 #[idempotent(key = "@")]
 pub async fn found(event: LambdaEvent<u32>) -> Result<u32, BoxError> {
@@ -19,6 +20,7 @@ pub async fn found(event: LambdaEvent<u32>) -> Result<u32, BoxError> {
 /// Uses the path in the attribute.
 ///
 /// # Errors
+///
 /// If the call cannot be made idempotent.
 #[facade::lambda::idempotent(payload = order, lease = "1m", crate = crate::facade::lambda)]
 pub async fn named(order: u32) -> Result<u32, BoxError> {

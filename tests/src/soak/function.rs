@@ -48,6 +48,7 @@ pub(super) struct Began {
 /// Serves events until the process is killed.
 ///
 /// # Errors
+///
 /// If the function's settings are wrong.
 pub async fn serve() -> Result<(), BoxError> {
     if std::env::var_os("AWS_LAMBDA_MAX_CONCURRENCY").is_none() {

@@ -37,6 +37,7 @@ pub struct History {
 /// Plays the plan on one side.
 ///
 /// # Errors
+///
 /// If the processes or the database do not start.
 pub async fn run(side: &Side, plan: &Plan) -> Result<History, BoxError> {
     let database = EmbeddedDynamoDb::start().await?;

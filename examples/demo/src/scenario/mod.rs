@@ -16,6 +16,7 @@ use crate::harness::Harness;
 /// Runs all steps and prints a summary.
 ///
 /// # Errors
+///
 /// Returns the first unmet expectation, or the reason why a step could not run.
 pub(crate) async fn run() -> Result<()> {
     let began = Instant::now();

@@ -29,6 +29,7 @@ pub(crate) async fn a_batch_and_its_redelivery(
 /// Prints a line for each message. Its requests are those from its claim up to the next claim.
 ///
 /// # Errors
+///
 /// If two messages share a key but not the order, or the order but not the key.
 fn show(harness: &Harness, what: &str, batch: &Batch, finished: &Finished) -> Result<()> {
     let observed = &finished.observed;

@@ -1,3 +1,5 @@
+//! Tests of the settings.
+
 use super::*;
 use crate::operation::CompiledOperation;
 

@@ -1,3 +1,5 @@
+//! Tests of integers of any length.
+
 use super::*;
 
 fn int(text: &str) -> Integer {

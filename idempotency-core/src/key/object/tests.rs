@@ -1,3 +1,5 @@
+//! Tests of objects.
+
 use super::*;
 
 fn names(object: &Object) -> Vec<&str> {

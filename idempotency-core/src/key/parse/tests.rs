@@ -1,3 +1,5 @@
+//! Tests of the JSON parser.
+
 use super::*;
 
 fn canonical(text: &str) -> String {

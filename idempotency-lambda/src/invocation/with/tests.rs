@@ -1,3 +1,5 @@
+//! Tests of futures that run with another invocation or backend.
+
 use std::sync::Arc;
 
 use super::*;

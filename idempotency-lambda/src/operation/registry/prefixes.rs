@@ -72,6 +72,7 @@ static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
 /// operation.
 ///
 /// # Errors
+///
 /// If another operation of the program has the prefix, unless both have `shared_key_prefix`.
 pub(crate) fn claim(
     claimant: &Claimant<'_>,

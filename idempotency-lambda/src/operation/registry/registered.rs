@@ -47,6 +47,7 @@ impl RegisteredOperation {
     /// Returns the operation, compiled at the first call.
     ///
     /// # Errors
+    ///
     /// If a variable or a setting cannot be used, or if another operation has the key prefix. The handler has not run.
     pub(crate) fn operation(&'static self) -> Result<&'static Operation, Error> {
         // If `init` was not called, nothing else has checked the variables that this operation does not read.

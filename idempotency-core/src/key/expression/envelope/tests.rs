@@ -1,3 +1,5 @@
+//! Tests of the functions that unwrap a part of an event.
+
 use super::*;
 
 const ENOUGH: usize = 1024 * 1024;

@@ -142,7 +142,8 @@ fn under_hold_a_call_that_finds_its_own_claim_after_the_lease_releases_it() {
 }
 
 #[test]
-fn a_missing_record_after_a_maybe_applied_claim_is_no_proof_so_the_call_claims_again_with_its_token() {
+fn a_missing_record_after_a_maybe_applied_claim_is_no_proof_so_the_call_claims_again_with_its_token()
+ {
     let effect = play(call(), [MISS, maybe_applied(), Input::Read(None)]);
     let Effect::Write(Write::Put(record), _) = effect else {
         panic!("the call claims again");
