@@ -1,6 +1,8 @@
 //! Converts the tree of the `jmespath` crate into ours.
 //!
 //! Names and literals come back from the tokens, and a few forms are read as the reference implementation reads them.
+//!
+//! This file and `precedence` call each other: a tree with operators is split there, and its operands are converted here.
 
 use jmespath::ast::{Ast as Parsed, Comparator as ParsedComparator};
 

@@ -8,6 +8,7 @@
 //!
 //! Both implementations must make the same keys. So a tree is split into its first operand and the operators after it. Operators
 //! that the crate put into a projection are moved out of it if the reference ends the projection before them.
+//! The operands are converted by `convert`, which calls this file for a tree with operators.
 
 use jmespath::ast::Ast as Parsed;
 

@@ -1,4 +1,7 @@
 //! The texts about a payload and its key: warnings, advice and the details of errors.
+//!
+//! This file and `identity` refer to each other: the errors of `identity` take their details from here, and the warnings are
+//! about an [`Identity`].
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! JMESPath expressions: compiled once, evaluated on each event with the results of the reference implementation.
+//!
+//! The files refer to each other: evaluation calls functions, and functions evaluate their arguments.
 
 mod aggregate;
 mod compare;
