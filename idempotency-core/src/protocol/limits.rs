@@ -1,8 +1,24 @@
-//! Time limits of requests.
+//! The limits of the protocol: how often a call sends a request, how long a request may take, and how long a call waits.
 
 use std::time::Duration;
 
 use crate::time::EpochMillis;
+
+/// The number of claims that one call sends before it gives up, not counting those after a wait.
+pub(super) const MAX_CLAIMS: u8 = 4;
+/// The number of completions that one call sends.
+pub(super) const MAX_COMPLETIONS: u8 = 4;
+
+/// A duplicate stops waiting when less than this is left before its deadline.
+pub(super) const WAIT_RESERVE: Duration = Duration::from_millis(250);
+/// How long a follower waits for the store's reply to its leader. After that it asks the store itself: the request may hang,
+/// or the leader's future may no longer be polled.
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The upper bound of the first pause of a wait or of a retried completion. It doubles with each further pause.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(25);
+/// The upper bound of every pause.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Time limit of a request when the deadline has expired but Lambda has not killed the process yet.
 const POST_DEADLINE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -18,16 +18,16 @@ mod fixtures;
 mod in_flight;
 mod limits;
 pub mod policy;
+mod requests;
 mod resolution;
 mod step;
 mod write;
-mod writes;
 
 pub use call::Call;
 pub use classify::{RecordState, classify};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
 pub use in_flight::{InFlight, InFlightKey, Stage};
+pub(crate) use requests::recorded_path;
 pub use resolution::{Completion, Refusal, RefusalDetail, Resolution, Source};
 pub use step::Attempt;
 pub use write::{Change, Write};
-pub(crate) use writes::recorded_path;

@@ -2,7 +2,7 @@
 
 mod claim;
 mod completion;
-mod in_flight;
+mod follow;
 mod state;
 
 use std::time::Duration;
@@ -169,13 +169,13 @@ impl Attempt {
                 claim::from_memory(&call, now, wait_until, cached, Source::Cache)
             }
             (State::Checking(wait_until), Input::LeaderProgress(leader)) => {
-                in_flight::leader_found(&call, now, wait_until, leader)
+                follow::leader_found(&call, now, wait_until, leader)
             }
             (State::Following(following), Input::LeaderProgress(leader)) => {
-                in_flight::leader_progress(&call, now, following, leader)
+                follow::leader_progress(&call, now, following, leader)
             }
             (State::Following(following), Input::LeaderDone(confirmed)) => {
-                in_flight::leader_done(&call, now, following, confirmed)
+                follow::leader_done(&call, now, following, confirmed)
             }
             (State::Claiming(claiming), Input::Written(result)) => {
                 claim::claim_written(&call, now, claiming, result)

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::checks::configuration_error;
 use super::variables::variables;
-use super::{caches, store};
+use super::{caches, default_store};
 use crate::clock::{SystemClock, SystemRandom};
 
 static GLOBAL: OnceCell<Backend> = OnceCell::const_new();
@@ -22,7 +22,11 @@ static GLOBAL: OnceCell<Backend> = OnceCell::const_new();
 /// If the variables describe no store that can be used.
 pub(crate) async fn global_backend() -> Result<&'static Backend, Error> {
     GLOBAL
-        .get_or_try_init(async || store::from_variables(variables()).await.map(backend_over))
+        .get_or_try_init(async || {
+            default_store::from_variables(variables())
+                .await
+                .map(backend_over)
+        })
         .await
         .map_err(|error| configuration_error(&error))
 }

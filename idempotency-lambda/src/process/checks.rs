@@ -6,7 +6,7 @@ use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::CompiledOperation;
 
-use super::store;
+use super::default_store;
 use super::variables::variables;
 use crate::warning::warn;
 
@@ -20,7 +20,7 @@ use crate::warning::warn;
 pub(crate) fn check_variables() -> Result<(), Error> {
     static CHECKED: OnceLock<Result<(), ConfigurationError>> = OnceLock::new();
     let checked = CHECKED.get_or_init(|| {
-        for unknown in variables().unknown(&store::variables()) {
+        for unknown in variables().unknown(&default_store::variables()) {
             warn(&unknown.to_string());
         }
         check_values(variables())
@@ -31,7 +31,7 @@ pub(crate) fn check_variables() -> Result<(), Error> {
 fn check_values(variables: &Variables) -> Result<(), ConfigurationError> {
     // An operation without settings of its own uses every variable that operations read.
     CompiledOperation::new("idempotency", &Settings::new(), variables)?;
-    store::check(variables)
+    default_store::check(variables)
 }
 
 /// Logs at debug level which variables an operation does not use because it has settings of its own.

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | `variables` | the copy of the environment variables |
 //! | `checks` | the checks of all variables, and whether protection is switched off |
-//! | `store` | the store that the variables name |
+//! | `default_store` | the store that the variables name |
 //! | `backend` | the global backend, and how a backend is made from a store |
 //! | `caches` | every local cache, to be cleared together |
 
 mod backend;
 mod caches;
 mod checks;
-mod store;
+mod default_store;
 mod variables;
 
 pub use backend::{backend_over, set_global_backend};

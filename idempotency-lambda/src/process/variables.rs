@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use idempotency_core::config::Variables;
 
-use super::store;
+use super::default_store;
 
 static VARIABLES: OnceLock<Variables> = OnceLock::new();
 
@@ -22,7 +22,8 @@ pub(crate) fn variables() -> &'static Variables {
 /// Copies a variable. Of a variable that this framework does not read, only the name is kept: it may be a misspelt one of
 /// ours, but its value may be a credential, which does not belong in a static.
 fn copied(name: String, value: &OsStr) -> (String, String) {
-    let value = if Variables::is_known(&name) || store::variables().contains(&name.as_str()) {
+    let value = if Variables::is_known(&name) || default_store::variables().contains(&name.as_str())
+    {
         // A value that is not Unicode must not count as not set.
         value.to_string_lossy().into_owned()
     } else {
@@ -54,12 +55,12 @@ mod tests {
         ));
         let is_part_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let words: Vec<_> = page.split(|letter| !is_part_of_a_name(letter)).collect();
-        for name in store::variables() {
+        for name in default_store::variables() {
             assert!(words.contains(&name), "the page does not name {name}");
         }
         for name in words {
             let is_ours = name.starts_with("IDEMPOTENCY_");
-            let is_read = Variables::is_known(name) || store::variables().contains(&name);
+            let is_read = Variables::is_known(name) || default_store::variables().contains(&name);
             assert!(is_read || !is_ours, "nothing reads {name}");
         }
     }

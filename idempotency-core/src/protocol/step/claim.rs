@@ -5,19 +5,14 @@ use std::time::Duration;
 use super::super::call::Call;
 use super::super::classify::{RecordState, classify, is_expired};
 use super::super::effect::{Effect, WriteResult};
-use super::super::limits::{REPLY_RESERVE, less_reserve, time_limit};
+use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve, time_limit};
 use super::super::policy::OnInProgress;
+use super::super::requests;
 use super::super::resolution::{Refusal, Source};
-use super::super::writes;
 use super::state::{Claiming, GivingUp, Held, Next, State, backoff, refuse, replay};
 use crate::error::ErrorKind;
 use crate::record::Record;
 use crate::time::EpochMillis;
-
-/// The number of claims that one call sends before it gives up, not counting those after a wait.
-const MAX_CLAIMS: u8 = 4;
-/// A duplicate stops waiting when less than this is left before its deadline.
-const WAIT_RESERVE: Duration = Duration::from_millis(250);
 
 /// Handles a record from this process's memory. It is classified like any other record.
 pub(super) fn from_memory(
@@ -128,7 +123,7 @@ fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming, exhausted: Erro
         claimed_at: now,
         ..claiming
     };
-    (State::Claiming(claiming), writes::claim(call, now))
+    (State::Claiming(claiming), requests::claim(call, now))
 }
 
 /// Handles the result of a claim.
@@ -271,5 +266,5 @@ fn release(call: &Call, claiming: Claiming, kind: ErrorKind) -> Next {
         wait_until: claiming.wait_until,
         requests_end: claiming.requests_end,
     };
-    (State::GivingUp(giving_up), writes::release(call))
+    (State::GivingUp(giving_up), requests::release(call))
 }

@@ -5,17 +5,15 @@ use super::super::classify::{
     RecordState, classify, is_claim_of, is_expired, response_of, same_payload,
 };
 use super::super::effect::{Effect, HandlerResult, WriteErrorKind, WriteResult};
-use super::super::limits::REPLY_RESERVE;
+use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
 use super::super::policy::{OnError, OnTimeout};
+use super::super::requests;
 use super::super::resolution::{Completion, Resolution, Source};
-use super::super::writes;
 use super::state::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
 
-/// The number of completions that one call sends.
-const MAX_COMPLETIONS: u8 = 4;
 /// The recorded failure of a handler that panicked.
 const PANIC: &str = "panic";
 
@@ -35,7 +33,7 @@ pub(super) fn handler_done(
         HandlerResult::NotSerializable => (None, Some(Unstorable::NotSerializable)),
         HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerOnly)),
         HandlerResult::NotStored => {
-            return (releasing(true), writes::release(call));
+            return (releasing(true), requests::release(call));
         }
         // A panic reports nothing. As after a kill, the effect may have happened.
         HandlerResult::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
@@ -50,7 +48,7 @@ pub(super) fn handler_done(
         held,
         tries: 0,
         maybe_applied: false,
-        record: writes::completed(call, now, data.as_ref()),
+        record: requests::completed(call, now, data.as_ref()),
         unstorable,
     };
     send_completion(call, completing)
@@ -59,15 +57,15 @@ pub(super) fn handler_done(
 /// Returns the write that frees the key after a failed run, by the policy `on_error`.
 fn free_key(call: &Call, failure: &str, held: Held) -> Effect {
     match call.policy.on_error {
-        OnError::Release => writes::release(call),
-        OnError::Record => writes::record_failure(call, failure, held.claimed_at),
+        OnError::Release => requests::release(call),
+        OnError::Record => requests::record_failure(call, failure, held.claimed_at),
     }
 }
 
 /// Sends the completion.
 pub(super) fn send_completion(call: &Call, mut completing: Completing) -> Next {
     completing.tries += 1;
-    let effect = writes::complete(call, &completing.record);
+    let effect = requests::complete(call, &completing.record);
     (State::Completing(completing), effect)
 }
 
@@ -131,7 +129,7 @@ pub(super) fn claim_gone(
             refuse(ErrorKind::LostOwnership)
         }
         None => {
-            let effect = writes::restore(call, &completing.record, completing.held.lease_end);
+            let effect = requests::restore(call, &completing.record, completing.held.lease_end);
             (State::Restoring(completing), effect)
         }
     }

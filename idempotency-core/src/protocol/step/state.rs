@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use super::super::effect::Effect;
 use super::super::in_flight::InFlight;
+use super::super::limits::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::super::resolution::{Refusal, Resolution, Source};
 use crate::error::ErrorKind;
 use crate::record::Record;
 use crate::time::EpochMillis;
-
-/// The upper bound of the first pause of a wait or of a retried completion. It doubles with each further pause.
-const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// The upper bound of every pause.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {

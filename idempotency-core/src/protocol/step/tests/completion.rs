@@ -207,7 +207,7 @@ fn a_response_that_is_too_large_completes_the_key_and_only_its_own_caller_gets_i
 }
 
 #[test]
-fn a_lost_completion_without_a_response_is_confirmed_only_by_its_own_token() {
+fn a_maybe_applied_completion_without_a_response_is_confirmed_only_by_its_own_token() {
     let without_response = |owner| {
         let mut record = completed("7");
         record.data = Field::Absent;

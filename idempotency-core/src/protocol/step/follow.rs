@@ -6,17 +6,15 @@ use super::super::call::Call;
 use super::super::classify::is_expired;
 use super::super::effect::Effect;
 use super::super::in_flight::{InFlight, Stage};
+use super::super::limits::{LONGEST_PAUSE, REPLY_TIMEOUT};
 use super::super::policy::OnInProgress;
 use super::super::resolution::{Refusal, Source};
 use super::claim::{from_memory, is_too_late, start, wait_left};
-use super::state::{Following, LONGEST_PAUSE, Next, State, refuse};
+use super::state::{Following, Next, State, refuse};
 use crate::error::ErrorKind;
 use crate::record::Record;
 use crate::time::EpochMillis;
 
-/// How long a follower waits for the store's reply to its leader. After that it asks the store itself: the request may hang,
-/// or the leader's future may no longer be polled.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// A lease has expired one millisecond after its end.
 const LEASE_GRACE: Duration = Duration::from_millis(1);
 

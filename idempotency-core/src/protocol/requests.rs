@@ -1,4 +1,4 @@
-//! The writes of the protocol: what each one puts into the record, and under which condition.
+//! The write requests of the protocol: what each one puts into the record, and under which condition.
 
 use std::time::Duration;
 
