@@ -42,7 +42,7 @@ impl CacheLimits {
     }
 }
 
-/// A cache of confirmed, stored responses, with their validation hash and their window.
+/// A cache of confirmed, stored responses, with their validation digest and their window.
 ///
 /// Each operation has its own limits. When a limit is reached, the least recently used record is dropped.
 ///

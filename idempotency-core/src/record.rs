@@ -185,7 +185,7 @@ pub struct Record {
     pub status: Field<Status>,
     /// The response, as JSON text.
     pub data: Field<Data>,
-    /// The hash of the validated part of the payload.
+    /// The validation digest: of the validated part of the payload.
     pub validation: Field<String>,
     /// The token of the call that made the claim.
     pub owner: Field<OwnerToken>,
@@ -207,7 +207,7 @@ pub enum Attribute {
     Status,
     /// The response as JSON text.
     Data,
-    /// The hash of the validated part.
+    /// The validation digest.
     Validation,
     /// The owner token.
     Owner,

@@ -29,7 +29,7 @@ pub struct AttributeNames {
     pub status: String,
     /// The stored response.
     pub data: String,
-    /// The hash of the validated part of the payload.
+    /// The validation digest.
     pub validation: String,
     /// The token of the owner of the claim.
     pub owner: String,

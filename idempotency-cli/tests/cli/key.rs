@@ -32,7 +32,7 @@ fn only_the_key_is_printed_so_that_another_command_can_use_it() {
 }
 
 #[test]
-fn the_text_and_the_validation_hash_are_printed_on_request() {
+fn the_text_and_the_validation_digest_are_printed_on_request() {
     let ran = key(&["--explain", "--validate", "body.amount", "-"], EVENT);
     assert_eq!(
         ran.stdout,

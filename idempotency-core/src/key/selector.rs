@@ -36,7 +36,7 @@ pub struct SelectedKey<'a> {
     hash: HashAlgorithm,
 }
 
-/// The hash of the validated part of a payload.
+/// The validation digest: of the validated part of a payload.
 pub(crate) struct Validation {
     pub(crate) hash: String,
     /// True if `validate` found nothing.
@@ -82,7 +82,7 @@ impl Selector {
         }))
     }
 
-    /// Returns the hash of the validated part of a payload; `None` without a `validate` expression.
+    /// Returns the validation digest of a payload; `None` without a `validate` expression.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The identity of a call: its key and validation hash, computed once, before the handler gets the event.
+//! The identity of a call: its key and validation digest, computed once, before the handler gets the event.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Identity {
         self.protected().ok().map(|(id, _)| id)
     }
 
-    /// Returns the hash of the validated part, or `None` if the call is not protected or its operation does not validate.
+    /// Returns the validation digest, or `None` if the call is not protected or its operation does not validate.
     ///
     /// # Examples
     ///
@@ -96,7 +96,7 @@ impl Identity {
         &self.0
     }
 
-    /// Returns the record's id and the validation hash, or the reason why the call is not protected.
+    /// Returns the record's id and the validation digest, or the reason why the call is not protected.
     pub(super) fn protected(&self) -> Result<(&RecordId, Option<&str>), Bypass> {
         match &self.0 {
             State::Protected { id, validation, .. } => Ok((id, validation.as_deref())),

@@ -29,7 +29,7 @@ pub struct Call {
     pub id: RecordId,
     /// This call's own token: the same in all its tries, never used for another call.
     pub owner: OwnerToken,
-    /// The hash of the validated part of the payload, if the operation validates.
+    /// The validation digest of the payload, if the operation validates.
     pub validation: Option<String>,
     /// When the invocation ends, if known. An expired deadline is kept, not treated as unknown.
     pub deadline: Option<EpochMillis>,

@@ -7,7 +7,7 @@ use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout, Polic
 /// One delivery of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// The hash of the validated payload; `None` if the call does not validate.
+    /// The validation digest; `None` if the call does not validate.
     pub(crate) payload: Option<&'static str>,
     pub(crate) on_in_progress: OnInProgress,
     pub(crate) on_timeout: OnTimeout,

@@ -66,7 +66,7 @@ fn another_payload_is_detected_while_the_first_call_is_in_progress() {
 }
 
 #[test]
-fn a_record_with_a_validation_hash_is_replayed_if_the_operation_does_not_validate() {
+fn a_record_with_a_validation_digest_is_replayed_if_the_operation_does_not_validate() {
     let mut record = completed("1");
     record.validation = Field::Value("theirs".to_owned());
     assert_eq!(classify(&record, NOW, &call()), RecordState::Replay);
