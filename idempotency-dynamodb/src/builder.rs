@@ -1,4 +1,6 @@
 //! The builder of a store.
+//!
+//! `store.rs` and this file refer to each other: `DynamoDbStore::builder` begins here, and `build` returns a store.
 
 use std::sync::OnceLock;
 
@@ -8,11 +10,9 @@ use idempotency_core::config::ConfigurationError;
 
 use crate::attribute_names::AttributeNames;
 use crate::client;
+use crate::composite::{Composite, check_partition};
 use crate::store::DynamoDbStore;
 use crate::table_ref::TableRef;
-
-/// The longest value of a partition key, in bytes: DynamoDB's limit.
-const MAX_PARTITION_BYTES: usize = 2048;
 
 /// Builds a [`DynamoDbStore`]. A table and a client are required.
 ///
@@ -41,15 +41,6 @@ pub struct DynamoDbStoreBuilder {
     client: Option<Client>,
     names: AttributeNames,
     composite: Option<Composite>,
-}
-
-/// The keys of a table with a sort key.
-#[derive(Clone, Debug)]
-pub(crate) struct Composite {
-    /// The name of the sort key. It contains the record id.
-    pub(crate) sort_key: String,
-    /// The value of the partition key, the same in every record.
-    pub(crate) partition: String,
 }
 
 impl DynamoDbStoreBuilder {
@@ -169,23 +160,6 @@ impl DynamoDbStoreBuilder {
             self.composite,
         ))
     }
-}
-
-/// Checks that DynamoDB accepts this value of the partition key.
-pub(crate) fn check_partition(partition: &str) -> Result<(), ConfigurationError> {
-    if partition.is_empty() {
-        let message = "the value of the partition key is empty: set IDEMPOTENCY_STATIC_PK_VALUE";
-        return Err(ConfigurationError::new(message));
-    }
-    if partition.len() > MAX_PARTITION_BYTES {
-        let remedy = format!("write at most {MAX_PARTITION_BYTES} bytes");
-        return Err(ConfigurationError::value(
-            "the value of the partition key",
-            partition,
-            remedy,
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

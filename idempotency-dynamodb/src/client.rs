@@ -15,12 +15,12 @@ use idempotency_core::config::ConfigurationError;
 /// The timeout to open a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// The timeout of one send; `Attempts` shortens it if the caller waits for less. DynamoDB responds within tens of
+/// The timeout of one send; `Sends` shortens it if the caller waits for less. DynamoDB responds within tens of
 /// milliseconds, so a send that hangs is repeated.
-const ATTEMPT: Duration = Duration::from_millis(1_500);
+const SEND_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// The number of sends. If each send fails with a probability of 10 %, one request in 100,000 fails.
-const ATTEMPTS: u32 = 5;
+/// The largest number of sends. If each send fails with a probability of 10 %, one request in 100,000 fails.
+const MAX_SENDS: u32 = 5;
 
 /// The longest pause before the second send; DynamoDB responds in milliseconds. Each further pause can be twice as long: at
 /// most 25, 50, 100 and 200 ms, with full jitter, so 188 ms on average for all four.
@@ -123,13 +123,13 @@ fn retries(own: Option<&RetryConfig>) -> RetryConfig {
     // If it is not set, at least as long as the first pause.
     let longest = chosen(own.max_backoff(), standard.max_backoff())
         .unwrap_or_else(|| MAX_BACKOFF.max(initial));
-    let attempts = if *own == standard {
-        ATTEMPTS
+    let sends = if *own == standard {
+        MAX_SENDS
     } else {
         own.max_attempts()
     };
     own.clone()
-        .with_max_attempts(attempts)
+        .with_max_attempts(sends)
         .with_initial_backoff(initial)
         .with_max_backoff(longest)
 }
@@ -153,7 +153,7 @@ fn no_region_text(empty: bool) -> &'static str {
 fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .connect_timeout(CONNECT)
-        .operation_attempt_timeout(ATTEMPT)
+        .operation_attempt_timeout(SEND_TIMEOUT)
         .build()
 }
 
@@ -192,7 +192,7 @@ mod tests {
             .unwrap();
         let timeouts = client.config().timeout_config().unwrap();
         assert_eq!(timeouts.connect_timeout(), Some(CONNECT));
-        assert_eq!(timeouts.operation_attempt_timeout(), Some(ATTEMPT));
+        assert_eq!(timeouts.operation_attempt_timeout(), Some(SEND_TIMEOUT));
         let retries = client.config().retry_config().unwrap();
         assert_eq!(retries.mode(), RetryMode::Standard);
         assert_eq!(retries.max_attempts(), 5);
@@ -212,8 +212,8 @@ mod tests {
         let ours = retries(None);
         assert_eq!(retries_with(None), ours);
         assert_eq!(retries_with(Some(RetryConfig::standard())), ours);
-        let attempts = retries_with(Some(RetryConfig::standard().with_max_attempts(9)));
-        assert_eq!(attempts, ours.clone().with_max_attempts(9));
+        let sends = retries_with(Some(RetryConfig::standard().with_max_attempts(9)));
+        assert_eq!(sends, ours.clone().with_max_attempts(9));
         let adaptive = retries_with(Some(RetryConfig::adaptive()));
         assert_eq!(adaptive.mode(), RetryMode::Adaptive);
         assert_eq!(adaptive.initial_backoff(), INITIAL_BACKOFF);
@@ -246,6 +246,6 @@ mod tests {
         let client = from_sdk_config(&config);
         let timeouts = client.config().timeout_config().unwrap();
         assert_eq!(timeouts.connect_timeout(), Some(Duration::from_millis(200)));
-        assert_eq!(timeouts.operation_attempt_timeout(), Some(ATTEMPT));
+        assert_eq!(timeouts.operation_attempt_timeout(), Some(SEND_TIMEOUT));
     }
 }

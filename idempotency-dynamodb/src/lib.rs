@@ -12,20 +12,22 @@
 //! | module | what it does |
 //! |---|---|
 //! | `store`, `builder` | send one request for each operation |
+//! | `composite` | names the keys of a table with a sort key |
 //! | `expression` | renders a condition or a change as DynamoDB's expressions |
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
-//! | `attempts` | notes for each send whether it may have been applied |
+//! | `sends` | notes for each send whether it may have been applied |
 //! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
 
-mod attempts;
 mod attribute_names;
 mod builder;
 mod client;
+mod composite;
 mod expression;
 mod failure;
 mod item;
 mod json;
 mod number;
+mod sends;
 mod size;
 mod store;
 mod table_config;

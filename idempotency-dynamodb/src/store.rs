@@ -21,11 +21,12 @@ use idempotency_core::store::{
     Change, ReadOutcome, SendLog, Store, StoreError, Write, WriteOutcome,
 };
 
-use crate::attempts::{Attempts, CONDITION_FAILED, READ};
 use crate::attribute_names::AttributeNames;
-use crate::builder::{Composite, DynamoDbStoreBuilder};
+use crate::builder::DynamoDbStoreBuilder;
+use crate::composite::Composite;
 use crate::expression::Expressions;
 use crate::item::{self, Item};
+use crate::sends::{CONDITION_FAILED, READ, Sends};
 use crate::size;
 use crate::table_ref::TableRef;
 
@@ -146,7 +147,7 @@ impl DynamoDbStore {
     /// Returns the outcome of a write. `item` takes the present item out of a failed condition.
     fn outcome<T, E>(
         &self,
-        attempts: &Attempts<E>,
+        sends: &Sends<E>,
         result: Result<T, SdkError<E>>,
         item: impl FnOnce(E) -> Option<Item>,
     ) -> WriteOutcome
@@ -157,7 +158,7 @@ impl DynamoDbStore {
             Ok(_) => return WriteOutcome::Applied,
             Err(error) => error,
         };
-        let maybe_applied = attempts.maybe_applied();
+        let maybe_applied = sends.maybe_applied();
         match error {
             SdkError::ServiceError(failure) if failure.err().code() == Some(CONDITION_FAILED) => {
                 let existing = item(failure.into_err()).filter(|item| !item.is_empty());
@@ -168,9 +169,7 @@ impl DynamoDbStore {
             }
             error => WriteOutcome::Failed {
                 maybe_applied,
-                error: self
-                    .table_ref
-                    .error(attempts.action(), error, attempts.sent()),
+                error: self.table_ref.error(sends.action(), error, sends.sent()),
             },
         }
     }
@@ -182,22 +181,18 @@ impl DynamoDbStore {
         consistent: bool,
         log: &SendLog,
     ) -> Result<GetItemOutput, StoreError> {
-        let attempts = Attempts::<GetItemError>::new(log, &self.table_ref, READ);
+        let sends = Sends::<GetItemError>::new(log, &self.table_ref, READ);
         let request = self.client.get_item().table_name(self.table());
         let request = request
             .set_key(Some(self.key(id)))
             .consistent_read(consistent);
-        let result = request
-            .customize()
-            .interceptor(attempts.clone())
-            .send()
-            .await;
+        let result = request.customize().interceptor(sends.clone()).send().await;
         match result {
             Ok(output) => {
                 self.keys_checked.store(true, Ordering::Release);
                 Ok(output)
             }
-            Err(error) => Err(self.table_ref.error(READ, error, attempts.sent())),
+            Err(error) => Err(self.table_ref.error(READ, error, sends.sent())),
         }
     }
 
@@ -214,7 +209,7 @@ impl DynamoDbStore {
                 error,
             };
         }
-        let attempts = Attempts::new(log, &self.table_ref, "dynamodb:PutItem");
+        let sends = Sends::new(log, &self.table_ref, "dynamodb:PutItem");
         let (mut item, attributes) = (self.key(id.as_str()), item::attributes(record));
         if let Err(error) = self.fits(&item, &attributes) {
             return WriteOutcome::Failed {
@@ -238,12 +233,8 @@ impl DynamoDbStore {
             .set_expression_attribute_names(expressions.names())
             .set_expression_attribute_values(expressions.values())
             .return_values_on_condition_check_failure(ALL_OLD);
-        let result = request
-            .customize()
-            .interceptor(attempts.clone())
-            .send()
-            .await;
-        self.outcome(&attempts, result, |error| match error {
+        let result = request.customize().interceptor(sends.clone()).send().await;
+        self.outcome(&sends, result, |error| match error {
             PutItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
         })
@@ -256,7 +247,7 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
-        let attempts = Attempts::new(log, &self.table_ref, "dynamodb:UpdateItem");
+        let sends = Sends::new(log, &self.table_ref, "dynamodb:UpdateItem");
         let (key, set) = (self.key(id.as_str()), item::attributes(&change.set));
         if let Err(error) = self.fits(&key, &set) {
             return WriteOutcome::Failed {
@@ -275,12 +266,8 @@ impl DynamoDbStore {
             .set_expression_attribute_names(expressions.names())
             .set_expression_attribute_values(expressions.values())
             .return_values_on_condition_check_failure(ALL_OLD);
-        let result = request
-            .customize()
-            .interceptor(attempts.clone())
-            .send()
-            .await;
-        self.outcome(&attempts, result, |error| match error {
+        let result = request.customize().interceptor(sends.clone()).send().await;
+        self.outcome(&sends, result, |error| match error {
             UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
         })
@@ -292,7 +279,7 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
-        let attempts = Attempts::new(log, &self.table_ref, "dynamodb:DeleteItem");
+        let sends = Sends::new(log, &self.table_ref, "dynamodb:DeleteItem");
         let mut expressions = Expressions::new(&self.names);
         let condition = expressions.condition(condition);
         let request = self.client.delete_item().table_name(self.table());
@@ -302,12 +289,8 @@ impl DynamoDbStore {
             .set_expression_attribute_names(expressions.names())
             .set_expression_attribute_values(expressions.values())
             .return_values_on_condition_check_failure(ALL_OLD);
-        let result = request
-            .customize()
-            .interceptor(attempts.clone())
-            .send()
-            .await;
-        self.outcome(&attempts, result, |error| match error {
+        let result = request.customize().interceptor(sends.clone()).send().await;
+        self.outcome(&sends, result, |error| match error {
             DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
         })

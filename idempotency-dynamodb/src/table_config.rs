@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
 
 use crate::attribute_names::AttributeNames;
-use crate::builder::check_partition;
+use crate::composite::check_partition;
 use crate::store::DynamoDbStore;
 
 const TABLE: &str = "IDEMPOTENCY_TABLE";

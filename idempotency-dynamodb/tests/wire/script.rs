@@ -126,7 +126,7 @@ impl Wire {
         self.requests.lock().unwrap().len()
     }
 
-    /// Returns a client with credentials and the SDK's three attempts.
+    /// Returns a client with credentials and the SDK's three sends.
     pub(crate) fn client(&self) -> Client {
         Client::from_conf(self.config().credentials_provider(credentials()).build())
     }
@@ -150,12 +150,12 @@ impl Wire {
     }
 
     fn config(&self) -> aws_sdk_dynamodb::config::Builder {
-        let attempt = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(3));
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(3));
         aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             .region(Region::new("eu-west-1"))
             .retry_config(RetryConfig::standard().with_max_attempts(3))
-            .timeout_config(attempt.build())
+            .timeout_config(timeouts.build())
             .sleep_impl(self.sleeps.clone())
             .http_client(self.clone())
     }

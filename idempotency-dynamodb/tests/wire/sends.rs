@@ -39,7 +39,7 @@ async fn a_send_that_hangs_is_repeated_while_the_caller_still_waits() {
 
 #[tokio::test]
 async fn a_caller_with_enough_time_keeps_the_timeout_of_the_client() {
-    let attempt = Duration::from_millis(1_500);
+    let send_timeout = Duration::from_millis(1_500);
     let times = times(Duration::from_secs(9)).await;
-    assert_eq!(times, [attempt, attempt]);
+    assert_eq!(times, [send_timeout, send_timeout]);
 }

@@ -31,7 +31,7 @@ fn send_timeout(limit: Duration) -> Duration {
 }
 
 /// Notes the sends of one SDK call. `E` is the error type of its operation.
-pub(crate) struct Attempts<E> {
+pub(crate) struct Sends<E> {
     log: SendLog,
     table: Arc<TableRef>,
     /// The IAM action.
@@ -41,7 +41,7 @@ pub(crate) struct Attempts<E> {
     error: PhantomData<fn() -> E>,
 }
 
-impl<E> Attempts<E> {
+impl<E> Sends<E> {
     /// Starts the notes of a call, before its first send.
     pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
         log.preparing();
@@ -70,7 +70,7 @@ impl<E> Attempts<E> {
     }
 }
 
-impl<E> Clone for Attempts<E> {
+impl<E> Clone for Sends<E> {
     fn clone(&self) -> Self {
         Self {
             log: self.log.clone(),
@@ -82,15 +82,15 @@ impl<E> Clone for Attempts<E> {
     }
 }
 
-impl<E> fmt::Debug for Attempts<E> {
+impl<E> fmt::Debug for Sends<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Attempts").field(&self.log).finish()
+        f.debug_tuple("Sends").field(&self.log).finish()
     }
 }
 
-impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Attempts<E> {
+impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Sends<E> {
     fn name(&self) -> &'static str {
-        "idempotency attempts"
+        "idempotency sends"
     }
 
     /// Shortens the timeout of each send, so that a send that hangs is repeated while the caller still waits.
@@ -108,7 +108,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
         // A client without a timeout keeps none: that is the user's choice.
         if timeouts
             .operation_attempt_timeout()
-            .is_some_and(|attempt| attempt > timeout)
+            .is_some_and(|own| own > timeout)
         {
             let shortened = timeouts.to_builder().operation_attempt_timeout(timeout);
             let shortened = shortened.build();
@@ -177,7 +177,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for A
     }
 }
 
-impl<E> Attempts<E> {
+impl<E> Sends<E> {
     /// Returns the error that an error response means. `None` if the condition failed: the call ends with that result.
     fn send_error(
         &self,
