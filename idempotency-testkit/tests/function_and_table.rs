@@ -4,7 +4,7 @@
 use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
-use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda};
+use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
 use std::process::Command;
@@ -38,7 +38,7 @@ async fn start() -> (EmbeddedDynamoDb, LocalLambda) {
     db.create_table(TableSpec::new("orders")).await.unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["the_function", "--exact", "--nocapture"]);
-    let function = Function::new("orders", command)
+    let function = FunctionSpec::new("orders", command)
         .env(ROLE, "function")
         .envs(db.environment());
     let lambda = LocalLambda::start(function).await.unwrap();

@@ -11,7 +11,7 @@ use idempotency_lambda::{
     without_invocation,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::lambda::{Function, FunctionProcess, InvokeError, LocalLambda, Reply};
+use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, InvokeError, LocalLambda, Reply};
 use lambda_runtime::tower::{Layer, ServiceBuilder};
 use lambda_runtime::{Runtime, service_fn};
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,7 @@ impl Harness {
         database.create_table(table).await.unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["the_function", "--exact", "--nocapture"]);
-        let mut function = Function::new("shop", command)
+        let mut function = FunctionSpec::new("shop", command)
             .env(ROLE, role)
             .env("IDEMPOTENCY_TABLE", "idempotency")
             .envs(database.environment());

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
-use idempotency_testkit::lambda::{Function, LocalLambda};
+use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
 use idempotency_tests::hostile;
 use serde::de::IgnoredAny;
 
@@ -65,7 +65,7 @@ async fn start(role: &str) -> Result<LocalLambda, BoxError> {
         MEMORY * 1024
     );
     command.args(["-c", &limited]).arg(std::env::current_exe()?);
-    let function = Function::new("hostile", command)
+    let function = FunctionSpec::new("hostile", command)
         .env(ROLE, role)
         .env("IDEMPOTENCY_STORE", "memory")
         .memory_size(MEMORY)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
-use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda, Reply};
+use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda, Reply};
 use serde_json::json;
 
 const ROLE: &str = "TESTS_ROLE";
@@ -39,10 +39,10 @@ fn the_function() {
     }
 }
 
-fn function() -> Function {
+fn function() -> FunctionSpec {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["the_function", "--exact", "--nocapture"]);
-    Function::new("payment", command).env(ROLE, "function")
+    FunctionSpec::new("payment", command).env(ROLE, "function")
 }
 
 async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
-use idempotency_testkit::lambda::Function;
+use idempotency_testkit::lambda::FunctionSpec;
 
 const ROLE: &str = "DEMO_FUNCTION";
 
@@ -54,7 +54,7 @@ impl Role {
     }
 
     /// Returns the function, with the command that starts its processes.
-    pub(crate) fn function(self) -> Result<Function> {
+    pub(crate) fn function(self) -> Result<FunctionSpec> {
         // The link survives a rebuild during the run; the path does not.
         let link = Path::new("/proc/self/exe");
         let program = if link.exists() {
@@ -62,6 +62,6 @@ impl Role {
         } else {
             std::env::current_exe().context("the path of this program could not be found")?
         };
-        Ok(Function::new(self.name(), Command::new(program)).env(ROLE, self.name()))
+        Ok(FunctionSpec::new(self.name(), Command::new(program)).env(ROLE, self.name()))
     }
 }

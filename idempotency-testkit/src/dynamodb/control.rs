@@ -33,7 +33,7 @@ impl EmbeddedDynamoDb {
     /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
     /// let fault = db.inject(Fault::on("ListTables").drop_reply());
     /// db.client().list_tables().send().await?;
-    /// assert_eq!(fault.met(), 1);
+    /// assert_eq!(fault.applied_count(), 1);
     /// assert_eq!(db.requests().len(), 2, "the SDK sent it again");
     /// # Ok(()) }
     /// ```

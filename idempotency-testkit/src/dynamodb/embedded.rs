@@ -9,7 +9,7 @@ use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_types::SdkConfig;
 
-use super::Error;
+use super::DatabaseError;
 use super::proxy::Proxy;
 use crate::background::Background;
 use crate::wire;
@@ -54,8 +54,9 @@ impl EmbeddedDynamoDb {
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] or [`Error::Port`] if no thread or port is available, [`Error::Open`] if the database does not open.
-    pub async fn start() -> Result<Self, Error> {
+    /// [`DatabaseError::Start`] or [`DatabaseError::Port`] if no thread or port is available, [`DatabaseError::Open`] if the
+    /// database does not open.
+    pub async fn start() -> Result<Self, DatabaseError> {
         Self::start_on(0).await
     }
 
@@ -63,34 +64,35 @@ impl EmbeddedDynamoDb {
     ///
     /// # Errors
     ///
-    /// [`Error::Port`] if the port is in use; otherwise as [`start`](Self::start).
+    /// [`DatabaseError::Port`] if the port is in use; otherwise as [`start`](Self::start).
     ///
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Error};
+    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, DatabaseError};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let db = EmbeddedDynamoDb::start_on(0).await?;
     /// let port = db.endpoint().rsplit(':').next().unwrap_or_default().parse()?;
     /// let second = EmbeddedDynamoDb::start_on(port).await;
-    /// assert!(matches!(second, Err(Error::Port { .. })), "the port is in use");
+    /// assert!(matches!(second, Err(DatabaseError::Port { .. })), "the port is in use");
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn start_on(port: u16) -> Result<Self, Error> {
-        let background = Background::start("embedded-dynamodb").map_err(Error::Start)?;
+    pub async fn start_on(port: u16) -> Result<Self, DatabaseError> {
+        let background = Background::start("embedded-dynamodb").map_err(DatabaseError::Start)?;
         let served = background.handle().spawn(async move {
-            let database =
-                dynoxide::Database::memory().map_err(|error| Error::Open(error.to_string()))?;
-            let (listener, behind) = wire::bind().map_err(Error::Start)?;
+            let database = dynoxide::Database::memory()
+                .map_err(|error| DatabaseError::Open(error.to_string()))?;
+            let (listener, behind) = wire::bind().map_err(DatabaseError::Start)?;
             tokio::spawn(dynoxide::server::serve_with_shutdown(
                 listener,
                 database,
                 std::future::pending(),
             ));
             let bound = wire::bind_to(port);
-            let (listener, address) = bound.map_err(|source| Error::Port { port, source })?;
+            let (listener, address) =
+                bound.map_err(|source| DatabaseError::Port { port, source })?;
             let proxy = Proxy::new(behind);
             let handler = Arc::clone(&proxy);
             tokio::spawn(wire::serve(listener, move |request| {
@@ -99,7 +101,7 @@ impl EmbeddedDynamoDb {
             let direct = Client::new(&sdk_config(&format!("http://{behind}")));
             Ok((format!("http://{address}"), proxy, direct))
         });
-        let (endpoint, proxy, direct) = served.await.map_err(|_| Error::Stopped)??;
+        let (endpoint, proxy, direct) = served.await.map_err(|_| DatabaseError::Stopped)??;
         Ok(Self {
             endpoint,
             proxy,

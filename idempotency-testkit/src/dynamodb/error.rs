@@ -10,14 +10,14 @@ use std::io;
 ///
 /// ```no_run
 /// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
-/// use idempotency_testkit::dynamodb::Error;
+/// use idempotency_testkit::dynamodb::DatabaseError;
 /// let refused = db.items("payments").await;
-/// assert!(matches!(refused, Err(Error::Refused { operation: "Scan", .. })), "no such table");
+/// assert!(matches!(refused, Err(DatabaseError::Refused { operation: "Scan", .. })), "no such table");
 /// # Ok(()) }
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum DatabaseError {
     /// No thread or port is available.
     #[error("the embedded DynamoDB could not start: check the limits on open files and threads")]
     Start(#[source] io::Error),
@@ -58,7 +58,7 @@ pub enum Error {
     Stopped,
 }
 
-impl Error {
+impl DatabaseError {
     /// Classifies an error of the SDK.
     pub(super) fn refused<E>(operation: &'static str, table: &str, error: SdkError<E>) -> Self
     where

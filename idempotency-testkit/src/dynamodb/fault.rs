@@ -113,7 +113,7 @@ impl FaultBuilder {
     /// // The SDK makes three attempts: the first two fail, the third succeeds.
     /// let throttled = db.inject(Fault::on("ListTables").times(2).throttle());
     /// assert!(db.client().list_tables().send().await.is_ok());
-    /// assert_eq!(throttled.met(), 2);
+    /// assert_eq!(throttled.applied_count(), 2);
     /// # Ok(()) }
     /// ```
     pub fn times(mut self, times: usize) -> Self {

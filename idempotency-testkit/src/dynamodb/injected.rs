@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
 /// let denied = db.inject(Fault::on("ListTables").access_denied());
 /// assert!(db.client().list_tables().send().await.is_err());
-/// assert_eq!(denied.met(), 1);
+/// assert_eq!(denied.applied_count(), 1);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Injected {
 #[derive(Debug)]
 struct State {
     open: watch::Sender<bool>,
-    met: watch::Sender<usize>,
+    applied: watch::Sender<usize>,
     done: watch::Sender<usize>,
 }
 
@@ -33,7 +33,7 @@ impl Injected {
         Self {
             state: Arc::new(State {
                 open: watch::Sender::new(false),
-                met: watch::Sender::new(0),
+                applied: watch::Sender::new(0),
                 done: watch::Sender::new(0),
             }),
         }
@@ -50,12 +50,12 @@ impl Injected {
     /// for _ in 0..3 {
     ///     let _ = db.client().list_tables().send().await;
     /// }
-    /// assert_eq!(denied.met(), 1, "a fault applies to one request unless `times` or `always` is set");
+    /// assert_eq!(denied.applied_count(), 1, "a fault applies to one request unless `times` or `always` is set");
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn met(&self) -> usize {
-        *self.state.met.borrow()
+    pub fn applied_count(&self) -> usize {
+        *self.state.applied.borrow()
     }
 
     /// Waits until the fault has applied to its first request.
@@ -81,9 +81,9 @@ impl Injected {
 
     /// Waits until the fault has applied to this many requests, for example to release two claims at once.
     pub async fn reached_times(&self, times: usize) {
-        let mut met = self.state.met.subscribe();
+        let mut applied = self.state.applied.subscribe();
         // The sender lives in `self`, so the wait cannot fail.
-        let _ = met.wait_for(|met| *met >= times).await;
+        let _ = applied.wait_for(|applied| *applied >= times).await;
     }
 
     /// Releases the held requests, and waits until the database has processed each of them.
@@ -113,9 +113,9 @@ impl Injected {
     /// ```
     pub async fn release(&self) {
         self.state.open.send_replace(true);
-        let met = self.met();
+        let applied = self.applied_count();
         let mut done = self.state.done.subscribe();
-        let _ = done.wait_for(|done| *done >= met).await;
+        let _ = done.wait_for(|done| *done >= applied).await;
     }
 
     pub(super) async fn released(&self) {
@@ -125,7 +125,7 @@ impl Injected {
 
     /// Counts the request as processed when the guard is dropped, however the processing ends.
     pub(super) fn processing(&self) -> Processing {
-        self.state.met.send_modify(|met| *met += 1);
+        self.state.applied.send_modify(|applied| *applied += 1);
         Processing(self.clone())
     }
 }

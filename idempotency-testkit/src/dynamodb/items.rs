@@ -6,15 +6,15 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::table::{Item, TableSpec};
-use super::{EmbeddedDynamoDb, Error};
+use super::{DatabaseError, EmbeddedDynamoDb};
 
 impl EmbeddedDynamoDb {
     /// Creates a table. It can be used at once.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the table exists already or a name is not allowed.
-    pub async fn create_table(&self, table: TableSpec) -> Result<(), Error> {
+    /// [`DatabaseError::Refused`] if the table exists already or a name is not allowed.
+    pub async fn create_table(&self, table: TableSpec) -> Result<(), DatabaseError> {
         let client = self.direct.clone();
         let create = async move {
             let partition = Some((table.partition_key, KeyType::Hash));
@@ -29,7 +29,7 @@ impl EmbeddedDynamoDb {
             create
                 .send()
                 .await
-                .map_err(|error| Error::refused("CreateTable", &table.name, error))?;
+                .map_err(|error| DatabaseError::refused("CreateTable", &table.name, error))?;
             if let Some(attribute) = table.ttl {
                 let ttl = TimeToLiveSpecification::builder()
                     .attribute_name(attribute)
@@ -41,7 +41,9 @@ impl EmbeddedDynamoDb {
                     .set_time_to_live_specification(ttl.ok())
                     .send()
                     .await
-                    .map_err(|error| Error::refused("UpdateTimeToLive", &table.name, error))?;
+                    .map_err(|error| {
+                        DatabaseError::refused("UpdateTimeToLive", &table.name, error)
+                    })?;
             }
             Ok(())
         };
@@ -52,12 +54,12 @@ impl EmbeddedDynamoDb {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is no such table or a key attribute is missing.
+    /// [`DatabaseError::Refused`] if there is no such table or a key attribute is missing.
     pub async fn put<K>(
         &self,
         table: &str,
         item: impl IntoIterator<Item = (K, AttributeValue)>,
-    ) -> Result<(), Error>
+    ) -> Result<(), DatabaseError>
     where
         K: Into<String>,
     {
@@ -74,14 +76,14 @@ impl EmbeddedDynamoDb {
             .in_background(async move { Ok(put.send().await) })
             .await?;
         put.map(drop)
-            .map_err(|error| Error::refused("PutItem", table, error))
+            .map_err(|error| DatabaseError::refused("PutItem", table, error))
     }
 
     /// Reads the item with this key, with a consistent read; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is no such table or a key attribute is missing.
+    /// [`DatabaseError::Refused`] if there is no such table or a key attribute is missing.
     ///
     /// # Examples
     ///
@@ -104,7 +106,7 @@ impl EmbeddedDynamoDb {
         &self,
         table: &str,
         key: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Option<Item>, Error>
+    ) -> Result<Option<Item>, DatabaseError>
     where
         K: Into<String>,
         V: Into<String>,
@@ -119,15 +121,15 @@ impl EmbeddedDynamoDb {
             .in_background(async move { Ok(read.send().await) })
             .await?;
         read.map(|output| output.item)
-            .map_err(|error| Error::refused("GetItem", table, error))
+            .map_err(|error| DatabaseError::refused("GetItem", table, error))
     }
 
     /// Reads all items of a table, in no particular order.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is no such table.
-    pub async fn items(&self, table: &str) -> Result<Vec<Item>, Error> {
+    /// [`DatabaseError::Refused`] if there is no such table.
+    pub async fn items(&self, table: &str) -> Result<Vec<Item>, DatabaseError> {
         let pages = self
             .direct
             .scan()
@@ -138,19 +140,19 @@ impl EmbeddedDynamoDb {
         let all = self
             .in_background(async move { Ok(pages.send().collect::<Result<Vec<_>, _>>().await) })
             .await?;
-        all.map_err(|error| Error::refused("Scan", table, error))
+        all.map_err(|error| DatabaseError::refused("Scan", table, error))
     }
 
     /// Deletes the item with this key, as TTL or an operator would.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if there is no such table or a key attribute is missing.
+    /// [`DatabaseError::Refused`] if there is no such table or a key attribute is missing.
     pub async fn delete<K, V>(
         &self,
         table: &str,
         key: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<(), Error>
+    ) -> Result<(), DatabaseError>
     where
         K: Into<String>,
         V: Into<String>,
@@ -165,16 +167,16 @@ impl EmbeddedDynamoDb {
             .await?;
         delete
             .map(drop)
-            .map_err(|error| Error::refused("DeleteItem", table, error))
+            .map_err(|error| DatabaseError::refused("DeleteItem", table, error))
     }
 
     /// Runs `work` on the background runtime, which owns the connections of the direct client.
     async fn in_background<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
+        work: impl Future<Output = Result<T, DatabaseError>> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
         let done = self.background.handle().spawn(work).await;
-        done.map_err(|_| Error::Stopped)?
+        done.map_err(|_| DatabaseError::Stopped)?
     }
 }
 

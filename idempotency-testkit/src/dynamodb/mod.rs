@@ -38,7 +38,7 @@ mod request;
 mod table;
 
 pub use embedded::EmbeddedDynamoDb;
-pub use error::Error;
+pub use error::DatabaseError;
 pub use fault::{Fault, FaultBuilder};
 pub use injected::Injected;
 pub use request::Request;

@@ -8,7 +8,7 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use super::api::Api;
-use super::function::Function;
+use super::function::FunctionSpec;
 use super::log::LogSource;
 use super::state::State;
 use crate::wire;
@@ -16,7 +16,7 @@ use crate::wire;
 /// Starts the process, and a task on `runtime` that serves and watches it. Returns its process id.
 pub(super) fn start(
     runtime: &Handle,
-    function: &Function,
+    function: &FunctionSpec,
     number: usize,
     state: &Arc<State>,
 ) -> io::Result<Option<u32>> {

@@ -26,10 +26,10 @@ const INHERITED: &[&str] = &[
 /// # Examples
 ///
 /// ```
-/// use idempotency_testkit::lambda::Function;
+/// use idempotency_testkit::lambda::FunctionSpec;
 /// use std::{process::Command, time::Duration};
 ///
-/// let function = Function::new("payment", Command::new("target/debug/payment"))
+/// let function = FunctionSpec::new("payment", Command::new("target/debug/payment"))
 ///     .env("IDEMPOTENCY_TABLE", "idempotency")
 ///     .memory_size(256)
 ///     .timeout(Duration::from_secs(10));
@@ -37,7 +37,7 @@ const INHERITED: &[&str] = &[
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `LocalLambda::start`"]
-pub struct Function {
+pub struct FunctionSpec {
     pub(super) name: String,
     pub(super) program: OsString,
     args: Vec<OsString>,
@@ -49,7 +49,7 @@ pub struct Function {
     pub(super) concurrency: usize,
 }
 
-impl Function {
+impl FunctionSpec {
     /// Creates a function with this name, whose processes are started with this command.
     ///
     /// Uses the command's program, arguments, working directory and environment variables. A process has those variables, the
@@ -173,7 +173,8 @@ mod tests {
     fn the_variables_of_the_function_override_those_of_lambda() {
         let mut command = Command::new("payment");
         command.env("A", "1").env("AWS_REGION", "eu-north-1");
-        let function = Function::new("payment", command).env("AWS_LAMBDA_RUNTIME_API", "elsewhere");
+        let function =
+            FunctionSpec::new("payment", command).env("AWS_LAMBDA_RUNTIME_API", "elsewhere");
         let command = function.command("127.0.0.1:1", 1);
         let value = |name: &str| {
             let mut all = command.get_envs();

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::child;
-use super::function::Function;
+use super::function::FunctionSpec;
 use super::function_process::{FunctionProcess, Inner};
 use super::invocation::{Invocation, Target};
 use super::outcome::{InvokeError, StartError};
@@ -19,11 +19,11 @@ use crate::background::Background;
 /// # Examples
 ///
 /// ```no_run
-/// use idempotency_testkit::lambda::{Function, LocalLambda};
+/// use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
 /// use std::process::Command;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let function = Function::new("payment", Command::new("target/debug/payment"));
+/// let function = FunctionSpec::new("payment", Command::new("target/debug/payment"));
 /// let lambda = LocalLambda::start(function).await?;
 /// let reply = lambda.invoke(r#"{"order_id": 1}"#).await?;
 /// println!("{}", reply.payload);
@@ -31,7 +31,7 @@ use crate::background::Background;
 /// # }
 /// ```
 pub struct LocalLambda {
-    function: Function,
+    function: FunctionSpec,
     processes: Mutex<Vec<FunctionProcess>>,
     background: Background,
 }
@@ -42,7 +42,7 @@ impl LocalLambda {
     /// # Errors
     ///
     /// [`StartError`] if no thread is available.
-    pub async fn start(function: Function) -> Result<Self, StartError> {
+    pub async fn start(function: FunctionSpec) -> Result<Self, StartError> {
         let background =
             Background::start("local-lambda").map_err(|error| start_error(&function, error))?;
         Ok(Self {
@@ -138,7 +138,7 @@ impl fmt::Debug for LocalLambda {
     }
 }
 
-fn start_error(function: &Function, source: io::Error) -> StartError {
+fn start_error(function: &FunctionSpec, source: io::Error) -> StartError {
     StartError {
         function: function.name.clone(),
         program: function.program.to_string_lossy().into_owned(),

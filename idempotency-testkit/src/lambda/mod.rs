@@ -8,12 +8,12 @@
 //! # Examples
 //!
 //! ```no_run
-//! use idempotency_testkit::lambda::{Function, InvokeError, LocalLambda};
+//! use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda};
 //! use std::process::Command;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let function = Function::new("payment", Command::new("target/debug/payment")).env("IDEMPOTENCY_TABLE", "idempotency");
+//! let function = FunctionSpec::new("payment", Command::new("target/debug/payment")).env("IDEMPOTENCY_TABLE", "idempotency");
 //! let lambda = LocalLambda::start(function).await?;
 //!
 //! // One process is killed in its handler; another one responds.
@@ -29,6 +29,8 @@
 //! # }
 //! ```
 
+// `function_process`, `invocation` and `local` refer to each other: a process and the Lambda create invocations, and an
+// invocation keeps which of the two it is sent to.
 mod api;
 mod child;
 mod function;
@@ -39,7 +41,7 @@ mod log;
 mod outcome;
 mod state;
 
-pub use function::Function;
+pub use function::FunctionSpec;
 pub use function_process::FunctionProcess;
 pub use invocation::{Invocation, Pending};
 pub use local::LocalLambda;

@@ -59,11 +59,11 @@ impl fmt::Debug for Reply {
 /// # Examples
 ///
 /// ```
-/// use idempotency_testkit::lambda::{Function, LocalLambda};
+/// use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
 /// # use std::process::Command;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let function = Function::new("payment", Command::new("no/such/program"));
+/// let function = FunctionSpec::new("payment", Command::new("no/such/program"));
 /// let error = LocalLambda::start(function).await?.start_process().await.unwrap_err();
 /// assert!(error.to_string().contains("check that `no/such/program` is built"));
 /// # Ok(())
@@ -176,11 +176,11 @@ impl InvokeError {
     /// # Examples
     ///
     /// ```
-    /// use idempotency_testkit::lambda::{Function, LocalLambda};
+    /// use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
     /// # use std::process::Command;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let function = Function::new("payment", Command::new("no/such/program"));
+    /// let function = FunctionSpec::new("payment", Command::new("no/such/program"));
     /// let error = LocalLambda::start(function).await?.invoke("1").await.unwrap_err();
     /// assert_eq!(error.error_type(), "Runtime.InvalidEntrypoint");
     /// # Ok(())

@@ -25,7 +25,7 @@ async fn a_lost_request_is_not_applied_and_the_sdk_sends_it_again() {
     let lost = db.inject(Fault::on("PutItem").drop_request());
     claim(&db.client(), "me").send().await.unwrap();
     assert_eq!(attempts(&db), [(Some(1), None), (Some(2), Some(200))]);
-    assert_eq!(lost.met(), 1);
+    assert_eq!(lost.applied_count(), 1);
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_chosen_fault_applies_to_other_requests_than_injected_ones_until_all_a
         let error = claim(&client, "me").send().await.unwrap_err();
         codes.push(error.code().map(str::to_owned));
     }
-    assert_eq!(denied.met(), 1);
+    assert_eq!(denied.applied_count(), 1);
     let throttled = "ProvisionedThroughputExceededException";
     assert_eq!(
         codes,
@@ -230,10 +230,10 @@ async fn a_fault_applies_only_to_the_selected_requests() {
             .item("id", text("o-1"))
             .send()
     };
-    let mut met = Vec::new();
+    let mut failed = Vec::new();
     for table in ["orders", "other", "orders", "other", "other", "other"] {
-        met.push(put(table).await.is_err());
+        failed.push(put(table).await.is_err());
     }
-    assert_eq!(met, [false, false, false, true, true, false]);
-    assert_eq!(fault.met(), 2);
+    assert_eq!(failed, [false, false, false, true, true, false]);
+    assert_eq!(fault.applied_count(), 2);
 }

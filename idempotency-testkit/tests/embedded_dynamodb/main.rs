@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Error, Fault, TableSpec};
+use idempotency_testkit::dynamodb::{DatabaseError, EmbeddedDynamoDb, Fault, TableSpec};
 
 /// Returns the item of a failed condition.
 macro_rules! failed_with {
@@ -182,7 +182,7 @@ async fn a_composite_key_needs_both_of_its_parts() {
     assert!(
         matches!(
             error,
-            Error::Refused {
+            DatabaseError::Refused {
                 operation: "GetItem",
                 ..
             }

@@ -3,7 +3,9 @@
 
 mod processes;
 
-use idempotency_testkit::lambda::{Function, FunctionProcess, InvokeError, LocalLambda, LogSource};
+use idempotency_testkit::lambda::{
+    FunctionProcess, FunctionSpec, InvokeError, LocalLambda, LogSource,
+};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -13,10 +15,10 @@ use std::time::Duration;
 
 const ROLE: &str = "TESTKIT_ROLE";
 
-fn function(role: &str) -> Function {
+fn function(role: &str) -> FunctionSpec {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["the_function", "--exact", "--nocapture"]);
-    Function::new("payment", command).env(ROLE, role)
+    FunctionSpec::new("payment", command).env(ROLE, role)
 }
 
 async fn lambda(role: &str) -> LocalLambda {
@@ -262,7 +264,7 @@ async fn a_response_above_lambdas_limit_is_an_error() {
 
 #[tokio::test]
 async fn an_error_names_a_missing_program() {
-    let function = Function::new("payment", Command::new("no/such/program"));
+    let function = FunctionSpec::new("payment", Command::new("no/such/program"));
     let lambda = LocalLambda::start(function).await.unwrap();
     let error = lambda.invoke("{}").await.unwrap_err();
     assert!(matches!(&error, InvokeError::Start(_)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
-use idempotency_testkit::lambda::{Function, FunctionProcess, LocalLambda};
+use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
 use tokio::sync::Notify;
 
 use super::chance::Chance;
@@ -53,7 +53,7 @@ impl Processes {
     ) -> Result<Arc<Self>, BoxError> {
         let mut lambdas = Vec::new();
         for slowness in SLOWNESSES {
-            let function = Function::new("soak", (side.command)())
+            let function = FunctionSpec::new("soak", (side.command)())
                 .envs(database.environment())
                 .env("IDEMPOTENCY_TABLE", "idempotency")
                 .env("NO_PROXY", "127.0.0.1")
