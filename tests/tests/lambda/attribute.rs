@@ -1,46 +1,22 @@
-//! Annotated functions: deadlines, hooks, panics, bad input, error types.
+//! Annotated functions: deadlines, hooks, stores, and which responses are stored.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotency_core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_core::record::Field;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, Error, ErrorKind, LambdaEvent, Raw, Replay, idempotent, with_backend,
+    BoxError, Context, ErrorKind, LambdaEvent, Raw, Replay, idempotent, with_backend,
 };
 use idempotency_tests::{Harness, START, ours};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-fn event(payload: Value) -> LambdaEvent<Value> {
-    let mut context = Context::default();
-    context.deadline = START as u64 + 30_000;
-    LambdaEvent::new(payload, context)
-}
-
-/// Returns the only record in the harness's store.
-fn only_record(harness: &Harness) -> (RecordId, Record) {
-    let call = harness
-        .store
-        .calls()
-        .into_iter()
-        .find_map(|call| match call {
-            idempotency_testkit::store::StoreCall::Put { id, .. } => Some(id),
-            _ => None,
-        });
-    let id = call.unwrap();
-    let record = harness.store.inner().record(&id).unwrap();
-    (id, record)
-}
+use crate::{event, only_record};
 
 #[idempotent(key = "order_id")]
 async fn charge(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
-    match event.payload["card"].as_str() {
-        Some("declined") => Err("declined".into()),
-        Some("panics") => panic!("in the gateway"),
-        Some("stuck") => std::future::pending().await,
-        _ => Ok(json!({ "paid": event.payload["amount"] })),
-    }
+    Ok(json!({ "paid": event.payload["amount"] }))
 }
 
 #[tokio::test]
@@ -133,57 +109,6 @@ async fn a_response_that_is_not_stored_frees_the_key() {
     assert!(harness.store.inner().is_empty());
 }
 
-#[tokio::test]
-async fn a_panic_releases_the_claim_and_propagates() {
-    let harness = Harness::default();
-    let call = with_backend(
-        harness.backend.clone(),
-        charge(event(json!({ "order_id": 1, "card": "panics" }))),
-    );
-    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"in the gateway"));
-    assert!(harness.store.inner().is_empty());
-}
-
-#[tokio::test]
-async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
-    let harness = Harness::default();
-    let stuck = with_backend(
-        harness.backend.clone(),
-        charge(event(json!({ "order_id": 1, "card": "stuck" }))),
-    );
-    tokio::select! {
-        biased;
-        _ = stuck => unreachable!("it never returns"),
-        () = std::future::ready(()) => {}
-    }
-    let again = || {
-        with_backend(
-            harness.backend.clone(),
-            charge(event(json!({ "order_id": 1, "amount": 5 }))),
-        )
-    };
-    assert_eq!(
-        ours(&again().await.unwrap_err()).kind(),
-        ErrorKind::AlreadyInProgress
-    );
-    harness.clock.advance(Duration::from_millis(29_999));
-    assert_eq!(
-        ours(&again().await.unwrap_err()).kind(),
-        ErrorKind::AlreadyInProgress
-    );
-    // A retry by Lambda has a later deadline.
-    harness.clock.advance(Duration::from_millis(2));
-    let mut retry = event(json!({ "order_id": 1, "amount": 5 }));
-    retry.context.deadline += 60_000;
-    assert_eq!(
-        with_backend(harness.backend.clone(), charge(retry))
-            .await
-            .unwrap()["paid"],
-        5
-    );
-}
-
 #[derive(Serialize, Deserialize)]
 struct Typed {
     amount: f64,
@@ -204,162 +129,6 @@ async fn the_key_of_a_raw_event_is_taken_from_its_text() {
     assert_eq!(
         only_record(&harness).0.as_str(),
         "raw#d3d9446802a44259755d38e6d163e820"
-    );
-}
-
-#[idempotent(key = "order_id", key_required = true)]
-async fn strict(event: LambdaEvent<Value>) -> Result<(), BoxError> {
-    let _ = event;
-    Ok(())
-}
-
-#[tokio::test]
-async fn bad_payloads_are_refused_before_the_handler_runs() {
-    let harness = Harness::default();
-    let kind = async |payload: Value| {
-        let error = with_backend(harness.backend.clone(), strict(event(payload)))
-            .await
-            .unwrap_err();
-        let error = ours(&error);
-        assert!(!error.handler_ran());
-        error.kind()
-    };
-    for payload in [
-        json!(null),
-        json!("text"),
-        json!({}),
-        json!([]),
-        json!({ "order_id": null }),
-    ] {
-        assert_eq!(kind(payload).await, ErrorKind::KeyMissing);
-    }
-    let mut deep = json!(1);
-    for _ in 0..500 {
-        deep = json!([deep]);
-    }
-    assert_eq!(kind(deep).await, ErrorKind::InvalidPayload);
-    assert_eq!(harness.requests(), [0; 4]);
-}
-
-#[tokio::test]
-async fn a_clock_before_1970_is_refused() {
-    let harness = Harness::default();
-    harness.clock.set(-1);
-    let error = with_backend(
-        harness.backend.clone(),
-        charge(event(json!({ "order_id": 1 }))),
-    )
-    .await
-    .unwrap_err();
-    assert_eq!(ours(&error).kind(), ErrorKind::Environment);
-    assert!(error.to_string().contains("1970"), "{error}");
-    assert_eq!(harness.requests(), [0; 4]);
-}
-
-#[tokio::test]
-async fn a_record_that_cannot_be_read_is_reported_with_its_key_and_the_handler_does_not_run() {
-    let data = |text: &str| Field::Value(Data::new(text));
-    let cases = [
-        (
-            Status::Other("DONE".to_owned()),
-            data("1"),
-            "its status is unknown",
-        ),
-        (Status::Completed, data("{"), "its data is not JSON"),
-        (
-            Status::Completed,
-            Field::Unreadable,
-            "its data is of an unknown type",
-        ),
-    ];
-    for (status, data, what) in cases {
-        let harness = Harness::default();
-        let call = || {
-            with_backend(
-                harness.backend.clone(),
-                charge(event(json!({ "order_id": 1 }))),
-            )
-        };
-        call().await.unwrap();
-        let (id, mut record) = only_record(&harness);
-        record.status = Field::Value(status);
-        record.data = data;
-        harness.store.inner().insert(id.clone(), record);
-        let error = call().await.unwrap_err();
-        let error = ours(&error);
-        assert_eq!(error.kind(), ErrorKind::CorruptRecord);
-        let text = error.to_string();
-        assert!(text.contains(what) && text.contains(id.as_str()), "{text}");
-    }
-}
-
-#[idempotent(payload = order, key_prefix = "typed")]
-async fn typed(order: u32) -> Result<Typed, BoxError> {
-    Ok(Typed {
-        amount: f64::from(order),
-    })
-}
-
-#[tokio::test]
-async fn a_response_whose_type_changed_within_the_window_is_reported_without_its_text() {
-    let harness = Harness::default();
-    let call = || with_backend(harness.backend.clone(), typed(1));
-    call().await.unwrap();
-    let (id, mut record) = only_record(&harness);
-    record.data = Field::Value(Data::new(r#"{"amount":"s3cr3t"}"#));
-    harness.store.inner().insert(id, record);
-    let error = call().await.err().unwrap();
-    let text = format!("{error} {error:?}");
-    assert!(text.contains("does not fit the response type"), "{text}");
-    assert!(!text.contains("s3cr3t"), "{text}");
-}
-
-#[derive(Debug, thiserror::Error)]
-enum PaymentError {
-    #[error("declined")]
-    Declined,
-    #[error(transparent)]
-    Idempotency(#[from] Error),
-}
-
-#[idempotent(payload = order, key_prefix = "enum")]
-async fn with_enum(order: u32) -> Result<u32, PaymentError> {
-    if order == 0 {
-        Err(PaymentError::Declined)
-    } else {
-        Ok(order)
-    }
-}
-
-#[idempotent(payload = order, key_prefix = "anyhow")]
-async fn with_anyhow(order: u32) -> anyhow::Result<u32> {
-    Ok(order)
-}
-
-#[tokio::test]
-async fn every_kind_of_error_type_keeps_the_handlers_error_and_ours() {
-    let harness = Harness::default();
-    let within = |call| with_backend(harness.backend.clone(), call);
-    assert!(matches!(
-        within(with_enum(0)).await,
-        Err(PaymentError::Declined)
-    ));
-    harness.clock.set(-1);
-    let error = within(with_enum(1)).await.unwrap_err();
-    assert!(
-        matches!(&error, PaymentError::Idempotency(error) if error.kind() == ErrorKind::Environment)
-    );
-    assert_eq!(
-        idempotency_lambda::diagnostic(error).error_type,
-        "IdempotencyEnvironment"
-    );
-    let error = with_backend(harness.backend.clone(), with_anyhow(1))
-        .await
-        .unwrap_err();
-    let error = error.context("while paying");
-    assert_eq!(
-        idempotency_lambda::diagnostic(error).error_type,
-        "IdempotencyEnvironment"
     );
 }
 

@@ -4,14 +4,20 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_lambda::{BoxError, ErrorKind, OnError, OnInProgress, Operation};
+use idempotency_lambda::{
+    BoxError, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, Operation, idempotent,
+    with_backend,
+};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, START, id, operation, ours};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::{event, only_record};
 
 fn charge() -> Operation {
     operation().key("order_id").build().unwrap()
@@ -168,7 +174,7 @@ async fn a_response_on_which_store_when_fails_is_stored_because_the_effect_has_h
 }
 
 /// A response that panics when it is serialized.
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, Deserialize)]
 struct PanicsWhenWritten;
 
 impl serde::Serialize for PanicsWhenWritten {
@@ -250,4 +256,170 @@ async fn a_completion_that_times_out_between_two_sends_names_their_failure() {
     assert!(ours(&error).handler_ran());
     assert_eq!(source(&error), StoreErrorKind::Throttled);
     assert_eq!(harness.runs(), 1);
+}
+
+#[idempotent(key = "order_id")]
+async fn charge_event(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    Ok(json!({ "paid": event.payload["amount"] }))
+}
+
+#[idempotent(key = "order_id", key_required = true)]
+async fn strict(event: LambdaEvent<Value>) -> Result<(), BoxError> {
+    let _ = event;
+    Ok(())
+}
+
+#[tokio::test]
+async fn bad_payloads_are_refused_before_the_handler_runs() {
+    let harness = Harness::default();
+    let kind = async |payload: Value| {
+        let error = with_backend(harness.backend.clone(), strict(event(payload)))
+            .await
+            .unwrap_err();
+        let error = ours(&error);
+        assert!(!error.handler_ran());
+        error.kind()
+    };
+    for payload in [
+        json!(null),
+        json!("text"),
+        json!({}),
+        json!([]),
+        json!({ "order_id": null }),
+    ] {
+        assert_eq!(kind(payload).await, ErrorKind::KeyMissing);
+    }
+    let mut deep = json!(1);
+    for _ in 0..500 {
+        deep = json!([deep]);
+    }
+    assert_eq!(kind(deep).await, ErrorKind::InvalidPayload);
+    assert_eq!(harness.requests(), [0; 4]);
+}
+
+#[tokio::test]
+async fn a_clock_before_1970_is_refused() {
+    let harness = Harness::default();
+    harness.clock.set(-1);
+    let error = with_backend(
+        harness.backend.clone(),
+        charge_event(event(json!({ "order_id": 1 }))),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::Environment);
+    assert!(error.to_string().contains("1970"), "{error}");
+    assert_eq!(harness.requests(), [0; 4]);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_reported_with_its_key_and_the_handler_does_not_run() {
+    let data = |text: &str| Field::Value(Data::new(text));
+    let cases = [
+        (
+            Status::Other("DONE".to_owned()),
+            data("1"),
+            "its status is unknown",
+        ),
+        (Status::Completed, data("{"), "its data is not JSON"),
+        (
+            Status::Completed,
+            Field::Unreadable,
+            "its data is of an unknown type",
+        ),
+    ];
+    for (status, data, what) in cases {
+        let harness = Harness::default();
+        let call = || {
+            with_backend(
+                harness.backend.clone(),
+                charge_event(event(json!({ "order_id": 1 }))),
+            )
+        };
+        call().await.unwrap();
+        let (id, mut record) = only_record(&harness);
+        record.status = Field::Value(status);
+        record.data = data;
+        harness.store.inner().insert(id.clone(), record);
+        let error = call().await.unwrap_err();
+        let error = ours(&error);
+        assert_eq!(error.kind(), ErrorKind::CorruptRecord);
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains(id.as_str()), "{text}");
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Receipt {
+    amount: f64,
+}
+
+#[idempotent(payload = order, key_prefix = "typed")]
+async fn typed(order: u32) -> Result<Receipt, BoxError> {
+    Ok(Receipt {
+        amount: f64::from(order),
+    })
+}
+
+#[tokio::test]
+async fn a_response_whose_type_changed_within_the_window_is_reported_without_its_text() {
+    let harness = Harness::default();
+    let call = || with_backend(harness.backend.clone(), typed(1));
+    call().await.unwrap();
+    let (id, mut record) = only_record(&harness);
+    record.data = Field::Value(Data::new(r#"{"amount":"s3cr3t"}"#));
+    harness.store.inner().insert(id, record);
+    let error = call().await.err().unwrap();
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("does not fit the response type"), "{text}");
+    assert!(!text.contains("s3cr3t"), "{text}");
+}
+
+#[derive(Debug, thiserror::Error)]
+enum PaymentError {
+    #[error("declined")]
+    Declined,
+    #[error(transparent)]
+    Idempotency(#[from] Error),
+}
+
+#[idempotent(payload = order, key_prefix = "enum")]
+async fn with_enum(order: u32) -> Result<u32, PaymentError> {
+    if order == 0 {
+        Err(PaymentError::Declined)
+    } else {
+        Ok(order)
+    }
+}
+
+#[idempotent(payload = order, key_prefix = "anyhow")]
+async fn with_anyhow(order: u32) -> anyhow::Result<u32> {
+    Ok(order)
+}
+
+#[tokio::test]
+async fn every_kind_of_error_type_keeps_the_handlers_error_and_ours() {
+    let harness = Harness::default();
+    let within = |call| with_backend(harness.backend.clone(), call);
+    assert!(matches!(
+        within(with_enum(0)).await,
+        Err(PaymentError::Declined)
+    ));
+    harness.clock.set(-1);
+    let error = within(with_enum(1)).await.unwrap_err();
+    assert!(
+        matches!(&error, PaymentError::Idempotency(error) if error.kind() == ErrorKind::Environment)
+    );
+    assert_eq!(
+        idempotency_lambda::diagnostic(error).error_type,
+        "IdempotencyEnvironment"
+    );
+    let error = with_backend(harness.backend.clone(), with_anyhow(1))
+        .await
+        .unwrap_err();
+    let error = error.context("while paying");
+    assert_eq!(
+        idempotency_lambda::diagnostic(error).error_type,
+        "IdempotencyEnvironment"
+    );
 }

@@ -1,4 +1,4 @@
-//! The behaviour of protected functions: the attribute and the functional form, on a store in memory and a manual clock.
+//! The behaviour of protected functions: the attribute and `Operation`, on a store in memory and a manual clock.
 #![allow(clippy::unwrap_used)]
 
 mod attribute;
@@ -10,3 +10,31 @@ mod headers;
 mod panics;
 mod single_flight;
 mod store_timeout;
+
+use idempotency_core::record::{Record, RecordId};
+use idempotency_lambda::{Context, LambdaEvent};
+use idempotency_testkit::store::StoreCall;
+use idempotency_tests::{Harness, START};
+use serde_json::Value;
+
+/// Returns an event of an invocation with 30 s left.
+fn event(payload: Value) -> LambdaEvent<Value> {
+    let mut context = Context::default();
+    context.deadline = u64::try_from(START + 30_000).unwrap();
+    LambdaEvent::new(payload, context)
+}
+
+/// Returns the only record in the harness's store.
+fn only_record(harness: &Harness) -> (RecordId, Record) {
+    let call = harness
+        .store
+        .calls()
+        .into_iter()
+        .find_map(|call| match call {
+            StoreCall::Put { id, .. } => Some(id),
+            _ => None,
+        });
+    let id = call.unwrap();
+    let record = harness.store.inner().record(&id).unwrap();
+    (id, record)
+}

@@ -1,4 +1,4 @@
-//! Functions that panic, under each policy: the claim, retries, and duplicates in the same process.
+//! Functions that panic, under each policy, and calls that are dropped: the claim, retries, and duplicates in the same process.
 
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -10,19 +10,22 @@ use idempotency_lambda::{
 };
 use idempotency_testkit::store::StoreCall;
 use idempotency_tests::{Harness, START, operation, ours, unless_it_panics};
-use lambda_runtime::Context;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-/// Returns an event of an invocation with 30 s left.
-fn event(payload: Value) -> LambdaEvent<Value> {
-    let mut context = Context::default();
-    context.deadline = u64::try_from(START + 30_000).unwrap();
-    LambdaEvent::new(payload, context)
-}
+use crate::event;
 
 fn order() -> LambdaEvent<Value> {
     event(json!({ "order_id": 1 }))
+}
+
+#[idempotent(key = "order_id")]
+async fn charge_card(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    match event.payload["card"].as_str() {
+        Some("panics") => panic!("in the gateway"),
+        Some("stuck") => std::future::pending().await,
+        _ => Ok(json!({ "paid": event.payload["amount"] })),
+    }
 }
 
 #[idempotent(key = "order_id", on_timeout = "hold")]
@@ -62,6 +65,57 @@ fn record(harness: &Harness) -> Option<Record> {
 async fn panic_of(call: impl Future<Output = Result<Value, BoxError>> + Send + 'static) -> String {
     let panic = tokio::spawn(call).await.unwrap_err().into_panic();
     panic.downcast_ref::<&str>().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_panic_releases_the_claim_and_propagates() {
+    let harness = Harness::default();
+    let call = with_backend(
+        harness.backend.clone(),
+        charge_card(event(json!({ "order_id": 1, "card": "panics" }))),
+    );
+    let panic = tokio::spawn(call).await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"in the gateway"));
+    assert!(harness.store.inner().is_empty());
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_keeps_its_claim_until_the_lease_ends() {
+    let harness = Harness::default();
+    let stuck = with_backend(
+        harness.backend.clone(),
+        charge_card(event(json!({ "order_id": 1, "card": "stuck" }))),
+    );
+    tokio::select! {
+        biased;
+        _ = stuck => unreachable!("it never returns"),
+        () = std::future::ready(()) => {}
+    }
+    let again = || {
+        with_backend(
+            harness.backend.clone(),
+            charge_card(event(json!({ "order_id": 1, "amount": 5 }))),
+        )
+    };
+    assert_eq!(
+        ours(&again().await.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    harness.clock.advance(Duration::from_millis(29_999));
+    assert_eq!(
+        ours(&again().await.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    // A retry by Lambda has a later deadline.
+    harness.clock.advance(Duration::from_millis(2));
+    let mut retry = event(json!({ "order_id": 1, "amount": 5 }));
+    retry.context.deadline += 60_000;
+    assert_eq!(
+        with_backend(harness.backend.clone(), charge_card(retry))
+            .await
+            .unwrap()["paid"],
+        5
+    );
 }
 
 #[tokio::test]
