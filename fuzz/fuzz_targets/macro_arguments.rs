@@ -44,7 +44,7 @@ fn check(text: &str) -> Corpus {
     let (Ok(arguments), Ok(item)) = (arguments.parse(), item.parse::<TokenStream>()) else {
         return Corpus::Reject;
     };
-    let back = attribute::attribute(arguments, item.clone());
+    let expanded = attribute::attribute(arguments, item.clone());
     // The compiler has parsed the function before. The macro refuses code that is too deep to parse.
     if bounds::signature(&item).is_err() {
         return Corpus::Keep;
@@ -52,10 +52,10 @@ fn check(text: &str) -> Corpus {
     let Ok(written) = syn::parse2::<ItemFn>(item) else {
         return Corpus::Keep;
     };
-    let back: File = syn::parse2(back).expect("what comes back is Rust");
-    let (errors, items): (Vec<_>, Vec<_>) = back.items.into_iter().partition(is_error);
+    let expanded: File = syn::parse2(expanded).expect("the expansion is Rust");
+    let (errors, items): (Vec<_>, Vec<_>) = expanded.items.into_iter().partition(is_error);
     let [Item::Fn(function)] = &items[..] else {
-        panic!("not one function came back");
+        panic!("the expansion is not one function");
     };
     assert_eq!(function.sig.ident, written.sig.ident);
     assert!(errors.is_empty() || *function == written);

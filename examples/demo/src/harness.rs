@@ -1,4 +1,4 @@
-//! The embedded DynamoDB, the local Lambda and the functions' processes: sends events and collects observations.
+//! Starts the embedded DynamoDB, the local Lambda and the functions' processes; sends events and collects observations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -184,7 +184,7 @@ impl Harness {
         Ok(expected.check(&place, &finished.observed)?)
     }
 
-    /// Returns the requests of one event. The owner token in them tells them from those of another event in flight.
+    /// Returns the requests of one event. The owner token in each request shows which event sent it.
     fn requests_of(&mut self, owner: Option<String>) -> Vec<TableRequest> {
         let mut requests = self.unaccounted();
         requests.retain(|(_, request)| {

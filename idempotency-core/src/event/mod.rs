@@ -1,7 +1,7 @@
 //! The outcome event: one `tracing` event for every call, with the same target, message and fields.
 //!
 //! `docs/reference/events.md` of the repository describes it as an interface: fields, values and levels. All entry points (the
-//! attribute, the functional form, layers) use it:
+//! attribute, `Operation`, layers) use it:
 //!
 //! - [`CompiledOperation::run`](crate::operation::CompiledOperation::run) emits the event of each call that it gets.
 //! - [`CompiledOperation::identify`](crate::operation::CompiledOperation::identify) emits the event if it refuses the call, because no run

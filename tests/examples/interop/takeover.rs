@@ -8,7 +8,8 @@ use crate::Harness;
 use crate::python::{Call, Python, Said};
 use crate::rust::{Ended, Rust, charge};
 
-pub(crate) async fn from_python(harness: &mut Harness) -> Result<(), BoxError> {
+/// Checks that Rust takes over the claim of a Python process that was killed.
+pub(crate) async fn rust_takes_over_from_python(harness: &mut Harness) -> Result<(), BoxError> {
     let order = harness.order();
     let mut killed = Python::start(&harness.database)?;
     assert_eq!(killed.begin(Call::of(&order)).await?, Said::Running);
@@ -26,7 +27,8 @@ pub(crate) async fn from_python(harness: &mut Harness) -> Result<(), BoxError> {
     Ok(())
 }
 
-pub(crate) async fn from_rust(harness: &mut Harness) -> Result<(), BoxError> {
+/// Checks that Python takes over the claim of a Rust run that was killed.
+pub(crate) async fn python_takes_over_from_rust(harness: &mut Harness) -> Result<(), BoxError> {
     let order = harness.order();
     // Its lease expired half a minute ago.
     let killed = Rust::start(&harness.database, charge())?.at(-60)?;
@@ -43,12 +45,12 @@ pub(crate) async fn from_rust(harness: &mut Harness) -> Result<(), BoxError> {
     let ran = harness.python.call(Call::of(&order), &response).await?;
     assert_eq!(ran, (Said::Returned(response.clone()), true));
     let rust = Rust::start(&harness.database, charge())?;
-    let given = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(given, Ended::Replayed(response));
+    let ended = rust.call_returning(&order, &json!("Rust")).await?;
+    assert_eq!(ended, Ended::Replayed(response));
     Ok(())
 }
 
-/// `hold` binds only functions that hold: Python takes over a claim that Rust leaves to an operator.
+/// Checks that `hold` binds only functions that hold: Python takes over a claim that Rust leaves to an operator.
 pub(crate) async fn held_by_rust(harness: &mut Harness) -> Result<(), BoxError> {
     let order = harness.order();
     let holding = || charge().on_timeout(OnTimeout::Hold);
@@ -73,7 +75,8 @@ pub(crate) async fn held_by_rust(harness: &mut Harness) -> Result<(), BoxError> 
     Ok(())
 }
 
-pub(crate) async fn late_rust(harness: &mut Harness) -> Result<(), BoxError> {
+/// Checks that a Rust run that outlived its lease neither overwrites nor deletes Python's response.
+pub(crate) async fn a_late_rust_run_changes_nothing(harness: &mut Harness) -> Result<(), BoxError> {
     for rust_fails in [false, true] {
         let order = harness.order();
         let late = Rust::start(&harness.database, charge())?.at(-60)?;
@@ -96,12 +99,12 @@ pub(crate) async fn late_rust(harness: &mut Harness) -> Result<(), BoxError> {
         };
         let (late, ran) = tokio::join!(runs, winner);
         assert_eq!(ran?, (Said::Returned(response.clone()), true));
-        let given = if rust_fails {
+        let expected = if rust_fails {
             Ended::Failed
         } else {
             Ended::Replayed(response.clone())
         };
-        assert_eq!(late?, given);
+        assert_eq!(late?, expected);
         // The winner's record was neither overwritten nor deleted.
         let again = harness
             .python
@@ -112,9 +115,9 @@ pub(crate) async fn late_rust(harness: &mut Harness) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A limit of sharing a key: Python completes and deletes unconditionally, so a run that outlived its lease overwrites or
-/// deletes the winner's response.
-pub(crate) async fn late_python(harness: &mut Harness) -> Result<(), BoxError> {
+/// Checks a limit of a shared key: Python completes and deletes unconditionally, so a run that outlived its lease overwrites
+/// or deletes the winner's response.
+pub(crate) async fn a_late_python_run_overwrites(harness: &mut Harness) -> Result<(), BoxError> {
     for python_fails in [false, true] {
         let order = harness.order();
         let begun = harness.python.begin(Call::of(&order).remaining(1)).await?;
@@ -145,6 +148,7 @@ pub(crate) async fn late_python(harness: &mut Harness) -> Result<(), BoxError> {
     Ok(())
 }
 
+/// Checks that Python takes over a failure that Rust recorded.
 pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) -> Result<(), BoxError> {
     let order = harness.order();
     let rust = Rust::start(&harness.database, charge().on_error(OnError::Record))?;
@@ -163,11 +167,12 @@ pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) -> Result<()
         items.iter().all(|item| !item.contains_key("failure")),
         "the recorded failure is gone"
     );
-    let given = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(given, Ended::Replayed(response));
+    let ended = rust.call_returning(&order, &json!("Rust")).await?;
+    assert_eq!(ended, Ended::Replayed(response));
     Ok(())
 }
 
+/// Checks that each language runs after a failure that the other one released.
 pub(crate) async fn failure_released(harness: &mut Harness) -> Result<(), BoxError> {
     let rust = Rust::start(&harness.database, charge())?;
     let order = harness.order();

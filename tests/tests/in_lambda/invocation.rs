@@ -206,7 +206,7 @@ async fn a_call_without_an_invocation_is_refused_before_any_request() {
 }
 
 #[tokio::test]
-async fn the_functional_form_with_only_a_deadline_is_refused_because_its_tenant_is_unknown() {
+async fn an_operation_with_only_a_deadline_is_refused_because_its_tenant_is_unknown() {
     let harness = harness();
     let charge = operation().build().unwrap();
     let end = harness.now().plus(Duration::from_secs(20));

@@ -85,7 +85,7 @@ async fn two_tenants_with_the_same_payload_have_separate_cache_entries() {
 }
 
 #[tokio::test]
-async fn the_functional_form_takes_the_tenant_from_its_context() {
+async fn an_operation_takes_the_tenant_from_its_context() {
     let harness = harness();
     let charge = operation().key("order_id").build().unwrap();
     let call = async |tenant: &str, amount: u32| {

@@ -25,7 +25,7 @@ struct Version {
     event: &'static str,
 }
 
-/// The version before the deploy.
+/// Returns the version before the deploy.
 fn before() -> Version {
     Version {
         function: "shop-prod",

@@ -381,7 +381,7 @@ async fn hazard_10_without_a_deadline_a_claim_has_a_lease_and_an_expired_deadlin
 }
 
 #[tokio::test]
-async fn hazard_10_a_call_of_the_functional_form_takes_its_lease_from_its_context_or_its_caller() {
+async fn hazard_10_a_call_of_an_operation_takes_its_lease_from_its_context_or_its_caller() {
     use idempotency_lambda::{BoxError, Context, Deadline, with_backend};
     let harness = Harness::default();
     let charge = charge();

@@ -55,7 +55,7 @@ pub(crate) struct Python {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Faults {
     /// Sends whose reply is lost. Each may be applied at any later time, or never.
-    pub(crate) losses: u8,
+    pub(crate) lost_replies: u8,
     /// Requests that certainly were not applied: throttled, refused, or unreachable.
     pub(crate) failures: u8,
     /// Replies that reach the call after a delay.
@@ -205,7 +205,7 @@ impl Bounds {
         };
         let off = (self.skews.len() > 1).then(|| format!("clocks {:?} off", self.skews));
         let faults = [
-            of(self.faults.losses, "lost send"),
+            of(self.faults.lost_replies, "lost send"),
             of(self.faults.failures, "failure"),
             of(self.faults.delays, "late reply").map(|text| text.replace("replys", "replies")),
             of(self.faults.kills, "kill"),

@@ -104,7 +104,7 @@ impl Scenario {
             }
         }
         let too_large = is_too_large(&active.asked.effect);
-        if state.left.losses > 0 && *active.asked.effect != Effect::Read && !too_large {
+        if state.left.lost_replies > 0 && *active.asked.effect != Effect::Read && !too_large {
             actions.push(Action::Lose(number));
         }
         // A call whose send was lost may give up at any time.

@@ -26,7 +26,7 @@ fn scenarios() -> Vec<Bounds> {
     vec![
         Bounds {
             faults: Faults {
-                losses: 2,
+                lost_replies: 2,
                 ..Faults::default()
             },
             ..Bounds::new("three calls, two losses", vec![plain(), plain(), plain()])
@@ -35,7 +35,7 @@ fn scenarios() -> Vec<Bounds> {
             ticks: 3,
             skews: &[0, 1],
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 delays: 1,
                 ..Faults::default()
             },
@@ -43,7 +43,7 @@ fn scenarios() -> Vec<Bounds> {
         },
         Bounds {
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 ..Faults::default()
             },
             ..Bounds::new(
@@ -57,7 +57,7 @@ fn scenarios() -> Vec<Bounds> {
         },
         Bounds {
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 delays: 1,
                 ..Faults::default()
             },
@@ -68,7 +68,7 @@ fn scenarios() -> Vec<Bounds> {
         },
         Bounds {
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 failures: 1,
                 ..Faults::default()
             },
@@ -86,7 +86,7 @@ fn scenarios() -> Vec<Bounds> {
             ttl: true,
             skews: &[0, 1],
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 ..Faults::default()
             },
             ..Bounds::new(
@@ -97,7 +97,7 @@ fn scenarios() -> Vec<Bounds> {
         Bounds {
             ticks: 3,
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 ..Faults::default()
             },
             ..Bounds::new("four calls", vec![plain(), plain(), plain(), plain()])
@@ -105,7 +105,7 @@ fn scenarios() -> Vec<Bounds> {
         Bounds {
             ticks: 3,
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 ..Faults::default()
             },
             ..Bounds::new(
@@ -147,7 +147,7 @@ fn scenarios() -> Vec<Bounds> {
             ttl: true,
             skews: &[0, 1],
             faults: Faults {
-                losses: 1,
+                lost_replies: 1,
                 delays: 1,
                 evictions: 1,
                 ..Faults::default()

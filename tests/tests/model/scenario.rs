@@ -214,7 +214,7 @@ impl Model for Scenario {
                 self.receive(state, number, active, reply);
             }
             Action::Lose(number) => {
-                state.left.losses -= 1;
+                state.left.lost_replies -= 1;
                 let active = active_mut(state, number)?;
                 active.maybe_applied = true;
                 let sent = active.asked.clone();

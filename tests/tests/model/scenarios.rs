@@ -17,15 +17,17 @@ pub(crate) const REPORTED_OR_NOT: &[Ending] = &[Ending::Responds, Ending::Fails,
 pub(crate) const RESPONDS_OR_FAILS: &[Ending] = &[Ending::Responds, Ending::Fails];
 pub(crate) const STORED_OR_NOT: &[Ending] = &[Ending::Responds, Ending::RespondsUnstored];
 
+/// Returns a delivery with the default settings.
 pub(crate) fn plain() -> Delivery {
     Delivery::plain()
 }
 
+/// Returns a scenario of two calls, with lost replies and a failure of the store.
 pub(crate) fn two_calls() -> Bounds {
     Bounds {
         ticks: 3,
         faults: Faults {
-            losses: 2,
+            lost_replies: 2,
             failures: 1,
             ..Faults::default()
         },
@@ -33,12 +35,13 @@ pub(crate) fn two_calls() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls whose clocks are off by up to a tick.
 pub(crate) fn clocks_off() -> Bounds {
     Bounds {
         ticks: 3,
         skews: &[-1, 0, 1],
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             delays: 1,
             ..Faults::default()
         },
@@ -46,17 +49,19 @@ pub(crate) fn clocks_off() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls whose handlers end in every way; one call records failures.
 pub(crate) fn every_ending() -> Bounds {
     let any = || plain().ending(ALL_ENDINGS);
     Bounds {
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new("every ending", vec![any(), any().recording()])
     }
 }
 
+/// Returns a scenario of three calls, one of them with another payload.
 pub(crate) fn two_payloads() -> Bounds {
     let calls = vec![
         plain().of_payload("p"),
@@ -73,10 +78,11 @@ pub(crate) fn two_payloads() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls, and an eviction by an operator.
 pub(crate) fn evicted() -> Bounds {
     Bounds {
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             evictions: 1,
             ..Faults::default()
         },
@@ -84,19 +90,21 @@ pub(crate) fn evicted() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls whose window ends, and a TTL that deletes.
 pub(crate) fn windows_end() -> Bounds {
     Bounds {
         window_s: 1,
         ttl: true,
         skews: &[0, 1],
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new("windows end, TTL deletes", vec![plain(), plain()])
     }
 }
 
+/// Returns a scenario of two calls with ticks of half a second: a window ends at a whole second.
 pub(crate) fn half_seconds() -> Bounds {
     Bounds {
         tick_ms: 500,
@@ -104,29 +112,31 @@ pub(crate) fn half_seconds() -> Bounds {
         ticks: 6,
         ttl: true,
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new("ticks of half a second", vec![plain(), plain()])
     }
 }
 
+/// Returns a scenario of two calls that know no deadline.
 pub(crate) fn without_deadline() -> Bounds {
     let call = || plain().without_deadline();
     Bounds {
         faults: Faults {
-            losses: 2,
+            lost_replies: 2,
             ..Faults::default()
         },
         ..Bounds::new("no deadline known", vec![call(), call()])
     }
 }
 
+/// Returns a scenario of two calls that hold; one of them records failures.
 pub(crate) fn every_call_holds() -> Bounds {
     let call = || plain().holding().ending(REPORTED_OR_NOT);
     Bounds {
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             failures: 1,
             delays: 1,
             ..Faults::default()
@@ -135,6 +145,7 @@ pub(crate) fn every_call_holds() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls that record failures; one of them holds.
 pub(crate) fn some_hold() -> Bounds {
     let call = || plain().ending(REPORTED_OR_NOT).recording();
     Bounds {
@@ -142,7 +153,7 @@ pub(crate) fn some_hold() -> Bounds {
         window_s: 1,
         ttl: true,
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             evictions: 1,
             ..Faults::default()
         },
@@ -150,10 +161,11 @@ pub(crate) fn some_hold() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls; one of them waits.
 pub(crate) fn some_wait() -> Bounds {
     Bounds {
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             failures: 1,
             ..Faults::default()
         },
@@ -167,6 +179,7 @@ pub(crate) fn some_wait() -> Bounds {
     }
 }
 
+/// Returns a scenario of three calls with a local cache, one of them with another payload.
 pub(crate) fn cached() -> Bounds {
     let calls = vec![
         plain().of_payload("p").cached(),
@@ -185,6 +198,7 @@ pub(crate) fn cached() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls of one process; one of them waits.
 pub(crate) fn in_one_process() -> Bounds {
     let calls = vec![
         plain().in_one_process().ending(RESPONDS_OR_FAILS),
@@ -193,13 +207,14 @@ pub(crate) fn in_one_process() -> Bounds {
     Bounds {
         ticks: 3,
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new("in one process", calls)
     }
 }
 
+/// Returns a scenario of two calls of one process that wait, beside a call of another process.
 pub(crate) fn waiting_in_one_process() -> Bounds {
     Bounds {
         ticks: 3,
@@ -214,6 +229,7 @@ pub(crate) fn waiting_in_one_process() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls of one process with a local cache, whose window ends.
 pub(crate) fn windows_end_in_one_process() -> Bounds {
     Bounds {
         window_s: 1,
@@ -233,11 +249,12 @@ pub(crate) fn windows_end_in_one_process() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls of one process that hold.
 pub(crate) fn holding_in_one_process() -> Bounds {
     let holding = || plain().in_one_process().holding().ending(REPORTED_OR_NOT);
     Bounds {
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new(
@@ -247,11 +264,12 @@ pub(crate) fn holding_in_one_process() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls of one process that know no deadline.
 pub(crate) fn one_process_without_deadline() -> Bounds {
     let call = || plain().in_one_process().without_deadline();
     Bounds {
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new(
@@ -261,6 +279,7 @@ pub(crate) fn one_process_without_deadline() -> Bounds {
     }
 }
 
+/// Returns a scenario of three calls of one process, one of them with another payload.
 pub(crate) fn two_payloads_in_one_process() -> Bounds {
     let calls = vec![
         plain()
@@ -280,6 +299,7 @@ pub(crate) fn two_payloads_in_one_process() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls beside a Python run that ends within its lease.
 pub(crate) fn beside_python() -> Bounds {
     Bounds {
         python: Some(Python {
@@ -290,13 +310,14 @@ pub(crate) fn beside_python() -> Bounds {
         window_s: 1,
         skews: &[0, 1],
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new("beside Python", vec![plain().leased(2), plain().leased(2)])
     }
 }
 
+/// Returns a scenario of two calls beside a Python run that outlives its lease.
 pub(crate) fn late_python() -> Bounds {
     Bounds {
         python: Some(Python {
@@ -306,7 +327,7 @@ pub(crate) fn late_python() -> Bounds {
         ticks: 3,
         window_s: 1,
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new(
@@ -316,11 +337,12 @@ pub(crate) fn late_python() -> Bounds {
     }
 }
 
+/// Returns a scenario of one call of which many replies are lost.
 pub(crate) fn many_losses() -> Bounds {
     Bounds {
         ticks: 2,
         faults: Faults {
-            losses: 4,
+            lost_replies: 4,
             failures: 1,
             ..Faults::default()
         },
@@ -328,10 +350,11 @@ pub(crate) fn many_losses() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls, with a kill as a step of its own.
 pub(crate) fn kills() -> Bounds {
     Bounds {
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             kills: 1,
             ..Faults::default()
         },
@@ -339,47 +362,48 @@ pub(crate) fn kills() -> Bounds {
     }
 }
 
+/// Returns a scenario of three calls and a lost reply.
 pub(crate) fn three_calls() -> Bounds {
     Bounds {
         ticks: 3,
         faults: Faults {
-            losses: 1,
+            lost_replies: 1,
             ..Faults::default()
         },
         ..Bounds::new("three calls", vec![plain(), plain(), plain()])
     }
 }
 
-/// Two calls without faults.
+/// Returns a scenario of two calls without faults.
 pub(crate) fn quiet() -> Bounds {
     Bounds::new("two calls, no faults", vec![plain(), plain()])
 }
 
-/// Two calls without faults whose handlers may fail.
+/// Returns a scenario of two calls without faults whose handlers may fail.
 pub(crate) fn quiet_failing() -> Bounds {
     let call = || plain().ending(RESPONDS_OR_FAILS);
     Bounds::new("two calls that may fail", vec![call(), call()])
 }
 
-/// Two calls without faults that hold.
+/// Returns a scenario of two calls without faults that hold.
 pub(crate) fn quiet_holding() -> Bounds {
     let calls = vec![plain().holding(), plain().holding()];
     Bounds::new("two calls that hold", calls)
 }
 
-/// Two calls without faults that hold, and whose handlers may panic.
+/// Returns a scenario of two calls without faults that hold, and whose handlers may panic.
 pub(crate) fn quiet_holding_panics() -> Bounds {
     let call = || plain().holding().ending(REPORTED_OR_NOT);
     Bounds::new("two calls that hold and may panic", vec![call(), call()])
 }
 
-/// Two calls without faults with different payloads.
+/// Returns a scenario of two calls without faults with different payloads.
 pub(crate) fn quiet_payloads() -> Bounds {
     let calls = vec![plain().of_payload("p"), plain().of_payload("q")];
     Bounds::new("two calls of two payloads", calls)
 }
 
-/// Two calls without faults with different payloads in one process.
+/// Returns a scenario of two calls without faults with different payloads in one process.
 pub(crate) fn quiet_payloads_in_one_process() -> Bounds {
     let calls = vec![
         plain().in_one_process().of_payload("p"),
@@ -388,7 +412,7 @@ pub(crate) fn quiet_payloads_in_one_process() -> Bounds {
     Bounds::new("two calls of two payloads in one process", calls)
 }
 
-/// Two calls without faults in one process.
+/// Returns a scenario of two calls without faults in one process.
 pub(crate) fn quiet_in_one_process() -> Bounds {
     let calls = vec![
         plain().in_one_process(),
@@ -397,7 +421,7 @@ pub(crate) fn quiet_in_one_process() -> Bounds {
     Bounds::new("two calls in one process", calls)
 }
 
-/// Two calls in one process, one of which waits for a call of another process.
+/// Returns a scenario of two calls in one process, one of which waits for a call of another process.
 pub(crate) fn quiet_waiting_in_one_process() -> Bounds {
     let waits = plain().in_one_process().waiting().leased(3);
     Bounds::new(
@@ -406,7 +430,7 @@ pub(crate) fn quiet_waiting_in_one_process() -> Bounds {
     )
 }
 
-/// Two calls in one process whose window ends soon.
+/// Returns a scenario of two calls in one process whose window ends soon.
 pub(crate) fn quiet_in_one_process_short_window() -> Bounds {
     Bounds {
         window_s: 1,
@@ -420,7 +444,7 @@ pub(crate) fn quiet_in_one_process_short_window() -> Bounds {
     }
 }
 
-/// Three calls, two of them in one process, and a store that fails once.
+/// Returns a scenario of three calls, two of them in one process, and a store that fails once.
 pub(crate) fn failing_in_one_process() -> Bounds {
     let waits = || plain().in_one_process().waiting().leased(3);
     Bounds {
@@ -436,7 +460,7 @@ pub(crate) fn failing_in_one_process() -> Bounds {
     }
 }
 
-/// Two calls without faults whose window is shorter than the lease.
+/// Returns a scenario of two calls without faults whose window is shorter than the lease.
 pub(crate) fn quiet_short_window() -> Bounds {
     Bounds {
         window_s: 1,

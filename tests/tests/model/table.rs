@@ -191,19 +191,19 @@ impl Scenario {
         before: Option<&Record>,
     ) {
         let Some(before) = before else { return };
-        let lease_over = match before.in_progress_expiration.value() {
+        let lease_expired = match before.in_progress_expiration.value() {
             Some(end) => *end < at,
             None => true,
         };
-        let window_over = before
+        let window_expired = before
             .expiration
             .value()
             .is_some_and(|end| *end < at.floor_to_seconds());
         if in_progress(before) {
-            if !held && !lease_over && !before.failure.exists() {
+            if !held && !lease_expired && !before.failure.exists() {
                 self.break_promise(state, Promise::LateOwner);
             }
-        } else if window_over {
+        } else if window_expired {
             state.generation += 1;
         } else {
             self.break_promise(state, Promise::LateOwner);

@@ -42,13 +42,13 @@ fn may_be_claimed(record: &Record, now: i64, on_timeout: OnTimeout) -> bool {
         .expiration
         .value()
         .is_some_and(|end| end.get() < now.div_euclid(1_000));
-    let lease_over = record
+    let lease_expired = record
         .in_progress_expiration
         .value()
         .is_some_and(|end| end.get() < now);
     let no_lease = record.in_progress_expiration == Field::Absent;
     match on_timeout {
-        OnTimeout::Rerun if in_progress(record) => lease_over || (expired && no_lease),
+        OnTimeout::Rerun if in_progress(record) => lease_expired || (expired && no_lease),
         OnTimeout::Hold if in_progress(record) => record.failure.exists(),
         _ => expired,
     }

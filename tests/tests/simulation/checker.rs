@@ -118,7 +118,7 @@ fn no_run_without_time(history: &[Event]) -> Result<(), String> {
     }
 }
 
-/// A first call never gets `AlreadyInProgress` before another call starts.
+/// Checks that a first call never gets `AlreadyInProgress` before another call starts.
 fn own_write_is_never_in_progress(history: &[Event]) -> Result<(), String> {
     let first = &history[0];
     let others = history
@@ -135,7 +135,7 @@ fn own_write_is_never_in_progress(history: &[Event]) -> Result<(), String> {
     }
 }
 
-/// A call that does not run gets its result shortly after its deadline at the latest.
+/// Checks that a call that does not run gets its result shortly after its deadline at the latest.
 fn no_call_waits_beyond_its_deadline(history: &[Event]) -> Result<(), String> {
     for event in history {
         let ends = matches!(
@@ -157,7 +157,7 @@ fn no_call_waits_beyond_its_deadline(history: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// A call gets `AlreadyInProgress` only if an earlier call had the same payload.
+/// Checks that a call gets `AlreadyInProgress` only if an earlier call had the same payload.
 fn in_progress_needs_an_equal_payload(history: &[Event]) -> Result<(), String> {
     for (at, event) in history.iter().enumerate() {
         if event.kind != EventKind::Refused(ErrorKind::AlreadyInProgress) {
@@ -178,7 +178,7 @@ fn in_progress_needs_an_equal_payload(history: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// The last call of a history comes long after every lease, so it gets a response or `PayloadMismatch`.
+/// Checks that the last call of a history gets a response or `PayloadMismatch`: it comes long after every lease.
 fn never_stuck(history: &[Event]) -> Result<(), String> {
     let Some(last) = history.last() else {
         return Ok(());
@@ -200,7 +200,7 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
     }
 }
 
-/// No run starts after another run, unless that one reported an error. A panic reports nothing.
+/// Checks that no run starts after another run, unless that one reported an error. A panic reports nothing.
 fn no_second_run(history: &[Event]) -> Result<(), String> {
     let mut unreported: Option<usize> = None;
     for event in history {
