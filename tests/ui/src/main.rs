@@ -6,7 +6,7 @@
 //! | `fail/*.rs` | the program does not compile; `fail/*.expected` has the messages and the places of its errors |
 //!
 //! Only the words of this project are compared: the messages of the macro, and the texts of `#[diagnostic::on_unimplemented]`.
-//! The words of rustc may change with each release. They are left out, and of an error in its words only the place is compared.
+//! The words of rustc may change with each release. They are left out: of an error in its words, the place and the code are compared.
 //!
 //! To write the `.expected` files after a change: `UI=overwrite cargo test -p idempotency-ui-tests`. Then read the difference.
 //! To test with another compiler: `cargo +nightly test -p idempotency-ui-tests --target-dir target/nightly`.
