@@ -10,8 +10,8 @@ use crate::warning::warn;
 /// The variable that names the store.
 const STORE: &str = "IDEMPOTENCY_STORE";
 
-/// The variables of a DynamoDB table, for a program without the feature `dynamodb`.
-#[cfg(any(test, not(feature = "dynamodb")))]
+/// The variables of a DynamoDB table. They are known without the feature `dynamodb` too, because a template may set them for
+/// all functions, also for one that has another store.
 const TABLE_VARIABLES: &[&str] = &[
     "IDEMPOTENCY_TABLE",
     "IDEMPOTENCY_KEY_ATTR",
@@ -47,12 +47,12 @@ impl StoreKind {
 
 /// Returns the variables that describe a store, which core does not know.
 pub(super) fn variables() -> Vec<&'static str> {
-    #[cfg(feature = "dynamodb")]
-    let of_table = idempotency_dynamodb::TableConfig::VARIABLES;
-    // A template may set them for all functions, also for one that has another store.
-    #[cfg(not(feature = "dynamodb"))]
-    let of_table = TABLE_VARIABLES;
-    [&[STORE], of_table].concat()
+    [&[STORE], TABLE_VARIABLES].concat()
+}
+
+/// Returns true if a variable of this name describes a store.
+pub(super) fn is_known(name: &str) -> bool {
+    name == STORE || TABLE_VARIABLES.contains(&name)
 }
 
 /// Checks the variables that describe a store, without a connection.
