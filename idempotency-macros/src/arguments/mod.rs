@@ -5,7 +5,7 @@
 mod known;
 mod suggest;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
@@ -93,10 +93,7 @@ impl Arguments {
         }
         self.seen.push(text.clone());
         if !input.peek(Token![=]) || input.peek(Token![==]) {
-            return Err(Error::new(
-                name.span(),
-                format!("`{text}` needs a value: write `{text} = {example}`"),
-            ));
+            return Err(needs_value(name.span(), &text, example));
         }
         input.parse::<Token![=]>()?;
         let value = value(input, &text, example)?;
@@ -115,15 +112,20 @@ impl Arguments {
     }
 }
 
+/// Returns the error of a setting without a value.
+fn needs_value(at: Span, name: &str, example: &str) -> Error {
+    Error::new(
+        at,
+        format!("`{name}` needs a value: write `{name} = {example}`"),
+    )
+}
+
 /// Reads a value up to the comma, or up to the next setting if the comma is missing.
 ///
 /// Tokens that are not a Rust expression are most likely a text without its quotes.
 fn value(input: ParseStream<'_>, name: &str, example: &str) -> syn::Result<Expr> {
     if input.is_empty() || input.peek(Token![,]) {
-        return Err(Error::new(
-            input.span(),
-            format!("`{name}` needs a value: write `{name} = {example}`"),
-        ));
+        return Err(needs_value(input.span(), name, example));
     }
     let start = input.span();
     let ends =
