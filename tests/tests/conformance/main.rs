@@ -197,7 +197,7 @@ async fn is_caught(broken: Broken, cases: &[&str]) {
 
 macro_rules! caught {
     ($($test:ident: $broken:ident by $($case:literal),+;)+) => {
-        // One thread, so that concurrent calls interleave at each `yield_now`, whatever the load of the machine is.
+        // One thread, so that concurrent calls interleave at each `yield_now`, under any load of the machine.
         $(#[tokio::test]
         async fn $test() {
             is_caught(Broken::$broken, &[$($case),+]).await;
