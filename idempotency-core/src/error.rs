@@ -9,6 +9,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::record::RecordId;
+use crate::time::EpochMillis;
 
 /// Why a call has no response.
 ///
@@ -32,6 +33,7 @@ struct Inner {
     key: Option<RecordId>,
     detail: Option<String>,
     handler_ran: bool,
+    lease_end: Option<EpochMillis>,
     /// True if the outcome event of its call was emitted.
     event_emitted: bool,
     cause: Cause,
@@ -46,6 +48,7 @@ impl Error {
             key: None,
             detail: None,
             handler_ran: false,
+            lease_end: None,
             event_emitted: false,
             cause: Cause { kind, source: None },
         }))
@@ -80,6 +83,13 @@ impl Error {
         self
     }
 
+    /// Returns the same error with the end of the lease that the call in progress has.
+    #[must_use]
+    pub fn with_lease_end(mut self, end: EpochMillis) -> Self {
+        self.0.lease_end = Some(end);
+        self
+    }
+
     /// Marks the outcome event of its call as emitted. Returns true if it was not emitted before.
     pub(crate) fn mark_emitted(&mut self) -> bool {
         !std::mem::replace(&mut self.0.event_emitted, true)
@@ -103,6 +113,14 @@ impl Error {
     /// Returns the key that the error concerns, if the call had one.
     pub fn key(&self) -> Option<&RecordId> {
         self.0.key.as_ref()
+    }
+
+    /// Returns when the lease of the call in progress ends, if the error is
+    /// [`AlreadyInProgress`](ErrorKind::AlreadyInProgress) and the lease is known.
+    ///
+    /// That call can end sooner. After this time a retry gets its response, or takes over.
+    pub fn lease_end(&self) -> Option<EpochMillis> {
+        self.0.lease_end
     }
 
     /// Returns the operation's name.

@@ -16,6 +16,7 @@
 //! | [`outcome`], [`error`] | the result that the caller gets |
 //! | [`event`] | the outcome event for operators: one for every call |
 //! | [`clock`], [`random`], [`future`] | the traits through which time and randomness are supplied |
+//! | `system` (feature `system`) | the clock and the random source of the operating system |
 //!
 //! Time, randomness and environment variables are arguments. Nothing here reads them from the process.
 
@@ -36,4 +37,6 @@ pub mod protocol;
 pub mod random;
 pub mod record;
 pub mod store;
+#[cfg(feature = "system")]
+pub mod system;
 pub mod time;

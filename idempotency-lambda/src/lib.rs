@@ -52,7 +52,6 @@
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod __private;
-mod clock;
 mod diagnostic;
 mod event;
 mod invocation;
@@ -63,7 +62,6 @@ mod start;
 pub mod store;
 mod warning;
 
-pub use clock::{SystemClock, SystemRandom};
 pub use diagnostic::diagnostic;
 pub use event::{Event, Payload};
 pub use invocation::{
@@ -83,6 +81,7 @@ pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
 pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout, UnknownPolicy};
+pub use idempotency_core::system::{SystemClock, SystemRandom};
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::DynamoDbStore;
 pub use idempotency_macros::idempotent;

@@ -17,12 +17,12 @@ export PATH="$PWD/.tools/bin:$PATH"
 write=false
 [[ ${1:-} == --write ]] && write=true
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-crates=(idempotency-expression idempotency-core idempotency-macros idempotency-dynamodb idempotency-lambda idempotency-testkit)
+crates=(idempotency-expression idempotency-core idempotency-http idempotency-macros idempotency-dynamodb idempotency-lambda idempotency-testkit)
 different=()
 mkdir -p tests/public-api
 for crate in "${crates[@]}"; do
     # rustdoc's JSON is not stable yet; RUSTC_BOOTSTRAP lets the stable compiler write it.
-    RUSTC_BOOTSTRAP=1 cargo rustdoc --quiet --package "$crate" --lib -- -Z unstable-options --output-format json --cap-lints allow
+    RUSTC_BOOTSTRAP=1 cargo rustdoc --quiet --package "$crate" --lib --all-features -- -Z unstable-options --output-format json --cap-lints allow
     surface=$(cargo public-api --simplified --simplified --simplified --color=never --rustdoc-json "$target/doc/${crate//-/_}.json")
     file=tests/public-api/$crate.txt
     if $write; then

@@ -13,20 +13,54 @@ use serde::de::DeserializeOwned;
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::engine::Codec;
+/// use idempotency_core::engine::{Codec, Written};
 /// let codec = Codec::<Vec<i32>>::json();
-/// # let _ = codec;
+/// // A codec of its own decides what is stored: no response of a failed job.
+/// let jobs = Codec::<i32>::new(
+///     |code| if *code == 0 { Written::Text(code.to_string()) } else { Written::Release },
+///     |text| serde_json::from_str(text),
+/// );
+/// # let _ = (codec, jobs);
 /// ```
 pub struct Codec<R> {
-    pub(super) write: fn(&R) -> serde_json::Result<String>,
+    pub(super) write: fn(&R) -> Written,
     pub(super) read: fn(&str) -> serde_json::Result<R>,
+}
+
+/// What is stored of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Written {
+    /// This JSON text. Duplicates get the response that is read from it.
+    Text(String),
+    /// Nothing: the claim is released, and the next call runs the handler again.
+    Release,
+    /// Nothing, and the key is completed: the call's own caller gets the response, duplicates get
+    /// [`ResponseUnavailable`](crate::error::ErrorKind::ResponseUnavailable), and the handler does not run again. The text
+    /// says why, for the outcome event. It must not contain a part of the response.
+    OwnCallerOnly(&'static str),
+    /// Nothing, and the key is completed: the call's own caller gets
+    /// [`ResponseNotSerializable`](crate::error::ErrorKind::ResponseNotSerializable).
+    NotSerializable,
+}
+
+impl<R> Codec<R> {
+    /// Returns the codec of these two functions.
+    ///
+    /// `read` must read what `write` wrote: a response that it cannot read is not stored.
+    pub fn new(write: fn(&R) -> Written, read: fn(&str) -> serde_json::Result<R>) -> Self {
+        Self { write, read }
+    }
 }
 
 impl<R: Serialize + DeserializeOwned> Codec<R> {
     /// Returns the codec of the type's own `Serialize` and `Deserialize`.
     pub fn json() -> Self {
         Self {
-            write: |response| serde_json::to_string(response),
+            write: |response| match serde_json::to_string(response) {
+                Ok(text) => Written::Text(text),
+                Err(_) => Written::NotSerializable,
+            },
             read: |text| serde_json::from_str(text),
         }
     }

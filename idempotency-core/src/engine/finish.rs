@@ -118,7 +118,8 @@ impl<R> Driver<'_, R> {
             (ErrorKind::AlreadyInProgress, Some(RefusalDetail::LeaseEnd(end)), _) => error
                 .with_detail(format!(
                     "retry later; its lease ends at {end} since the epoch"
-                )),
+                ))
+                .with_lease_end(end),
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
             (_, Some(RefusalDetail::Defect(defect)), _) => error.with_detail(defect),
             (ErrorKind::StoreFailed | ErrorKind::CompletionUnknown, _, Some(cause)) => {

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use super::Codec;
+use super::{Codec, Written};
 use crate::event::Report;
 use crate::key::{Budget, Expression, Json};
 use crate::outcome::{Bypass, Ending, Outcome, Panic};
@@ -83,17 +83,22 @@ fn serialized<R>(
 ) -> HandlerResult {
     let written = catch_unwind(AssertUnwindSafe(|| (codec.write)(response)));
     match written {
-        Ok(Ok(text)) if !store_when.allows(&text, report) => HandlerResult::NotStored,
+        Ok(Written::Text(text)) if !store_when.allows(&text, report) => HandlerResult::NotStored,
         // For example, a NaN becomes null. Such a response must not be stored as if duplicates could get it.
-        Ok(Ok(text)) if !can_be_read(&text, codec) => {
+        Ok(Written::Text(text)) if !can_be_read(&text, codec) => {
             report.note(format!(
                 "a response of type `{}` cannot be read back from its own JSON: duplicates do not get it",
                 std::any::type_name::<R>()
             ));
             HandlerResult::NotDeserializable
         }
-        Ok(Ok(text)) => HandlerResult::Returned(Data::new(text)),
-        Ok(Err(_)) | Err(_) => HandlerResult::NotSerializable,
+        Ok(Written::Text(text)) => HandlerResult::Returned(Data::new(text)),
+        Ok(Written::Release) => HandlerResult::NotStored,
+        Ok(Written::OwnCallerOnly(why)) => {
+            report.note(why);
+            HandlerResult::NotDeserializable
+        }
+        Ok(Written::NotSerializable) | Err(_) => HandlerResult::NotSerializable,
     }
 }
 

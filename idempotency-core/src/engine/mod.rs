@@ -19,6 +19,6 @@ mod single_flight;
 mod timeout;
 
 pub use backend::Backend;
-pub use codec::Codec;
+pub use codec::{Codec, Written};
 pub(crate) use driver::Driver;
 pub(crate) use handler::{StoreWhen, run_unprotected};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::Clock;
+use crate::engine::Written;
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::outcome::OutcomeKind;
@@ -144,6 +145,38 @@ fn a_response_that_cannot_be_read_back_is_not_stored() {
         record.data.value().is_none(),
         "the key is completed without a response"
     );
+}
+
+/// The codec of numbers: a negative one is released, zero is its own caller's, and 13 cannot be written.
+fn numbers() -> Codec<i32> {
+    let write = |number: &i32| match number {
+        i32::MIN..0 => Written::Release,
+        0 => Written::OwnCallerOnly("zero is not stored"),
+        13 => Written::NotSerializable,
+        _ => Written::Text(number.to_string()),
+    };
+    Codec::new(write, |text| serde_json::from_str(text))
+}
+
+#[test]
+fn a_codec_that_releases_a_response_lets_the_next_call_run() {
+    let shop = Shop::new(Settings::default());
+    assert_eq!(*shop.call(numbers(), -1).response(), -1);
+    assert!(shop.store.record(&shop.id()).is_none());
+    assert_eq!(*shop.call(numbers(), 7).response(), 7);
+    assert_eq!(*shop.call(numbers(), 8).response(), 7);
+}
+
+#[test]
+fn a_codec_that_stores_nothing_completes_the_key_without_a_response() {
+    let shop = Shop::new(Settings::default());
+    assert_eq!(*shop.call(numbers(), 0).response(), 0);
+    let record = shop.store.record(&shop.id()).unwrap();
+    assert_eq!(
+        record.status.value(),
+        Some(&crate::record::Status::Completed)
+    );
+    assert!(record.data.value().is_none());
 }
 
 #[test]

@@ -171,9 +171,9 @@ pub enum HandlerResult {
     Returned(Data),
     /// It returned a response that cannot be written as JSON.
     NotSerializable,
-    /// It returned a response that can be written as JSON, but not be read back.
+    /// It returned a response that only its own caller can get: its JSON cannot be read back, or its codec stores nothing.
     NotDeserializable,
-    /// It returned a response that is not stored, by the policy `store_when`.
+    /// It returned a response that is not stored, by the policy `store_when` or by its codec.
     NotStored,
     /// It returned an error. Holds the name of the error's type.
     Failed(String),

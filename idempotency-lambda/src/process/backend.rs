@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use super::checks::configuration_error;
 use super::variables::variables;
 use super::{caches, default_store};
-use crate::clock::{SystemClock, SystemRandom};
+use idempotency_core::system::{SystemClock, SystemRandom};
 
 static GLOBAL: OnceCell<Backend> = OnceCell::const_new();
 

@@ -136,6 +136,8 @@ fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
                 panic!("the call is refused");
             };
             assert_eq!((error.kind(), error.detail()), (kind, text));
+            let lease_end = (detail == Some(end)).then_some(EpochMillis::new(30_000));
+            assert_eq!(error.lease_end(), lease_end);
             assert_eq!(error.key(), Some(&RecordId::new("a#1")));
         });
     }

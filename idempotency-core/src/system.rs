@@ -1,11 +1,13 @@
-//! The operating system's clock and random source.
+//! The clock and the random source of the operating system, behind the feature `system`.
+//!
+//! Only a program's entry point may use them: everything else in this crate gets time and randomness as arguments.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use idempotency_core::clock::Clock;
-use idempotency_core::future::BoxFuture;
-use idempotency_core::random::{Random, RandomError};
-use idempotency_core::time::EpochMillis;
+use crate::clock::Clock;
+use crate::future::BoxFuture;
+use crate::random::{Random, RandomError};
+use crate::time::EpochMillis;
 
 /// The operating system's clock, with tokio's timers.
 #[derive(Clone, Copy, Debug, Default)]

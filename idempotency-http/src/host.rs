@@ -1,0 +1,58 @@
+//! What surrounds a request: the store, the deadline and the tenant of its call.
+
+use std::future::Future;
+
+use http::request::Parts;
+use idempotency_core::engine::Backend;
+use idempotency_core::error::Error;
+use idempotency_core::time::EpochMillis;
+use serde_json::Value;
+
+/// Where the calls of requests run.
+///
+/// A server has one backend for all requests: [`Backend`] itself is a host. A platform with invocations, such as Lambda, has
+/// a host of its own, which knows the deadline and the tenant of each request.
+pub trait Host: Clone + Send + Sync + 'static {
+    /// Returns the backend, deadline and tenant of the request's call.
+    ///
+    /// It is called once for each protected request, before anything is claimed. `operation` is the key prefix, for the
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// If they are not known, and must not be guessed. The handler does not run.
+    fn place(
+        &self,
+        operation: &str,
+        request: &Parts,
+    ) -> impl Future<Output = Result<Place, Error>> + Send;
+
+    /// Returns what the platform knows about the request, for expressions: the member `requestContext` of its event, such as
+    /// the claims that an authorizer has checked. `None` if the platform knows nothing.
+    fn request_context(&self, request: &Parts) -> Option<Value> {
+        let _ = request;
+        None
+    }
+}
+
+/// The backend, deadline and tenant of one call.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The store, clock and cache of the call.
+    pub backend: Backend,
+    /// When the call ends: the lease of its claim ends then too. `None` gives the claim the configured lease.
+    pub deadline: Option<EpochMillis>,
+    /// The tenant, which is a part of the key. `None` if the host has no tenants.
+    pub tenant: Option<String>,
+}
+
+/// One backend for all requests, without deadlines and tenants.
+impl Host for Backend {
+    async fn place(&self, _operation: &str, _request: &Parts) -> Result<Place, Error> {
+        Ok(Place {
+            backend: self.clone(),
+            deadline: None,
+            tenant: None,
+        })
+    }
+}
