@@ -46,6 +46,7 @@
 //! - `dynamodb`, on by default: the store on DynamoDB. Without it (`default-features = false`) the AWS SDK is not compiled,
 //!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
 //!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
+//! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //!
 //! The promises and their limits are in `docs/reference/protocol.md` of the repository.
 
@@ -54,6 +55,8 @@
 pub mod __private;
 mod diagnostic;
 mod event;
+#[cfg(feature = "http")]
+pub mod http;
 mod invocation;
 mod operation;
 mod process;

@@ -6,6 +6,7 @@ use idempotency_core::config::ConfigurationError;
 use idempotency_core::error::Error;
 use idempotency_core::store::{Store, StoreError, StoreErrorKind};
 
+use super::init_error;
 use crate::operation::registry;
 use crate::process;
 use crate::warning::warn;
@@ -70,6 +71,15 @@ pub async fn init() -> Result<(), Error> {
         "the idempotency store cannot be used yet, and every event will be refused until it can: {error}"
     ));
     Ok(())
+}
+
+/// Does what [`init`] does, and reports an error to Lambda too, so that the invoker gets it.
+pub(crate) async fn init_or_report() -> Result<(), Error> {
+    let started = init().await;
+    if let Err(error) = &started {
+        init_error::report(error).await;
+    }
+    started
 }
 
 /// Opens the store's connection, or returns the error that the first request would get.

@@ -15,6 +15,8 @@ mod service;
 mod snapstart;
 
 pub use init::init;
+#[cfg(feature = "http")]
+pub(crate) use init::init_or_report;
 pub use run::run;
 pub use service::service;
 pub use snapstart::ClearCaches;

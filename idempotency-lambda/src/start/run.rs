@@ -8,10 +8,11 @@ use lambda_runtime::{LambdaEvent, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ClearCaches, init, init_error, service};
+use super::init::init_or_report;
+use super::{ClearCaches, service};
 use crate::BoxError;
 
-/// Starts the function: does what [`init`] does, then serves events with `handler`.
+/// Starts the function: does what [`init`](crate::init) does, then serves events with `handler`.
 ///
 /// It runs on `lambda_runtime`, and so under `cargo lambda watch` too. Errors of this framework reach Lambda under stable
 /// `errorType` names, such as `IdempotencyAlreadyInProgress` (see [`ErrorKind::name`](crate::ErrorKind::name)). The local
@@ -19,7 +20,7 @@ use crate::BoxError;
 ///
 /// # Errors
 ///
-/// If [`init`] fails: the error is also reported to Lambda, so that the invoker gets it. Also the error that ended the
+/// If [`init`](crate::init) fails: the error is also reported to Lambda, so that the invoker gets it. Also the error that ended the
 /// runtime. A table that cannot be reached at the start is logged, not returned.
 ///
 /// # Panics
@@ -51,10 +52,7 @@ where
     R: Serialize,
     E: Into<BoxError>,
 {
-    if let Err(error) = init().await {
-        init_error::report(&error).await;
-        return Err(error.into());
-    }
+    init_or_report().await?;
     Runtime::new(service(handler))
         .layer(TracingLayer::new())
         .register_snapstart_resource(Arc::new(ClearCaches))
