@@ -15,6 +15,7 @@
 //! | [`record`], [`owner`], [`time`] | the attributes of a record, its owner token, points in time |
 //! | [`outcome`], [`error`] | the result that the caller gets |
 //! | [`event`] | the outcome event for operators: one for every call |
+//! | [`typed`] | a typed value from JSON text, with errors that name the field |
 //! | [`clock`], [`random`], [`future`] | the traits through which time and randomness are supplied |
 //! | `system` (feature `system`) | the clock and the random source of the operating system |
 //!
@@ -40,3 +41,4 @@ pub mod store;
 #[cfg(feature = "system")]
 pub mod system;
 pub mod time;
+pub mod typed;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use idempotency_core::typed::{self, ReadError};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -66,40 +67,16 @@ impl<T: DeserializeOwned> Raw<T> {
     /// # let _ = event;
     /// ```
     pub fn from_json(text: impl Into<String>) -> Result<Self, RawError> {
-        let text = RawValue::from_string(text.into()).map_err(|error| RawError::new("", &error))?;
+        let text = RawValue::from_string(text.into()).map_err(|error| RawError(error.into()))?;
         Self::from_raw_value(text)
     }
 
     fn from_raw_value(text: Box<RawValue>) -> Result<Self, RawError> {
-        let mut deserializer = serde_json::Deserializer::from_str(text.get());
-        match serde_path_to_error::deserialize(&mut deserializer) {
+        match typed::read(text.get()) {
             Ok(value) => Ok(Self { value, text }),
-            Err(error) => Err(RawError::new(&place(error.path()), error.inner())),
+            Err(error) => Err(RawError(error)),
         }
     }
-}
-
-/// Returns the path with only names that look like fields. Any other name comes from the payload and is written as `?`.
-fn place(path: &serde_path_to_error::Path) -> String {
-    use serde_path_to_error::Segment;
-    let mut place = String::new();
-    for segment in path {
-        match segment {
-            Segment::Seq { index } => place += &format!("[{index}]"),
-            Segment::Map { key: name } | Segment::Enum { variant: name } => {
-                let known = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                    && name
-                        .chars()
-                        .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-                if !place.is_empty() {
-                    place.push('.');
-                }
-                place += if known { name } else { "?" };
-            }
-            Segment::Unknown => place.push('?'),
-        }
-    }
-    place
 }
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Raw<T> {
@@ -139,45 +116,11 @@ impl<T> fmt::Debug for Raw<T> {
 /// assert_eq!(error.to_string(), "the event does not fit its type at `[1]` (line 1, column 15)");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawError {
-    message: String,
-}
-
-impl RawError {
-    fn new(path: &str, error: &serde_json::Error) -> Self {
-        let what = match error.classify() {
-            serde_json::error::Category::Data => "does not fit its type",
-            serde_json::error::Category::Eof => "ends too early",
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "is not JSON",
-        };
-        let missing = missing_field(&error.to_string())
-            .map(|field| format!(" (no field `{field}`)"))
-            .unwrap_or_default();
-        let place = if path.is_empty() {
-            String::new()
-        } else {
-            format!(" at `{path}`")
-        };
-        Self {
-            message: format!(
-                "the event {what}{missing}{place} (line {}, column {})",
-                error.line(),
-                error.column()
-            ),
-        }
-    }
-}
-
-/// Returns the name of the missing field. It is a name of the type, the only part of serde's messages that is never payload.
-fn missing_field(message: &str) -> Option<&str> {
-    message
-        .strip_prefix("missing field `")
-        .and_then(|rest| rest.split('`').next())
-}
+pub struct RawError(ReadError);
 
 impl fmt::Display for RawError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        write!(f, "the event {}", self.0)
     }
 }
 

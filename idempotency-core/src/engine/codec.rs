@@ -5,6 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::typed::{self, ReadError};
+
 /// How responses of one type are written and read.
 ///
 /// The engine takes this value instead of trait bounds, so that the attribute can report a missing trait once, in its own
@@ -24,7 +26,15 @@ use serde::de::DeserializeOwned;
 /// ```
 pub struct Codec<R> {
     pub(super) write: fn(&R) -> Written,
-    pub(super) read: fn(&str) -> serde_json::Result<R>,
+    read: Read<R>,
+}
+
+/// The function that reads a response.
+enum Read<R> {
+    /// A function of the codec's own.
+    Own(fn(&str) -> serde_json::Result<R>),
+    /// [`typed::read`], whose error names the field.
+    Typed(fn(&str) -> Result<R, ReadError>),
 }
 
 /// What is stored of a response.
@@ -49,7 +59,18 @@ impl<R> Codec<R> {
     ///
     /// `read` must read what `write` wrote: a response that it cannot read is not stored.
     pub fn new(write: fn(&R) -> Written, read: fn(&str) -> serde_json::Result<R>) -> Self {
-        Self { write, read }
+        Self {
+            write,
+            read: Read::Own(read),
+        }
+    }
+
+    /// Reads a response from its JSON text.
+    pub(super) fn read(&self, text: &str) -> Result<R, ReadError> {
+        match self.read {
+            Read::Own(read) => read(text).map_err(ReadError::from),
+            Read::Typed(read) => read(text),
+        }
     }
 }
 
@@ -61,7 +82,7 @@ impl<R: Serialize + DeserializeOwned> Codec<R> {
                 Ok(text) => Written::Text(text),
                 Err(_) => Written::NotSerializable,
             },
-            read: |text| serde_json::from_str(text),
+            read: Read::Typed(typed::read),
         }
     }
 }
@@ -73,6 +94,14 @@ impl<R> Clone for Codec<R> {
 }
 
 impl<R> Copy for Codec<R> {}
+
+impl<R> Clone for Read<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Read<R> {}
 
 impl<R> fmt::Debug for Codec<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -79,14 +79,9 @@ impl<R> Driver<'_, R> {
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Error> {
         let data = record.data.value().map_or("", |data| data.as_str());
-        let response = (self.codec.read)(data).map_err(|error| {
-            // Position and type only: serde's own message may quote the response.
-            let detail = format!(
-                "`{}`, line {}, column {}",
-                std::any::type_name::<R>(),
-                error.line(),
-                error.column()
-            );
+        let response = self.codec.read(data).map_err(|error| {
+            // Type and place only: serde's own message may quote the response.
+            let detail = format!("`{}`{}", std::any::type_name::<R>(), error.place());
             self.error(ErrorKind::ResponseTypeChanged)
                 .with_detail(detail)
                 .with_handler_ran(ran)

@@ -106,7 +106,7 @@ fn serialized<R>(
 ///
 /// A panic in `Deserialize` must not end the call here: the effect has happened, and the record would stay in progress.
 fn can_be_read<R>(text: &str, codec: Codec<R>) -> bool {
-    catch_unwind(AssertUnwindSafe(|| (codec.read)(text).is_ok())).unwrap_or(false)
+    catch_unwind(AssertUnwindSafe(|| codec.read(text).is_ok())).unwrap_or(false)
 }
 
 impl StoreWhen<'_> {

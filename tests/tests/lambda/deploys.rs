@@ -257,6 +257,12 @@ async fn a_new_field_of_the_response_refuses_retries_unless_it_has_a_default() {
     });
     let error: BoxError = retry.await.unwrap_err();
     assert_eq!(ours(&error).kind(), ErrorKind::ResponseTypeChanged);
+    assert!(
+        error
+            .to_string()
+            .contains("WithState` (no field `state`), line 1, column 8"),
+        "{error}"
+    );
     let retry = harness.call_with(&charge, order(10), async |_| {
         Ok(WithDefault {
             id: 2,
@@ -266,6 +272,35 @@ async fn a_new_field_of_the_response_refuses_retries_unless_it_has_a_default() {
     let receipt = retry.await.unwrap().into_response();
     assert_eq!((receipt.id, receipt.state.as_str()), (1, ""));
     assert_eq!(harness.runs(), 1);
+}
+
+#[tokio::test]
+async fn the_error_of_a_response_that_no_longer_fits_names_the_field_and_not_its_value() {
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Old {
+        items: Vec<(String, String)>,
+    }
+    #[derive(Debug, Serialize, Deserialize)]
+    struct New {
+        items: Vec<(String, u64)>,
+    }
+    let (harness, charge) = (Harness::default(), plain());
+    let items = |price: &str| vec![("tea".to_owned(), price.to_owned())];
+    let first = harness.call_with(&charge, order(10), async |_| {
+        Ok(Old {
+            items: items("s3cr3t"),
+        })
+    });
+    first.await.unwrap();
+    let retry = harness.call_with(&charge, order(10), async |_| Ok(New { items: vec![] }));
+    let error: BoxError = retry.await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::ResponseTypeChanged);
+    let text = error.to_string();
+    assert!(
+        text.contains("New` at `items[0][1]`, line 1, column 25"),
+        "{text}"
+    );
+    assert!(!text.contains("s3cr3t"), "{text}");
 }
 
 #[tokio::test]

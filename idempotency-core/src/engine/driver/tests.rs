@@ -65,10 +65,7 @@ fn a_result_without_a_run_is_an_internal_error_before_the_handler() {
 
 #[test]
 fn a_response_type_whose_deserialize_panics_completes_the_key_without_a_response() {
-    let codec = Codec::<u32> {
-        read: |_| panic!("in the response type"),
-        ..Codec::json()
-    };
+    let codec = Codec::<u32>::new(Codec::json().write, |_| panic!("in the response type"));
     let store = Arc::new(MemoryStore::new());
     let backend = example::backend_over(store.clone());
     let mut report = Report::new("charge", None, &Fixed);
