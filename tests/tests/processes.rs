@@ -1,4 +1,4 @@
-//! The payment example as real processes under the local Lambda: this test program, started again as [`the_function`].
+//! A function as real processes under the local Lambda: this test program, started again as [`the_function`].
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -29,7 +29,7 @@ fn the_function() {
                 let service = idempotency_lambda::service(payment::handler);
                 lambda_runtime::run_concurrent(service).await
             } else {
-                payment::start().await
+                idempotency_lambda::run(payment::handler).await
             }
         });
         if let Err(error) = ended {
@@ -346,4 +346,39 @@ async fn a_sort_key_setting_for_a_table_without_one_stops_the_function_before_re
     }
     assert!(database.items("idempotency").await?.is_empty());
     Ok(())
+}
+
+/// A function whose errors reach Lambda, which is what these tests look at.
+mod payment {
+    use std::time::Duration;
+
+    use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+    use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Order {
+        card: String,
+    }
+
+    #[idempotent(
+        key_prefix = "payment",
+        key = "[requestContext.authorizer.jwt.claims.sub, powertools_json(body).order_id]",
+        key_required = "all",
+        validate = "powertools_json(body).[amount, currency]",
+        expires_after = "24h"
+    )]
+    pub(super) async fn handler(
+        event: LambdaEvent<Raw<ApiGatewayV2httpRequest>>,
+    ) -> Result<ApiGatewayV2httpResponse, BoxError> {
+        let order: Order = serde_json::from_str(event.payload.body.as_deref().unwrap_or_default())?;
+        tracing::info!("charging the card");
+        if order.card == "stuck" {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        let mut response = ApiGatewayV2httpResponse::default();
+        response.status_code = 201;
+        response.body = Some(format!("pay-{}", event.context.request_id).into());
+        Ok(response)
+    }
 }
