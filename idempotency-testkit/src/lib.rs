@@ -6,9 +6,10 @@
 //! | [`store`] | a store that counts its requests and injects faults |
 //! | [`conformance`] | the suite that every store must pass |
 //! | [`dynamodb`] | an in-process DynamoDB that counts requests and injects faults |
+//! | [`events`] | the events that AWS sends: HTTP, queues, streams, buses |
 //! | [`lambda`] | a local Lambda: starts the real process of a function, sends it events, kills it |
 //!
-//! The modules `dynamodb` and `lambda` are cargo features. Both are on by default.
+//! The modules `dynamodb`, `events` and `lambda` are cargo features. All are on by default.
 
 #[cfg(any(feature = "dynamodb", feature = "lambda"))]
 mod background;
@@ -16,6 +17,8 @@ mod clock;
 pub mod conformance;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
+#[cfg(feature = "events")]
+pub mod events;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 pub mod store;

@@ -1,0 +1,84 @@
+//! Events as AWS sends them, for the tests of a function.
+//!
+//! Each function starts an event with all its fields set. Methods change what a test is about. The result is JSON text
+//! ([`to_string`](ToString)), a [`serde_json::Value`] (`to_value`), or any type that reads the event (`parse`).
+//!
+//! | function | event | type of `aws_lambda_events` |
+//! |---|---|---|
+//! | [`api_gateway_v2`] | API Gateway HTTP API, payload format 2.0 | `ApiGatewayV2httpRequest` |
+//! | [`api_gateway_v1`] | API Gateway REST API, payload format 1.0 | `ApiGatewayProxyRequest` |
+//! | [`alb`] | Application Load Balancer | `AlbTargetGroupRequest` |
+//! | [`function_url`] | function URL | `LambdaFunctionUrlRequest` |
+//! | [`sqs`] | a batch of SQS messages, standard or FIFO | `SqsEvent` |
+//! | [`kinesis`] | a batch of Kinesis records | `KinesisEvent` |
+//! | [`dynamodb_stream`] | a batch of changes of a DynamoDB table | `dynamodb::Event` |
+//! | [`event_bridge`] | one event of an EventBridge bus | `EventBridgeEvent` |
+//!
+//! Two events that are made in the same way are equal: times are fixed, and ids are computed from the content. So an event
+//! that is made twice is a retry. Every event has the method `with`, which sets any field that no other method sets.
+//!
+//! # Examples
+//!
+//! ```
+//! use idempotency_testkit::events;
+//! use serde_json::json;
+//!
+//! let request = events::api_gateway_v2("POST", "/payments")
+//!     .header("Idempotency-Key", "k-1")
+//!     .claim("sub", "u-1")
+//!     .json(&json!({"order_id": "o-1", "amount": 42}));
+//! let event = request.to_value();
+//! assert_eq!(event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"], "u-1");
+//! assert_eq!(event["body"], r#"{"amount":42,"order_id":"o-1"}"#);
+//! ```
+//!
+//! A batch, with a message that was sent twice:
+//!
+//! ```
+//! use idempotency_testkit::events;
+//! use serde_json::{Value, json};
+//!
+//! let order = json!({"order_id": "o-1"});
+//! let event: Value = events::sqs("orders").json(&order).json(&order).parse()?;
+//! assert_eq!(event["Records"][0]["body"], event["Records"][1]["body"]);
+//! assert_ne!(event["Records"][0]["messageId"], event["Records"][1]["messageId"]);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! With the [local Lambda](crate::lambda), an event is passed as it is: `lambda.invoke(events::sqs("orders").json(&order))`.
+
+#[macro_use]
+mod macros;
+mod alb;
+mod api_gateway_v1;
+mod api_gateway_v2;
+mod dynamodb_stream;
+mod event_bridge;
+mod function_url;
+mod ids;
+mod kinesis;
+mod request;
+mod sqs;
+mod value;
+
+pub use alb::{Alb, alb};
+pub use api_gateway_v1::{ApiGatewayV1, api_gateway_v1};
+pub use api_gateway_v2::{ApiGatewayV2, api_gateway_v2};
+pub use dynamodb_stream::{DynamoDbStream, StreamRecord, dynamodb_stream};
+pub use event_bridge::{EventBridge, event_bridge};
+pub use function_url::{FunctionUrl, function_url};
+pub use kinesis::{Kinesis, KinesisRecord, kinesis};
+pub use sqs::{Sqs, SqsMessage, sqs};
+
+/// The account of every event.
+const ACCOUNT: &str = "123456789012";
+/// The region of every event.
+const REGION: &str = "eu-central-1";
+/// The address of the client of every request, from the range for documentation.
+const CLIENT_IP: &str = "192.0.2.10";
+/// The time of every event, in milliseconds since the epoch.
+const TIME: u64 = 1_744_193_729_512;
+/// [`TIME`] as API Gateway and function URLs write it.
+const TIME_OF_REQUEST: &str = "09/Apr/2025:10:15:29 +0000";
+/// [`TIME`] as EventBridge writes it.
+const TIME_OF_EVENT: &str = "2025-04-09T10:15:29Z";
