@@ -7,6 +7,7 @@ source tests/scripts/tools.sh
 
 cfn-lint -- template.yaml
 "$tools_root/python/bin/python3" tests/scripts/template.py
+tests/scripts/template-faults.sh
 
 drawn=$(mktemp)
 trap 'rm -f "$drawn"' EXIT
