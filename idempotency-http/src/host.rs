@@ -1,10 +1,13 @@
 //! What surrounds a request: the store, the deadline and the tenant of its call.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use http::request::Parts;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
+use idempotency_core::store::Store;
+use idempotency_core::system::{SystemClock, SystemRandom};
 use idempotency_core::time::EpochMillis;
 use serde_json::Value;
 
@@ -55,4 +58,24 @@ impl Host for Backend {
             tenant: None,
         })
     }
+}
+
+/// Returns a backend over `store`, with the operating system's clock and random source, and an empty cache.
+///
+/// It needs a tokio runtime with timers when it is used.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_http::{MemoryStore, backend};
+///
+/// let backend = backend(MemoryStore::new());
+/// assert_eq!(backend.store().name(), "memory");
+/// ```
+pub fn backend(store: impl Store + 'static) -> Backend {
+    Backend::new(
+        Arc::new(store),
+        Arc::new(SystemClock),
+        Arc::new(SystemRandom),
+    )
 }

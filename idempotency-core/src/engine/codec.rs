@@ -45,6 +45,9 @@ pub enum Written {
     Text(String),
     /// Nothing: the claim is released, and the next call runs the handler again.
     Release,
+    /// The same as [`Release`](Self::Release), with a warning: the text says why, for the outcome event. It must not contain a
+    /// part of the response.
+    ReleaseWithWarning(&'static str),
     /// Nothing, and the key is completed: the call's own caller gets the response, duplicates get
     /// [`ResponseUnavailable`](crate::error::ErrorKind::ResponseUnavailable), and the handler does not run again. The text
     /// says why, for the outcome event. It must not contain a part of the response.

@@ -94,6 +94,10 @@ fn serialized<R>(
         }
         Ok(Written::Text(text)) => HandlerResult::Returned(Data::new(text)),
         Ok(Written::Release) => HandlerResult::NotStored,
+        Ok(Written::ReleaseWithWarning(why)) => {
+            report.note(why);
+            HandlerResult::NotStored
+        }
         Ok(Written::OwnCallerOnly(why)) => {
             report.note(why);
             HandlerResult::NotDeserializable

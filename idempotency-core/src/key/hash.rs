@@ -48,12 +48,18 @@ impl HashAlgorithm {
     /// Returns the digest of a text in lower-case hex.
     #[must_use]
     pub fn hex(&self, text: &str) -> String {
+        self.hex_of_bytes(text.as_bytes())
+    }
+
+    /// Returns the digest of bytes in lower-case hex.
+    #[must_use]
+    pub fn hex_of_bytes(&self, bytes: &[u8]) -> String {
         match self {
-            Self::Md5 => hex(&Md5::digest(text)),
-            Self::Sha224 => hex(&Sha224::digest(text)),
-            Self::Sha256 => hex(&Sha256::digest(text)),
-            Self::Sha384 => hex(&Sha384::digest(text)),
-            Self::Sha512 => hex(&Sha512::digest(text)),
+            Self::Md5 => hex(&Md5::digest(bytes)),
+            Self::Sha224 => hex(&Sha224::digest(bytes)),
+            Self::Sha256 => hex(&Sha256::digest(bytes)),
+            Self::Sha384 => hex(&Sha384::digest(bytes)),
+            Self::Sha512 => hex(&Sha512::digest(bytes)),
         }
     }
 

@@ -1,0 +1,410 @@
+//! Builds an [`HttpOperation`] from settings.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, Method, StatusCode};
+use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
+use idempotency_core::key::Expression;
+use idempotency_core::operation::CompiledOperation;
+
+use super::caller::{CallerFunction, CallerRule};
+use super::key::KeyRule;
+use super::{ErrorResponse, HttpOperation, Inner};
+use crate::problem::Problem;
+use crate::rules::{Rules, Unstorable, header_name, is_never_stored, storable_header};
+
+/// What [`HttpOperationBuilder::build`] says if it has no rule for the caller.
+const NO_CALLER: &str = "the caller is missing: a key belongs to one client. Without the caller in the key, client B can send the \
+    key of client A and read A's response. Write `caller_header(\"..\")` for a header that the authenticating proxy sets, \
+    `caller(\"requestContext.authorizer..\")` for a claim, or `caller_from(..)` for a value of your own; only where all \
+    clients may see all responses, write `shared_by_all_callers()`";
+
+/// Builds an [`HttpOperation`].
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_http::{HttpOperation, Settings};
+/// use std::time::Duration;
+///
+/// let operation = HttpOperation::builder("shop::payments")
+///     .caller_header("x-user-id")
+///     .settings(Settings {
+///         expires_after: Some(Duration::from_secs(24 * 3600)),
+///         ..Settings::new()
+///     })
+///     .stored_headers(["x-receipt"])
+///     .build()?;
+/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// ```
+#[must_use = "call `build`"]
+pub struct HttpOperationBuilder {
+    path: String,
+    settings: Settings,
+    variables: Option<Variables>,
+    caller: Vec<Caller>,
+    key_header: Option<String>,
+    methods: Vec<Method>,
+    stored_headers: Vec<String>,
+    rules: Rules,
+    max_request_body: usize,
+    replayed_header: Option<String>,
+    error_response: Option<Arc<ErrorResponse>>,
+}
+
+/// A rule for the caller, before it is checked.
+enum Caller {
+    Expression(String),
+    Header(String),
+    Function(Arc<CallerFunction>),
+    Shared,
+}
+
+impl HttpOperationBuilder {
+    pub(super) fn new(path: String) -> Self {
+        Self {
+            path,
+            settings: Settings::new(),
+            variables: None,
+            caller: Vec::new(),
+            key_header: None,
+            methods: vec![Method::POST, Method::PATCH],
+            stored_headers: Vec::new(),
+            rules: Rules::default(),
+            max_request_body: 10 * 1024 * 1024,
+            replayed_header: Some("idempotent-replayed".to_owned()),
+            error_response: None,
+        }
+    }
+
+    /// Sets the settings that every operation has: window, lease, policies, prefix, hash.
+    ///
+    /// Of these, `key`, `validate` and `key_required` are the same as [`key`](Self::key), [`fingerprint`](Self::fingerprint)
+    /// and [`key_required`](Self::key_required): the later call wins. `store_when` is evaluated on the stored response, in
+    /// addition to the statuses that are stored.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Sets the environment variables that stand for missing settings. Default: the variables of the process.
+    pub fn variables(mut self, variables: Variables) -> Self {
+        self.variables = Some(variables);
+        self
+    }
+
+    /// Sets the prefix of the keys. Default: the application's name and the path of the operation.
+    pub fn key_prefix(mut self, prefix: impl Into<Cow<'static, str>>) -> Self {
+        self.settings.key_prefix = Some(prefix.into());
+        self
+    }
+
+    /// Sets how long a response is replayed. Default: one hour.
+    pub fn expires_after(mut self, window: Duration) -> Self {
+        self.settings.expires_after = Some(window);
+        self
+    }
+
+    /// Sets how long a claim lasts where the host knows no deadline, as on a server.
+    ///
+    /// Set it a little longer than the longest request. If a client disconnects, the server drops the request, and its key is
+    /// refused with 409 until the lease ends.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = Some(lease);
+        self
+    }
+
+    /// Takes the caller from an expression over the request as an event, such as
+    /// `requestContext.authorizer.jwt.claims.sub`.
+    ///
+    /// The event has the shape of API Gateway's payload format 2.0. A request in which the expression finds nothing, or not
+    /// every part of a list, is refused with 403.
+    pub fn caller(mut self, expression: impl Into<String>) -> Self {
+        self.caller.push(Caller::Expression(expression.into()));
+        self
+    }
+
+    /// Takes the caller from a header that an authenticating proxy sets.
+    ///
+    /// The proxy must remove what a client sends in this header. A request without the header, or with several, is refused
+    /// with 403.
+    pub fn caller_header(mut self, name: impl Into<String>) -> Self {
+        self.caller.push(Caller::Header(name.into()));
+        self
+    }
+
+    /// Takes the caller from the head of the request, such as an extension that an authentication layer added.
+    ///
+    /// A request for which the function returns `None` or an empty text is refused with 403.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_http::HttpOperation;
+    ///
+    /// #[derive(Clone)]
+    /// struct User { id: String } // inserted by the layer that authenticates, outside of this one
+    ///
+    /// let operation = HttpOperation::builder("shop::payments")
+    ///     .caller_from(|parts| Some(parts.extensions.get::<User>()?.id.clone()))
+    ///     .build()?;
+    /// # Ok::<(), idempotency_http::ConfigurationError>(())
+    /// ```
+    pub fn caller_from(
+        mut self,
+        caller: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.caller.push(Caller::Function(Arc::new(caller)));
+        self
+    }
+
+    /// Lets all clients share their keys: a client that knows or guesses the key of another client reads that client's
+    /// response.
+    ///
+    /// It fits a service with one client, or responses that every client may see.
+    pub fn shared_by_all_callers(mut self) -> Self {
+        self.caller.push(Caller::Shared);
+        self
+    }
+
+    /// Takes the key from another header than `Idempotency-Key`, by the same rules.
+    pub fn key_header(mut self, name: impl Into<String>) -> Self {
+        self.key_header = Some(name.into());
+        self.settings.key = None;
+        self
+    }
+
+    /// Takes the key from an expression over the request as an event, such as `powertools_json(body).order_id`.
+    pub fn key(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
+        self.settings.key = Some(expression.into());
+        self.key_header = None;
+        self
+    }
+
+    /// Sets what must be equal in a duplicate, as an expression over the request as an event. Default: method, path, query and
+    /// body.
+    pub fn fingerprint(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
+        self.settings.validate = Some(expression.into());
+        self
+    }
+
+    /// Sets whether a request must have a key. Default: true. With false, a request without a key runs unprotected, with a
+    /// warning.
+    pub fn key_required(mut self, required: bool) -> Self {
+        self.settings.key_required = Some(KeyRequired::from(required));
+        self
+    }
+
+    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged.
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.methods = methods.into_iter().collect();
+        self
+    }
+
+    /// Stores these headers too, beyond those that describe the body and the result, such as `content-type`, `etag` and
+    /// `location`.
+    ///
+    /// `Set-Cookie` and the headers of one connection are never stored: [`build`](Self::build) refuses them.
+    pub fn stored_headers<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.stored_headers
+            .extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets which statuses are stored. Default: 2xx, 301 to 303, and 4xx except 401, 403, 408, 409, 425 and 429.
+    ///
+    /// A server error is never stored. It is a failure of the handler: the claim is released, or kept under
+    /// `on_error = "hold"`.
+    pub fn stored_statuses(
+        mut self,
+        statuses: impl Fn(StatusCode) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.rules.statuses = Some(Arc::new(statuses));
+        self
+    }
+
+    /// Sets what to do with a response that cannot be stored. Default: [`Unstorable::Complete`].
+    pub fn on_unstorable(mut self, policy: Unstorable) -> Self {
+        self.rules.on_unstorable = policy;
+        self
+    }
+
+    /// Stores responses of unknown length too, if they end below the limit. Default: false, because the client of an endless
+    /// stream would wait.
+    ///
+    /// With true, the client gets the first byte when the body has ended or the limit is reached. It is needed where a layer
+    /// inside this one, such as compression, hides the length.
+    pub fn collect_streams(mut self, collect: bool) -> Self {
+        self.rules.collects_streams = collect;
+        self
+    }
+
+    /// Sets the most bytes of a request's body. Default: 10 MiB. A larger body is refused with 413.
+    pub fn max_request_body(mut self, bytes: usize) -> Self {
+        self.max_request_body = bytes;
+        self
+    }
+
+    /// Sets the most bytes of a response's body that are stored. Default: 1 MiB.
+    ///
+    /// A store can have a lower limit of its own, such as 400 KB for a DynamoDB item: a response that it refuses is completed
+    /// as under [`Unstorable::Complete`].
+    pub fn max_response_body(mut self, bytes: usize) -> Self {
+        self.rules.max_body = bytes;
+        self
+    }
+
+    /// Sets the header of a replay, whose value is `true`. `None` switches it off. Default: `idempotent-replayed`.
+    pub fn replayed_header<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
+        self.replayed_header = name.into().map(str::to_owned);
+        self
+    }
+
+    /// Replaces the responses of this framework: texts, status, headers. [`Problem::response`] is the response to start from.
+    pub fn error_response(
+        mut self,
+        response: impl Fn(&Problem) -> http::Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.error_response = Some(Arc::new(response));
+        self
+    }
+
+    /// Builds the operation.
+    ///
+    /// # Errors
+    ///
+    /// If no rule for the caller is set and [`shared_by_all_callers`](Self::shared_by_all_callers) was not called, if several
+    /// are set, or if a setting or a variable cannot be used.
+    pub fn build(self) -> Result<HttpOperation, ConfigurationError> {
+        self.build_with(|path, settings, variables| {
+            CompiledOperation::new(path, settings, variables).map(Arc::new)
+        })
+    }
+
+    /// Builds the operation with `compile`, which compiles its settings: for a program that keeps a list of its operations.
+    ///
+    /// `compile` gets the path, the settings that the rules of HTTP need, and the variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build), and the error of `compile`.
+    pub fn build_with(
+        self,
+        compile: impl FnOnce(
+            &str,
+            &Settings,
+            &Variables,
+        ) -> Result<Arc<CompiledOperation>, ConfigurationError>,
+    ) -> Result<HttpOperation, ConfigurationError> {
+        let variables = self.variables.unwrap_or_else(of_the_process);
+        let caller = caller_rule(self.caller)?;
+        let mut settings = self.settings;
+        let key = match settings.key.take() {
+            Some(expression) => KeyRule::Expression(compiled("key", &expression)?),
+            None => KeyRule::Header(match &self.key_header {
+                Some(name) => header_name("key_header", name)?,
+                None => HeaderName::from_static("idempotency-key"),
+            }),
+        };
+        let fingerprint = settings.validate.take();
+        let fingerprint = fingerprint.map(|text| compiled("fingerprint", &text));
+        let key_required = match settings.key_required {
+            // Only HTTP has this default: a request without a key is an error by the draft.
+            None if variables.value("IDEMPOTENCY_KEY_REQUIRED").is_none() => true,
+            _ => settings.key_required(&variables)? != KeyRequired::No,
+        };
+        // What this crate hands to the operation: `{"caller": .., "idempotency_key": .., "fingerprint": ..}`.
+        settings.key = Some(Cow::Borrowed(match caller {
+            CallerRule::Shared => "idempotency_key",
+            _ => "[caller, idempotency_key]",
+        }));
+        settings.validate = Some(Cow::Borrowed("fingerprint"));
+        settings.key_required = Some(if key_required {
+            KeyRequired::All
+        } else {
+            KeyRequired::No
+        });
+        let mut rules = self.rules;
+        for name in &self.stored_headers {
+            rules.more_headers.push(storable_header(name)?);
+        }
+        let replayed_header = self.replayed_header.map(|name| {
+            let parsed = header_name("replayed_header", &name)?;
+            if is_never_stored(&parsed) {
+                let remedy = "write a name of your own, such as `idempotent-replayed`";
+                return Err(ConfigurationError::value("replayed_header", &name, remedy));
+            }
+            Ok(parsed)
+        });
+        if self.methods.is_empty() {
+            return Err(ConfigurationError::new(
+                "`methods` is empty: no request would be protected; write at least one method",
+            ));
+        }
+        Ok(HttpOperation(Arc::new(Inner {
+            caller,
+            key,
+            fingerprint: fingerprint.transpose()?,
+            methods: self.methods,
+            rules,
+            max_request_body: self.max_request_body,
+            replayed_header: replayed_header.transpose()?,
+            error_response: self.error_response,
+            memory_limit: Settings::memory_limit(&variables),
+            operation: compile(&self.path, &settings, &variables)?,
+        })))
+    }
+}
+
+/// Returns the one rule for the caller.
+fn caller_rule(callers: Vec<Caller>) -> Result<CallerRule, ConfigurationError> {
+    let mut callers = callers.into_iter();
+    let Some(caller) = callers.next() else {
+        return Err(ConfigurationError::new(NO_CALLER));
+    };
+    if callers.next().is_some() {
+        return Err(ConfigurationError::new(
+            "the caller is set twice: write one of `caller`, `caller_header`, `caller_from` and `shared_by_all_callers`; an \
+             expression can select several values, such as `[requestContext.authorizer.tenant, requestContext.authorizer.sub]`",
+        ));
+    }
+    Ok(match caller {
+        Caller::Expression(text) => CallerRule::Expression(compiled("caller", &text)?),
+        Caller::Header(name) => CallerRule::Header(header_name("caller_header", &name)?),
+        Caller::Function(function) => CallerRule::Function(function),
+        Caller::Shared => CallerRule::Shared,
+    })
+}
+
+fn compiled(setting: &str, text: &str) -> Result<Expression, ConfigurationError> {
+    if text.trim().is_empty() {
+        let remedy = "leave it out, or write an expression";
+        return Err(ConfigurationError::value(setting, text, remedy));
+    }
+    Expression::compile(text)
+        .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
+}
+
+/// Returns the environment variables of the process. Those that are not UTF-8 are left out.
+fn of_the_process() -> Variables {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+impl fmt::Debug for HttpOperationBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOperationBuilder")
+            .field("path", &self.path)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! The run of a call: the handler under the protocol, and the response that is sent.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use idempotency_core::engine::Backend;
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::operation::Identity;
+use idempotency_core::outcome::OutcomeKind;
+
+use super::HttpOperation;
+use crate::host::Place;
+use crate::problem::{Problem, Reason};
+use crate::received::ReceivedRequest;
+use crate::reply::{Failure, Keep, Reply, Sent, codec};
+use crate::rules::{Unstorable, Verdict};
+use crate::stored::StoredResponse;
+
+/// A request in memory whose key, caller and fingerprint are known. It is ready to run.
+///
+/// # Examples
+///
+/// An entry point whose requests and responses are in memory. The tower layer does the same.
+///
+/// ```
+/// use bytes::Bytes;
+/// use http::{Request, Response};
+/// use idempotency_http::{HttpOperation, MemoryStore, Place, ReceivedRequest, Sent, backend};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let operation = HttpOperation::builder("shop::payments").caller_header("x-user-id").build()?;
+/// let place = Place { backend: backend(MemoryStore::new()), deadline: None, tenant: None };
+/// let request = Request::post("/").header("idempotency-key", "k-1").header("x-user-id", "u-1");
+/// let (parts, body) = request.body("{}")?.into_parts();
+///
+/// let sent = match operation.call(Ok(place), &ReceivedRequest::new(&parts, body.as_bytes())) {
+///     Ok(call) => {
+///         let handler = async { Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("paid"))) };
+///         call.run(handler, |response| Some(response.clone())).await?
+///     }
+///     Err(refused) => Sent::Made(refused),
+/// };
+/// assert!(matches!(sent, Sent::Own(response) if response.body() == "paid"));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "call `run`"]
+pub struct HttpCall<'a> {
+    operation: &'a HttpOperation,
+    place: Place,
+    identity: Identity,
+}
+
+impl HttpOperation {
+    /// Identifies a request in memory.
+    ///
+    /// `place` is the result of a [`Host`](crate::Host), so that its error becomes a response too.
+    ///
+    /// # Errors
+    ///
+    /// Returns the response for a request that is refused. The handler has not run.
+    pub fn call(
+        &self,
+        place: Result<Place, Error>,
+        request: &ReceivedRequest<'_>,
+    ) -> Result<HttpCall<'_>, http::Response<Bytes>> {
+        let place = place.map_err(|error| self.no_place(error))?;
+        let identity = self
+            .identity(request, place.tenant.as_deref())
+            .map_err(|problem| self.refuse(&problem))?;
+        Ok(HttpCall {
+            operation: self,
+            place,
+            identity,
+        })
+    }
+
+    /// Returns the response for a request whose place is not known.
+    pub(crate) fn no_place(&self, error: Error) -> http::Response<Bytes> {
+        // Such an error has no lease, so the time is not used.
+        let problem = Problem::of_error(error, idempotency_core::time::EpochMillis::new(0));
+        self.refuse(&problem)
+    }
+
+    /// Runs the handler under the protocol.
+    pub(crate) async fn run<R, E>(
+        &self,
+        place: &Place,
+        identity: &Identity,
+        handler: impl Future<Output = Result<Reply<R>, Failure<R, E>>>,
+    ) -> Result<Sent<R>, E> {
+        let Place {
+            backend, deadline, ..
+        } = place;
+        let operation = &self.0.operation;
+        let outcome = operation.run(
+            backend,
+            identity,
+            *deadline,
+            codec(),
+            Failure::Ours,
+            handler,
+        );
+        let outcome = match outcome.await {
+            Ok(outcome) => outcome,
+            Err(Failure::Service(error)) => return Err(error),
+            Err(Failure::Response(response)) => return Ok(Sent::Own(response)),
+            Err(Failure::Ours(error)) => return Ok(Sent::Made(self.failed(backend, error))),
+        };
+        let key = match outcome.kind() {
+            OutcomeKind::Executed { key, .. } => Some(key.clone()),
+            _ => None,
+        };
+        Ok(match outcome.into_response() {
+            Reply::Own(_, Keep::Refused(why)) => {
+                let mut error = self.error(ErrorKind::ResponseUnavailable);
+                if let Some(key) = key {
+                    error = error.with_key(key, backend.store().name());
+                }
+                let error = error.with_handler_ran(true).with_detail(why);
+                Sent::Made(self.refuse(&Problem::of_run(Reason::ResponseUnavailable, error)))
+            }
+            Reply::Own(response, _) => Sent::Own(response),
+            Reply::Replayed(stored) => Sent::Made(self.replayed(stored)),
+        })
+    }
+
+    fn failed(&self, backend: &Backend, error: Error) -> http::Response<Bytes> {
+        self.refuse(&Problem::of_error(error, backend.clock().now()))
+    }
+
+    fn replayed(&self, stored: StoredResponse) -> http::Response<Bytes> {
+        let mut response = stored.into_response();
+        if let Some(name) = &self.0.replayed_header {
+            let headers = response.headers_mut();
+            headers.insert(name, HeaderValue::from_static("true"));
+        }
+        response
+    }
+
+    /// Returns what is kept of a response that cannot be stored.
+    pub(crate) fn unstorable(&self, why: &'static str) -> Keep {
+        match self.0.rules.on_unstorable {
+            Unstorable::Complete => Keep::Completed(why),
+            Unstorable::Release => Keep::Released(why),
+            Unstorable::Refuse => Keep::Refused(why),
+        }
+    }
+
+    /// Returns the reply of a response whose body is in memory.
+    pub(crate) fn reply<R, E>(
+        &self,
+        own: R,
+        view: Option<http::Response<Bytes>>,
+    ) -> Result<Reply<R>, Failure<R, E>> {
+        let Some(view) = view else {
+            let keep = self.unstorable("the response cannot be read, so it cannot be stored");
+            return Ok(Reply::Own(own, keep));
+        };
+        let keep = match self.0.rules.verdict(view.status()) {
+            Verdict::Failed => return Err(Failure::Response(own)),
+            Verdict::Release => Keep::Nothing,
+            Verdict::Store if view.body().len() > self.0.rules.max_body => {
+                self.unstorable(TOO_LARGE)
+            }
+            Verdict::Store => {
+                let (parts, body) = view.into_parts();
+                let headers = self.0.rules.stored_headers(&parts.headers);
+                let stored = StoredResponse::new(parts.status, headers, body);
+                if stored.has_text_headers() {
+                    Keep::Stored(stored)
+                } else {
+                    self.unstorable(NOT_TEXT)
+                }
+            }
+        };
+        Ok(Reply::Own(own, keep))
+    }
+}
+
+/// Why a response with such a header is not stored.
+const NOT_TEXT: &str = "a header of the response is not UTF-8, so the response cannot be stored";
+
+/// Why a response above the limit is not stored.
+pub(crate) const TOO_LARGE: &str =
+    "the response is larger than `max_response_body`, so it cannot be stored";
+
+impl HttpCall<'_> {
+    /// Runs the handler, or returns the response of an earlier call with the same key.
+    ///
+    /// `view` shows a response of the handler as status, headers and body: from these it is decided what is stored. `None` is a
+    /// response that cannot be stored. The handler's own response is sent unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns the handler's error. An error of this framework is a response.
+    pub async fn run<R, E>(
+        self,
+        handler: impl Future<Output = Result<R, E>>,
+        view: impl FnOnce(&R) -> Option<http::Response<Bytes>>,
+    ) -> Result<Sent<R>, E> {
+        let operation = self.operation;
+        let protected = self.identity.bypass().is_none();
+        let handler = async move {
+            let response = handler.await.map_err(Failure::Service)?;
+            if !protected {
+                return Ok(Reply::Own(response, Keep::Nothing));
+            }
+            let view = view(&response);
+            operation.reply(response, view)
+        };
+        operation.run(&self.place, &self.identity, handler).await
+    }
+}
+
+impl std::fmt::Debug for HttpCall<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("HttpCall").field(&self.identity).finish()
+    }
+}

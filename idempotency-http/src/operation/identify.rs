@@ -1,0 +1,254 @@
+//! From a request to the identity of its call: key and caller become the record's id, the fingerprint its validation.
+
+use http::request::Parts;
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::key::{EvaluationError, Expression, Payload, Selection, is_absent_key};
+use idempotency_core::operation::Identity;
+
+use super::caller::{self, CallerRule};
+use super::key::{self, KeyRule};
+use super::{HttpOperation, fingerprint};
+use crate::problem::{Problem, Reason};
+use crate::received::ReceivedRequest;
+
+/// The event of a request, read when the first expression needs it.
+struct Event<'a> {
+    operation: &'a HttpOperation,
+    request: &'a ReceivedRequest<'a>,
+    payload: Option<Payload>,
+}
+
+impl HttpOperation {
+    /// Returns the identity of a request that runs unprotected, and `None` for a protected one.
+    ///
+    /// It needs the head alone, so that such a request is not read into memory, and a request with a wrong key is refused
+    /// before its body is read.
+    pub(crate) fn unprotected(&self, parts: &Parts) -> Result<Option<Identity>, Box<Problem>> {
+        if !self.0.operation.is_disabled() {
+            let KeyRule::Header(name) = &self.0.key else {
+                return Ok(None);
+            };
+            if self.key_of_header(parts, name)?.is_some() {
+                return Ok(None);
+            }
+        }
+        self.without_key().map(Some)
+    }
+
+    /// Returns the identity of a request without a key, where none is required.
+    fn without_key(&self) -> Result<Identity, Box<Problem>> {
+        let identity = self.0.operation.identify("{}", None);
+        identity.map_err(|error| Box::new(self.key_missing(error)))
+    }
+
+    /// Returns the identity of a request.
+    pub(crate) fn identity(
+        &self,
+        request: &ReceivedRequest<'_>,
+        tenant: Option<&str>,
+    ) -> Result<Identity, Box<Problem>> {
+        if let Some(identity) = self.unprotected(request.parts)? {
+            return Ok(identity);
+        }
+        let mut event = Event {
+            operation: self,
+            request,
+            payload: None,
+        };
+        let key = match &self.0.key {
+            KeyRule::Header(name) => self
+                .key_of_header(request.parts, name)?
+                .map(|key| json_string(&key)),
+            KeyRule::Expression(expression) => event.select_all("key", expression)?,
+        };
+        let Some(key) = key else {
+            return self.without_key();
+        };
+        let mut payload = format!(r#"{{"idempotency_key":{key}"#);
+        if let Some(caller) = self.caller(&mut event)? {
+            payload.push_str(r#","caller":"#);
+            payload.push_str(&caller);
+        }
+        payload.push_str(r#","fingerprint":"#);
+        payload.push_str(&match &self.0.fingerprint {
+            Some(expression) => event
+                .select("fingerprint", expression)?
+                .value
+                .to_canonical(),
+            None => fingerprint::of(request.parts, request.body, self.0.memory_limit),
+        });
+        payload.push('}');
+        let identity = self.0.operation.identify(&payload, tenant);
+        identity.map_err(|error| Box::new(Problem::of_error(error, EPOCH)))
+    }
+
+    /// Returns the key in the header; `None` without the header.
+    fn key_of_header(
+        &self,
+        parts: &Parts,
+        name: &http::HeaderName,
+    ) -> Result<Option<String>, Box<Problem>> {
+        key::of_header(&parts.headers, name).map_err(|malformed| {
+            let text = format!("the header `{name}` cannot be used: {}", malformed.text());
+            let error = self
+                .error(ErrorKind::InvalidPayload)
+                .with_detail(text.as_str());
+            Box::new(Problem::of_request(Reason::KeyMalformed, text, error))
+        })
+    }
+
+    /// Returns the caller as a JSON text; `None` if all callers share their keys.
+    fn caller(&self, event: &mut Event<'_>) -> Result<Option<String>, Box<Problem>> {
+        let parts = event.request.parts;
+        let caller = match &self.0.caller {
+            CallerRule::Shared => return Ok(None),
+            CallerRule::Header(name) => {
+                caller::of_header(parts, name).map(|text| json_string(&text))
+            }
+            CallerRule::Function(function) => function(parts)
+                .filter(|caller| !caller.is_empty())
+                .map(|caller| json_string(&caller)),
+            CallerRule::Expression(expression) => {
+                let selected = event.select("caller", expression)?;
+                complete(&selected).then(|| selected.value.to_canonical())
+            }
+        };
+        match caller {
+            Some(caller) => Ok(Some(caller)),
+            None => {
+                let detail = format!("the caller is not known: {}", self.0.caller.place());
+                let error = self.error(ErrorKind::KeyMissing).with_detail(detail);
+                let text = "the client that sends the request is not known, and the request was not processed: \
+                            authenticate, and send it again under the same key";
+                Err(Box::new(Problem::of_request(
+                    Reason::CallerUnknown,
+                    text,
+                    error,
+                )))
+            }
+        }
+    }
+
+    /// Returns the problem of a request without a key.
+    fn key_missing(&self, error: Error) -> Problem {
+        match &self.0.key {
+            KeyRule::Header(name) => {
+                let text = format!(
+                    "the request has no idempotency key: send it again with a unique value, such as a UUID in double \
+                     quotes, in the header `{name}`"
+                );
+                Problem::of_request(Reason::KeyMissing, text, error)
+            }
+            KeyRule::Expression(_) => Problem::of_error(error, EPOCH),
+        }
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, self.0.operation.key_prefix())
+    }
+}
+
+/// No error of an identification has a lease, so the time is not used.
+const EPOCH: idempotency_core::time::EpochMillis = idempotency_core::time::EpochMillis::new(0);
+
+impl Event<'_> {
+    /// Evaluates an expression on the event.
+    fn select(
+        &mut self,
+        setting: &str,
+        expression: &Expression,
+    ) -> Result<Selection, Box<Problem>> {
+        let operation = self.operation;
+        let payload = match &mut self.payload {
+            Some(payload) => payload,
+            none => {
+                let text = self.request.event(operation.needs_body());
+                let payload = Payload::parse(&text, operation.0.memory_limit);
+                none.insert(payload.map_err(|error| {
+                    let error = operation
+                        .error(ErrorKind::InvalidPayload)
+                        .with_detail(format!("the request as an event: {error}"));
+                    Box::new(Problem::of_error(error, EPOCH))
+                })?)
+            }
+        };
+        payload.select(expression).map_err(|error| {
+            let detail = match error {
+                EvaluationError::TooLarge => format!(
+                    "`{setting}`: the event and what the expression makes of it take more than {} MiB of memory",
+                    operation.0.memory_limit / (1024 * 1024)
+                ),
+                error => format!("`{setting}`: {error}"),
+            };
+            let error = operation
+                .error(ErrorKind::ExpressionFailed)
+                .with_detail(detail);
+            Box::new(Problem::of_error(error, EPOCH))
+        })
+    }
+
+    /// Evaluates an expression of which every part is needed. Returns the JSON text; `None` if it finds nothing.
+    fn select_all(
+        &mut self,
+        setting: &str,
+        expression: &Expression,
+    ) -> Result<Option<String>, Box<Problem>> {
+        let selected = self.select(setting, expression)?;
+        if is_absent_key(&selected.value) {
+            return Ok(None);
+        }
+        if !complete(&selected) {
+            let missing: Vec<_> = selected
+                .missing
+                .iter()
+                .map(|part| format!("`{part}`"))
+                .collect();
+            let detail = format!(
+                "the `{setting}` `{expression}` lacks {}",
+                missing.join(", ")
+            );
+            let error = self.operation.error(ErrorKind::KeyMissing);
+            let error = error.with_detail(detail);
+            return Err(Box::new(Problem::of_error(error, EPOCH)));
+        }
+        Ok(Some(selected.value.to_canonical()))
+    }
+}
+
+impl HttpOperation {
+    /// Returns true if an expression can read the body.
+    fn needs_body(&self) -> bool {
+        let key = match &self.0.key {
+            KeyRule::Expression(expression) => Some(expression),
+            KeyRule::Header(_) => None,
+        };
+        let caller = match &self.0.caller {
+            CallerRule::Expression(expression) => Some(expression),
+            _ => None,
+        };
+        let mut expressions = [key, caller, self.0.fingerprint.as_ref()]
+            .into_iter()
+            .flatten();
+        expressions.any(|expression| reads_body(expression.as_str()))
+    }
+}
+
+/// Returns true unless the text shows that an expression cannot read the body: the body can be megabytes, and base64.
+///
+/// A body is read by its name, by a wildcard, or through the whole event. An escape could hide the name.
+fn reads_body(expression: &str) -> bool {
+    let text = expression.replace("header(@", "header(");
+    text.contains("ody") || text.contains(['@', '*', '\\'])
+}
+
+/// Returns true if nothing is missing.
+fn complete(selected: &Selection) -> bool {
+    selected.missing.is_empty() && !is_absent_key(&selected.value)
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+use idempotency_core::error::ErrorKind;
+
+use super::*;
+
+const NOW: EpochMillis = EpochMillis::new(1_000_000);
+
+#[track_caller]
+fn of(kind: ErrorKind) -> Problem {
+    Problem::of_error(Error::new(kind, "shop"), NOW)
+}
+
+#[test]
+fn every_kind_of_error_has_its_type_status_and_retry_after() {
+    for (kind, status, uri, retry_after) in [
+        (ErrorKind::AlreadyInProgress, 409, "in-progress", Some(1)),
+        (ErrorKind::PayloadMismatch, 422, "key-reused", None),
+        (ErrorKind::KeyMissing, 400, "key-missing", None),
+        (ErrorKind::InvalidPayload, 400, "request-unreadable", None),
+        (ErrorKind::ExpressionFailed, 400, "request-unreadable", None),
+        (ErrorKind::Unresolved, 500, "outcome-unknown", None),
+        (ErrorKind::CorruptRecord, 500, "outcome-unknown", None),
+        (
+            ErrorKind::ResponseTypeChanged,
+            500,
+            "response-unavailable",
+            None,
+        ),
+        (ErrorKind::Contended, 503, "unavailable", Some(1)),
+        (ErrorKind::NoTimeLeft, 503, "unavailable", Some(1)),
+        (
+            ErrorKind::ResponseUnavailable,
+            500,
+            "response-unavailable",
+            None,
+        ),
+        (
+            ErrorKind::ResponseNotSerializable,
+            500,
+            "response-unavailable",
+            None,
+        ),
+        (ErrorKind::LostOwnership, 500, "not-confirmed", Some(1)),
+        (ErrorKind::CompletionUnknown, 500, "not-confirmed", Some(1)),
+        (ErrorKind::StoreFailed, 503, "unavailable", Some(1)),
+        (ErrorKind::Configuration, 500, "misconfigured", None),
+        (ErrorKind::Environment, 500, "misconfigured", None),
+        (ErrorKind::UnknownInvocation, 500, "misconfigured", None),
+        (ErrorKind::Internal, 500, "outcome-unknown", None),
+    ] {
+        let problem = of(kind);
+        assert_eq!(problem.status().as_u16(), status, "{kind:?}");
+        assert_eq!(
+            problem.reason().type_uri(),
+            format!("urn:idempotency:{uri}"),
+            "{kind:?}"
+        );
+        assert_eq!(problem.retry_after(), retry_after, "{kind:?}");
+        assert_eq!(problem.detail(), kind.client_message(), "{kind:?}");
+        let response = problem.response();
+        assert_eq!(response.status().as_u16(), status);
+        assert_eq!(
+            response.headers().contains_key(RETRY_AFTER),
+            retry_after.is_some()
+        );
+    }
+}
+
+#[test]
+fn every_kind_of_the_error_reference_is_in_the_table() {
+    let page = include_str!("../../../docs/reference/errors.md");
+    let table = include_str!("tests.rs");
+    let mut kinds = 0;
+    for name in page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### Idempotency"))
+    {
+        assert!(table.contains(&format!("ErrorKind::{name},")), "{name}");
+        kinds += 1;
+    }
+    assert_eq!(kinds, 19);
+}
+
+#[test]
+fn retry_after_is_the_end_of_the_lease_in_whole_seconds_and_at_least_one() {
+    for (end, seconds) in [
+        (NOW.get() + 1, 1),
+        (NOW.get() + 1_000, 1),
+        (NOW.get() + 1_001, 2),
+        (NOW.get() + 30_000, 30),
+        (NOW.get(), 1),
+        (NOW.get() - 5_000, 1),
+    ] {
+        let error = Error::new(ErrorKind::AlreadyInProgress, "shop");
+        let error = error.with_lease_end(EpochMillis::new(end));
+        let problem = Problem::of_error(error, NOW);
+        assert_eq!(problem.retry_after(), Some(seconds), "{end}");
+        let header = problem.response().headers()[RETRY_AFTER].clone();
+        assert_eq!(header, seconds.to_string().as_str());
+    }
+}
+
+#[test]
+fn a_response_has_the_members_of_a_problem_and_nothing_of_the_operator() {
+    let response = of(ErrorKind::Unresolved).response();
+    assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    let problem: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+    assert_eq!(
+        problem,
+        serde_json::json!({
+            "type": "urn:idempotency:outcome-unknown",
+            "title": "Outcome is unknown",
+            "status": 500,
+            "detail": ErrorKind::Unresolved.client_message(),
+        })
+    );
+    let text = std::str::from_utf8(response.body()).unwrap();
+    assert!(!text.contains("shop"));
+}
+
+#[test]
+fn each_reason_has_a_type_and_a_title_of_its_own() {
+    let types: std::collections::BTreeSet<_> = Reason::ALL.map(Reason::type_uri).into();
+    let titles: std::collections::BTreeSet<_> = Reason::ALL.map(Reason::title).into();
+    assert_eq!(
+        (types.len(), titles.len()),
+        (Reason::ALL.len(), Reason::ALL.len())
+    );
+}

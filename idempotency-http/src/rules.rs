@@ -1,0 +1,211 @@
+//! What is stored of a response: which statuses, which headers, how much of a body.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE,
+    CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, ETAG, LAST_MODIFIED, LINK, LOCATION,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, StatusCode};
+use idempotency_core::config::ConfigurationError;
+
+/// What to do with a response that cannot be stored: a stream, a body above the limit, or one with trailers.
+///
+/// It is known only when the handler has run. In every case the outcome event is a warning that says why.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_http::{HttpOperation, Unstorable};
+///
+/// // A report is created again if the client asks again: the stream is passed through without protection.
+/// let reports = HttpOperation::builder("shop::reports")
+///     .caller_header("x-user-id")
+///     .on_unstorable(Unstorable::Release)
+///     .build()?;
+/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unstorable {
+    /// The call's own client gets the whole response. Duplicates get an error, and the handler does not run again.
+    #[default]
+    Complete,
+    /// The call's own client gets the whole response. The claim is released before the body is sent, so a duplicate runs the
+    /// handler again: the request is not protected.
+    Release,
+    /// Every client gets an error, the call's own too, and the handler does not run again. No client sees a response that a
+    /// duplicate could not get.
+    Refuse,
+}
+
+/// The headers that are stored unless the list is extended. They describe the body and the result, not the connection, the
+/// client's session or this one exchange.
+const STORED: [HeaderName; 12] = [
+    ALLOW,
+    CACHE_CONTROL,
+    CONTENT_DISPOSITION,
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+    CONTENT_LOCATION,
+    CONTENT_TYPE,
+    ETAG,
+    LAST_MODIFIED,
+    LINK,
+    LOCATION,
+    HeaderName::from_static("content-digest"),
+];
+
+type Statuses = dyn Fn(StatusCode) -> bool + Send + Sync;
+
+/// The rules for responses.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    /// Beyond [`STORED`].
+    pub(crate) more_headers: Vec<HeaderName>,
+    /// Instead of [`is_stored_by_default`].
+    pub(crate) statuses: Option<Arc<Statuses>>,
+    pub(crate) on_unstorable: Unstorable,
+    pub(crate) max_body: usize,
+    /// True if a body of unknown length is collected too, up to the limit.
+    pub(crate) collects_streams: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            more_headers: Vec::new(),
+            statuses: None,
+            on_unstorable: Unstorable::default(),
+            max_body: 1024 * 1024,
+            collects_streams: false,
+        }
+    }
+}
+
+/// What a status says about the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The response is the result of the request.
+    Store,
+    /// The request was not processed.
+    Release,
+    /// The run failed, and may have had its effect: a failure of the handler, as an error of a function is.
+    Failed,
+}
+
+impl Rules {
+    pub(crate) fn verdict(&self, status: StatusCode) -> Verdict {
+        if status.is_server_error() {
+            return Verdict::Failed;
+        }
+        let stored = match &self.statuses {
+            Some(statuses) => statuses(status) && !status.is_informational(),
+            None => is_stored_by_default(status),
+        };
+        match status {
+            _ if stored => Verdict::Store,
+            // A timeout inside the layer: the handler was dropped half-way.
+            StatusCode::REQUEST_TIMEOUT => Verdict::Failed,
+            _ => Verdict::Release,
+        }
+    }
+
+    /// Returns the headers that are stored.
+    pub(crate) fn stored_headers(&self, headers: &HeaderMap) -> HeaderMap {
+        let connection = headers.get_all(CONNECTION).iter();
+        let connection: Vec<_> = connection
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .collect();
+        let mut stored = HeaderMap::new();
+        for (name, value) in headers {
+            let is_listed = STORED.contains(name) || self.more_headers.contains(name);
+            let is_of_connection = connection
+                .iter()
+                .any(|named| named.eq_ignore_ascii_case(name.as_str()));
+            if is_listed && !is_of_connection && !is_never_stored(name) {
+                stored.append(name, value.clone());
+            }
+        }
+        stored
+    }
+}
+
+/// Returns true if a response of this status is the result of its request.
+///
+/// 301, 302 and 303 tell the client where the result is. 307 and 308 ask for the same request elsewhere, and 304 is the result
+/// of a condition: nothing was done. The same holds for the client errors that a later request need not get.
+fn is_stored_by_default(status: StatusCode) -> bool {
+    match status.as_u16() {
+        401 | 403 | 408 | 409 | 425 | 429 => false,
+        200..=299 | 301..=303 | 400..=499 => true,
+        _ => false,
+    }
+}
+
+/// Returns true if a header is never stored or replayed: it belongs to one client's session or to one connection.
+pub(crate) fn is_never_stored(name: &HeaderName) -> bool {
+    [
+        CONNECTION,
+        CONTENT_LENGTH,
+        PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION,
+        SET_COOKIE,
+        TE,
+        TRAILER,
+        TRANSFER_ENCODING,
+        UPGRADE,
+    ]
+    .contains(name)
+        || ["keep-alive", "proxy-connection", "set-cookie2"].contains(&name.as_str())
+}
+
+/// Returns the name of a header that may be stored.
+///
+/// # Errors
+///
+/// If it is not a name, or the name of a header that is never stored.
+pub(crate) fn storable_header(name: &str) -> Result<HeaderName, ConfigurationError> {
+    let parsed = header_name("stored_headers", name)?;
+    if is_never_stored(&parsed) {
+        let remedy = if parsed.as_str().starts_with("set-cookie") {
+            "leave it out: a cookie belongs to one client's session, and a replay must not set it again"
+        } else {
+            "leave it out: it belongs to one connection, and the server writes it for each response"
+        };
+        return Err(ConfigurationError::value("stored_headers", name, remedy));
+    }
+    Ok(parsed)
+}
+
+/// Parses the name of a header.
+///
+/// # Errors
+///
+/// If it is not a name.
+pub(crate) fn header_name(setting: &str, name: &str) -> Result<HeaderName, ConfigurationError> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+        ConfigurationError::value(
+            setting,
+            name,
+            "write the name of a header, such as `x-user-id`",
+        )
+    })
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules")
+            .field("more_headers", &self.more_headers)
+            .field("on_unstorable", &self.on_unstorable)
+            .field("max_body", &self.max_body)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The tower layer and its service.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `mod` | the layer and the service |
+//! | `protect` | one protected request |
+//! | `future` | the future of a response |
+
+mod future;
+mod protect;
+
+use std::fmt;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use idempotency_core::engine::Backend;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::body::ResponseBody;
+use crate::host::Host;
+use crate::operation::HttpOperation;
+
+pub use future::ResponseFuture;
+
+/// An error of any type, as the bodies of tower services have it.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The tower layer of an [`HttpOperation`]: for an axum `Router`, for one axum route, or for any tower service of
+/// [`http::Request`].
+///
+/// Put authentication, CORS, compression and body limits outside of it, and timeouts inside.
+///
+/// # Examples
+///
+/// ```
+/// use axum::{Router, routing::post};
+/// use idempotency_http::{HttpOperation, MemoryStore, backend};
+///
+/// let idempotent = HttpOperation::builder("shop::payments").caller_header("x-user-id").build()?;
+/// let idempotent = idempotent.layer(backend(MemoryStore::new()));
+/// let app: Router = Router::new()
+///     .route("/payments", post(async || "paid"))
+///     .route_layer(idempotent); // `route_layer`: a request without a route is answered with 404 outside of it
+/// # Ok::<(), idempotency_http::ConfigurationError>(())
+/// ```
+#[derive(Clone)]
+pub struct HttpIdempotencyLayer<H = Backend> {
+    operation: HttpOperation,
+    host: H,
+}
+
+/// The service that [`HttpIdempotencyLayer`] makes.
+#[derive(Clone)]
+pub struct HttpIdempotencyService<S, H = Backend> {
+    inner: S,
+    operation: HttpOperation,
+    host: H,
+}
+
+impl<H> HttpIdempotencyLayer<H> {
+    /// Returns the layer of an operation.
+    pub fn new(operation: HttpOperation, host: H) -> Self {
+        Self { operation, host }
+    }
+}
+
+impl<S, H: Clone> Layer<S> for HttpIdempotencyLayer<H> {
+    type Service = HttpIdempotencyService<S, H>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        HttpIdempotencyService {
+            inner,
+            operation: self.operation.clone(),
+            host: self.host.clone(),
+        }
+    }
+}
+
+impl<S, H, B, R> Service<Request<B>> for HttpIdempotencyService<S, H>
+where
+    H: Host,
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send,
+    B: Body<Data = Bytes> + From<Vec<u8>> + Send + 'static,
+    B::Error: Into<BoxError> + Send,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    type Response = Response<ResponseBody<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S::Future, R, S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if !self.operation.protects(request.method()) {
+            return ResponseFuture::passed(self.inner.call(request));
+        }
+        // The clone is not ready; the service that was polled is.
+        let clone = self.inner.clone();
+        let ready = std::mem::replace(&mut self.inner, clone);
+        let (operation, host) = (self.operation.clone(), self.host.clone());
+        ResponseFuture::protected(protect::protect(operation, host, ready, request))
+    }
+}
+
+impl<H> fmt::Debug for HttpIdempotencyLayer<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpIdempotencyLayer")
+            .field("operation", &self.operation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S, H> fmt::Debug for HttpIdempotencyService<S, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpIdempotencyService")
+            .field("operation", &self.operation)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! One protected request: its body is read, its call is identified, and the inner service runs under the protocol.
+
+use std::error::Error as StdError;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::LengthLimitError;
+use idempotency_core::error::ErrorKind;
+use tower_service::Service;
+
+use super::BoxError;
+use crate::body::{Collected, ResponseBody, collect};
+use crate::host::Host;
+use crate::operation::{HttpOperation, TOO_LARGE};
+use crate::problem::{Problem, Reason};
+use crate::received::ReceivedRequest;
+use crate::reply::{Failure, Keep, Reply, Sent};
+use crate::rules::Verdict;
+
+/// Runs `inner` for one request.
+pub(super) async fn protect<S, H, B, R>(
+    operation: HttpOperation,
+    host: H,
+    mut inner: S,
+    request: Request<B>,
+) -> Result<Response<ResponseBody<R>>, S::Error>
+where
+    H: Host,
+    S: Service<Request<B>, Response = Response<R>>,
+    B: Body<Data = Bytes> + From<Vec<u8>>,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes>,
+{
+    let (parts, body) = request.into_parts();
+    let compiled = operation.compiled();
+    let place = match host.place(compiled.key_prefix(), &parts).await {
+        Ok(place) => place,
+        // Switched off: nothing of this framework may stop a request.
+        Err(_) if compiled.is_disabled() => {
+            let response = inner.call(Request::from_parts(parts, body)).await?;
+            return Ok(response.map(ResponseBody::passed));
+        }
+        Err(error) => return Ok(made(operation.no_place(error))),
+    };
+    match operation.unprotected(&parts) {
+        Err(problem) => return Ok(made(operation.refuse(&problem))),
+        Ok(Some(identity)) => {
+            let handler = async {
+                let response = inner.call(Request::from_parts(parts, body)).await;
+                let response = response.map_err(Failure::Service)?;
+                Ok(Reply::Own(
+                    response.map(ResponseBody::passed),
+                    Keep::Nothing,
+                ))
+            };
+            return operation.run(&place, &identity, handler).await.map(sent);
+        }
+        Ok(None) => {}
+    }
+    let body = match collect(body, operation.max_request_body()).read().await {
+        Collected::Whole(body) => body,
+        // Trailers of a request are dropped: a body in memory has none.
+        Collected::WithTrailers(body) => body.read.unwrap_or_default(),
+        Collected::TooLarge(_) => return Ok(made(too_large(&operation))),
+        Collected::Failed(body) => return Ok(made(unreadable(&operation, body.error))),
+    };
+    let context = || host.request_context(&parts);
+    let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
+    let identity = match operation.identity(&received, place.tenant.as_deref()) {
+        Ok(identity) => identity,
+        Err(problem) => return Ok(made(operation.refuse(&problem))),
+    };
+    let protected = identity.bypass().is_none();
+    let handler = async {
+        let body = B::from(Vec::from(body));
+        let response = inner.call(Request::from_parts(parts, body)).await;
+        let response = response.map_err(Failure::Service)?;
+        if !protected {
+            return Ok(Reply::Own(
+                response.map(ResponseBody::passed),
+                Keep::Nothing,
+            ));
+        }
+        reply(&operation, response).await
+    };
+    operation.run(&place, &identity, handler).await.map(sent)
+}
+
+/// Reads a response, as far as it can be stored.
+async fn reply<R, E>(
+    operation: &HttpOperation,
+    response: Response<R>,
+) -> Result<Reply<Response<ResponseBody<R>>>, Failure<Response<ResponseBody<R>>, E>>
+where
+    R: Body<Data = Bytes>,
+{
+    let rules = operation.rules();
+    match rules.verdict(response.status()) {
+        Verdict::Failed => return Err(Failure::Response(response.map(ResponseBody::passed))),
+        Verdict::Release => {
+            return Ok(Reply::Own(
+                response.map(ResponseBody::passed),
+                Keep::Nothing,
+            ));
+        }
+        Verdict::Store => {}
+    }
+    let (parts, body) = response.into_parts();
+    let is_stream = body.size_hint().exact().is_none();
+    if is_stream && !rules.collects_streams {
+        let keep = operation.unstorable(STREAM);
+        let response = Response::from_parts(parts, ResponseBody::passed(body));
+        return Ok(Reply::Own(response, keep));
+    }
+    match collect(body, rules.max_body).read().await {
+        Collected::Whole(body) => {
+            let mut view = Response::new(body.clone());
+            *view.status_mut() = parts.status;
+            view.headers_mut().clone_from(&parts.headers);
+            let own = Response::from_parts(parts, ResponseBody::whole(body));
+            operation.reply(own, Some(view))
+        }
+        Collected::TooLarge(body) => {
+            let own = Response::from_parts(parts, ResponseBody::prefixed(body));
+            Ok(Reply::Own(own, operation.unstorable(TOO_LARGE)))
+        }
+        Collected::WithTrailers(body) => {
+            let own = Response::from_parts(parts, ResponseBody::prefixed(body));
+            Ok(Reply::Own(own, operation.unstorable(TRAILERS)))
+        }
+        // The run did not produce its response: a failure of the handler.
+        Collected::Failed(body) => {
+            let own = Response::from_parts(parts, ResponseBody::prefixed(body));
+            Err(Failure::Response(own))
+        }
+    }
+}
+
+/// Why a stream is not stored.
+const STREAM: &str = "the response is a stream of unknown length, so it cannot be stored";
+/// Why a response with trailers is not stored: they can change its meaning, as in gRPC.
+const TRAILERS: &str = "the response has trailers, so it cannot be stored";
+
+fn too_large(operation: &HttpOperation) -> Response<Bytes> {
+    let limit = operation.max_request_body();
+    let text = format!(
+        "the body of the request has more than {limit} bytes, and the request was not processed: send less"
+    );
+    let detail = format!("the body has more than `max_request_body`, {limit} bytes");
+    let error = operation.error(ErrorKind::InvalidPayload);
+    let error = error.with_detail(detail);
+    operation.refuse(&Problem::of_request(Reason::BodyTooLarge, text, error))
+}
+
+/// Returns the response for a body that failed. A layer outside can limit its length.
+fn unreadable<E: Into<BoxError>>(operation: &HttpOperation, error: Option<E>) -> Response<Bytes> {
+    let error: Option<BoxError> = error.map(Into::into);
+    let first = error
+        .as_deref()
+        .map(|error| error as &(dyn StdError + 'static));
+    let mut causes = std::iter::successors(first, |cause| -> Option<&(dyn StdError + 'static)> {
+        (*cause).source()
+    });
+    let (reason, text) = if causes.any(|cause| cause.is::<LengthLimitError>()) {
+        let text =
+            "the body of the request is too large, and the request was not processed: send less";
+        (Reason::BodyTooLarge, text)
+    } else {
+        let text = "the body of the request cannot be read, and the request was not processed: send it again, unchanged \
+                    and under the same key";
+        (Reason::RequestUnreadable, text)
+    };
+    let detail = "the body of the request could not be read to its end";
+    let error = operation.error(ErrorKind::InvalidPayload);
+    let error = error.with_detail(detail);
+    operation.refuse(&Problem::of_request(reason, text, error))
+}
+
+/// Returns the response that is sent.
+fn sent<R: Body<Data = Bytes>>(sent: Sent<Response<ResponseBody<R>>>) -> Response<ResponseBody<R>> {
+    match sent {
+        Sent::Own(response) => response,
+        Sent::Made(response) => made(response),
+    }
+}
+
+fn made<R: Body<Data = Bytes>>(response: Response<Bytes>) -> Response<ResponseBody<R>> {
+    response.map(ResponseBody::whole)
+}
