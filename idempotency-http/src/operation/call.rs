@@ -6,6 +6,7 @@ use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::Identity;
 use idempotency_core::outcome::OutcomeKind;
+use idempotency_core::record::RecordId;
 
 use super::HttpOperation;
 use crate::host::Place;
@@ -15,7 +16,7 @@ use crate::reply::{Failure, Keep, Reply, Sent, codec};
 use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
 
-/// A request in memory whose key, caller and fingerprint are known. It is ready to run.
+/// A request in memory whose key, caller and fingerprint were looked at. It is ready to run, or refused.
 ///
 /// # Examples
 ///
@@ -33,13 +34,9 @@ use crate::stored::StoredResponse;
 /// let request = Request::post("/").header("idempotency-key", "k-1").header("x-user-id", "u-1");
 /// let (parts, body) = request.body("{}")?.into_parts();
 ///
-/// let sent = match operation.call(Ok(place), &ReceivedRequest::new(&parts, body.as_bytes())) {
-///     Ok(call) => {
-///         let handler = async { Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("paid"))) };
-///         call.run(handler, |response| Some(response.clone())).await?
-///     }
-///     Err(refused) => Sent::Made(refused),
-/// };
+/// let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, body.as_bytes()));
+/// let handler = async { Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("paid"))) };
+/// let sent = call.run(handler, |response| Some(response.clone())).await?;
 /// assert!(matches!(sent, Sent::Own(response) if response.body() == "paid"));
 /// # Ok(())
 /// # }
@@ -47,32 +44,27 @@ use crate::stored::StoredResponse;
 #[must_use = "call `run`"]
 pub struct HttpCall<'a> {
     operation: &'a HttpOperation,
-    place: Place,
-    identity: Identity,
+    /// The identity, or the response for a request that is refused.
+    state: Result<(Place, Identity), Box<http::Response<Bytes>>>,
 }
 
 impl HttpOperation {
     /// Identifies a request in memory.
     ///
-    /// `place` is the result of a [`Host`](crate::Host), so that its error becomes a response too.
-    ///
-    /// # Errors
-    ///
-    /// Returns the response for a request that is refused. The handler has not run.
-    pub fn call(
-        &self,
-        place: Result<Place, Error>,
-        request: &ReceivedRequest<'_>,
-    ) -> Result<HttpCall<'_>, http::Response<Bytes>> {
-        let place = place.map_err(|error| self.no_place(error))?;
-        let identity = self
-            .identity(request, place.tenant.as_deref())
-            .map_err(|problem| self.refuse(&problem))?;
-        Ok(HttpCall {
+    /// `place` is the result of a [`Host`](crate::Host), so that its error becomes a response too. A request that is refused
+    /// gets its response from [`HttpCall::run`], which then drops the handler without polling it.
+    pub fn call(&self, place: Result<Place, Error>, request: &ReceivedRequest<'_>) -> HttpCall<'_> {
+        let state = match place {
+            Err(error) => Err(self.no_place(error)),
+            Ok(place) => match self.identity(request, place.tenant.as_deref()) {
+                Ok(identity) => Ok((place, identity)),
+                Err(problem) => Err(self.refuse(&problem)),
+            },
+        };
+        HttpCall {
             operation: self,
-            place,
-            identity,
-        })
+            state: state.map_err(Box::new),
+        }
     }
 
     /// Returns the response for a request whose place is not known.
@@ -186,6 +178,11 @@ pub(crate) const TOO_LARGE: &str =
     "the response is larger than `max_response_body`, so it cannot be stored";
 
 impl HttpCall<'_> {
+    /// Returns the key of the record, or `None` if the request is refused or runs unprotected.
+    pub fn key(&self) -> Option<&RecordId> {
+        self.state.as_ref().ok()?.1.key()
+    }
+
     /// Runs the handler, or returns the response of an earlier call with the same key.
     ///
     /// `view` shows a response of the handler as status, headers and body: from these it is decided what is stored. `None` is a
@@ -200,7 +197,11 @@ impl HttpCall<'_> {
         view: impl FnOnce(&R) -> Option<http::Response<Bytes>>,
     ) -> Result<Sent<R>, E> {
         let operation = self.operation;
-        let protected = self.identity.bypass().is_none();
+        let (place, identity) = match self.state {
+            Ok(identified) => identified,
+            Err(refused) => return Ok(Sent::Made(*refused)),
+        };
+        let protected = identity.bypass().is_none();
         let handler = async move {
             let response = handler.await.map_err(Failure::Service)?;
             if !protected {
@@ -209,12 +210,13 @@ impl HttpCall<'_> {
             let view = view(&response);
             operation.reply(response, view)
         };
-        operation.run(&self.place, &self.identity, handler).await
+        operation.run(&place, &identity, handler).await
     }
 }
 
 impl std::fmt::Debug for HttpCall<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("HttpCall").field(&self.identity).finish()
+        let identity = self.state.as_ref().ok().map(|(_, identity)| identity);
+        f.debug_tuple("HttpCall").field(&identity).finish()
     }
 }

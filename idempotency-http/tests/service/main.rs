@@ -1,4 +1,5 @@
 //! The tower layer as its users meet it: axum, tower-http, and plain services.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 mod protocol;
