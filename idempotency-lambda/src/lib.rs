@@ -37,6 +37,7 @@
 //! | stop before the deadline | [`time_left`] |
 //! | take keys from the JSON text that was sent | [`Raw`] |
 //! | protect a block of code and get the outcome of each call | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
+//! | handle the records of an SQS, Kinesis or DynamoDB stream event | the module `batch`, feature `batch` |
 //! | handle errors | [`Error`], [`ErrorKind`], [`diagnostic()`] |
 //! | use a client or a store of your own | [`set_global_backend`], [`backend_over`], [`DynamoDbStore`], [`store::Store`] |
 //! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
@@ -46,6 +47,7 @@
 //! - `dynamodb`, on by default: the store on DynamoDB. Without it (`default-features = false`) the AWS SDK is not compiled,
 //!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
 //!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
+//! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //!
 //! The promises and their limits are in `docs/reference/protocol.md` of the repository.
@@ -53,6 +55,8 @@
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod __private;
+#[cfg(feature = "batch")]
+pub mod batch;
 mod diagnostic;
 mod event;
 #[cfg(feature = "http")]

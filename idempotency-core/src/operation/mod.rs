@@ -107,6 +107,16 @@ impl CompiledOperation {
         &self.policy
     }
 
+    /// Returns the text of the `key` expression, or `None` if the whole payload is the key.
+    pub fn key_expression(&self) -> Option<&str> {
+        self.selector.key_expression().map(Expression::as_str)
+    }
+
+    /// Returns the text of the `validate` expression, if the operation validates.
+    pub fn validate_expression(&self) -> Option<&str> {
+        self.selector.validate_expression().map(Expression::as_str)
+    }
+
     /// Returns true if protection is switched off.
     pub fn is_disabled(&self) -> bool {
         self.disabled

@@ -127,6 +127,12 @@ impl IdentifiedCall {
         self.identity.key()
     }
 
+    /// Returns the identity of the call.
+    #[cfg(feature = "batch")]
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// Returns why the handler will run unprotected, or `None` if it is protected.
     pub fn bypass(&self) -> Option<Bypass> {
         self.identity.bypass()

@@ -1,0 +1,109 @@
+//! What a batch logs: each record that is returned, and one summary.
+//!
+//! The outcome event of each call has the rest. Nothing here shows a body or the text of a handler's error, which may quote
+//! the body.
+
+use super::verdict::{Done, Verdict, Why};
+
+/// The target of these events.
+const TARGET: &str = "idempotency::batch";
+
+/// Counts how the records of a batch ended.
+#[derive(Debug)]
+pub(super) struct Report<'a> {
+    source: &'static str,
+    operation: &'a str,
+    records: usize,
+    done: usize,
+    duplicates: usize,
+    undecodable: usize,
+    /// Returned after a run or a refusal.
+    failed: usize,
+    /// Returned without a run: no time, or behind another record.
+    not_started: usize,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(source: &'static str, operation: &'a str, records: usize) -> Self {
+        Self {
+            source,
+            operation,
+            records,
+            done: 0,
+            duplicates: 0,
+            undecodable: 0,
+            failed: 0,
+            not_started: 0,
+        }
+    }
+
+    /// Counts a record, and logs it if it needs a look.
+    pub(super) fn record(&mut self, identifier: &str, verdict: &Verdict) {
+        match verdict {
+            Verdict::Done(done) => {
+                self.done += 1;
+                self.duplicates += usize::from(*done == Done::Duplicate);
+                if let Done::Despite(kind) = done {
+                    tracing::warn!(
+                        target: TARGET,
+                        source = self.source,
+                        operation = self.operation,
+                        record = identifier,
+                        error = kind.name(),
+                        "record acknowledged: its work is done, although its call ended in an error"
+                    );
+                }
+            }
+            Verdict::Returned(why @ (Why::NoTime | Why::Behind)) => {
+                self.not_started += 1;
+                tracing::debug!(
+                    target: TARGET,
+                    source = self.source,
+                    operation = self.operation,
+                    record = identifier,
+                    reason = why.name(),
+                    "record returned without a run"
+                );
+            }
+            Verdict::Returned(why) => {
+                self.failed += 1;
+                self.undecodable += usize::from(*why == Why::Undecodable);
+                tracing::warn!(
+                    target: TARGET,
+                    source = self.source,
+                    operation = self.operation,
+                    record = identifier,
+                    reason = why.name(),
+                    error = why.error(),
+                    "record returned"
+                );
+            }
+        }
+    }
+
+    /// Logs the summary.
+    pub(super) fn end(self) {
+        macro_rules! emit {
+            ($level:expr) => {
+                tracing::event!(
+                    target: TARGET,
+                    $level,
+                    source = self.source,
+                    operation = self.operation,
+                    records = self.records,
+                    done = self.done,
+                    duplicates = self.duplicates,
+                    failed = self.failed,
+                    undecodable = self.undecodable,
+                    not_started = self.not_started,
+                    "batch"
+                )
+            };
+        }
+        if self.done == self.records {
+            emit!(tracing::Level::DEBUG);
+        } else {
+            emit!(tracing::Level::WARN);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! DynamoDB streams.
+
+use aws_lambda_events::dynamodb::{Event, EventRecord};
+use aws_lambda_events::streams::DynamoDbEventResponse;
+use idempotency_core::error::Error;
+use serde::de::DeserializeOwned;
+use serde_dynamo::Item;
+use serde_json::Value;
+
+use super::{FromRecord, Source, Spec};
+use crate::batch::body::{Text, Undecodable};
+use crate::batch::plan::Place;
+use crate::batch::settings::Order;
+use crate::event::Payload;
+use crate::invocation::Deadline;
+use crate::operation::{IdentifiedCall, Operation};
+
+/// The source DynamoDB stream.
+#[derive(Clone, Copy, Debug)]
+pub enum DynamoDbStream {}
+
+impl Source for DynamoDbStream {}
+
+/// A change of an item, with its images as a type.
+///
+/// With `key_from = "body"`, a `key` expression sees the new image, the old one if the item was removed, and the item's key
+/// if the stream has no images. All changes of an item have the same `order_id`: a key of it alone makes the second change
+/// a duplicate of the first. Without a `key`, each change is a call of its own.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::BoxError;
+/// use idempotency_lambda::batch::Change;
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Order { status: String }
+///
+/// async fn notify(change: Change<Order>) -> Result<(), BoxError> {
+///     if let (Some(old), Some(new)) = (&change.old, &change.new) {
+///         tracing::info!("from {} to {}", old.status, new.status);
+///     }
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Change<T> {
+    /// The item after the change. `None` if it was removed, or the stream has no new images.
+    pub new: Option<T>,
+    /// The item before the change. `None` if it was inserted, or the stream has no old images.
+    pub old: Option<T>,
+    /// The record as the stream sent it.
+    pub record: EventRecord,
+}
+
+impl<T> Change<T> {
+    /// Returns a change, as a unit test makes it.
+    pub fn new(old: Option<T>, new: Option<T>, record: EventRecord) -> Self {
+        Self { new, old, record }
+    }
+}
+
+impl Spec for DynamoDbStream {
+    type Event = Event;
+    type Record = EventRecord;
+    type Response = DynamoDbEventResponse;
+
+    const NAME: &'static str = "dynamodb_stream";
+    const IDENTIFIER: &'static str = "dynamodb.SequenceNumber";
+    const ID: &'static str = "eventID";
+
+    fn records(event: Event) -> Vec<EventRecord> {
+        event.records
+    }
+
+    fn identifier(record: &EventRecord) -> Option<&str> {
+        let number = record.change.sequence_number.as_deref();
+        number.filter(|number| !number.is_empty())
+    }
+
+    fn place(record: &EventRecord, order: Order) -> Place {
+        // The event does not name the shard. Lambda sends the records of one shard at a time.
+        let stream = record.event_source_arn.clone().unwrap_or_default();
+        let group = match order {
+            Order::Source => String::new(),
+            // The maps of a `Value` are sorted, so that one item has one text.
+            Order::PartitionKey => json(&record.change.keys).map_or_else(String::new, text),
+        };
+        Place {
+            lane: Some(stream),
+            group: Some(group),
+        }
+    }
+
+    fn id(record: &EventRecord) -> Option<String> {
+        let id = Some(&record.event_id).filter(|id| !id.is_empty())?;
+        serde_json::to_string(id).ok()
+    }
+
+    fn document(record: &EventRecord) -> Result<String, Undecodable> {
+        let mut change = serde_json::Map::new();
+        for (name, item) in [
+            ("Keys", &record.change.keys),
+            ("NewImage", &record.change.new_image),
+            ("OldImage", &record.change.old_image),
+        ] {
+            if !item.is_empty() {
+                let item = json(item).ok_or_else(|| Undecodable::new("is not JSON"))?;
+                change.insert(name.to_owned(), item);
+            }
+        }
+        change.insert(
+            "SequenceNumber".to_owned(),
+            record.change.sequence_number.clone().into(),
+        );
+        Ok(text(serde_json::json!({
+            "eventID": record.event_id,
+            "eventName": record.event_name,
+            "eventSourceARN": record.event_source_arn,
+            "dynamodb": change,
+        })))
+    }
+
+    fn response(returned: Vec<String>) -> DynamoDbEventResponse {
+        let failures = returned.into_iter().map(|number| {
+            let mut failure = aws_lambda_events::streams::DynamoDbBatchItemFailure::default();
+            failure.item_identifier = Some(number);
+            failure
+        });
+        let mut response = DynamoDbEventResponse::default();
+        response.batch_item_failures = failures.collect();
+        response
+    }
+}
+
+/// Returns an item as plain JSON, without the names of DynamoDB's types.
+fn json(item: &Item) -> Option<Value> {
+    serde_dynamo::from_item(item.clone()).ok()
+}
+
+fn text(value: Value) -> String {
+    value.to_string()
+}
+
+/// Reads an image. An empty one is one that the stream does not have.
+fn image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>, Undecodable> {
+    if item.is_empty() {
+        return Ok(None);
+    }
+    // The message of serde may quote the item.
+    let image = serde_dynamo::from_item(item.clone());
+    image
+        .map(Some)
+        .map_err(|_| Undecodable::new(format!("does not fit its type: the {name} image")))
+}
+
+impl<T: DeserializeOwned + Payload> FromRecord<DynamoDbStream> for Change<T> {
+    fn from_record(record: EventRecord) -> Result<Self, Undecodable> {
+        Ok(Self {
+            new: image("new", &record.change.new_image)?,
+            old: image("old", &record.change.old_image)?,
+            record,
+        })
+    }
+
+    fn identify(&self, operation: &Operation, deadline: Deadline) -> Result<IdentifiedCall, Error> {
+        match self.new.as_ref().or(self.old.as_ref()) {
+            Some(image) => IdentifiedCall::new(operation, image, deadline),
+            None => {
+                let keys = json(&self.record.change.keys).unwrap_or_default();
+                IdentifiedCall::new(operation, &Text(text(keys)), deadline)
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Kinesis data streams.
+
+use aws_lambda_events::kinesis::{KinesisEvent, KinesisEventRecord};
+use aws_lambda_events::streams::KinesisEventResponse;
+use idempotency_core::error::Error;
+use serde_json::value::RawValue;
+
+use super::{FromRecord, Source, Spec};
+use crate::batch::body::{Body, Undecodable, raw};
+use crate::batch::plan::Place;
+use crate::batch::settings::Order;
+use crate::invocation::Deadline;
+use crate::operation::{IdentifiedCall, Operation};
+
+/// The source Kinesis.
+#[derive(Clone, Copy, Debug)]
+pub enum Kinesis {}
+
+impl Source for Kinesis {}
+
+/// A record of Kinesis with its data as a type, for a handler that needs more than the data.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::BoxError;
+/// use idempotency_lambda::batch::Data;
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Entry;
+///
+/// async fn post(data: Data<Entry>) -> Result<(), BoxError> {
+///     tracing::info!(partition_key = data.record.kinesis.partition_key);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Data<T> {
+    /// The data.
+    pub body: T,
+    /// The record as Kinesis sent it.
+    pub record: KinesisEventRecord,
+}
+
+impl<T> Data<T> {
+    /// Returns a record, as a unit test makes it.
+    pub fn new(body: T, record: KinesisEventRecord) -> Self {
+        Self { body, record }
+    }
+}
+
+impl Spec for Kinesis {
+    type Event = KinesisEvent;
+    type Record = KinesisEventRecord;
+    type Response = KinesisEventResponse;
+
+    const NAME: &'static str = "kinesis";
+    const IDENTIFIER: &'static str = "kinesis.sequenceNumber";
+    const ID: &'static str = "eventID";
+
+    fn records(event: KinesisEvent) -> Vec<KinesisEventRecord> {
+        event.records
+    }
+
+    fn identifier(record: &KinesisEventRecord) -> Option<&str> {
+        Some(record.kinesis.sequence_number.as_str()).filter(|number| !number.is_empty())
+    }
+
+    fn place(record: &KinesisEventRecord, order: Order) -> Place {
+        // Lambda sends the records of one shard at a time. An event with more, made by hand, has a checkpoint for each.
+        let stream = record.event_source_arn.as_deref().unwrap_or_default();
+        let id = record.event_id.as_deref().unwrap_or_default();
+        let shard = id.rsplit_once(':').map_or("", |(shard, _)| shard);
+        let group = match order {
+            Order::Source => String::new(),
+            Order::PartitionKey => record.kinesis.partition_key.clone(),
+        };
+        Place {
+            lane: Some(format!("{stream} {shard}")),
+            group: Some(group),
+        }
+    }
+
+    fn id(record: &KinesisEventRecord) -> Option<String> {
+        // The stream is a part of it, because two streams have shards of one name.
+        let id = record.event_id.as_deref().filter(|id| !id.is_empty())?;
+        let stream = record.event_source_arn.as_deref();
+        serde_json::to_string(&(stream, id)).ok()
+    }
+
+    fn document(record: &KinesisEventRecord) -> Result<String, Undecodable> {
+        let document = Document {
+            event_id: record.event_id.as_deref(),
+            event_source_arn: record.event_source_arn.as_deref(),
+            kinesis: Inner {
+                partition_key: &record.kinesis.partition_key,
+                sequence_number: &record.kinesis.sequence_number,
+                data: raw(&record.kinesis.data)?,
+            },
+        };
+        serde_json::to_string(&document)
+            .map_err(|_| Undecodable::new("cannot be written as a part of the record"))
+    }
+
+    fn response(returned: Vec<String>) -> KinesisEventResponse {
+        let mut response = KinesisEventResponse::default();
+        response.set_failures(returned);
+        response
+    }
+}
+
+/// A record as an expression sees it.
+#[derive(serde::Serialize)]
+struct Document<'a> {
+    #[serde(rename = "eventID")]
+    event_id: Option<&'a str>,
+    #[serde(rename = "eventSourceARN")]
+    event_source_arn: Option<&'a str>,
+    kinesis: Inner<'a>,
+}
+
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Inner<'a> {
+    partition_key: &'a str,
+    sequence_number: &'a str,
+    data: &'a RawValue,
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Body> FromRecord<Kinesis> for T {
+    fn from_record(record: KinesisEventRecord) -> Result<Self, Undecodable> {
+        T::decode(&record.kinesis.data)
+    }
+
+    fn identify(&self, operation: &Operation, deadline: Deadline) -> Result<IdentifiedCall, Error> {
+        IdentifiedCall::new(operation, self, deadline)
+    }
+}
+
+impl<T: Body> FromRecord<Kinesis> for Data<T> {
+    fn from_record(record: KinesisEventRecord) -> Result<Self, Undecodable> {
+        Ok(Self {
+            body: T::decode(&record.kinesis.data)?,
+            record,
+        })
+    }
+
+    fn identify(&self, operation: &Operation, deadline: Deadline) -> Result<IdentifiedCall, Error> {
+        IdentifiedCall::new(operation, &self.body, deadline)
+    }
+}

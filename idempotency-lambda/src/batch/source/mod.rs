@@ -1,0 +1,81 @@
+//! The sources of batches. Each says how a record is named, ordered and read; it decides nothing.
+//!
+//! | file | source |
+//! |---|---|
+//! | `sqs` | SQS, standard and FIFO |
+//! | `kinesis` | Kinesis data streams |
+//! | `dynamodb` | DynamoDB streams |
+
+mod dynamodb;
+mod kinesis;
+mod sqs;
+
+pub use dynamodb::{Change, DynamoDbStream};
+pub use kinesis::{Data, Kinesis};
+pub use sqs::{Message, Sqs};
+
+use idempotency_core::error::Error;
+
+use super::body::Undecodable;
+use super::plan::Place;
+use super::settings::Order;
+use crate::invocation::Deadline;
+use crate::operation::{IdentifiedCall, Operation};
+
+/// A source of batches. It is implemented by [`Sqs`], [`Kinesis`] and [`DynamoDbStream`] alone.
+pub trait Source: Spec {}
+
+/// The hidden part of [`Source`].
+pub trait Spec: Sized + 'static {
+    /// The payload of the event.
+    type Event;
+    /// One record of the event.
+    type Record;
+    /// The partial batch response.
+    type Response;
+
+    /// The name of the source, for events.
+    const NAME: &'static str;
+
+    /// The name of the field that a partial batch response names a record by.
+    const IDENTIFIER: &'static str;
+
+    /// The name of the field that has the id of a record.
+    const ID: &'static str;
+
+    fn records(event: Self::Event) -> Vec<Self::Record>;
+
+    /// Returns what a partial batch response names this record by.
+    fn identifier(record: &Self::Record) -> Option<&str>;
+
+    /// Returns the order that the source promises for this record, or that was asked for.
+    fn place(record: &Self::Record, order: Order) -> Place;
+
+    /// Returns the record's own id as JSON text, for its key.
+    fn id(record: &Self::Record) -> Option<String>;
+
+    /// Returns the record as JSON text, with its body as JSON.
+    fn document(record: &Self::Record) -> Result<String, Undecodable>;
+
+    /// Returns the partial batch response that names these records.
+    fn response(returned: Vec<String>) -> Self::Response;
+}
+
+/// What a handler of one record can take.
+///
+/// A handler of SQS or Kinesis takes the body as a type ([`Body`](super::Body)), or the whole record: [`Message`] or [`Data`].
+/// A handler of a DynamoDB stream takes a [`Change`].
+#[diagnostic::on_unimplemented(
+    message = "a handler of one record of `{S}` cannot take `{Self}`",
+    label = "this is no record of `{S}`",
+    note = "take the body as a type with `serde::Serialize` and `serde::Deserialize`, or the whole record: `batch::Message<T>` (SQS), `batch::Data<T>` (Kinesis), `batch::Change<T>` (DynamoDB stream)"
+)]
+pub trait FromRecord<S: Source>: Sized {
+    /// Reads the record.
+    #[doc(hidden)]
+    fn from_record(record: S::Record) -> Result<Self, Undecodable>;
+
+    /// Identifies the call of this record by its body.
+    #[doc(hidden)]
+    fn identify(&self, operation: &Operation, deadline: Deadline) -> Result<IdentifiedCall, Error>;
+}

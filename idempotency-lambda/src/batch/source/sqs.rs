@@ -1,0 +1,163 @@
+//! SQS, standard and FIFO queues.
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
+use idempotency_core::error::Error;
+use serde_json::value::RawValue;
+
+use super::{FromRecord, Source, Spec};
+use crate::batch::body::{Body, Undecodable, raw};
+use crate::batch::plan::Place;
+use crate::batch::settings::Order;
+use crate::invocation::Deadline;
+use crate::operation::{IdentifiedCall, Operation};
+
+/// The source SQS.
+#[derive(Clone, Copy, Debug)]
+pub enum Sqs {}
+
+impl Source for Sqs {}
+
+/// A message of SQS with its body as a type, for a handler that needs more than the body.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::BoxError;
+/// use idempotency_lambda::batch::Message;
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Order;
+///
+/// async fn reserve(message: Message<Order>) -> Result<(), BoxError> {
+///     let attempt = message.record.attributes.get("ApproximateReceiveCount");
+///     tracing::info!(message = message.id(), attempt);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Message<T> {
+    /// The body.
+    pub body: T,
+    /// The message as SQS sent it.
+    pub record: SqsMessage,
+}
+
+impl<T> Message<T> {
+    /// Returns a message, as a unit test makes it.
+    pub fn new(body: T, record: SqsMessage) -> Self {
+        Self { body, record }
+    }
+
+    /// Returns the `messageId`.
+    pub fn id(&self) -> &str {
+        Sqs::identifier(&self.record).unwrap_or_default()
+    }
+}
+
+impl Spec for Sqs {
+    type Event = SqsEvent;
+    type Record = SqsMessage;
+    type Response = SqsBatchResponse;
+
+    const NAME: &'static str = "sqs";
+    const IDENTIFIER: &'static str = "messageId";
+    const ID: &'static str = "messageId";
+
+    fn records(event: SqsEvent) -> Vec<SqsMessage> {
+        event.records
+    }
+
+    fn identifier(message: &SqsMessage) -> Option<&str> {
+        message.message_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    fn place(message: &SqsMessage, _: Order) -> Place {
+        let group = is_fifo(message).then(|| {
+            let group = message.attributes.get("MessageGroupId");
+            // A FIFO queue has no message without a group. If there is one, it gets an order rather than none.
+            let queue = message.event_source_arn.as_deref().unwrap_or_default();
+            format!("{queue} {}", group.map_or("", String::as_str))
+        });
+        Place { lane: None, group }
+    }
+
+    fn id(message: &SqsMessage) -> Option<String> {
+        serde_json::to_string(Self::identifier(message)?).ok()
+    }
+
+    fn document(message: &SqsMessage) -> Result<String, Undecodable> {
+        let body = raw(body_of(message)?.as_bytes())?;
+        let document = Document {
+            message_id: message.message_id.as_deref(),
+            body,
+            attributes: &message.attributes,
+            message_attributes: &message.message_attributes,
+            event_source_arn: message.event_source_arn.as_deref(),
+        };
+        serde_json::to_string(&document)
+            .map_err(|_| Undecodable::new("cannot be written as a part of the record"))
+    }
+
+    fn response(returned: Vec<String>) -> SqsBatchResponse {
+        let mut response = SqsBatchResponse::default();
+        response.set_failures(returned);
+        response
+    }
+}
+
+/// Returns true if the message came from a FIFO queue.
+///
+/// A group does not show it: fair queues, which are standard queues, have groups too.
+fn is_fifo(message: &SqsMessage) -> bool {
+    match message.event_source_arn.as_deref() {
+        Some(queue) if !queue.is_empty() => queue.ends_with(".fifo"),
+        _ => message.attributes.contains_key("MessageDeduplicationId"),
+    }
+}
+
+fn body_of(message: &SqsMessage) -> Result<&str, Undecodable> {
+    let body = message.body.as_deref();
+    body.ok_or_else(|| Undecodable::new("is missing"))
+}
+
+fn decode<T: Body>(message: &SqsMessage) -> Result<T, Undecodable> {
+    T::decode(body_of(message)?.as_bytes())
+}
+
+/// A message as an expression sees it. The receipt handle is left out: each delivery has another one.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    message_id: Option<&'a str>,
+    body: &'a RawValue,
+    attributes: &'a std::collections::HashMap<String, String>,
+    message_attributes:
+        &'a std::collections::HashMap<String, aws_lambda_events::sqs::SqsMessageAttribute>,
+    #[serde(rename = "eventSourceARN")]
+    event_source_arn: Option<&'a str>,
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Body> FromRecord<Sqs> for T {
+    fn from_record(message: SqsMessage) -> Result<Self, Undecodable> {
+        decode(&message)
+    }
+
+    fn identify(&self, operation: &Operation, deadline: Deadline) -> Result<IdentifiedCall, Error> {
+        IdentifiedCall::new(operation, self, deadline)
+    }
+}
+
+impl<T: Body> FromRecord<Sqs> for Message<T> {
+    fn from_record(record: SqsMessage) -> Result<Self, Undecodable> {
+        Ok(Self {
+            body: decode(&record)?,
+            record,
+        })
+    }
+
+    fn identify(&self, operation: &Operation, deadline: Deadline) -> Result<IdentifiedCall, Error> {
+        IdentifiedCall::new(operation, &self.body, deadline)
+    }
+}
