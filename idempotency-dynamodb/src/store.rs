@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::{GetItemError, GetItemOutput};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
@@ -221,6 +221,8 @@ impl DynamoDbStore {
         item.extend(
             attributes.map(|(attribute, value)| (self.names.of(attribute).to_owned(), value)),
         );
+        // A claim brings back what it replaces, at no cost: then a takeover is known.
+        let replaces = *condition != Condition::NoRecord;
         let mut expressions = Expressions::new(&self.names);
         let condition = expressions.condition(condition);
         let request = self
@@ -232,8 +234,14 @@ impl DynamoDbStore {
             .condition_expression(condition)
             .set_expression_attribute_names(expressions.names())
             .set_expression_attribute_values(expressions.values())
-            .return_values_on_condition_check_failure(ALL_OLD);
-        let result = request.customize().interceptor(sends.clone()).send().await;
+            .return_values_on_condition_check_failure(ALL_OLD)
+            .set_return_values(replaces.then_some(ReturnValue::AllOld));
+        let mut result = request.customize().interceptor(sends.clone()).send().await;
+        if let Ok(output) = &mut result
+            && let Some(replaced) = output.attributes.take()
+        {
+            log.replaced(item::record(replaced, &self.names));
+        }
         self.outcome(&sends, result, |error| match error {
             PutItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,

@@ -16,7 +16,7 @@ use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{
-    Change, MemoryStore, ReadOutcome, Store, StoreErrorKind, WriteOutcome,
+    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreErrorKind, Write, WriteOutcome,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::DynamoDbStore;
@@ -270,6 +270,28 @@ async fn a_record_behaves_in_dynamodb_as_in_memory() {
             .await;
         assert!(matches!(delete, WriteOutcome::Applied), "{delete:?}");
         assert!(matches!(store.get(&id).await, ReadOutcome::NotFound));
+    }
+}
+
+#[tokio::test]
+async fn a_claim_notes_the_record_that_it_replaces() {
+    let client = database().await;
+    let stores: [&dyn Store; 2] = [&MemoryStore::new(), &store(&client, "simple")];
+    for store in stores {
+        let id = RecordId::new("charge#43");
+        let killed = Record {
+            in_progress_expiration: Field::Value(EpochMillis::new(NOW - 1)),
+            status: Field::Value(Status::InProgress),
+            ..Record::default()
+        };
+        let condition = claimable(EpochMillis::new(NOW), OnTimeout::Rerun);
+        for (record, replaced) in [(&killed, None), (&Record::default(), Some(&killed))] {
+            let log = SendLog::new();
+            let put = Write::Put(record.clone());
+            let put = store.write(&id, &put, &condition, &log).await;
+            assert!(matches!(put, WriteOutcome::Applied), "{put:?}");
+            assert_eq!(log.take_replaced().as_ref(), replaced);
+        }
     }
 }
 

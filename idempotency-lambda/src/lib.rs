@@ -40,6 +40,7 @@
 //! | handle the records of an SQS, Kinesis or DynamoDB stream event | the module `batch`, feature `batch` |
 //! | handle errors | [`Error`], [`ErrorKind`], [`diagnostic()`] |
 //! | use a client or a store of your own | [`set_global_backend`], [`backend_over`], [`DynamoDbStore`], [`store::Store`] |
+//! | count calls in a metrics system of your own | [`observe`], [`CallSummary`] |
 //! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
 //! # Features
@@ -48,6 +49,7 @@
 //!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
 //!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
+//! - `metrics`: metrics for CloudWatch, with one line in `main` (`metrics::to_cloudwatch`).
 //! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //!
 //! The promises and their limits are in `docs/reference/protocol.md` of the repository.
@@ -62,6 +64,10 @@ mod event;
 #[cfg(feature = "http")]
 pub mod http;
 mod invocation;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(not(feature = "metrics"))]
+mod metrics;
 mod operation;
 mod process;
 mod raw;
@@ -84,6 +90,7 @@ pub use store::{MemoryStore, StoreHandle};
 pub use idempotency_core::config::{ConfigurationError, KeyRequired, Variables};
 pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::{Error, ErrorKind};
+pub use idempotency_core::event::{CallOutcome, CallSummary, ClaimEnd, HandlerProgress, observe};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
@@ -127,5 +134,6 @@ struct Attribute;
 /// The guide's examples, compiled with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/guide/functions.md")]
+#[doc = include_str!("../../docs/guide/metrics.md")]
 #[doc = include_str!("../../docs/guide/testing.md")]
 struct Guide;

@@ -14,7 +14,9 @@ use crate::event::Report;
 use crate::future::BoxFuture;
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::condition::Condition;
-use crate::protocol::{Attempt, Call, Effect, InFlight, Input, Write, WriteErrorKind, WriteResult};
+use crate::protocol::{
+    Attempt, Call, Effect, InFlight, Input, Write, WriteErrorKind, WriteResult, is_takeover,
+};
 use crate::record::Record;
 use crate::store::{ReadOutcome, SendLog, StoreError, StoreErrorKind, WriteOutcome};
 
@@ -125,7 +127,15 @@ impl<R> Driver<'_, R> {
         let log = SendLog::with_limit(limit);
         let request = store.write(&self.call.id, write, condition, &log);
         let (maybe_applied, error) = match self.in_time(request, limit, report).await {
-            Some(WriteOutcome::Applied) => return WriteResult::Applied,
+            Some(WriteOutcome::Applied) => {
+                if log
+                    .take_replaced()
+                    .is_some_and(|replaced| is_takeover(&replaced, &self.call))
+                {
+                    report.took_over();
+                }
+                return WriteResult::Applied;
+            }
             Some(WriteOutcome::ConditionFailed {
                 existing,
                 maybe_applied,

@@ -1,4 +1,4 @@
-//! The outcome event: one `tracing` event for every call, with the same target, message and fields.
+//! The end of a call, for operators: one `tracing` event and one span for every call, and a summary for observers.
 //!
 //! `docs/reference/events.md` of the repository describes it as an interface: fields, values and levels. All entry points (the
 //! attribute, `Operation`, layers) use it:
@@ -9,15 +9,34 @@
 //! - [`refused`] is for an entry point whose call ends before either of them.
 //!
 //! An [`Error`] records that its event was emitted. A second [`refused`] with the same error emits nothing.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `report` | collects the facts of a call while it runs |
+//! | `summary` | the facts of a call that has ended |
+//! | `emit` | the outcome event and its level |
+//! | `span` | the span of a call |
+//! | `observer` | the observers of the process |
 
+mod emit;
+mod observer;
 mod report;
+mod span;
 mod summary;
 
+pub use observer::observe;
 pub(crate) use report::Report;
-pub use summary::{MESSAGE, TARGET};
+pub use summary::{CallOutcome, CallSummary, ClaimEnd, HandlerProgress};
 
 use crate::error::Error;
-use summary::{Ended, Summary};
+use summary::Ended;
+use tracing::Span;
+
+/// The target of the outcome event and of the span.
+pub const TARGET: &str = "idempotency";
+
+/// The message of the outcome event, and the name of the span.
+pub const MESSAGE: &str = "idempotent call";
 
 /// Emits the outcome event of a call that ends with `error` before it reaches
 /// [`CompiledOperation::run`](crate::operation::CompiledOperation::run), and returns the error.
@@ -36,18 +55,28 @@ use summary::{Ended, Summary};
 #[must_use = "return the error to the caller"]
 pub fn refused(mut error: Error) -> Error {
     if error.mark_emitted() {
-        Summary {
+        let summary = CallSummary {
             operation: error.operation(),
             key: error.key(),
             ended: Ended::Error(&error),
             handler: None,
             claim: None,
+            taken_over: false,
             note: None,
             store_requests: 0,
             store_time: std::time::Duration::ZERO,
             handler_time: std::time::Duration::ZERO,
-        }
-        .emit();
+        };
+        summary.publish(&span::span(summary.operation, summary.key));
     }
     error
+}
+
+impl CallSummary<'_> {
+    /// Emits the outcome event, ends the call's span and calls the observers.
+    fn publish(&self, span: &Span) {
+        self.emit();
+        self.record(span);
+        self.notify();
+    }
 }

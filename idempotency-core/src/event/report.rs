@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::summary::{Claim, Ended, Handler, Summary};
+use tracing::Span;
+
+use super::span::span;
+use super::summary::{CallSummary, ClaimEnd, Ended, HandlerProgress};
 use crate::clock::Clock;
 use crate::outcome::{Ending, Outcome, OutcomeKind};
 use crate::protocol::Completion;
@@ -16,13 +19,15 @@ pub(crate) struct Report<'a> {
     key: Option<&'a RecordId>,
     clock: &'a dyn Clock,
     timed: Option<(Work, EpochMillis)>,
-    handler: Option<Handler>,
-    claim: Option<Claim>,
+    handler: Option<HandlerProgress>,
+    claim: Option<ClaimEnd>,
+    taken_over: bool,
     note: Option<String>,
     store_requests: u32,
     store_time: Duration,
     handler_time: Duration,
     is_emitted: bool,
+    span: Span,
 }
 
 /// The work whose time is measured.
@@ -33,7 +38,7 @@ enum Work {
 }
 
 impl<'a> Report<'a> {
-    /// Starts the report of a call.
+    /// Starts the report and the span of a call.
     pub(crate) fn new(operation: &'a str, key: Option<&'a RecordId>, clock: &'a dyn Clock) -> Self {
         Self {
             operation,
@@ -42,12 +47,24 @@ impl<'a> Report<'a> {
             timed: None,
             handler: None,
             claim: None,
+            taken_over: false,
             note: None,
             store_requests: 0,
             store_time: Duration::ZERO,
             handler_time: Duration::ZERO,
             is_emitted: false,
+            span: span(operation, key),
         }
+    }
+
+    /// Returns the call's span, which is disabled if no subscriber wants it.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Records that the call's claim replaced the claim of a run that ended without a result.
+    pub(crate) fn took_over(&mut self) {
+        self.taken_over = true;
     }
 
     /// Counts a request to the store, and starts to measure its time.
@@ -63,16 +80,16 @@ impl<'a> Report<'a> {
 
     /// Records that the handler starts, and starts to measure its time.
     pub(crate) fn handler_started(&mut self) {
-        self.handler = Some(Handler::Started);
+        self.handler = Some(HandlerProgress::Started);
         self.begin(Work::Handler);
     }
 
     /// Records the handler's result and ends its time. The outer `Err` is a panic.
     pub(crate) fn handler_ended<R, E, P>(&mut self, result: &Result<Result<R, E>, P>) {
         self.handler = Some(match result {
-            Ok(Ok(_)) => Handler::Returned,
-            Ok(Err(_)) => Handler::Failed,
-            Err(_) => Handler::Panicked,
+            Ok(Ok(_)) => HandlerProgress::Returned,
+            Ok(Err(_)) => HandlerProgress::Failed,
+            Err(_) => HandlerProgress::Panicked,
         });
         self.pause();
     }
@@ -80,11 +97,11 @@ impl<'a> Report<'a> {
     /// Records how the call's own claim ended.
     pub(crate) fn claim_ended(&mut self, completion: &Completion) {
         self.claim = Some(match completion {
-            Completion::Stored(_) => Claim::Completed,
-            Completion::WithoutResponse => Claim::CompletedWithoutResponse,
-            Completion::Released => Claim::Released,
-            Completion::NotReleased => Claim::NotReleased,
-            Completion::Kept => Claim::Kept,
+            Completion::Stored(_) => ClaimEnd::Completed,
+            Completion::WithoutResponse => ClaimEnd::CompletedWithoutResponse,
+            Completion::Released => ClaimEnd::Released,
+            Completion::NotReleased => ClaimEnd::NotReleased,
+            Completion::Kept => ClaimEnd::Kept,
         });
     }
 
@@ -144,18 +161,19 @@ impl<'a> Report<'a> {
     fn emit(&mut self, ended: Ended<'_>) {
         self.is_emitted = true;
         self.pause();
-        Summary {
+        CallSummary {
             operation: self.operation,
             key: self.key,
             ended,
             handler: self.handler,
             claim: self.claim,
+            taken_over: self.taken_over,
             note: self.note.as_deref(),
             store_requests: self.store_requests,
             store_time: self.store_time,
             handler_time: self.handler_time,
         }
-        .emit();
+        .publish(&self.span);
     }
 }
 

@@ -14,6 +14,8 @@ pub use identity::Identity;
 use std::future::Future;
 use std::panic::resume_unwind;
 
+use tracing::Instrument;
+
 use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use crate::engine::{Backend, Codec, Driver, StoreWhen, run_unprotected};
@@ -176,15 +178,20 @@ impl CompiledOperation {
             if let Some(warning) = self.warning(identity) {
                 report.note(warning);
             }
-            let mut result = match identity.protected() {
-                Err(why) => run_unprotected(handler, why, &mut report).await,
-                Ok((id, validation)) => {
-                    match self.driver(backend, id, validation, deadline, codec) {
-                        Ok(driver) => driver.drive(&mut report, handler).await,
-                        Err(error) => Err(Ending::Refused(error)),
+            let span = report.span().clone();
+            let call = async {
+                match identity.protected() {
+                    Err(why) => run_unprotected(handler, why, &mut report).await,
+                    Ok((id, validation)) => {
+                        match self.driver(backend, id, validation, deadline, codec) {
+                            Ok(driver) => driver.drive(&mut report, handler).await,
+                            Err(error) => Err(Ending::Refused(error)),
+                        }
                     }
                 }
             };
+            // The span is entered at each poll. The outcome event comes after it: it has all fields itself.
+            let mut result = call.instrument(span).await;
             report.end(&mut result);
             result.map_err(|ending| match ending {
                 Ending::Refused(error) => convert(error),

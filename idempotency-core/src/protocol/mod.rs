@@ -24,7 +24,7 @@ mod step;
 mod write;
 
 pub use call::Call;
-pub use classify::{RecordState, classify};
+pub use classify::{RecordState, classify, is_takeover};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
 pub use in_flight::{InFlight, InFlightKey, Stage};
 pub(crate) use requests::recorded_path;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{StoreError, StoreErrorKind};
+use crate::record::Record;
 
 /// The notes of one request: the result of each send, and how long the caller waits.
 ///
@@ -14,6 +15,9 @@ use super::{StoreError, StoreErrorKind};
 /// [`ended`](Self::ended) after each send that was not applied. For a send that changes nothing it calls
 /// [`reading`](Self::reading) instead of `sending`. A store that takes no notes is safe: a write that timed out then counts as
 /// maybe applied.
+///
+/// The notes also hold the record that a write replaced, if the store knows it ([`replaced`](Self::replaced)). It is for reports, and
+/// decides nothing.
 ///
 /// A clone is a handle to the same notes.
 ///
@@ -44,6 +48,8 @@ struct Notes {
     maybe_applied: bool,
     /// The error of the last send that failed. Errors of `timed_out` share it as their source.
     last: Option<Arc<StoreError>>,
+    /// The record that the write replaced.
+    replaced: Option<Record>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +87,7 @@ impl SendLog {
                 sends: 0,
                 maybe_applied: false,
                 last: None,
+                replaced: None,
             })),
         }
     }
@@ -143,6 +150,28 @@ impl SendLog {
         if error.is_some() {
             notes.last = error.map(Arc::new);
         }
+    }
+
+    /// Notes the record that the write, which was applied, has replaced.
+    ///
+    /// A store that gets this record without a further request should note it. Then the outcome event and the metrics say that a
+    /// claim was a takeover.
+    pub fn replaced(&self, record: Record) {
+        self.notes().replaced = Some(record);
+    }
+
+    /// Takes the record that the write replaced, if the store noted one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{record::Record, store::SendLog};
+    /// let log = SendLog::new();
+    /// log.replaced(Record::default());
+    /// assert_eq!(log.take_replaced(), Some(Record::default()));
+    /// ```
+    pub fn take_replaced(&self) -> Option<Record> {
+        self.notes().replaced.take()
     }
 
     /// Returns true if, by the notes, any send of the request may have been applied.

@@ -61,8 +61,14 @@ impl MemoryStore {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Performs `write` if `condition` holds, under one lock.
-    fn apply(&self, id: &RecordId, write: &Write, condition: &Condition) -> WriteOutcome {
+    /// Performs `write` if `condition` holds, under one lock, and notes the record that a put replaced.
+    fn apply(
+        &self,
+        id: &RecordId,
+        write: &Write,
+        condition: &Condition,
+        log: &SendLog,
+    ) -> WriteOutcome {
         let mut records = self.records();
         let existing = records.get(id);
         if !condition.holds(existing) {
@@ -72,7 +78,11 @@ impl MemoryStore {
             };
         }
         match write {
-            Write::Put(record) => drop(records.insert(id.clone(), record.clone())),
+            Write::Put(record) => {
+                if let Some(replaced) = records.insert(id.clone(), record.clone()) {
+                    log.replaced(replaced);
+                }
+            }
             Write::Update(change) => records.entry(id.clone()).or_default().apply(change),
             Write::Delete => drop(records.remove(id)),
         }
@@ -86,9 +96,9 @@ impl Store for MemoryStore {
         id: &'a RecordId,
         write: &'a Write,
         condition: &'a Condition,
-        _: &'a SendLog,
+        log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move { self.apply(id, write, condition) })
+        Box::pin(async move { self.apply(id, write, condition, log) })
     }
 
     fn read<'a>(&'a self, id: &'a RecordId, _: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {

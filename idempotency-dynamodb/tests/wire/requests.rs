@@ -9,7 +9,7 @@ use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
 use serde_json::json;
 
 use crate::script::{Reply, Wire};
-use crate::{claimed, id, store};
+use crate::{claim, claimed, id, store};
 
 #[tokio::test]
 async fn a_put_is_one_request_that_replaces_the_whole_item() {
@@ -24,6 +24,26 @@ async fn a_put_is_one_request_that_replaces_the_whole_item() {
         },
         "ConditionExpression": "attribute_not_exists(#id)",
         "ExpressionAttributeNames": { "#id": "id" },
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
+    });
+    assert_eq!(wire.requests(), [("PutItem".to_owned(), expected)]);
+}
+
+#[tokio::test]
+async fn a_claim_asks_for_the_item_that_it_replaces() {
+    let wire = Wire::new([Reply::ok()]);
+    let condition = Condition::Exists(Attribute::Status);
+    store(&wire).put(&id(), &claim(), &condition).await;
+    let expected = json!({
+        "TableName": "payments",
+        "Item": {
+            "id": { "S": "charge#42" },
+            "expiration": { "N": "1700003600" },
+            "status": { "S": "INPROGRESS" }
+        },
+        "ConditionExpression": "attribute_exists(#status)",
+        "ExpressionAttributeNames": { "#status": "status" },
+        "ReturnValues": "ALL_OLD",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
     });
     assert_eq!(wire.requests(), [("PutItem".to_owned(), expected)]);

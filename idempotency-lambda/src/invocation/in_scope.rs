@@ -10,7 +10,8 @@ use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 use pin_project_lite::pin_project;
 
-use super::scope::{Invocation, Scope};
+use super::scope::{Entered, Invocation, Scope};
+use crate::metrics::{InvocationMeter, Meter};
 
 /// A change of the scope around a future.
 ///
@@ -21,6 +22,10 @@ pub(crate) struct Change {
     invocation: Option<Invocation>,
     deadline: Option<EpochMillis>,
     tenant: Option<String>,
+    /// The metrics of the invocation that this change opens, and ends.
+    opened: InvocationMeter,
+    /// The metrics of the invocation that a spawned task belongs to.
+    carried: Option<Meter>,
 }
 
 impl Change {
@@ -34,8 +39,13 @@ impl Change {
 
     /// Returns the change to the invocation that `context` describes, or no change for an empty context.
     pub(super) fn of_context(context: &Context) -> Self {
+        let invocation = Invocation::of(context);
         Self {
-            invocation: Invocation::of(context),
+            opened: match invocation {
+                Some(_) => InvocationMeter::of(context),
+                None => InvocationMeter::default(),
+            },
+            invocation,
             ..Self::default()
         }
     }
@@ -67,6 +77,7 @@ impl Change {
             backend: scope.backend.clone(),
             invocation: (scope.invocation != Invocation::default())
                 .then(|| scope.invocation.clone()),
+            carried: Some(scope.meter.clone()),
             ..Self::default()
         })
     }
@@ -76,6 +87,7 @@ impl Change {
             && self.invocation.is_none()
             && self.deadline.is_none()
             && self.tenant.is_none()
+            && self.carried.is_none()
     }
 
     fn apply(&self, around: Option<&Scope>) -> Scope {
@@ -90,6 +102,10 @@ impl Change {
         if let Some(tenant) = &self.tenant {
             scope.invocation.tenant = Some(tenant.clone());
         }
+        if let Some(carried) = &self.carried {
+            scope.meter = carried.clone();
+        }
+        scope.meter = scope.meter.or_of(&self.opened);
         scope
     }
 }
@@ -121,19 +137,32 @@ pin_project! {
     /// The service of [`InvocationLayer`](crate::InvocationLayer) returns it. It holds the future without a box.
     #[must_use = "a future does nothing unless it is polled"]
     pub struct InScope<F> {
-        change: Change,
-        made: Option<Made>,
         #[pin]
         future: F,
+        // The fields are dropped in this order: the future in its scope, then the scope ends, then the metrics are written.
+        leaving: Option<Entered>,
+        made: Option<Made>,
+        change: Change,
+    }
+
+    impl<F> PinnedDrop for InScope<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            // A call that is abandoned with this future still belongs to its invocation.
+            if let Some(made) = this.made.take() {
+                *this.leaving = made.scope.enter_for_drop();
+            }
+        }
     }
 }
 
 impl<F: Future> InScope<F> {
     pub(crate) fn new(change: Change, future: F) -> Self {
         Self {
-            change,
-            made: None,
             future,
+            leaving: None,
+            made: None,
+            change,
         }
     }
 
@@ -147,9 +176,10 @@ impl<F: Future> InScope<F> {
         let future = build();
         drop(entered);
         Self {
-            change,
-            made: Some(made),
             future,
+            leaving: None,
+            made: Some(made),
+            change,
         }
     }
 }
@@ -167,8 +197,14 @@ impl<F: Future> Future for InScope<F> {
             Some(made) if made.is_of(around.as_ref()) => made,
             _ => Made::new(this.change, around),
         };
-        let _entered = Arc::clone(&this.made.insert(made).scope).enter();
-        this.future.poll(context)
+        let entered = Arc::clone(&this.made.insert(made).scope).enter();
+        let polled = this.future.poll(context);
+        drop(entered);
+        if polled.is_ready() {
+            // Before the response is sent: Lambda may freeze the process then.
+            this.change.opened.close();
+        }
+        polled
     }
 }
 

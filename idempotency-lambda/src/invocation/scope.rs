@@ -12,6 +12,7 @@ use idempotency_core::error::Error;
 use idempotency_core::time::EpochMillis;
 
 use super::lambda;
+use crate::metrics::Meter;
 use crate::process;
 
 thread_local! {
@@ -49,6 +50,8 @@ impl Invocation {
 pub(crate) struct Scope {
     pub(crate) backend: Option<Backend>,
     pub(crate) invocation: Invocation,
+    /// The metrics of the invocation.
+    pub(crate) meter: Meter,
 }
 
 impl Scope {
@@ -65,6 +68,12 @@ impl Scope {
     /// Makes this scope the current one until the result is dropped.
     pub(super) fn enter(self: Arc<Self>) -> Entered {
         Entered(CURRENT.replace(Some(self)))
+    }
+
+    /// Makes this scope the current one while a future is dropped, if the thread still has scopes.
+    pub(super) fn enter_for_drop(self: Arc<Self>) -> Option<Entered> {
+        let before = CURRENT.try_with(|current| current.replace(Some(self)));
+        before.ok().map(Entered)
     }
 
     /// Returns the invocation around the running code, for a call that inherits it.
@@ -96,6 +105,7 @@ fn is_guess(scope: Option<&Scope>, in_lambda: bool) -> bool {
 }
 
 /// Restores the scope before, also if the poll panics.
+#[derive(Debug)]
 pub(super) struct Entered(Option<Arc<Scope>>);
 
 impl Drop for Entered {

@@ -8,8 +8,8 @@ use idempotency_core::store::{Store, StoreError, StoreErrorKind};
 
 use super::init_error;
 use crate::operation::registry;
-use crate::process;
 use crate::warning::warn;
+use crate::{metrics, process};
 
 /// Time limit of opening the connection. Lambda's init phase ends after 10 s, and the first event can open it too.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -46,6 +46,7 @@ pub async fn init() -> Result<(), Error> {
     // First, and without the store: a shared prefix is a mistake in the program itself.
     registry::check_prefixes()?;
     process::check_variables()?;
+    metrics::check()?;
     registry::check_settings()?;
     if process::is_disabled()? {
         warn(

@@ -1,9 +1,12 @@
-//! The outcome event as an interface (`docs/reference/events.md`): its exact text for each call, and what it never contains.
+//! The outcome event and the span as an interface (`docs/reference/events.md`): their exact fields for each call, and what they
+//! never contain.
 #![allow(clippy::unwrap_used)]
 
 mod ends;
 mod foreign;
+mod observers;
 mod recorder;
+mod spans;
 
 use idempotency_lambda::{BoxError, Operation, OperationBuilder, Outcome};
 use idempotency_tests::{Harness, operation};

@@ -172,6 +172,9 @@ async fn compare_request(
         "PutItem" => {
             let returned = "ReturnValuesOnConditionCheckFailure";
             found.same(returned, &wanted[returned], &sent[returned]);
+            if wanted["ReturnValues"].is_null() && sent["ReturnValues"] == "ALL_OLD" {
+                found.is(Difference::ReplacedRecord);
+            }
             claim(found, &wanted["Item"], &sent["Item"]);
             let theirs = conditions.let_through(wanted, &moment).await?;
             let ours = conditions.let_through(sent, &moment).await?;
@@ -211,13 +214,14 @@ async fn compare_request(
     Ok(())
 }
 
-/// Returns the parameters of a request without those of its condition.
+/// Returns the parameters of a request without those of its condition and of the record that it replaces.
 fn parameters(body: &Value) -> BTreeSet<&str> {
     let condition = [
         "ConditionExpression",
         "ExpressionAttributeNames",
         "ExpressionAttributeValues",
         "ReturnValuesOnConditionCheckFailure",
+        "ReturnValues",
     ];
     let names = body.as_object().into_iter().flat_map(|body| body.keys());
     names

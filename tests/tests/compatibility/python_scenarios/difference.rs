@@ -13,6 +13,8 @@ pub(crate) enum Difference {
     OwnerAttribute,
     /// A claim, and so the record, has an operation attribute.
     OperationAttribute,
+    /// A claim asks for the record that it replaces.
+    ReplacedRecord,
     /// A live claim whose window has ended is not replaced.
     StricterClaim,
     /// A completion applies only to its own claim.
@@ -40,9 +42,10 @@ pub(crate) enum Difference {
 }
 
 impl Difference {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::OwnerAttribute,
         Self::OperationAttribute,
+        Self::ReplacedRecord,
         Self::StricterClaim,
         Self::FencedCompletion,
         Self::FencedRelease,
@@ -62,6 +65,7 @@ impl Difference {
         match self {
             Self::OwnerAttribute => "owner attribute",
             Self::OperationAttribute => "operation attribute",
+            Self::ReplacedRecord => "replaced record",
             Self::StricterClaim => "stricter claim",
             Self::FencedCompletion => "fenced completion",
             Self::FencedRelease => "fenced release",
@@ -84,6 +88,7 @@ pub(crate) fn expected(scenario: &str, step: usize, theirs: &Outcome) -> BTreeSe
         "PutItem" => vec![
             Difference::OwnerAttribute,
             Difference::OperationAttribute,
+            Difference::ReplacedRecord,
             Difference::StricterClaim,
         ],
         "UpdateItem" if has_spaces(&call.params) => {

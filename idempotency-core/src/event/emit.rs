@@ -1,0 +1,233 @@
+//! Emits the outcome event of a call that has ended, at the level of its end.
+
+use std::error::Error as _;
+use std::fmt;
+use std::time::Duration;
+
+use tracing::Level;
+
+use super::summary::{CallSummary, ClaimEnd, Ended, HandlerProgress};
+use super::{MESSAGE, TARGET};
+use crate::error::{Error, ErrorKind};
+use crate::outcome::Bypass;
+use crate::store::StoreError;
+
+impl CallSummary<'_> {
+    /// Emits the outcome event.
+    pub(super) fn emit(&self) {
+        // The level of an event is a constant of its call site.
+        macro_rules! emit {
+            ($level:expr) => {
+                tracing::event!(
+                    target: TARGET,
+                    $level,
+                    operation = self.operation,
+                    key = self.key.map(tracing::field::display),
+                    outcome = self.outcome().name(),
+                    source = self.source_name(),
+                    bypass = self.bypass_name(),
+                    handler_ran = self.handler_ran(),
+                    handler = self.handler.map(HandlerProgress::name),
+                    stored = self.stored(),
+                    claim = self.claim.map(ClaimEnd::name),
+                    taken_over = self.taken_over.then_some(true),
+                    error = self.error_kind().map(ErrorKind::name),
+                    cause = self.has_cause().then(|| tracing::field::display(Cause(self))),
+                    store_requests = self.store_requests,
+                    store_ms = milliseconds(self.store_time),
+                    handler_ms = milliseconds(self.handler_time),
+                    "{MESSAGE}"
+                )
+            };
+        }
+        match self.level() {
+            Level::ERROR => emit!(Level::ERROR),
+            Level::WARN => emit!(Level::WARN),
+            _ => emit!(Level::INFO),
+        }
+    }
+
+    /// Returns the level. ERROR: an operator or a developer must act. WARN: the call was not quite normal, and a retry or
+    /// time can help. INFO: everything else.
+    fn level(&self) -> Level {
+        if self.handler == Some(HandlerProgress::Panicked) {
+            return Level::ERROR;
+        }
+        match self.ended {
+            Ended::Error(error) => level_of(error),
+            Ended::Abandoned | Ended::Bypassed(Bypass::NoKey) => Level::WARN,
+            Ended::Own => match self.claim {
+                Some(ClaimEnd::CompletedWithoutResponse | ClaimEnd::NotReleased) => Level::WARN,
+                _ if self.note.is_some() => Level::WARN,
+                _ => Level::INFO,
+            },
+            Ended::Replayed(_) if self.note.is_some() => Level::WARN,
+            // A warning about `IDEMPOTENCY_DISABLED` was logged when the process started.
+            Ended::Replayed(_) | Ended::Bypassed(_) => Level::INFO,
+        }
+    }
+
+    fn has_cause(&self) -> bool {
+        self.note.is_some()
+            || self
+                .error()
+                .is_some_and(|error| error.detail().is_some() || causes(error).next().is_some())
+    }
+}
+
+/// Returns the level of a call that ends with this error.
+fn level_of(error: &Error) -> Level {
+    match error.kind() {
+        // A retry or another payload can succeed.
+        ErrorKind::AlreadyInProgress
+        | ErrorKind::PayloadMismatch
+        | ErrorKind::KeyMissing
+        | ErrorKind::InvalidPayload
+        | ErrorKind::ExpressionFailed
+        | ErrorKind::Contended
+        | ErrorKind::NoTimeLeft
+        // The call whose response was too large has logged a warning; nothing can be done for this key.
+        | ErrorKind::ResponseUnavailable => Level::WARN,
+        // A throttled or unreachable store recovers by itself. A missing table or permission does not.
+        ErrorKind::StoreFailed => match causes(error).find_map(|cause| cause.downcast_ref()) {
+            Some(cause) if !StoreError::kind(cause).is_transient() => Level::ERROR,
+            _ => Level::WARN,
+        },
+        ErrorKind::Unresolved
+        | ErrorKind::CorruptRecord
+        | ErrorKind::ResponseTypeChanged
+        | ErrorKind::ResponseNotSerializable
+        | ErrorKind::LostOwnership
+        | ErrorKind::CompletionUnknown
+        | ErrorKind::Configuration
+        | ErrorKind::Environment
+        | ErrorKind::UnknownInvocation
+        | ErrorKind::Internal => Level::ERROR,
+    }
+}
+
+/// Returns the causes of an error, without the first one, which only repeats its kind.
+fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let first = error.source().and_then(|kind| kind.source());
+    std::iter::successors(
+        first,
+        |cause| -> Option<&(dyn std::error::Error + 'static)> { (*cause).source() },
+    )
+}
+
+/// Displays the detail of an error and the texts of its causes, then the note. Formatted only if a subscriber collects the
+/// event.
+struct Cause<'a>(&'a CallSummary<'a>);
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if let Some(error) = self.0.error() {
+            let detail = error.detail();
+            if let Some(detail) = detail {
+                f.write_str(detail)?;
+                separator = ": ";
+            }
+            for cause in causes(error) {
+                let text = cause.to_string();
+                // The detail is often the text of the first cause.
+                if detail != Some(&text) {
+                    write!(f, "{separator}{text}")?;
+                    separator = ": ";
+                }
+            }
+        }
+        let Some(note) = self.0.note else {
+            return Ok(());
+        };
+        // The separator of notes: the note is not a cause of the error.
+        let separator = if separator.is_empty() { "" } else { "; " };
+        write!(f, "{separator}{note}")
+    }
+}
+
+/// Returns whole milliseconds.
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreErrorKind;
+
+    fn store_failed(kind: StoreErrorKind) -> Error {
+        let trouble = StoreError::new(kind, "the table is busy")
+            .with_source(std::io::Error::other("connection reset"));
+        Error::new(ErrorKind::StoreFailed, "charge")
+            .with_detail(trouble.to_string())
+            .with_source(trouble)
+    }
+
+    fn of(ended: Ended<'_>) -> CallSummary<'_> {
+        CallSummary {
+            operation: "charge",
+            key: None,
+            ended,
+            handler: None,
+            claim: None,
+            taken_over: false,
+            note: None,
+            store_requests: 0,
+            store_time: Duration::ZERO,
+            handler_time: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_cause_lists_all_causes_and_no_text_twice() {
+        let error = store_failed(StoreErrorKind::Throttled);
+        let summary = of(Ended::Error(&error));
+        assert!(summary.has_cause());
+        assert_eq!(
+            Cause(&summary).to_string(),
+            "the table is busy: connection reset"
+        );
+        let error = Error::new(ErrorKind::Contended, "charge");
+        assert!(!of(Ended::Error(&error)).has_cause());
+    }
+
+    #[test]
+    fn a_note_follows_the_cause_of_an_error() {
+        let note = Some("a part of the key is missing");
+        let error = Error::new(ErrorKind::AlreadyInProgress, "charge").with_detail("retry later");
+        let summary = CallSummary {
+            note,
+            ..of(Ended::Error(&error))
+        };
+        assert_eq!(
+            Cause(&summary).to_string(),
+            "retry later; a part of the key is missing"
+        );
+        let error = Error::new(ErrorKind::Contended, "charge");
+        let summary = CallSummary {
+            note,
+            ..of(Ended::Error(&error))
+        };
+        assert!(summary.has_cause());
+        assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
+        let summary = CallSummary {
+            note,
+            ..of(Ended::Own)
+        };
+        assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
+    }
+
+    #[test]
+    fn a_store_that_recovers_is_a_warning_and_one_that_must_be_repaired_is_an_error() {
+        use StoreErrorKind::{AccessDenied, TableMissing, Throttled, Unreachable};
+        for (kind, level) in [
+            (Throttled, Level::WARN),
+            (Unreachable, Level::WARN),
+            (TableMissing, Level::ERROR),
+            (AccessDenied, Level::ERROR),
+        ] {
+            assert_eq!(level_of(&store_failed(kind)), level, "{kind:?}");
+        }
+    }
+}

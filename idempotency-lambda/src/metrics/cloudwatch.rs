@@ -1,0 +1,120 @@
+//! The switch of the metrics, and the way from the end of a call to standard output.
+
+use std::io::Write as _;
+use std::sync::OnceLock;
+
+use idempotency_core::clock::Clock;
+use idempotency_core::config::ConfigurationError;
+use idempotency_core::error::Error;
+use idempotency_core::event::{CallSummary, observe};
+use idempotency_core::system::SystemClock;
+
+use super::emf::Format;
+use super::namespace;
+use super::tally::Tally;
+use crate::invocation::Scope;
+use crate::process::{self, configuration_error};
+
+/// The format of the process's metrics, if they are on, or why they cannot be.
+static FORMAT: OnceLock<Result<Format, ConfigurationError>> = OnceLock::new();
+
+/// Sends metrics of all operations of this process to CloudWatch, in this namespace.
+///
+/// Call it at the start of `main`, before [`run`](crate::run), `http::run` or [`init`](crate::init). It also works under
+/// `lambda_runtime::run` and `lambda_http::run`, with [`InvocationLayer`](crate::InvocationLayer) around the service or not.
+///
+/// The metrics are JSON lines in the embedded metric format on standard output, written once for each invocation, before its
+/// response is sent. They need no permission and no request. A call outside any invocation writes its own line. The dimensions are
+/// `Function` and `Operation`. `docs/guide/metrics.md` of the repository lists the metrics, their alarms and their cost.
+///
+/// # Errors
+///
+/// If CloudWatch does not accept the namespace, or if the metrics of this process are on already. [`init`](crate::init) and
+/// [`run`](crate::run) return the first error too, so that Lambda reports it.
+///
+/// # Examples
+///
+/// ```no_run
+/// # use idempotency_lambda::{BoxError, LambdaEvent};
+/// # async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> { Ok(event.payload) }
+/// #[tokio::main]
+/// async fn main() -> Result<(), BoxError> {
+///     idempotency_lambda::metrics::to_cloudwatch("Shop")?;
+///     idempotency_lambda::run(handler).await
+/// }
+/// ```
+pub fn to_cloudwatch(namespace: impl Into<String>) -> Result<(), Error> {
+    let function = process::variables().value("AWS_LAMBDA_FUNCTION_NAME");
+    let format = namespace::checked(namespace.into()).map(|namespace| Format {
+        namespace,
+        function: function.unwrap_or("local").to_owned(),
+    });
+    let refused = format.as_ref().err().cloned();
+    let is_on = refused.is_none();
+    if FORMAT.set(format).is_err() {
+        return Err(configuration_error(&ConfigurationError::new(
+            "the metrics of this process are on already: call `metrics::to_cloudwatch` once, at the start of `main`",
+        )));
+    }
+    if is_on {
+        observe(ended);
+    }
+    refused.map_or(Ok(()), |error| Err(configuration_error(&error)))
+}
+
+/// Checks that the metrics, if `main` asked for them, are on.
+///
+/// # Errors
+///
+/// The error that [`to_cloudwatch`] returned.
+pub(crate) fn check() -> Result<(), Error> {
+    match FORMAT.get() {
+        Some(Err(error)) => Err(configuration_error(error)),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+/// Adds `n` to a count of `operation`, which is a key prefix, in the invocation around the running code.
+///
+/// It is for entry points that know of what is no call, such as a record of a batch that cannot be decoded.
+#[allow(dead_code)]
+pub(crate) fn count(operation: &str, name: &'static str, n: u64) {
+    if is_on() {
+        let scope = Scope::current();
+        scope.meter.change(operation, |tally| tally.count(name, n));
+    }
+}
+
+/// Returns true if the metrics are on.
+pub(super) fn is_on() -> bool {
+    matches!(FORMAT.get(), Some(Ok(_)))
+}
+
+/// Counts a call that has ended, in the invocation around it.
+fn ended(call: &CallSummary<'_>) {
+    let scope = Scope::current();
+    scope
+        .meter
+        .change(call.operation(), |tally| tally.add(call));
+}
+
+/// Writes the metrics of some operations. Nothing is written for none.
+pub(super) fn write(tallies: &[Tally], request_id: Option<&str>) {
+    let Some(Ok(format)) = FORMAT.get() else {
+        return;
+    };
+    if tallies.is_empty() {
+        return;
+    }
+    let now = SystemClock.now();
+    // The lock keeps the lines of concurrent invocations apart, and those of a subscriber that logs to standard output.
+    let mut output = std::io::stdout().lock();
+    for line in tallies
+        .iter()
+        .flat_map(|tally| format.lines(tally, request_id, now))
+    {
+        // A function whose output cannot be written must serve its events all the same.
+        let _ = output.write_all(line.as_bytes());
+    }
+    let _ = output.flush();
+}
