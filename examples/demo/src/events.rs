@@ -1,34 +1,38 @@
-//! Events in the form that AWS sends: those of `examples/events`, with the fields that a step changes.
+//! Events in the form that AWS sends, made with `idempotency_testkit::events`.
 
-use anyhow::{Context, Result};
+use idempotency_testkit::events::{self, Kinesis, KinesisRecord};
 use serde_json::{Map, Value, json};
 
-const PAYMENT: &str = include_str!("../events/payment.json");
-const ORDERS: &str = include_str!("../events/orders.json");
-const SHIPPING: &str = include_str!("../events/shipping.json");
-
-/// A request to API Gateway, whose body is JSON in a string.
+/// A request to API Gateway by an authenticated user, whose body is JSON.
 #[derive(Clone)]
-pub(crate) struct Payment {
-    event: Value,
+pub(crate) struct Request {
+    path: &'static str,
+    key: Option<&'static str>,
+    user: &'static str,
     body: Map<String, Value>,
 }
 
-impl Payment {
+impl Request {
     /// Returns a request that pays 42.00 EUR for an order.
-    pub(crate) fn order(order_id: &str) -> Result<Self> {
-        let event: Value = serde_json::from_str(PAYMENT)?;
-        let body = event["body"]
-            .as_str()
-            .context("the payment event has no body")?;
-        let body = serde_json::from_str(body)?;
-        Ok(Self { event, body }.with("order_id", order_id))
+    pub(crate) fn payment(order_id: &str) -> Self {
+        Self::to("/payments")
+            .with("order_id", order_id)
+            .with("amount", 4_200)
+            .with("currency", "EUR")
+    }
+
+    fn to(path: &'static str) -> Self {
+        Self {
+            path,
+            key: None,
+            user: "u-1",
+            body: Map::new(),
+        }
     }
 
     /// Changes the authenticated user.
-    pub(crate) fn by(mut self, user: &str) -> Self {
-        self.event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user.into();
-        self
+    pub(crate) fn by(self, user: &'static str) -> Self {
+        Self { user, ..self }
     }
 
     /// Sets a field of the body.
@@ -38,58 +42,42 @@ impl Payment {
     }
 
     /// Returns the event as JSON text.
-    pub(crate) fn event(mut self) -> String {
-        self.event["body"] = Value::Object(self.body).to_string().into();
-        self.event.to_string()
-    }
-}
-
-/// Returns a batch of three messages from SQS. The third repeats the first.
-pub(crate) fn orders() -> Result<Batch> {
-    let event: Value = serde_json::from_str(ORDERS)?;
-    let records = event["Records"]
-        .as_array()
-        .context("the orders event has no records")?;
-    let messages = records.iter().map(|record| {
-        let body = record["body"].as_str().unwrap_or_default();
-        let body: Value = serde_json::from_str(body)?;
-        Ok(Message {
-            id: record["messageId"].as_str().unwrap_or_default().to_owned(),
-            order_id: body["order_id"].as_str().unwrap_or_default().to_owned(),
-        })
-    });
-    Ok(Batch {
-        messages: messages.collect::<Result<_>>()?,
-        event,
-    })
-}
-
-/// A batch of messages.
-pub(crate) struct Batch {
-    pub(crate) messages: Vec<Message>,
-    event: Value,
-}
-
-/// The parts of a message that the output shows.
-pub(crate) struct Message {
-    pub(crate) id: String,
-    pub(crate) order_id: String,
-}
-
-impl Batch {
-    /// Returns the batch as SQS delivers it for the `nth` time, counted from 1.
-    pub(crate) fn delivery(&self, nth: u32) -> String {
-        let mut event = self.event.clone();
-        for record in event["Records"].as_array_mut().into_iter().flatten() {
-            record["attributes"]["ApproximateReceiveCount"] = json!(nth.to_string());
+    pub(crate) fn event(&self) -> String {
+        let mut event = events::api_gateway_v2("POST", self.path);
+        if let Some(key) = self.key {
+            event = event.header("Idempotency-Key", format!("\"{key}\""));
         }
-        event.to_string()
+        event.claim("sub", self.user).json(&self.body).to_string()
     }
+}
+
+/// Returns a batch of three messages from SQS, as it is delivered for the `nth` time, counted from 1. The third message repeats
+/// the first.
+pub(crate) fn orders(nth: u32) -> String {
+    let order = |order_id: &str, sku: &str| json!({ "order_id": order_id, "user_id": "u-1", "items": [{ "sku": sku, "quantity": 2 }] });
+    events::sqs("orders")
+        .json(&order("o-1001", "tea-250"))
+        .json(&order("o-1002", "cup-white"))
+        .json(&order("o-1001", "tea-250"))
+        .receive_count(nth)
+        .to_string()
+}
+
+/// Returns records from Kinesis, each with its entry's id and account. The position of the first one in its shard is counted
+/// from 1.
+pub(crate) fn entries(position: u64, entries: &[(&str, &str)]) -> Kinesis {
+    let records = entries.iter().map(|(entry_id, account)| {
+        let entry = json!({ "entry_id": entry_id, "account": account, "amount": 5_000 });
+        KinesisRecord::json(&entry).partition_key(*account)
+    });
+    events::kinesis("ledger")
+        .records(records)
+        .starting_at(position)
 }
 
 /// Returns an event from EventBridge for a paid order.
-pub(crate) fn paid(order_id: &str) -> Result<String> {
-    let mut event: Value = serde_json::from_str(SHIPPING)?;
-    event["detail"]["order_id"] = order_id.into();
-    Ok(event.to_string())
+pub(crate) fn paid(order_id: &str) -> String {
+    events::event_bridge("shop.orders", "OrderPaid")
+        .detail(&json!({ "order_id": order_id, "user_id": "u-1" }))
+        .to_string()
 }

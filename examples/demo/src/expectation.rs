@@ -19,10 +19,13 @@ pub(crate) struct Expectation {
 impl Expectation {
     /// Expects that the function does `action`, sends `requests` to DynamoDB, and responds with `response`.
     pub(crate) fn new(action: Action, requests: &'static str, response: impl Into<String>) -> Self {
-        let idle = matches!(action, Action::Replayed | Action::Cached | Action::Refused);
+        let ran = matches!(
+            action,
+            Action::Ran | Action::Unprotected | Action::Failed | Action::Killed
+        );
         Self {
             action,
-            runs: usize::from(!idle),
+            runs: usize::from(ran),
             requests,
             response: response.into(),
             payload: None,

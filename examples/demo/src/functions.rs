@@ -14,10 +14,11 @@ pub(crate) enum Role {
     Payment,
     Orders,
     Shipping,
+    Ledger,
 }
 
 impl Role {
-    const ALL: [Self; 3] = [Self::Payment, Self::Orders, Self::Shipping];
+    const ALL: [Self; 4] = [Self::Payment, Self::Orders, Self::Shipping, Self::Ledger];
 
     /// Returns the role of this process; `None` in the demo itself.
     pub(crate) fn of_this_process() -> Option<Self> {
@@ -30,6 +31,7 @@ impl Role {
             Self::Payment => "payment",
             Self::Orders => "orders",
             Self::Shipping => "shipping",
+            Self::Ledger => "ledger",
         }
     }
 
@@ -39,6 +41,7 @@ impl Role {
             Self::Payment => "charging the card",
             Self::Orders => "reserving stock",
             Self::Shipping => "booking a parcel",
+            Self::Ledger => "posting the entry",
         }
     }
 
@@ -49,6 +52,7 @@ impl Role {
             Self::Payment => payment::start().await,
             Self::Orders => orders::start().await,
             Self::Shipping => shipping::start().await,
+            Self::Ledger => ledger::start().await,
         }
         .map_err(|error| anyhow!(error))
     }

@@ -184,7 +184,7 @@ impl Harness {
         Ok(expected.check(&place, &finished.observed)?)
     }
 
-    /// Returns the requests of one event. The owner token in each request shows which event sent it.
+    /// Returns the requests of one event, those of each call together. The owner token in each request shows which call sent it.
     fn requests_of(&mut self, owner: Option<String>) -> Vec<TableRequest> {
         let mut requests = self.unaccounted();
         requests.retain(|(_, request)| {
@@ -195,6 +195,7 @@ impl Harness {
             }
         });
         self.owners.retain(|other| Some(other) != owner.as_ref());
+        by_call(&mut requests);
         self.accounted
             .extend(requests.iter().map(|(index, _)| *index));
         requests
@@ -209,4 +210,21 @@ impl Harness {
             .filter(|(index, _)| !self.accounted.contains(index))
             .collect()
     }
+}
+
+/// Puts the requests of each call together, in the order of the claims: the calls of a batch run at the same time.
+fn by_call(requests: &mut [(usize, Request)]) {
+    let owner = |request: &Request| {
+        request.body["Item"]["owner"]["S"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let owners: Vec<String> = requests
+        .iter()
+        .filter_map(|(_, request)| owner(request))
+        .collect();
+    requests.sort_by_cached_key(|(_, request)| {
+        let body = request.body.to_string();
+        owners.iter().position(|owner| body.contains(owner))
+    });
 }

@@ -3,9 +3,10 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `functions.rs` | the example functions: this program, started again |
-//! | `events.rs` | the events of `examples/events`, with changed fields |
+//! | `events.rs` | the events, in AWS's form |
 //! | `harness.rs` | the embedded DynamoDB, the local Lambda and the functions' processes; sends events |
 //! | `observation.rs` | what was observed of one event |
+//! | `response.rs` | the parts of a function's response that the output shows |
 //! | `expectation.rs` | what is expected of one event, and the error if it differs |
 //! | `timeline.rs` | the printed output |
 //! | `scenario/` | the steps, in order |
@@ -15,6 +16,7 @@ mod expectation;
 mod functions;
 mod harness;
 mod observation;
+mod response;
 mod scenario;
 mod timeline;
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use idempotency_testkit::dynamodb::Request;
 use idempotency_testkit::lambda::{InvokeError, LogLine, Reply};
-use serde_json::Value;
+
+use crate::response;
 
 /// What the function did with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub(crate) enum Action {
     Cached,
     /// The handler did not run, and there is no response.
     Refused,
+    /// The handler did not run for this part of a batch: an earlier part has the same key.
+    Shared,
+    /// This part of a batch was returned without a call.
+    NotStarted,
 }
 
 impl fmt::Display for Action {
@@ -35,6 +40,8 @@ impl fmt::Display for Action {
             Self::Replayed => "stored response",
             Self::Cached => "cached response",
             Self::Refused => "refused",
+            Self::Shared => "same batch",
+            Self::NotStarted => "not started",
         })
     }
 }
@@ -53,6 +60,14 @@ impl TableRequest {
     pub(crate) fn is_put(&self) -> bool {
         self.name == "Put"
     }
+
+    pub(crate) fn is_delete(&self) -> bool {
+        self.name == "Delete"
+    }
+
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
 }
 
 impl From<&Request> for TableRequest {
@@ -62,18 +77,16 @@ impl From<&Request> for TableRequest {
         Self {
             name: request.operation.replace("Item", ""),
             failed: request.status != Some(200),
-            // The first characters of the digest, which follows the key prefix, are enough here.
-            key: key.map(|key| {
-                key.rsplit('#')
-                    .next()
-                    .unwrap_or(key)
-                    .chars()
-                    .take(8)
-                    .collect()
-            }),
+            key: key.map(short),
             lease_ends: lease.as_str().and_then(|lease| lease.parse().ok()),
         }
     }
+}
+
+/// Returns the first characters of the digest in a record id. It follows the key prefix.
+pub(crate) fn short(record_id: &str) -> String {
+    let digest = record_id.rsplit('#').next().unwrap_or(record_id);
+    digest.chars().take(8).collect()
 }
 
 /// Writes the operation, such as `Put`, and marks a write whose condition failed.
@@ -93,7 +106,7 @@ pub(crate) struct Observation {
     pub(crate) requests: Vec<TableRequest>,
     /// A summary of the response, or the `errorType`.
     pub(crate) response: String,
-    /// The bytes of the response.
+    /// The bytes of the response, without the header of a replay.
     pub(crate) payload: Option<String>,
 }
 
@@ -111,6 +124,9 @@ impl Observation {
         let lines = || log.iter().map(|line| line.text.as_str());
         let runs = lines().filter(|line| line.contains(first_line)).count();
         let action = match (&outcome, runs) {
+            // Over HTTP, a refusal and a failure are responses too.
+            (Ok(reply), 0) if response::is_refusal(reply) => Action::Refused,
+            (Ok(reply), _) if response::is_failure(reply) => Action::Failed,
             (Ok(_), 0) if requests.is_empty() => Action::Cached,
             (Ok(_), 0) => Action::Replayed,
             (Ok(_), _) if requests.is_empty() => Action::Unprotected,
@@ -123,8 +139,8 @@ impl Observation {
             runs,
             action,
             requests,
-            response: summary(&outcome),
-            payload: outcome.ok().map(|reply| reply.payload),
+            response: response::summary(&outcome),
+            payload: outcome.ok().map(response::stored_part),
         }
     }
 
@@ -141,39 +157,5 @@ impl Observation {
         } else {
             requests.join(" ")
         }
-    }
-}
-
-/// Summarises the response: the part that a customer would look for.
-fn summary(outcome: &Result<Reply, InvokeError>) -> String {
-    let reply = match outcome {
-        Ok(reply) => reply,
-        Err(InvokeError::Exited { .. }) => return "none".to_owned(),
-        Err(InvokeError::Function {
-            error_type,
-            error_message,
-            ..
-        }) if !error_type.starts_with("Idempotency") => {
-            return format!("{error_type}: {error_message}");
-        }
-        Err(error) => return error.error_type().to_owned(),
-    };
-    let response = reply.json().unwrap_or_default();
-    let body: Value = response["body"]
-        .as_str()
-        .and_then(|body| serde_json::from_str(body).ok())
-        .unwrap_or_default();
-    if let (Some(status), Some(payment)) =
-        (response["statusCode"].as_u64(), body["payment_id"].as_str())
-    {
-        return format!("{status} {payment}");
-    }
-    if let Some(parcel) = response["tracking"].as_str() {
-        return parcel.to_owned();
-    }
-    match response["batchItemFailures"].as_array().map(Vec::len) {
-        Some(0) => "none to repeat".to_owned(),
-        Some(failures) => format!("{failures} to repeat"),
-        None => "unknown form".to_owned(),
     }
 }

@@ -114,8 +114,8 @@ fn row(
 fn colour(action: Action) -> &'static str {
     match action {
         Action::Ran => GREEN,
-        Action::Replayed | Action::Cached => CYAN,
-        Action::Refused | Action::Unprotected => YELLOW,
+        Action::Replayed | Action::Cached | Action::Shared => CYAN,
+        Action::Refused | Action::Unprotected | Action::NotStarted => YELLOW,
         Action::Failed | Action::Killed => RED,
     }
 }

@@ -1,7 +1,9 @@
-//! Orders from SQS: each message is an operation, and only failed messages are delivered again.
+//! Orders from SQS: each order is an operation, and only failed messages are delivered again.
 
-use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent};
-use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use idempotency_lambda::{BoxError, KeyRequired, LambdaEvent, Operation, batch};
 use serde::{Deserialize, Serialize};
 
 /// The body of a message.
@@ -24,40 +26,8 @@ pub struct Item {
     pub quantity: u32,
 }
 
-/// Starts the function.
-///
-/// # Errors
-///
-/// If a setting is invalid. The text names it and says what to write.
-pub async fn start() -> Result<(), BoxError> {
-    idempotency_lambda::run(handler).await
-}
-
-/// Reserves stock for each order of the batch.
-///
-/// # Errors
-///
-/// None. A message that fails is reported by its id, and SQS delivers it again.
-pub async fn handler(event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, BoxError> {
-    let mut response = SqsBatchResponse::default();
-    for message in event.payload.records {
-        if let Err(error) = process(message.body.as_deref().unwrap_or_default()).await {
-            tracing::warn!(message_id = message.message_id, "{error}");
-            let mut failure = BatchItemFailure::default();
-            failure.item_identifier = message.message_id.unwrap_or_default();
-            response.batch_item_failures.push(failure);
-        }
-    }
-    Ok(response)
-}
-
-async fn process(body: &str) -> Result<Reservation, BoxError> {
-    let order: Order = serde_json::from_str(body).map_err(|_| "the message is not an order")?;
-    reserve(&order).await
-}
-
 /// The response for a reserved order.
-#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Reservation {
     /// The order.
     pub order_id: String,
@@ -65,51 +35,116 @@ pub struct Reservation {
     pub reserved: u32,
 }
 
-/// Reserves stock for one order. The handler calls it, so its lease ends with the deadline of the invocation.
+/// What all events share: the operation, and the client of the warehouse.
+#[derive(Debug)]
+pub struct App {
+    reserve: Operation,
+    warehouse: Warehouse,
+}
+
+impl App {
+    /// Returns the function's state.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is invalid. The text names it and says what to write.
+    pub fn new() -> Result<Self, BoxError> {
+        let reserve = Operation::builder("orders.reserve")
+            .key_prefix("orders.reserve")
+            .key("order_id")
+            .key_required(KeyRequired::All)
+            .validate("items")
+            .build()?;
+        Ok(Self {
+            reserve,
+            warehouse: Warehouse::default(),
+        })
+    }
+
+    /// Reserves stock for each order of the batch.
+    ///
+    /// # Errors
+    ///
+    /// If the batch cannot be handled at all. A message that fails is named in the response, and SQS delivers it again.
+    pub async fn handler(
+        &self,
+        event: LambdaEvent<SqsEvent>,
+    ) -> Result<SqsBatchResponse, BoxError> {
+        let reserve = |order| self.warehouse.reserve(order);
+        Ok(batch::sqs(event, &self.reserve, reserve).await?)
+    }
+}
+
+/// A simulated warehouse. It reserves on every request, so that the function must prevent duplicates.
+#[derive(Debug, Default)]
+struct Warehouse {
+    /// The number of reserved pieces.
+    reserved: AtomicU32,
+}
+
+impl Warehouse {
+    async fn reserve(&self, order: Order) -> Result<Reservation, BoxError> {
+        if order.items.is_empty() {
+            return Err("the order is empty".into());
+        }
+        tracing::info!(order_id = order.order_id, "reserving stock");
+        let reserved = order.items.iter().map(|item| item.quantity).sum();
+        self.reserved.fetch_add(reserved, Ordering::Relaxed);
+        let order_id = order.order_id;
+        Ok(Reservation { order_id, reserved })
+    }
+}
+
+/// Starts the function.
 ///
 /// # Errors
 ///
-/// If the order is empty, or the call cannot be made idempotent.
-#[idempotent(
-    key_prefix = "orders.reserve",
-    payload = order,
-    key = "order_id",
-    key_required = "all",
-    validate = "items"
-)]
-pub async fn reserve(order: &Order) -> Result<Reservation, BoxError> {
-    if order.items.is_empty() {
-        return Err("the order is empty".into());
-    }
-    tracing::info!(order_id = order.order_id, "reserving stock");
-    Ok(Reservation {
-        order_id: order.order_id.clone(),
-        reserved: order.items.iter().map(|item| item.quantity).sum(),
-    })
+/// If a setting is invalid. The text names it and says what to write.
+pub async fn start() -> Result<(), BoxError> {
+    let app = &App::new()?;
+    idempotency_lambda::run(move |event| app.handler(event)).await
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use idempotency_lambda::MemoryStore;
-    use idempotency_lambda::{backend_over, with_backend};
     use std::sync::Arc;
+
+    use idempotency_lambda::{Context, MemoryStore, backend_over, with_backend};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Sends the event to the function and returns the ids of the messages to repeat.
+    async fn failed(app: &App, event: Value) -> Vec<String> {
+        let event = serde_json::from_value(event).unwrap();
+        let response = app.handler(LambdaEvent::new(event, Context::default()));
+        let failures = response.await.unwrap().batch_item_failures.into_iter();
+        failures.map(|failure| failure.item_identifier).collect()
+    }
 
     #[tokio::test]
     async fn only_failed_messages_are_reported() {
-        let event = serde_json::json!({ "Records": [
+        let event = json!({ "Records": [
             { "messageId": "m-1", "body": r#"{"order_id":"o-1","user_id":"u","items":[{"sku":"tea","quantity":2}]}"# },
             { "messageId": "m-2", "body": r#"{"order_id":"o-2","user_id":"u","items":[]}"# },
             { "messageId": "m-3", "body": "not an order" },
         ]});
-        let event = LambdaEvent::new(serde_json::from_value(event).unwrap(), Default::default());
+        let app = App::new().unwrap();
         let backend = backend_over(Arc::new(MemoryStore::new()));
-        let response = with_backend(backend, handler(event)).await.unwrap();
-        let failed: Vec<_> = response
-            .batch_item_failures
-            .iter()
-            .map(|failure| failure.item_identifier.as_str())
-            .collect();
+        let failed = with_backend(backend, failed(&app, event)).await;
         assert_eq!(failed, ["m-2", "m-3"]);
+    }
+
+    #[tokio::test]
+    async fn an_order_that_was_sent_twice_and_delivered_twice_is_reserved_once() {
+        let event: Value = serde_json::from_str(include_str!("../../events/orders.json")).unwrap();
+        let app = App::new().unwrap();
+        with_backend(backend_over(Arc::new(MemoryStore::new())), async {
+            for _ in 0..2 {
+                assert!(failed(&app, event.clone()).await.is_empty());
+            }
+        })
+        .await;
+        assert_eq!(app.warehouse.reserved.into_inner(), 2 + 4);
     }
 }

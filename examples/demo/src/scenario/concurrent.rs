@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use idempotency_testkit::dynamodb::Fault;
 
-use crate::events::Payment;
+use crate::events::Request;
 use crate::expectation::Expectation;
 use crate::harness::{Harness, Process};
 use crate::observation::Action;
@@ -18,7 +18,7 @@ pub(crate) async fn two_at_once(
         "Two events at once, in two processes",
         "payment · API Gateway HTTP API",
     )?;
-    let order = Payment::order("o-1002")?.with("card", "slow").event();
+    let order = Request::payment("o-1002").with("card", "slow").event();
 
     // On a busy machine the slow card may be too fast, so the completion is held until the second event has its response.
     let completion = harness.db.inject(Fault::on("UpdateItem").hold());

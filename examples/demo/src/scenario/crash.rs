@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
-use crate::events::Payment;
+use crate::events::Request;
 use crate::expectation::Expectation;
 use crate::harness::{Harness, Process};
 use crate::observation::Action;
@@ -20,7 +20,7 @@ pub(crate) async fn a_process_that_is_killed(
         "A process killed in its handler",
         "payment · API Gateway HTTP API",
     )?;
-    let order = Payment::order("o-1004")?;
+    let order = Request::payment("o-1004");
 
     let stuck = order.clone().with("card", "stuck").event();
     let mut running = harness.start(here, stuck, DEADLINE);
@@ -30,7 +30,7 @@ pub(crate) async fn a_process_that_is_killed(
     let dead = Expectation::new(Action::Killed, "Put", "none");
     harness.show("order o-1004, then kill -9", &killed, &dead)?;
 
-    let retry = harness.send(elsewhere, order.clone().event()).await;
+    let retry = harness.send(elsewhere, order.event()).await;
     let refused = Expectation::new(Action::Refused, "Put✗", "IdempotencyAlreadyInProgress");
     harness.show(
         "a retry at once",
@@ -48,7 +48,7 @@ pub(crate) async fn a_process_that_is_killed(
     ))?;
     tokio::time::sleep(left).await;
 
-    let retry = harness.send(elsewhere, order.clone().event()).await;
+    let retry = harness.send(elsewhere, order.event()).await;
     let paid = Expectation::new(
         Action::Ran,
         "Put Update",

@@ -15,7 +15,7 @@ pub(crate) async fn an_event_delivered_again(
         "An event delivered again, with a local cache",
         "shipping · EventBridge",
     )?;
-    let event = events::paid("o-1001")?;
+    let event = events::paid("o-1001");
 
     let first = harness.send(here, event.clone()).await;
     let booked = Expectation::new(

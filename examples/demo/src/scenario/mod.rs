@@ -1,8 +1,10 @@
 //! The steps: a shop receives each of its events more than once.
 
+mod batch;
 mod concurrent;
 mod crash;
 mod eventbridge;
+mod kinesis;
 mod payments;
 mod sqs;
 
@@ -27,6 +29,7 @@ pub(crate) async fn run() -> Result<()> {
     let payment = harness.processes(Role::Payment).await?;
     let orders = harness.processes(Role::Orders).await?;
     let shipping = harness.processes(Role::Shipping).await?;
+    let ledger = harness.processes(Role::Ledger).await?;
     harness.timeline.line(
         "Put✗ is a write whose condition failed: it changes nothing and returns the stored record.\n",
     )?;
@@ -38,6 +41,7 @@ pub(crate) async fn run() -> Result<()> {
     payments::a_handler_that_fails(&mut harness, &payment).await?;
     crash::a_process_that_is_killed(&mut harness, &payment).await?;
     sqs::a_batch_and_its_redelivery(&mut harness, &orders).await?;
+    kinesis::a_record_that_fails(&mut harness, &ledger).await?;
     eventbridge::an_event_delivered_again(&mut harness, &shipping).await?;
 
     summary(&harness, began)

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::events::{self, Payment};
+use crate::events::{self, Request};
 use crate::expectation::Expectation;
 use crate::harness::{Harness, Process};
 use crate::observation::Action;
@@ -15,9 +15,9 @@ pub(crate) async fn a_payment_and_its_duplicates(
         "A payment and its duplicates",
         "payment · API Gateway HTTP API",
     )?;
-    let order = Payment::order("o-1001")?;
+    let order = Request::payment("o-1001");
 
-    let first = harness.send(here, order.clone().event()).await;
+    let first = harness.send(here, order.event()).await;
     let paid = Expectation::new(
         Action::Ran,
         "Put Update",
@@ -27,9 +27,9 @@ pub(crate) async fn a_payment_and_its_duplicates(
 
     let replayed =
         Expectation::replay(Action::Replayed, "Put✗", &first.observed).with_key_of(&first.observed);
-    let again = harness.send(here, order.clone().event()).await;
+    let again = harness.send(here, order.event()).await;
     harness.show("the same again", &again, &replayed)?;
-    let again = harness.send(elsewhere, order.clone().event()).await;
+    let again = harness.send(elsewhere, order.event()).await;
     harness.show("the same, to another process", &again, &replayed)?;
 
     let refused = Expectation::new(Action::Refused, "Put✗", "IdempotencyPayloadMismatch");
@@ -61,7 +61,7 @@ pub(crate) async fn an_event_without_a_key(
         "shipping · EventBridge",
     )?;
     let refused = Expectation::new(Action::Refused, "none", "IdempotencyKeyMissing");
-    let sent = harness.send(shipping, events::paid("")?).await;
+    let sent = harness.send(shipping, events::paid("")).await;
     harness.show("a parcel for no order", &sent, &refused)?;
     harness.timeline.note(
         "└ by key_required = \"all\"; without it the handler runs unprotected, with a warning",
@@ -77,7 +77,7 @@ pub(crate) async fn a_handler_that_fails(
         "A failed handler releases its claim",
         "payment · API Gateway HTTP API",
     )?;
-    let order = Payment::order("o-1003")?
+    let order = Request::payment("o-1003")
         .with("card", "declined_once")
         .event();
 

@@ -1,0 +1,9 @@
+//! Starts the ledger function in Lambda.
+
+use idempotency_lambda::BoxError;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    tracing_subscriber::fmt().with_ansi(false).init();
+    ledger::start().await
+}
