@@ -1,4 +1,10 @@
 //! Batches of SQS, Kinesis and DynamoDB streams: what runs, and what the partial batch response names.
+#![allow(clippy::unwrap_used)]
 
+mod deliveries;
+mod dynamodb_stream;
+mod fifo;
+mod kinesis;
+mod properties;
 mod shop;
 mod sqs;

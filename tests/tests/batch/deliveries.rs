@@ -1,0 +1,278 @@
+//! A function of a queue as real processes under the local Lambda, with faults of the table and kills.
+
+use std::process::Command;
+use std::time::Duration;
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use idempotency_lambda::{BoxError, LambdaEvent, Operation, batch};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::events;
+use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, InvokeError, LocalLambda, Reply};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+const ROLE: &str = "BATCH_ROLE";
+/// The function in a process that takes several events at a time.
+const CONCURRENT: &str = "concurrent";
+
+#[derive(Serialize, Deserialize)]
+struct Order {
+    order_id: String,
+    /// `stuck` never ends, and `refused` is an error.
+    does: String,
+}
+
+async fn reserve(order: Order) -> Result<String, BoxError> {
+    match order.does.as_str() {
+        "stuck" => {
+            tracing::info!("stuck in {}", order.order_id);
+            std::future::pending().await
+        }
+        "refused" => Err("s3cr3t".into()),
+        _ => {
+            tracing::info!("reserved {}", order.order_id);
+            Ok(order.order_id)
+        }
+    }
+}
+
+async fn handler(event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, BoxError> {
+    let operation = Operation::builder("batch::deliveries")
+        .key("order_id")
+        .key_prefix("batch.deliveries")
+        .build()?;
+    Ok(batch::sqs(event, &operation, reserve).await?)
+}
+
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
+#[test]
+fn the_function() {
+    if let Some(role) = std::env::var_os(ROLE) {
+        tracing_subscriber::fmt().with_ansi(false).init();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let ended = runtime.block_on(async {
+            if role == CONCURRENT {
+                idempotency_lambda::init().await?;
+                let service = idempotency_lambda::service(handler);
+                lambda_runtime::run_concurrent(service).await
+            } else {
+                idempotency_lambda::run(handler).await
+            }
+        });
+        if let Err(error) = ended {
+            eprintln!("Error: {error:?}");
+            std::process::exit(1);
+        }
+    }
+}
+
+async fn start_as(
+    role: &str,
+    concurrency: usize,
+) -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["deliveries::the_function", "--exact", "--nocapture"]);
+    let function = FunctionSpec::new("orders", command)
+        .env(ROLE, role)
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "idempotency")
+        .concurrency(concurrency);
+    Ok((database, LocalLambda::start(function).await?))
+}
+
+async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    start_as("function", 1).await
+}
+
+/// Returns an event with one message for each order. `b!stuck` is the order `b`, which is stuck. The id of the message is
+/// `m-` and the order.
+fn queue(orders: &[&str]) -> String {
+    let messages = orders.iter().map(|text| {
+        let (id, does) = text.split_once('!').unwrap_or((text, "good"));
+        let body = json!({ "order_id": id, "does": does });
+        events::SqsMessage::json(&body).id(format!("m-{id}"))
+    });
+    events::sqs("orders").messages(messages).to_string()
+}
+
+fn returned(reply: &Reply) -> Vec<String> {
+    crate::shop::named(&reply.json().unwrap())
+}
+
+/// Returns the orders that this process reserved, sorted.
+fn reserved(process: &FunctionProcess) -> Vec<String> {
+    let log = process.log();
+    let orders = log
+        .iter()
+        .filter_map(|line| line.text.split_once("reserved "));
+    let mut orders: Vec<_> = orders.map(|(_, order)| order.trim().to_owned()).collect();
+    orders.sort();
+    orders
+}
+
+#[tokio::test]
+async fn only_the_message_that_fails_is_returned_and_its_text_is_not_logged() -> Result<(), BoxError>
+{
+    let (_database, lambda) = start().await?;
+    let process = lambda.start_process().await?;
+    let reply = process.invoke(queue(&["a", "b!refused", "c"])).await?;
+    assert_eq!(returned(&reply), ["m-b"]);
+    assert_eq!(reserved(&process), ["a", "c"]);
+    let line = process.wait_for_line("record returned").await?.text;
+    assert!(line.contains("m-b") && line.contains("WARN"), "{line}");
+    let log = process.log();
+    assert!(log.iter().all(|line| !line.text.contains("s3cr3t")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_a_kill_only_the_message_that_was_not_done_runs_again() -> Result<(), BoxError> {
+    let (_database, lambda) = start().await?;
+    let killed = lambda.start_process().await?;
+    let pending = killed
+        .invoke(queue(&["a", "b!stuck", "c"]))
+        .deadline_in(Duration::from_secs(3))
+        .start();
+    for line in ["reserved a", "stuck in b", "reserved c"] {
+        killed.wait_for_line(line).await?;
+    }
+    // The outcome event of a call comes after its completion.
+    while killed
+        .log()
+        .iter()
+        .filter(|line| line.text.contains("outcome=\"executed\""))
+        .count()
+        < 2
+    {
+        tokio::task::yield_now().await;
+    }
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    // The whole batch is delivered again. Until the lease of `b` ends, `b` is in progress.
+    let process = lambda.start_process().await?;
+    let batch = queue(&["a", "b", "c"]);
+    let mut reply = process.invoke(batch.as_str()).await?;
+    while returned(&reply) == ["m-b"] {
+        reply = process.invoke(batch.as_str()).await?;
+    }
+    assert!(returned(&reply).is_empty());
+    assert_eq!(reserved(&process), ["b"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_record_that_never_ends_times_out_with_its_batch_and_the_others_stay_done()
+-> Result<(), BoxError> {
+    let (_database, lambda) = start().await?;
+    let first = lambda.start_process().await?;
+    let result = first
+        .invoke(queue(&["a", "b!stuck"]))
+        .deadline_in(Duration::from_secs(3))
+        .await;
+    assert!(matches!(result, Err(InvokeError::TimedOut { .. })));
+    let process = lambda.start_process().await?;
+    let reply = process.invoke(queue(&["a", "b"])).await?;
+    assert!(returned(&reply).is_empty());
+    assert_eq!(reserved(&process), ["b"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn lost_replies_neither_return_a_message_nor_run_it_twice() -> Result<(), BoxError> {
+    for operation in ["PutItem", "UpdateItem"] {
+        let (database, lambda) = start().await?;
+        database.inject(Fault::on(operation).times(3).drop_reply());
+        let process = lambda.start_process().await?;
+        let reply = process.invoke(queue(&["a", "b", "c"])).await?;
+        assert!(returned(&reply).is_empty(), "{operation}");
+        assert_eq!(reserved(&process), ["a", "b", "c"], "{operation}");
+        let reply = process.invoke(queue(&["a", "b", "c"])).await?;
+        assert!(returned(&reply).is_empty(), "{operation}");
+        assert_eq!(reserved(&process), ["a", "b", "c"], "{operation}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_table_that_refuses_claims_returns_every_message_without_a_run() -> Result<(), BoxError> {
+    let (database, lambda) = start().await?;
+    let fault = Fault::on("PutItem").always().throttle();
+    database.inject(fault);
+    let process = lambda.start_process().await?;
+    let reply = process
+        .invoke(queue(&["a", "b"]))
+        .deadline_in(Duration::from_secs(4))
+        .await?;
+    assert_eq!(returned(&reply), ["m-a", "m-b"]);
+    assert!(reserved(&process).is_empty());
+    database.clear_faults();
+    let reply = process.invoke(queue(&["a", "b"])).await?;
+    assert!(returned(&reply).is_empty());
+    assert_eq!(reserved(&process), ["a", "b"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_that_a_slow_process_still_handles_is_returned_by_another() -> Result<(), BoxError>
+{
+    let (_database, lambda) = start().await?;
+    let slow = lambda.start_process().await?;
+    let pending = slow.invoke(queue(&["a!stuck"])).start();
+    slow.wait_for_line("stuck in a").await?;
+    let process = lambda.start_process().await?;
+    let reply = process.invoke(queue(&["a", "b"])).await?;
+    assert_eq!(returned(&reply), ["m-a"]);
+    assert_eq!(reserved(&process), ["b"]);
+    slow.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    Ok(())
+}
+
+#[tokio::test]
+async fn duplicates_inside_and_across_batches_run_once() -> Result<(), BoxError> {
+    let (_database, lambda) = start().await?;
+    let process = lambda.start_process().await?;
+    let body = json!({ "order_id": "a", "does": "good" });
+    for ids in [["m-1", "m-2"], ["m-3", "m-4"]] {
+        let messages = ids.map(|id| events::SqsMessage::json(&body).id(id));
+        let reply = process
+            .invoke(events::sqs("orders").messages(messages).to_string())
+            .await?;
+        assert!(returned(&reply).is_empty());
+    }
+    assert_eq!(reserved(&process), ["a"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invocation_without_time_returns_every_message_without_a_run() -> Result<(), BoxError> {
+    let (_database, lambda) = start().await?;
+    let process = lambda.start_process().await?;
+    let reply = process
+        .invoke(queue(&["a", "b"]))
+        .deadline(1_700_000_000_000)
+        .enforce_deadline(false)
+        .await?;
+    assert_eq!(returned(&reply), ["m-a", "m-b"]);
+    assert!(reserved(&process).is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn tenants_in_one_process_do_not_share_the_messages_of_a_batch() -> Result<(), BoxError> {
+    let (_database, lambda) = start_as(CONCURRENT, 2).await?;
+    let process = lambda.start_process().await?;
+    let stuck = process.invoke(queue(&["a!stuck"])).tenant("blue").start();
+    process.wait_for_line("stuck in a").await?;
+    // The batch of another tenant runs beside it, with the same order.
+    let reply = process.invoke(queue(&["a", "b"])).tenant("green").await?;
+    assert!(returned(&reply).is_empty());
+    let reply = process.invoke(queue(&["a", "b"])).tenant("blue").await?;
+    assert_eq!(returned(&reply), ["m-a"]);
+    assert_eq!(reserved(&process), ["a", "b", "b"]);
+    process.kill().await;
+    assert!(matches!(stuck.await, Err(InvokeError::Exited { .. })));
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! Kinesis: the records of a shard keep their order, and the first that is not done is the checkpoint.
+
+use std::time::Duration;
+
+use aws_lambda_events::kinesis::KinesisEvent;
+use idempotency_lambda::batch::{self, Batch, Data, KeyFrom, Order};
+use idempotency_lambda::{BoxError, Error, ErrorKind, with_backend};
+use idempotency_testkit::events;
+use serde_json::json;
+
+use crate::shop::{Does, Shop, builder, named, order};
+use crate::sqs::Order as Body;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl Shop {
+    async fn try_kinesis(
+        &self,
+        batch: &Batch,
+        event: KinesisEvent,
+        left: Duration,
+    ) -> Result<Vec<String>, Error> {
+        let event = self.event(event, left);
+        let batch = batch
+            .clone()
+            .kinesis(event, |order: Body| self.handle(order.order_id));
+        let response = with_backend(self.harness.backend.clone(), batch).await?;
+        Ok(named(&response))
+    }
+
+    async fn kinesis(&self, batch: &Batch, event: &events::Kinesis) -> Vec<String> {
+        self.try_kinesis(batch, event.parse().unwrap(), MINUTE)
+            .await
+            .unwrap()
+    }
+}
+
+/// Returns an event with one record for each order. The partition key is the first letter of the order.
+fn stream(orders: &[&str]) -> events::Kinesis {
+    let records = orders
+        .iter()
+        .map(|id| events::KinesisRecord::json(&order(id)).partition_key(&id[..1]));
+    events::kinesis("ledger").records(records)
+}
+
+#[tokio::test]
+async fn the_first_failure_is_the_checkpoint_and_nothing_after_it_runs() {
+    let shop = Shop::new();
+    let batch = Batch::new(&shop.operation("batch.kinesis.failure"));
+    let event = stream(&["a1", "a2", "b1", "a3"]);
+    shop.set("a2", Does::Fail);
+    let numbers = event.sequence_numbers();
+    assert_eq!(shop.kinesis(&batch, &event).await, [numbers[1].as_str()]);
+    assert_eq!(shop.ran(), ["a1", "a2"]);
+    shop.set("a2", Does::Succeed);
+    assert!(shop.kinesis(&batch, &event).await.is_empty());
+    assert_eq!(shop.ran(), ["a2", "b1", "a3"]);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_the_checkpoint() {
+    let shop = Shop::new();
+    let batch = Batch::new(&shop.operation("batch.kinesis.undecodable"));
+    let event = stream(&["a1"])
+        .record(events::KinesisRecord::bytes([0xff, 0x00]))
+        .json(&order("a2"));
+    let numbers = event.sequence_numbers();
+    assert_eq!(shop.kinesis(&batch, &event).await, [numbers[1].as_str()]);
+    assert_eq!(shop.ran(), ["a1"]);
+}
+
+#[tokio::test]
+async fn records_of_other_partition_keys_run_beside_each_other_if_asked() {
+    let shop = Shop::new();
+    let batch = Batch::new(&shop.operation("batch.kinesis.partition_key"))
+        .order(Order::PartitionKey)
+        .concurrency(4);
+    let orders = ["a1", "a2", "b1", "c1", "b2"];
+    orders.iter().for_each(|order| shop.set(order, Does::Yield));
+    assert!(shop.kinesis(&batch, &stream(&orders)).await.is_empty());
+    assert_eq!(shop.most_at_once(), 3);
+    let ran = shop.ran();
+    let at = |order: &str| ran.iter().position(|ran| ran == order);
+    assert!(at("a1") < at("a2") && at("b1") < at("b2"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_record_before_the_checkpoint_still_runs_and_one_after_it_is_replayed_later() {
+    let shop = Shop::new();
+    let batch = Batch::new(&shop.operation("batch.kinesis.checkpoint"))
+        .order(Order::PartitionKey)
+        .concurrency(3);
+    // `b1` fails while `a1` runs. `a2` is before no failure, `a1` is.
+    let event = stream(&["a1", "b1", "c1", "a2"]);
+    shop.set("a1", Does::Yield);
+    shop.set("b1", Does::Fail);
+    shop.set("c1", Does::Yield);
+    let numbers = event.sequence_numbers();
+    assert_eq!(shop.kinesis(&batch, &event).await, [numbers[1].as_str()]);
+    assert_eq!(shop.ran(), ["a1", "b1", "c1"]);
+    shop.set("b1", Does::Succeed);
+    // Lambda delivers from the checkpoint on.
+    let mut rest: KinesisEvent = event.parse().unwrap();
+    rest.records.remove(0);
+    assert!(
+        shop.try_kinesis(&batch, rest, MINUTE)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(shop.ran(), ["b1", "a2"]);
+}
+
+#[tokio::test]
+async fn shards_in_one_event_have_a_checkpoint_each() {
+    let shop = Shop::new();
+    let batch = Batch::new(&shop.operation("batch.kinesis.shards"));
+    let one = stream(&["a1", "a2"]);
+    let other = stream(&["b1", "b2", "b3"]).shard(1).starting_at(10);
+    let mut event: KinesisEvent = one.parse().unwrap();
+    event
+        .records
+        .extend(other.parse::<KinesisEvent>().unwrap().records);
+    shop.set("a1", Does::Fail);
+    shop.set("b2", Does::Fail);
+    let returned = shop.try_kinesis(&batch, event, MINUTE).await.unwrap();
+    let expected = [&one.sequence_numbers()[0], &other.sequence_numbers()[1]];
+    assert_eq!(returned.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(shop.ran(), ["a1", "b1", "b2"]);
+}
+
+#[tokio::test]
+async fn the_first_record_without_time_is_the_checkpoint() {
+    let shop = Shop::new();
+    let batch = Batch::new(&shop.operation("batch.kinesis.deadline"));
+    let event = stream(&["a1", "a2", "a3"]);
+    shop.set("a1", Does::Take(Duration::from_secs(20)));
+    let returned = shop
+        .try_kinesis(&batch, event.parse().unwrap(), Duration::from_secs(30))
+        .await
+        .unwrap();
+    assert_eq!(returned, [event.sequence_numbers()[1].as_str()]);
+    assert_eq!(shop.ran(), ["a1"]);
+}
+
+#[tokio::test]
+async fn a_record_without_a_sequence_number_fails_the_whole_batch_before_a_handler_runs() {
+    let shop = Shop::new();
+    let batch = Batch::new(&shop.operation("batch.kinesis.nameless"));
+    let mut event: KinesisEvent = stream(&["a1", "a2"]).parse().unwrap();
+    event.records[1].kinesis.sequence_number.clear();
+    let error = shop.try_kinesis(&batch, event, MINUTE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidPayload);
+    let text = error.to_string();
+    assert!(
+        text.contains("record 2 of 2 has no `kinesis.sequenceNumber`"),
+        "{text}"
+    );
+    assert!(shop.ran().is_empty());
+}
+
+#[tokio::test]
+async fn without_a_key_expression_the_key_is_the_stream_with_shard_and_sequence_number() {
+    let shop = Shop::new();
+    let operation = builder("batch.kinesis.own_id").build().unwrap();
+    let batch = Batch::new(&operation);
+    let event = stream(&["a1"]);
+    assert!(shop.kinesis(&batch, &event).await.is_empty());
+    let record = event.to_value()["Records"][0].clone();
+    shop.harness.record(
+        &operation,
+        &json!([record["eventSourceARN"], record["eventID"]]),
+    );
+    // The same position of another stream is another record.
+    let other = events::kinesis("other").json(&order("a1"));
+    assert!(shop.kinesis(&batch, &other).await.is_empty());
+    assert_eq!(shop.ran(), ["a1", "a1"]);
+}
+
+#[tokio::test]
+async fn a_record_without_an_event_id_is_returned_if_the_id_is_its_key() {
+    let shop = Shop::new();
+    let mut event: KinesisEvent = stream(&["a1"]).parse().unwrap();
+    event.records[0].event_id = None;
+    let named_by_id = Batch::new(&builder("batch.kinesis.no_event_id").build().unwrap());
+    let returned = shop
+        .try_kinesis(&named_by_id, event.clone(), MINUTE)
+        .await
+        .unwrap();
+    assert_eq!(returned, stream(&["a1"]).sequence_numbers());
+    assert!(shop.ran().is_empty());
+    let named_by_body = Batch::new(&shop.operation("batch.kinesis.no_event_id.body"));
+    assert!(
+        shop.try_kinesis(&named_by_body, event, MINUTE)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_key_over_the_record_sees_the_partition_key_and_the_data_as_json() {
+    let shop = Shop::new();
+    let operation = builder("batch.kinesis.record")
+        .key("[kinesis.partitionKey, kinesis.data.order_id]")
+        .build()
+        .unwrap();
+    let batch = Batch::new(&operation).key_from(KeyFrom::Record);
+    assert!(shop.kinesis(&batch, &stream(&["a1"])).await.is_empty());
+    shop.harness.record(&operation, &json!(["a", "a1"]));
+}
+
+#[tokio::test]
+async fn a_handler_can_take_the_whole_record() {
+    let shop = Shop::new();
+    let operation = shop.operation("batch.kinesis.whole");
+    let event = shop.event(stream(&["a1"]).parse().unwrap(), MINUTE);
+    let batch = batch::kinesis(event, &operation, async |data: Data<Body>| {
+        Ok::<_, BoxError>(data.record.kinesis.partition_key)
+    });
+    let response = with_backend(shop.harness.backend.clone(), batch)
+        .await
+        .unwrap();
+    assert!(named(&response).is_empty());
+    let record = shop.harness.record(&operation, &json!("a1"));
+    assert_eq!(record.data.value().map(|data| data.as_str()), Some("\"a\""));
+}
