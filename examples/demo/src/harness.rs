@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
-use idempotency_testkit::lambda::{FunctionProcess, LocalLambda, Pending};
+use idempotency_testkit::lambda::{FunctionProcess, LocalLambda, LogLine, Pending};
 
 use crate::expectation::Expectation;
 use crate::functions::Role;
-use crate::observation::{Observation, TableRequest};
+use crate::observation::{Action, Observation, TableRequest};
 use crate::timeline::Timeline;
 
 const TABLE: &str = "idempotency";
@@ -32,6 +32,8 @@ pub(crate) struct Harness {
 pub(crate) struct Tally {
     pub(crate) events: usize,
     pub(crate) runs: usize,
+    /// Runs whose process was killed: it wrote no metrics.
+    pub(crate) killed: usize,
     pub(crate) charges: usize,
     pub(crate) payments: usize,
 }
@@ -145,6 +147,9 @@ impl Harness {
         let requests = self.requests_of(sent.owner);
         let observed = Observation::of(outcome, requests, sent.role.first_line());
         self.tally.runs += observed.runs;
+        if observed.action == Action::Killed {
+            self.tally.killed += observed.runs;
+        }
         if matches!(sent.role, Role::Payment) {
             self.tally.payments += 1;
             self.tally.charges += observed.runs;
@@ -182,6 +187,12 @@ impl Harness {
     ) -> Result<()> {
         let place = format!("step {}, event {} ({what})", self.step, finished.number);
         Ok(expected.check(&place, &finished.observed)?)
+    }
+
+    /// Returns every line that the functions' processes wrote.
+    pub(crate) fn log(&self) -> impl Iterator<Item = LogLine> {
+        let processes = self.lambdas.iter().flat_map(LocalLambda::processes);
+        processes.flat_map(|process| process.log())
     }
 
     /// Returns the requests of one event, those of each call together. The owner token in each request shows which call sent it.

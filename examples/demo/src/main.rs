@@ -8,6 +8,7 @@
 //! | `observation.rs` | what was observed of one event |
 //! | `response.rs` | the parts of a function's response that the output shows |
 //! | `expectation.rs` | what is expected of one event, and the error if it differs |
+//! | `metrics.rs` | the metrics that the functions wrote for CloudWatch |
 //! | `timeline.rs` | the printed output |
 //! | `scenario/` | the steps, in order |
 
@@ -15,6 +16,7 @@ mod events;
 mod expectation;
 mod functions;
 mod harness;
+mod metrics;
 mod observation;
 mod response;
 mod scenario;

@@ -30,7 +30,10 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
         "of another user",
         "Put Delete",
         "this would be the second charge",
+        "account locked",
+        "not started",
         "Every promise was kept",
+        "Their metrics in CloudWatch: Executed",
         "README.md",
     ] {
         assert!(

@@ -40,6 +40,7 @@ pub enum PostError {
 ///
 /// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
+    idempotency_lambda::metrics::to_cloudwatch("IdempotencyExamples")?;
     let operation = &operation()?;
     idempotency_lambda::run(move |event| handler(operation, event)).await
 }

@@ -101,6 +101,7 @@ impl Warehouse {
 ///
 /// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
+    idempotency_lambda::metrics::to_cloudwatch("IdempotencyExamples")?;
     let app = &App::new()?;
     idempotency_lambda::run(move |event| app.handler(event)).await
 }

@@ -36,6 +36,7 @@ struct Receipt {
 ///
 /// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
+    idempotency_lambda::metrics::to_cloudwatch("IdempotencyExamples")?;
     idempotency_lambda::run(handler).await
 }
 

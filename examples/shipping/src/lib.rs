@@ -28,6 +28,7 @@ pub struct Parcel {
 ///
 /// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
+    idempotency_lambda::metrics::to_cloudwatch("IdempotencyExamples")?;
     idempotency_lambda::run(handler).await
 }
 

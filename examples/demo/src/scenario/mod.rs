@@ -10,10 +10,11 @@ mod sqs;
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::functions::Role;
 use crate::harness::Harness;
+use crate::metrics::Metrics;
 
 /// Runs all steps and prints a summary.
 ///
@@ -49,6 +50,12 @@ pub(crate) async fn run() -> Result<()> {
 
 fn summary(harness: &Harness, began: Instant) -> Result<()> {
     let (tally, timeline) = (&harness.tally, &harness.timeline);
+    let metrics = Metrics::of(harness.log());
+    ensure!(
+        metrics.runs() == tally.runs - tally.killed,
+        "a promise was not kept: {} runs were expected in the metrics: {metrics}",
+        tally.runs - tally.killed
+    );
     timeline.line("")?;
     timeline.title(&format!(
         "Every promise was kept: {} events sent, {} handler runs, {:.1} s.",
@@ -60,6 +67,7 @@ fn summary(harness: &Harness, began: Instant) -> Result<()> {
         "{1} of {0} payment events reached the card gateway; without the attribute all of them would.",
         tally.payments, tally.charges
     ))?;
+    timeline.line(&format!("Their metrics in CloudWatch: {metrics}."))?;
     timeline.line(
         "Next: README.md, \"Use it\" and \"What is promised\"; docs/guide/local.md to run a function by hand.",
     )?;
