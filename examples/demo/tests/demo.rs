@@ -33,7 +33,7 @@ fn the_demo_keeps_every_promise_and_shows_each_in_100_columns() {
         "account locked",
         "not started",
         "Every promise was kept",
-        "Their metrics in CloudWatch: Executed",
+        "In CloudWatch: Executed",
         "README.md",
     ] {
         assert!(

@@ -67,7 +67,7 @@ fn summary(harness: &Harness, began: Instant) -> Result<()> {
         "{1} of {0} payment events reached the card gateway; without the attribute all of them would.",
         tally.payments, tally.charges
     ))?;
-    timeline.line(&format!("Their metrics in CloudWatch: {metrics}."))?;
+    timeline.line(&format!("In CloudWatch: {metrics}."))?;
     timeline.line(
         "Next: README.md, \"Use it\" and \"What is promised\"; docs/guide/local.md to run a function by hand.",
     )?;
