@@ -2,10 +2,11 @@
 
 use std::error::Error as StdError;
 
-use idempotency_core::error::Cause;
+use idempotency_core::error::{Cause, ErrorKind};
 use lambda_runtime::Diagnostic;
 
 use crate::BoxError;
+use crate::layer::ServiceError;
 
 /// Returns the `errorType` and the message under which an error reaches Lambda.
 ///
@@ -40,29 +41,47 @@ use crate::BoxError;
 /// assert!(body(&error).starts_with("this idempotency key was used for another request"));
 /// ```
 pub fn diagnostic<E: Into<BoxError>>(error: E) -> Diagnostic {
-    let error: BoxError = error.into();
-    let error_type = match kind_of(&*error) {
-        Some(name) => name.to_owned(),
-        None => type_name::<E>(),
-    };
+    let (error, error_type) = named(error);
     Diagnostic {
-        error_type,
         error_message: error.to_string(),
+        error_type,
     }
 }
 
-/// Returns the name of an error of this framework, or `None` for any other error.
+/// Returns the error, boxed, with the `errorType` under which it reaches Lambda.
+pub(crate) fn named<E: Into<BoxError>>(error: E) -> (BoxError, String) {
+    let error: BoxError = error.into();
+    let name = match kind_of(&*error) {
+        Some(kind) => kind.name().to_owned(),
+        None => name_inside(&*error).unwrap_or_else(type_name::<E>),
+    };
+    (error, name)
+}
+
+/// Returns the kind of an error of this framework, or `None` for any other error.
 ///
 /// Each of our errors has its kind among its causes, so that a wrapper does not hide it.
-fn kind_of(error: &(dyn StdError + 'static)) -> Option<&'static str> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(cause) = error.downcast_ref::<Cause>() {
-            return Some(cause.kind().name());
-        }
-        cause = error.source();
-    }
-    None
+pub(crate) fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+    causes(error).find_map(|error| Some(error.downcast_ref::<Cause>()?.kind()))
+}
+
+/// Returns the name that a service under the layer gave to its error, which is no longer known by its type.
+fn name_inside(error: &(dyn StdError + 'static)) -> Option<String> {
+    causes(error).find_map(|error| {
+        Some(
+            error
+                .downcast_ref::<ServiceError>()?
+                .error_type()
+                .to_owned(),
+        )
+    })
+}
+
+/// Returns an error and its causes.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 /// Returns the last part of a type's name, such as `PaymentError` for `shop::payments::PaymentError`, and `Error` for a
@@ -79,7 +98,7 @@ fn type_name<E>() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use idempotency_core::error::{Error, ErrorKind};
+    use idempotency_core::error::Error;
     use std::fmt;
 
     #[derive(Debug)]

@@ -33,6 +33,7 @@
 //! |---|---|
 //! | protect a function | [`idempotent`], with every setting |
 //! | start the function | [`run`]; with a `Runtime` of your own [`init`] and [`service`], or [`init`] and [`InvocationLayer`] |
+//! | protect a service of events among other tower layers | [`IdempotencyLayer`] |
 //! | call from a spawned task, or without an invocation | [`in_current_invocation`], [`without_invocation`] |
 //! | stop before the deadline | [`time_left`] |
 //! | take keys from the JSON text that was sent | [`Raw`] |
@@ -64,6 +65,7 @@ mod event;
 #[cfg(feature = "http")]
 pub mod http;
 mod invocation;
+mod layer;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(not(feature = "metrics"))]
@@ -81,6 +83,7 @@ pub use invocation::{
     Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
     time_left, with_backend, with_deadline, with_invocation, with_tenant, without_invocation,
 };
+pub use layer::{IdempotencyLayer, IdempotencyService, ServiceError};
 pub use operation::{IdentifiedCall, Operation, OperationBuilder};
 pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};

@@ -38,7 +38,7 @@ impl Change {
     }
 
     /// Returns the change to the invocation that `context` describes, or no change for an empty context.
-    pub(super) fn of_context(context: &Context) -> Self {
+    pub(crate) fn of_context(context: &Context) -> Self {
         let invocation = Invocation::of(context);
         Self {
             opened: match invocation {
@@ -167,7 +167,7 @@ impl<F: Future> InScope<F> {
     }
 
     /// Builds the future inside the scope, because building it may read the invocation.
-    pub(super) fn enter(change: Change, build: impl FnOnce() -> F) -> Self {
+    pub(crate) fn enter(change: Change, build: impl FnOnce() -> F) -> Self {
         if change.is_none() {
             return Self::new(change, build());
         }

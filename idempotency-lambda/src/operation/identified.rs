@@ -24,63 +24,28 @@ use crate::warning::warn;
 ///
 /// # Examples
 ///
-/// A tower service written by hand:
+/// A handler that takes the payload by value:
 ///
 /// ```
-/// use std::pin::Pin;
-/// use std::task::{Context, Poll};
+/// use idempotency_lambda::{BoxError, Context, LambdaEvent, MemoryStore, Operation};
+/// use std::sync::Arc;
 ///
-/// use idempotency_lambda::{Error, LambdaEvent, Operation};
-/// use lambda_runtime::Service;
-/// use serde::{Serialize, de::DeserializeOwned};
-///
-/// #[derive(Clone)]
-/// struct Idempotent<S> {
-///     operation: Operation,
-///     inner: S,
+/// async fn handler(event: LambdaEvent<String>) -> Result<String, BoxError> {
+///     Ok(event.payload)
 /// }
 ///
-/// impl<S, T> Service<LambdaEvent<T>> for Idempotent<S>
-/// where
-///     S: Service<LambdaEvent<T>> + Clone + Send + 'static,
-///     S::Response: Serialize + DeserializeOwned + Send,
-///     S::Error: From<Error> + Send,
-///     S::Future: Send,
-///     T: Serialize + Send + 'static,
-/// {
-///     type Response = S::Response;
-///     type Error = S::Error;
-///     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-///
-///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-///         self.inner.poll_ready(context)
-///     }
-///
-///     fn call(&mut self, event: LambdaEvent<T>) -> Self::Future {
-///         let call = self.operation.identify(&event.payload, &event.context);
-///         // Call the service that is ready, and keep the clone, which may not be.
-///         let next = self.inner.clone();
-///         let mut inner = std::mem::replace(&mut self.inner, next);
-///         Box::pin(async move {
-///             let outcome = call?.run(move || inner.call(event)).await?;
-///             Ok(outcome.into_response())
-///         })
-///     }
-/// }
-/// # use idempotency_lambda::{BoxError, Context as Lambda, MemoryStore};
-/// # use lambda_runtime::{service_fn, tower::ServiceExt};
-/// # use std::sync::Arc;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), BoxError> {
-/// # let operation = Operation::builder("charge").store(Arc::new(MemoryStore::new())).build()?;
-/// # let inner = service_fn(async |event: LambdaEvent<u64>| Ok::<_, BoxError>(event.payload + 1));
-/// # let service = Idempotent { operation, inner };
-/// # let event = LambdaEvent::new(1, Lambda::default());
-/// # assert_eq!(service.clone().oneshot(event.clone()).await?, 2);
-/// # assert_eq!(tokio::spawn(service.oneshot(event)).await??, 2);
+/// let charge = Operation::builder("charge").store(Arc::new(MemoryStore::new())).build()?;
+/// let event = LambdaEvent::new("an order".to_owned(), Context::default());
+/// let call = charge.identify(&event.payload, &event.context)?;
+/// let task = tokio::spawn(call.run(move || handler(event)));
+/// assert_eq!(task.await??.into_response(), "an order");
 /// # Ok(())
 /// # }
 /// ```
+///
+/// For a tower service there is [`IdempotencyLayer`](crate::IdempotencyLayer).
 #[must_use = "a call does nothing unless it is run"]
 pub struct IdentifiedCall {
     operation: Operation,

@@ -1,0 +1,145 @@
+//! The error of a service under the layer: it keeps its `errorType`, and it is an error for the layers outside.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use idempotency_core::error::{Error, ErrorKind};
+use lambda_runtime::Diagnostic;
+
+use crate::BoxError;
+use crate::diagnostic::{kind_of, named};
+
+/// The error of a service under [`IdempotencyLayer`](crate::IdempotencyLayer): an error of this framework, or of the service
+/// inside.
+///
+/// It converts into a [`Diagnostic`] with the `errorType` that [`diagnostic()`](crate::diagnostic()) gives to the error inside.
+/// Unlike `Diagnostic` it is a [`std::error::Error`], so that layers such as tower's `Timeout` take it. Message and causes are
+/// those of the error inside.
+///
+/// A service inside whose error is a `Diagnostic` needs `map_err(ServiceError::from)` between it and the layer, because
+/// `Diagnostic` is no `std::error::Error`. Its `errorType` stays.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_lambda::{Error, ErrorKind, ServiceError};
+/// use lambda_runtime::Diagnostic;
+///
+/// let error = ServiceError::from(Error::new(ErrorKind::AlreadyInProgress, "charge"));
+/// assert_eq!(error.error_type(), "IdempotencyAlreadyInProgress");
+/// assert_eq!(error.kind(), Some(ErrorKind::AlreadyInProgress));
+/// assert_eq!(Diagnostic::from(error).error_type, "IdempotencyAlreadyInProgress");
+/// ```
+pub struct ServiceError {
+    error_type: String,
+    error: BoxError,
+}
+
+impl ServiceError {
+    /// Returns the error of a service inside, under the name of its type.
+    pub(super) fn of<E: Into<BoxError>>(error: E) -> Self {
+        let (error, error_type) = named(error);
+        Self { error_type, error }
+    }
+
+    /// Returns the name under which the error reaches Lambda.
+    #[must_use]
+    pub fn error_type(&self) -> &str {
+        &self.error_type
+    }
+
+    /// Returns the kind of an error of this framework, or `None` for any other error.
+    #[must_use]
+    pub fn kind(&self) -> Option<ErrorKind> {
+        kind_of(&*self.error)
+    }
+
+    /// Returns the error of the service inside, or of this framework.
+    #[must_use]
+    pub fn into_inner(self) -> BoxError {
+        self.error
+    }
+}
+
+impl From<Error> for ServiceError {
+    fn from(error: Error) -> Self {
+        Self::of(error)
+    }
+}
+
+/// Keeps the `errorType`.
+impl From<Diagnostic> for ServiceError {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self {
+            error_type: diagnostic.error_type,
+            error: diagnostic.error_message.into(),
+        }
+    }
+}
+
+impl From<ServiceError> for Diagnostic {
+    fn from(error: ServiceError) -> Self {
+        Self {
+            error_message: error.to_string(),
+            error_type: error.error_type,
+        }
+    }
+}
+
+impl fmt::Debug for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl StdError for ServiceError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.error.source()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic;
+
+    fn ours() -> Error {
+        Error::new(ErrorKind::PayloadMismatch, "charge")
+    }
+
+    #[test]
+    fn an_error_inside_keeps_its_name_its_text_and_its_causes() {
+        let error = ServiceError::of(BoxError::from(ours()));
+        assert_eq!(error.kind(), Some(ErrorKind::PayloadMismatch));
+        assert_eq!(error.to_string(), ours().to_string());
+        assert!(error.source().is_some());
+        assert!(error.into_inner().is::<Error>());
+        let error = ServiceError::of(std::fmt::Error);
+        assert_eq!((error.kind(), error.error_type()), (None, "Error"));
+    }
+
+    #[test]
+    fn an_error_that_a_layer_outside_boxes_has_its_name_in_the_diagnostic() {
+        let number = "x".parse::<i8>().unwrap_err();
+        let boxed: BoxError = ServiceError::of(number).into();
+        assert_eq!(diagnostic(boxed).error_type, "ParseIntError");
+        let boxed: BoxError = ServiceError::of(ServiceError::from(ours())).into();
+        assert_eq!(diagnostic(boxed).error_type, "IdempotencyPayloadMismatch");
+    }
+
+    #[test]
+    fn a_diagnostic_stays_as_it_is() {
+        let sent = Diagnostic {
+            error_type: "CardDeclined".to_owned(),
+            error_message: "the card was declined".to_owned(),
+        };
+        let error = ServiceError::from(sent.clone());
+        assert_eq!(diagnostic(ServiceError::of(error)), sent);
+    }
+}

@@ -1,0 +1,151 @@
+//! The tower layer that protects a service of events.
+
+mod error;
+
+pub use error::ServiceError;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use idempotency_core::engine::Codec;
+use idempotency_core::outcome::Outcome;
+use lambda_runtime::tower::Layer;
+use lambda_runtime::{LambdaEvent, Service};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::BoxError;
+use crate::event::Payload;
+use crate::invocation::{Change, InScope};
+use crate::operation::Operation;
+
+/// A tower layer that protects a service of events with an [`Operation`].
+///
+/// It is for a `main` that builds its service from layers, under `lambda_runtime::run` or `run_concurrent`. The key is taken
+/// from the payload of each [`LambdaEvent<T>`](LambdaEvent), where `T` is any `Serialize` or a [`Raw<T>`](crate::Raw). The
+/// layer makes the deadline and tenant of each event known to the calls inside, so no
+/// [`InvocationLayer`](crate::InvocationLayer) is needed.
+///
+/// # Errors
+///
+/// The error of its service is [`ServiceError`], which reaches Lambda under the stable `errorType`. The error of the service
+/// inside can be any error that converts into [`BoxError`]. It needs no `From<idempotency_lambda::Error>`.
+///
+/// A layer outside that boxes errors, such as tower's `Timeout`, hides the name from `lambda_runtime`. Put
+/// `map_err(idempotency_lambda::diagnostic)` around it.
+///
+/// # Other layers
+///
+/// - **Outside** of this layer, a layer acts on the whole call, replays included. A timeout there drops the call: its claim
+///   stays until the lease ends, and a retry before that gets `IdempotencyAlreadyInProgress`. A retry there makes a new call.
+/// - **Inside**, a layer acts on runs of the handler only. A timeout there is an error of the handler: the key is free at once
+///   (under `on_error = "release"`). A retry there runs the handler again under the same claim. A layer that spawns a task
+///   leaves the invocation; wrap the task with [`in_current_invocation`](crate::in_current_invocation).
+///
+/// A concurrency limit inside is taken before the claim, for a replay too, because tower asks a service whether it is ready
+/// before it sees the request.
+///
+/// # Examples
+///
+/// ```no_run
+/// use idempotency_lambda::{BoxError, IdempotencyLayer, LambdaEvent, Operation};
+/// use lambda_runtime::tower::ServiceBuilder;
+/// use serde_json::{Value, json};
+///
+/// async fn handler(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+///     Ok(json!({ "charged": event.payload["amount"] }))
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), BoxError> {
+///     idempotency_lambda::init().await?;
+///     let charge = Operation::builder("shop.charge").key("order_id").validate("amount").build()?;
+///     let service = ServiceBuilder::new().layer(IdempotencyLayer::new(charge)).service_fn(handler);
+///     lambda_runtime::run(service).await
+/// }
+/// ```
+///
+/// Outside of Lambda, as in a test:
+///
+/// ```
+/// # use idempotency_lambda::{BoxError, Context, IdempotencyLayer, LambdaEvent, MemoryStore, Operation};
+/// # use lambda_runtime::tower::{ServiceBuilder, ServiceExt};
+/// # use std::sync::Arc;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), BoxError> {
+/// let charge = Operation::builder("shop.charge").store(Arc::new(MemoryStore::new())).build()?;
+/// let service = ServiceBuilder::new()
+///     .layer(IdempotencyLayer::new(charge))
+///     .service_fn(async |event: LambdaEvent<u64>| Ok::<_, BoxError>(event.payload + 1));
+/// for _ in 0..2 {
+///     let event = LambdaEvent::new(41, Context::default());
+///     assert_eq!(service.clone().oneshot(event).await?, 42);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct IdempotencyLayer {
+    operation: Operation,
+}
+
+impl IdempotencyLayer {
+    /// Returns a layer that runs each event as a call of `operation`.
+    pub fn new(operation: Operation) -> Self {
+        Self { operation }
+    }
+}
+
+impl<S> Layer<S> for IdempotencyLayer {
+    type Service = IdempotencyService<S>;
+
+    fn layer(&self, inner: S) -> IdempotencyService<S> {
+        IdempotencyService {
+            operation: self.operation.clone(),
+            inner,
+        }
+    }
+}
+
+/// The service of [`IdempotencyLayer`].
+#[derive(Clone, Debug)]
+pub struct IdempotencyService<S> {
+    operation: Operation,
+    inner: S,
+}
+
+impl<S, P> Service<LambdaEvent<P>> for IdempotencyService<S>
+where
+    S: Service<LambdaEvent<P>> + Clone + Send + 'static,
+    S::Response: Serialize + DeserializeOwned + Send,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    P: Payload + Send + 'static,
+{
+    type Response = S::Response;
+    type Error = ServiceError;
+    type Future = InScope<Pin<Box<dyn Future<Output = Result<S::Response, ServiceError>> + Send>>>;
+
+    fn poll_ready(&mut self, context: &mut TaskContext<'_>) -> Poll<Result<(), ServiceError>> {
+        self.inner.poll_ready(context).map_err(ServiceError::of)
+    }
+
+    fn call(&mut self, event: LambdaEvent<P>) -> Self::Future {
+        let change = Change::of_context(&event.context);
+        InScope::enter(change, || {
+            let call = self.operation.identify(&event.payload, &event.context);
+            // Call the service that is ready, and keep the clone, which may not be.
+            let next = self.inner.clone();
+            let mut inner = std::mem::replace(&mut self.inner, next);
+            Box::pin(async move {
+                let handler = Box::pin(async move {
+                    let response = inner.call(event).await;
+                    response.map_err(ServiceError::of)
+                });
+                let outcome = call?.run_with(Codec::json(), ServiceError::from, handler);
+                outcome.await.map(Outcome::into_response)
+            }) as Pin<Box<dyn Future<Output = _> + Send>>
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! The layer in real processes under the local Lambda: this test program, started again as [`the_function`].
+
+use std::process::Command;
+use std::time::Duration;
+
+use idempotency_lambda::{
+    BoxError, IdempotencyLayer, KeyRequired, LambdaEvent, Operation, Raw, ServiceError, diagnostic,
+};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda, Reply};
+use lambda_runtime::Diagnostic;
+use serde_json::{Value, json};
+use tower::ServiceBuilder;
+
+const ROLE: &str = "LAYER_ROLE";
+
+/// An error that knows nothing of this framework and of Lambda.
+#[derive(Debug, thiserror::Error)]
+#[error("the card was declined")]
+struct CardDeclined;
+
+async fn boxed(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+    own(event).await.map_err(BoxError::from)
+}
+
+async fn own(event: LambdaEvent<Value>) -> Result<Value, CardDeclined> {
+    if event.payload["card"] == "bad" {
+        return Err(CardDeclined);
+    }
+    if event.payload["card"] == "stuck" {
+        println!("charging");
+        std::future::pending::<()>().await;
+    }
+    Ok(json!({ "charged": event.payload["amount"], "by": event.context.request_id }))
+}
+
+async fn diagnosed(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
+    own(event).await.map_err(|error| Diagnostic {
+        error_type: "Payments.CardDeclined".to_owned(),
+        error_message: error.to_string(),
+    })
+}
+
+/// Starts the function in one of its forms.
+async fn serve(role: &str) -> Result<(), BoxError> {
+    idempotency_lambda::init().await?;
+    let charge = Operation::builder("shop::charge")
+        .key("order_id")
+        .key_required(KeyRequired::All)
+        .validate("amount")
+        .build()?;
+    let layer = IdempotencyLayer::new(charge);
+    let builder = ServiceBuilder::new();
+    match role {
+        "boxed" => lambda_runtime::run(builder.layer(layer).service_fn(boxed)).await,
+        "own" => lambda_runtime::run(builder.layer(layer).service_fn(own)).await,
+        "diagnosed" => {
+            let builder = builder.layer(layer).map_err(ServiceError::from);
+            lambda_runtime::run(builder.service_fn(diagnosed)).await
+        }
+        "timed" => {
+            let builder = builder.map_err(diagnostic).timeout(Duration::from_secs(20));
+            lambda_runtime::run(builder.layer(layer).service_fn(own)).await
+        }
+        "raw" => {
+            let service =
+                builder
+                    .layer(layer)
+                    .service_fn(async |event: LambdaEvent<Raw<Value>>| {
+                        own(LambdaEvent::new(event.payload.into_inner(), event.context)).await
+                    });
+            lambda_runtime::run(service).await
+        }
+        "concurrent" => lambda_runtime::run_concurrent(builder.layer(layer).service_fn(own)).await,
+        other => Err(format!("there is no role {other}").into()),
+    }
+}
+
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
+#[test]
+fn the_function() {
+    if let Ok(role) = std::env::var(ROLE) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        if let Err(error) = runtime.block_on(serve(&role)) {
+            eprintln!("Error: {error:?}");
+            std::process::exit(1);
+        }
+    }
+}
+
+async fn start(role: &str) -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["processes::the_function", "--exact", "--nocapture"]);
+    let function = FunctionSpec::new("charge", command)
+        .env(ROLE, role)
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "idempotency");
+    Ok((database, LocalLambda::start(function).await?))
+}
+
+fn order(card: &str, amount: u32) -> String {
+    json!({ "order_id": "o-1", "amount": amount, "card": card }).to_string()
+}
+
+fn error_type(result: Result<Reply, InvokeError>) -> String {
+    match result {
+        Ok(_) => "a response".to_owned(),
+        Err(error) => error.error_type().to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn lambda_gets_the_stable_names_for_each_error_type_of_the_service() -> Result<(), BoxError> {
+    for (role, declined) in [
+        ("boxed", "Error"),
+        ("own", "CardDeclined"),
+        ("diagnosed", "Payments.CardDeclined"),
+        ("timed", "CardDeclined"),
+        ("raw", "CardDeclined"),
+        ("concurrent", "CardDeclined"),
+    ] {
+        let (_database, lambda) = start(role).await?;
+        let process = lambda.start_process().await?;
+        assert_eq!(
+            error_type(process.invoke(order("bad", 1)).await),
+            declined,
+            "{role}"
+        );
+        let missing = process.invoke(r#"{"amount": 1}"#).await;
+        assert_eq!(error_type(missing), "IdempotencyKeyMissing", "{role}");
+        let first = process.invoke(order("good", 1)).await?.json()?;
+        assert_eq!(first["charged"], 1, "{role}");
+        assert_eq!(
+            process.invoke(order("good", 1)).await?.json()?,
+            first,
+            "{role}"
+        );
+        let other = process.invoke(order("good", 2)).await;
+        assert_eq!(error_type(other), "IdempotencyPayloadMismatch", "{role}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_killed_in_the_handler_frees_its_key_at_the_deadline() -> Result<(), BoxError> {
+    let (_database, lambda) = start("own").await?;
+    let killed = lambda.start_process().await?;
+    let pending = killed
+        .invoke(order("stuck", 1))
+        .deadline_in(Duration::from_secs(2))
+        .start();
+    killed.wait_for_line("charging").await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    let name = "IdempotencyAlreadyInProgress";
+    assert_eq!(error_type(lambda.invoke(order("good", 1)).await), name);
+    // The test cannot control the clock of a process, so it retries until the deadline has passed.
+    let response = loop {
+        match lambda.invoke(order("good", 1)).await {
+            Err(error) if error.error_type() == name => {}
+            other => break other,
+        }
+    };
+    assert_eq!(response?.json()?["charged"], 1);
+    Ok(())
+}
