@@ -22,30 +22,43 @@ mod response;
 mod scenario;
 mod timeline;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-usage: cargo run
+usage: cargo run [-- --metrics FILE]   FILE gets the lines that the functions wrote for CloudWatch
 Sends events to the example functions and checks each result; the exit code is 1 if a result is not as promised.";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let result = match functions::Role::of_this_process() {
         Some(role) => role.serve().await,
-        None => match std::env::args().nth(1).as_deref() {
-            None => scenario::run().await,
-            Some("-h" | "--help") => {
-                println!("{HELP}");
-                Ok(())
-            }
-            Some(other) => Err(anyhow::anyhow!("unknown argument `{other}`\n{HELP}")),
-        },
+        None => demo().await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("demo: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the demo as the arguments ask.
+async fn demo() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => scenario::run(None).await,
+        ["--metrics", file] => scenario::run(Some(Path::new(file))).await,
+        ["-h" | "--help"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        ["--metrics"] => Err(anyhow::anyhow!("`--metrics` needs a file\n{HELP}")),
+        _ => {
+            let unknown = arguments.join(" ");
+            Err(anyhow::anyhow!("unknown argument `{unknown}`\n{HELP}"))
         }
     }
 }

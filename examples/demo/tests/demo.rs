@@ -62,4 +62,8 @@ fn help_has_two_lines_and_an_unknown_argument_is_an_error() {
             .unwrap()
             .contains("unknown argument `--fast`")
     );
+    let without_file = demo(&["--metrics"]);
+    assert_eq!(without_file.status.code(), Some(1));
+    let error = String::from_utf8(without_file.stderr).unwrap();
+    assert!(error.contains("`--metrics` needs a file"), "{error}");
 }

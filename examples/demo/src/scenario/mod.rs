@@ -8,6 +8,7 @@ mod kinesis;
 mod payments;
 mod sqs;
 
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
@@ -16,12 +17,12 @@ use crate::functions::Role;
 use crate::harness::Harness;
 use crate::metrics::Metrics;
 
-/// Runs all steps and prints a summary.
+/// Runs all steps and prints a summary. The functions' metrics are written to a file, if one is named.
 ///
 /// # Errors
 ///
 /// Returns the first unmet expectation, or the reason why a step could not run.
-pub(crate) async fn run() -> Result<()> {
+pub(crate) async fn run(metrics: Option<&Path>) -> Result<()> {
     let began = Instant::now();
     let mut harness = Harness::build().await?;
     harness.timeline.title(
@@ -45,12 +46,15 @@ pub(crate) async fn run() -> Result<()> {
     kinesis::a_record_that_fails(&mut harness, &ledger).await?;
     eventbridge::an_event_delivered_again(&mut harness, &shipping).await?;
 
-    summary(&harness, began)
+    let written = Metrics::of(harness.log());
+    if let Some(file) = metrics {
+        written.write(file)?;
+    }
+    summary(&harness, &written, began)
 }
 
-fn summary(harness: &Harness, began: Instant) -> Result<()> {
+fn summary(harness: &Harness, metrics: &Metrics, began: Instant) -> Result<()> {
     let (tally, timeline) = (&harness.tally, &harness.timeline);
-    let metrics = Metrics::of(harness.log());
     ensure!(
         metrics.runs() == tally.runs - tally.killed,
         "a promise was not kept: {} runs were expected in the metrics: {metrics}",
