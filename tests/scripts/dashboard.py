@@ -21,7 +21,7 @@ TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "template.yaml"
 # A cell of CloudWatch's grid, which has 24 columns, and the space around a widget.
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 50, 36, 4
 # Widths in seconds that a point in time can have, and the most points in one widget.
-PERIODS, MOST_POINTS = (1, 2, 5, 10, 30, 60, 300, 3600), 60
+PERIODS, MOST_POINTS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600), 60
 # For series without a colour of their own: one for each operation.
 COLOURS = ("#1f77b4", "#2ca02c", "#ff7f0e", "#9467bd", "#d62728", "#17becf", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22")
 SEARCH = re.compile(r"""SEARCH\('\{([^}]*)\} (?:[^']* )?MetricName="(\w+)"', '(\w+)'\)""")
