@@ -13,6 +13,7 @@ use idempotency_core::key::Expression;
 use idempotency_core::operation::CompiledOperation;
 
 use super::caller::{CallerFunction, CallerRule};
+use super::fingerprint::FingerprintRule;
 use super::key::KeyRule;
 use super::{ErrorResponse, HttpOperation, Inner};
 use crate::problem::Problem;
@@ -49,6 +50,7 @@ pub struct HttpOperationBuilder {
     variables: Option<Variables>,
     caller: Vec<Caller>,
     key_header: Option<String>,
+    has_fingerprint: bool,
     methods: Vec<Method>,
     stored_headers: Vec<String>,
     rules: Rules,
@@ -73,6 +75,7 @@ impl HttpOperationBuilder {
             variables: None,
             caller: Vec::new(),
             key_header: None,
+            has_fingerprint: true,
             methods: vec![Method::POST, Method::PATCH],
             stored_headers: Vec::new(),
             rules: Rules::default(),
@@ -190,6 +193,17 @@ impl HttpOperationBuilder {
     /// body.
     pub fn fingerprint(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
         self.settings.validate = Some(expression.into());
+        self.has_fingerprint = true;
+        self
+    }
+
+    /// Compares nothing: every request of a caller with the same key is a duplicate.
+    ///
+    /// It is for keys whose records another program writes without a fingerprint, such as a function in another language or an
+    /// attribute without `validate`. Otherwise a client that uses a key twice by mistake gets the response of another request.
+    pub fn without_fingerprint(mut self) -> Self {
+        self.settings.validate = None;
+        self.has_fingerprint = false;
         self
     }
 
@@ -218,8 +232,8 @@ impl HttpOperationBuilder {
 
     /// Sets which statuses are stored. Default: 2xx, 301 to 303, and 4xx except 401, 403, 408, 409, 425 and 429.
     ///
-    /// A server error is never stored. It is a failure of the handler: the claim is released, or kept under
-    /// `on_error = "hold"`.
+    /// A server error is never stored. It is a failure of the handler, as is a 408 that is not stored: the policy `on_error`
+    /// decides on the claim, which is released by default.
     pub fn stored_statuses(
         mut self,
         statuses: impl Fn(StatusCode) -> bool + Send + Sync + 'static,
@@ -312,7 +326,11 @@ impl HttpOperationBuilder {
             }),
         };
         let fingerprint = settings.validate.take();
-        let fingerprint = fingerprint.map(|text| compiled("fingerprint", &text));
+        let fingerprint = match fingerprint {
+            Some(text) => FingerprintRule::Expression(compiled("fingerprint", &text)?),
+            None if self.has_fingerprint => FingerprintRule::Request,
+            None => FingerprintRule::None,
+        };
         let key_required = match settings.key_required {
             // Only HTTP has this default: a request without a key is an error by the draft.
             None if variables.value("IDEMPOTENCY_KEY_REQUIRED").is_none() => true,
@@ -323,7 +341,8 @@ impl HttpOperationBuilder {
             CallerRule::Shared => "idempotency_key",
             _ => "[caller, idempotency_key]",
         }));
-        settings.validate = Some(Cow::Borrowed("fingerprint"));
+        settings.validate =
+            (!matches!(fingerprint, FingerprintRule::None)).then_some(Cow::Borrowed("fingerprint"));
         settings.key_required = Some(if key_required {
             KeyRequired::All
         } else {
@@ -349,7 +368,7 @@ impl HttpOperationBuilder {
         Ok(HttpOperation(Arc::new(Inner {
             caller,
             key,
-            fingerprint: fingerprint.transpose()?,
+            fingerprint,
             methods: self.methods,
             rules,
             max_request_body: self.max_request_body,

@@ -2,7 +2,18 @@
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use idempotency_core::key::{HashAlgorithm, Payload};
+use idempotency_core::key::{Expression, HashAlgorithm, Payload};
+
+/// What the fingerprint is.
+#[derive(Clone, Debug)]
+pub(super) enum FingerprintRule {
+    /// Method, path, query and body.
+    Request,
+    /// A part of the event.
+    Expression(Expression),
+    /// There is none.
+    None,
+}
 
 /// Returns the fingerprint of a request: a JSON text of its method, path, query and a digest of its body.
 ///

@@ -6,6 +6,7 @@ use idempotency_core::key::{EvaluationError, Expression, Payload, Selection, is_
 use idempotency_core::operation::Identity;
 
 use super::caller::{self, CallerRule};
+use super::fingerprint::FingerprintRule;
 use super::key::{self, KeyRule};
 use super::{HttpOperation, fingerprint};
 use crate::problem::{Problem, Reason};
@@ -69,14 +70,24 @@ impl HttpOperation {
             payload.push_str(r#","caller":"#);
             payload.push_str(&caller);
         }
-        payload.push_str(r#","fingerprint":"#);
-        payload.push_str(&match &self.0.fingerprint {
-            Some(expression) => event
-                .select("fingerprint", expression)?
-                .value
-                .to_canonical(),
-            None => fingerprint::of(request.parts, request.body, self.0.memory_limit),
-        });
+        let fingerprint = match &self.0.fingerprint {
+            FingerprintRule::Request => Some(fingerprint::of(
+                request.parts,
+                request.body,
+                self.0.memory_limit,
+            )),
+            FingerprintRule::Expression(expression) => Some(
+                event
+                    .select("fingerprint", expression)?
+                    .value
+                    .to_canonical(),
+            ),
+            FingerprintRule::None => None,
+        };
+        if let Some(fingerprint) = fingerprint {
+            payload.push_str(r#","fingerprint":"#);
+            payload.push_str(&fingerprint);
+        }
         payload.push('}');
         let identity = self.0.operation.identify(&payload, tenant);
         identity.map_err(|error| Box::new(Problem::of_error(error, EPOCH)))
@@ -226,9 +237,11 @@ impl HttpOperation {
             CallerRule::Expression(expression) => Some(expression),
             _ => None,
         };
-        let mut expressions = [key, caller, self.0.fingerprint.as_ref()]
-            .into_iter()
-            .flatten();
+        let fingerprint = match &self.0.fingerprint {
+            FingerprintRule::Expression(expression) => Some(expression),
+            FingerprintRule::Request | FingerprintRule::None => None,
+        };
+        let mut expressions = [key, caller, fingerprint].into_iter().flatten();
         expressions.any(|expression| reads_body(expression.as_str()))
     }
 }

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, Method};
-use idempotency_core::key::Expression;
 use idempotency_core::operation::CompiledOperation;
 
 use crate::host::Host;
@@ -34,6 +33,7 @@ pub use call::HttpCall;
 pub(crate) use call::TOO_LARGE;
 
 use caller::CallerRule;
+use fingerprint::FingerprintRule;
 use key::KeyRule;
 
 /// A user's function from an error of this framework to its response.
@@ -62,7 +62,7 @@ struct Inner {
     operation: Arc<CompiledOperation>,
     caller: CallerRule,
     key: KeyRule,
-    fingerprint: Option<Expression>,
+    fingerprint: FingerprintRule,
     methods: Vec<Method>,
     rules: Rules,
     max_request_body: usize,

@@ -20,7 +20,7 @@ pub enum Reason {
     KeyMissing,
     /// The header of the key is not one key. The request was not processed.
     KeyMalformed,
-    /// The client of the request is not known, so the key cannot be told apart from another client's. It was not processed.
+    /// The client of the request is not known, so its key could be the key of another client. The request was not processed.
     CallerUnknown,
     /// The body is above the limit. The request was not processed.
     BodyTooLarge,

@@ -49,7 +49,7 @@ pub(crate) fn builder() -> HttpOperationBuilder {
     HttpOperation::builder("shop::payments").variables(Variables::default())
 }
 
-/// Returns an operation whose callers are told apart by `x-user-id`.
+/// Returns an operation whose callers are distinguished by `x-user-id`.
 pub(crate) fn operation() -> HttpOperation {
     builder().caller_header("x-user-id").build().unwrap()
 }

@@ -1,5 +1,11 @@
 //! The tower layer as its users meet it: axum, tower-http, and plain services.
 #![allow(clippy::unwrap_used)]
 
+mod bodies;
+mod caller;
 mod common;
+mod errors;
+mod keys;
 mod protocol;
+mod stack;
+mod stored;

@@ -1,1 +1,144 @@
+use http::Request;
+use idempotency_core::config::Variables;
 
+use super::*;
+use crate::HttpOperationBuilder;
+
+fn builder() -> HttpOperationBuilder {
+    HttpOperation::builder("shop::pay").variables(Variables::default())
+}
+
+#[test]
+fn an_event_has_no_body_if_no_expression_can_read_it() {
+    for (expression, reads) in [
+        ("requestContext.authorizer.jwt.claims.sub", false),
+        ("header(@, 'x-user-id')", false),
+        ("[requestContext.accountId, header(@, 'x-user-id')]", false),
+        ("body", true),
+        ("powertools_json(body).id", true),
+        ("\"body\"", true),
+        (r#""\u0062\u006fdy""#, true),
+        ("*", true),
+        ("values(@)", true),
+        ("@", true),
+        ("powertools_base64(Body)", true),
+    ] {
+        assert_eq!(reads_body(expression), reads, "{expression}");
+    }
+}
+
+#[test]
+fn the_key_is_the_list_of_the_caller_and_the_key() {
+    let request = Request::post("/")
+        .header("idempotency-key", "\"k-1\"")
+        .header("x-user-id", "u-1");
+    let (parts, ()) = request.body(()).unwrap().into_parts();
+    let request = ReceivedRequest::new(&parts, b"");
+    let scoped = builder().caller_header("x-user-id").build().unwrap();
+    let shared = builder().shared_by_all_callers().build().unwrap();
+    let hash = |text: &str| idempotency_core::key::HashAlgorithm::Md5.hex(text);
+    for (operation, text) in [(&scoped, r#"["u-1", "k-1"]"#), (&shared, r#""k-1""#)] {
+        let identity = operation.identity(&request, None).unwrap();
+        let id = format!("local.shop.pay#{}", hash(text));
+        assert_eq!(identity.key().unwrap().as_str(), id);
+    }
+    let tenant = scoped.identity(&request, Some("acme")).unwrap();
+    assert_ne!(tenant.key(), scoped.identity(&request, None).unwrap().key());
+}
+
+#[test]
+fn a_quote_in_a_caller_cannot_become_another_key() {
+    let identity = |caller: &str, key: &str| {
+        let request = Request::post("/")
+            .header("idempotency-key", key)
+            .header("x-user-id", caller);
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let operation = builder().caller_header("x-user-id").build().unwrap();
+        operation
+            .identity(&ReceivedRequest::new(&parts, b""), None)
+            .unwrap()
+    };
+    let honest = identity("u-1", "k-1");
+    for caller in [
+        r#"u-2","idempotency_key":"k-1","caller":"u-1"#,
+        r#"u-1"]"#,
+        r#"u-1\"#,
+        "u-1, ",
+        "u-1,u-1",
+    ] {
+        assert_ne!(identity(caller, "k-1").key(), honest.key(), "{caller}");
+    }
+}
+
+#[test]
+fn an_event_beyond_the_limit_of_memory_is_refused() {
+    let operation = builder()
+        .shared_by_all_callers()
+        .key("powertools_json(body).id")
+        .build()
+        .unwrap();
+    let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+    let large = format!(r#"{{"id": 1, "list": [{}0]}}"#, "0,".repeat(4_000_000));
+    let refused = operation.identity(&ReceivedRequest::new(&parts, large.as_bytes()), None);
+    let problem = refused.unwrap_err();
+    assert_eq!(problem.reason(), Reason::RequestUnreadable);
+    assert!(
+        problem.error().to_string().contains("more than 64 MiB"),
+        "{}",
+        problem.error()
+    );
+    let small = ReceivedRequest::new(&parts, br#"{"id": 1}"#);
+    assert!(operation.identity(&small, None).is_ok());
+}
+
+#[test]
+fn a_key_that_lacks_a_part_is_missing() {
+    let operation = builder()
+        .shared_by_all_callers()
+        .key("[header(@, 'x-order'), header(@, 'x-item')]")
+        .build()
+        .unwrap();
+    let missing = |request: http::request::Builder| {
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let refused = operation.identity(&ReceivedRequest::new(&parts, b""), None);
+        refused.err().map(|problem| problem.reason())
+    };
+    let order = || Request::post("/").header("x-order", "7");
+    assert_eq!(missing(order()), Some(Reason::KeyMissing));
+    assert_eq!(missing(Request::post("/")), Some(Reason::KeyMissing));
+    assert_eq!(missing(order().header("x-item", "a")), None);
+}
+
+#[test]
+fn an_expression_that_fails_is_a_request_that_cannot_be_read() {
+    let operation = builder()
+        .shared_by_all_callers()
+        .key("powertools_json(body).id")
+        .build()
+        .unwrap();
+    let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+    let refused = operation.identity(&ReceivedRequest::new(&parts, b"secret {"), None);
+    let problem = refused.unwrap_err();
+    assert_eq!(problem.reason(), Reason::RequestUnreadable);
+    assert!(!format!("{problem:?}").contains("secret"));
+}
+
+#[test]
+fn a_ready_made_event_takes_the_place_of_the_request() {
+    let operation = builder()
+        .caller("requestContext.accountId")
+        .key("header(@, 'Order')")
+        .fingerprint("body")
+        .build()
+        .unwrap();
+    let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+    let event = || {
+        r#"{"headers":{"ORDER":"7"},"requestContext":{"accountId":"a-1"},"body":"x"}"#.to_owned()
+    };
+    let request = ReceivedRequest::new(&parts, b"").with_event(&event);
+    let identity = operation.identity(&request, None).unwrap();
+    let hash = |text: &str| idempotency_core::key::HashAlgorithm::Md5.hex(text);
+    let id = format!("local.shop.pay#{}", hash(r#"["a-1", "7"]"#));
+    assert_eq!(identity.key().unwrap().as_str(), id);
+    assert_eq!(identity.validation(), Some(hash(r#""x""#).as_str()));
+}

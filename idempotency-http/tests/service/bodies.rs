@@ -1,0 +1,297 @@
+//! Bodies of requests and responses: streams, limits, errors half-way, clients that disconnect.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+use idempotency_core::store::MemoryStore;
+use idempotency_http::{HttpOperation, Unstorable};
+use tower::{Service, ServiceExt};
+use tower_layer::Layer;
+
+use crate::common::*;
+
+/// A body of these frames, which counts how often it is polled.
+struct Frames {
+    frames: VecDeque<Result<Frame<Bytes>, &'static str>>,
+    length: Option<u64>,
+    polls: Runs,
+}
+
+impl http_body::Body for Frames {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        self.polls.add();
+        Poll::Ready(self.frames.pop_front())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+fn data(text: &'static str) -> Result<Frame<Bytes>, &'static str> {
+    Ok(Frame::data(Bytes::from(text)))
+}
+
+fn trailers() -> Result<Frame<Bytes>, &'static str> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("14"));
+    Ok(Frame::trailers(trailers))
+}
+
+fn response(
+    polls: &Runs,
+    length: Option<u64>,
+    frames: impl IntoIterator<Item = Result<Frame<Bytes>, &'static str>>,
+) -> Response<Frames> {
+    Response::new(Frames {
+        frames: frames.into_iter().collect(),
+        length,
+        polls: polls.clone(),
+    })
+}
+
+fn with(policy: Unstorable) -> HttpOperation {
+    builder()
+        .caller_header("x-user-id")
+        .on_unstorable(policy)
+        .max_response_body(4)
+        .build()
+        .unwrap()
+}
+
+/// Sends a request to a service whose responses are streams of `one two`. Returns status, body and problem.
+async fn twice(operation: HttpOperation, length: Option<u64>) -> (Vec<(u16, Bytes)>, usize) {
+    let (runs, polls) = (Runs::default(), Runs::default());
+    let service = operation.layer(backend()).layer(app(&runs, move |_| {
+        response(&polls, length, [data("one "), data("two")])
+    }));
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        let response = send(&service, post().body(body("{}")).unwrap()).await;
+        assert!(!is_replayed(&response));
+        sent.push((response.status().as_u16(), response.into_body()));
+    }
+    (sent, runs.count())
+}
+
+#[tokio::test]
+async fn a_response_that_cannot_be_stored_follows_the_policy() {
+    // A stream of unknown length, and a body above the limit.
+    for length in [None, Some(7)] {
+        let (sent, runs) = twice(with(Unstorable::Complete), length).await;
+        assert_eq!((sent[0].0, &sent[0].1), (200, &"one two".into()));
+        assert_eq!(sent[1].0, 500);
+        assert!(
+            sent[1]
+                .1
+                .starts_with(b"{\"detail\":\"the request was processed")
+        );
+        assert_eq!(runs, 1);
+
+        let (sent, runs) = twice(with(Unstorable::Release), length).await;
+        assert_eq!(sent[1], (200, "one two".into()));
+        assert_eq!((&sent[0], runs), (&sent[1], 2));
+
+        let (sent, runs) = twice(with(Unstorable::Refuse), length).await;
+        assert_eq!((sent[0].0, sent[1].0, runs), (500, 500, 1));
+        assert_eq!(sent[0].1, sent[1].1, "no client sees the response");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_not_read_before_its_client_reads_it() {
+    for length in [None, Some(7)] {
+        let polls = Runs::default();
+        let counted = polls.clone();
+        let service = with(Unstorable::Complete)
+            .layer(backend())
+            .layer(app(&Runs::default(), move |_| {
+                response(&counted, length, [data("one "), data("two")])
+            }));
+        let own = service
+            .oneshot(post().body(body("{}")).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(polls.count(), 0);
+        assert_eq!(own.body().size_hint().exact(), length);
+        assert_eq!(
+            own.into_body().collect().await.unwrap().to_bytes(),
+            "one two"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_stored_if_streams_are_collected_and_it_is_short() {
+    let operation = |limit| {
+        builder()
+            .caller_header("x-user-id")
+            .collect_streams(true)
+            .max_response_body(limit)
+            .build()
+            .unwrap()
+    };
+    let (runs, polls) = (Runs::default(), Runs::default());
+    let counted = polls.clone();
+    let service = operation(7).layer(backend()).layer(app(&runs, move |_| {
+        response(&counted, None, [data("one "), data("two")])
+    }));
+    for replayed in [false, true] {
+        let response = send(&service, post().body(body("{}")).unwrap()).await;
+        assert_eq!(
+            (response.body(), is_replayed(&response)),
+            (&"one two".into(), replayed)
+        );
+    }
+    assert_eq!(runs.count(), 1);
+    // One byte above the limit: what was read is sent, and then the rest.
+    let (sent, runs) = twice(operation(6), None).await;
+    assert_eq!(
+        (sent[0].1.as_ref(), sent[1].0, runs),
+        (&b"one two"[..], 500, 1)
+    );
+}
+
+#[tokio::test]
+async fn trailers_reach_their_client_and_the_response_is_not_stored() {
+    let (runs, polls) = (Runs::default(), Runs::default());
+    let service = with(Unstorable::Complete)
+        .layer(backend())
+        .layer(app(&runs, move |_| {
+            response(&polls, Some(2), [data("ok"), trailers()])
+        }));
+    let own = service
+        .clone()
+        .oneshot(post().body(body("{}")).unwrap())
+        .await;
+    let collected = own.unwrap().into_body().collect().await.unwrap();
+    assert_eq!(collected.trailers().unwrap()["grpc-status"], "14");
+    assert_eq!(collected.to_bytes(), "ok");
+    let second = send(&service, post().body(body("{}")).unwrap()).await;
+    assert_eq!(problem(&second), "urn:idempotency:response-unavailable");
+    assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_response_that_fails_half_way_reaches_its_client_as_it_is_and_is_a_failure_of_the_handler()
+ {
+    let runs = Runs::default();
+    let polls = Runs::default();
+    let service = with(Unstorable::Complete)
+        .layer(backend())
+        .layer(app(&runs, move |run| {
+            let end = if run == 1 {
+                Err("connection reset")
+            } else {
+                data("b")
+            };
+            response(&polls, Some(2), [data("a"), end])
+        }));
+    let own = service
+        .clone()
+        .oneshot(post().body(body("{}")).unwrap())
+        .await;
+    let mut own = own.unwrap().into_body();
+    assert_eq!(
+        own.frame().await.unwrap().unwrap().into_data().unwrap(),
+        "a"
+    );
+    assert_eq!(own.frame().await.unwrap().err(), Some("connection reset"));
+    assert!(own.frame().await.is_none());
+    for replayed in [false, true] {
+        let response = send(&service, post().body(body("{}")).unwrap()).await;
+        assert_eq!(
+            (response.body(), is_replayed(&response)),
+            (&"ab".into(), replayed)
+        );
+    }
+    assert_eq!(runs.count(), 2);
+}
+
+/// A service that sends back the body of its request.
+fn echo()
+-> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>
++ Clone
++ Send
++ 'static {
+    tower::service_fn(|request: Request<Body>| async { Ok(Response::new(request.into_body())) })
+}
+
+#[tokio::test]
+async fn the_handler_gets_the_body_of_the_request_unchanged() {
+    let bytes: Vec<u8> = (0..=255).collect();
+    let service = operation().layer(backend()).layer(echo());
+    let sent = send(&service, post().body(Body::from(bytes.clone())).unwrap()).await;
+    assert_eq!(sent.body()[..], bytes[..]);
+}
+
+#[tokio::test]
+async fn a_request_above_the_limit_is_413_and_its_key_is_free() {
+    let operation = builder().caller_header("x-user-id").max_request_body(4);
+    let service = operation.build().unwrap().layer(backend()).layer(echo());
+    let polls = Runs::default();
+    let streamed = response(&polls, None, [data("one "), data("two")]).into_body();
+    for large in [
+        Body::from("12345"),
+        Body::new(streamed.map_err(std::io::Error::other)),
+    ] {
+        let response = send(&service, post().body(large).unwrap()).await;
+        assert_eq!(response.status(), 413);
+        assert_eq!(problem(&response), "urn:idempotency:body-too-large");
+    }
+    let response = send(&service, post().body(Body::from("1234")).unwrap()).await;
+    assert_eq!(
+        (response.status().as_u16(), response.body()),
+        (200, &"1234".into())
+    );
+}
+
+#[tokio::test]
+async fn a_request_whose_body_fails_is_400_and_its_key_is_free() {
+    let service = operation().layer(backend()).layer(echo());
+    let polls = Runs::default();
+    let broken = response(&polls, None, [data("a"), Err("reset")]).into_body();
+    let broken = Body::new(broken.map_err(std::io::Error::other));
+    let response = send(&service, post().body(broken).unwrap()).await;
+    assert_eq!(response.status(), 400);
+    assert_eq!(problem(&response), "urn:idempotency:request-unreadable");
+    assert_eq!(
+        send(&service, post().body(body("a")).unwrap()).await.body(),
+        "a"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_disconnects_leaves_the_claim_to_its_lease() {
+    let store = Arc::new(MemoryStore::new());
+    let runs = Runs::default();
+    let counted = runs.clone();
+    let never = tower::service_fn(move |_: Request<Body>| {
+        counted.add();
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    let mut service = operation().layer(backend_over(&store)).layer(never);
+    let mut running = Box::pin(service.call(post().body(body("{}")).unwrap()));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(running.as_mut().poll(&mut context).is_pending());
+    drop(running);
+    assert_eq!((runs.count(), store.len()), (1, 1));
+    let second = send(&service, post().body(body("{}")).unwrap()).await;
+    assert_eq!(problem(&second), "urn:idempotency:in-progress");
+    assert_eq!(second.headers()["retry-after"], "900");
+    assert_eq!(runs.count(), 1, "the handler may have had its effect");
+}

@@ -1,0 +1,263 @@
+//! Errors of this framework as responses, and their headers.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use idempotency_core::engine::Backend;
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::future::BoxFuture;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::RecordId;
+use idempotency_core::store::{
+    MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+};
+use idempotency_core::system::SystemRandom;
+use idempotency_core::time::EpochMillis;
+use idempotency_http::{Host, Place, Problem, Variables};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::common::*;
+
+/// A store that fails after its first writes. A failed write is not applied, and this is known.
+struct FailsAfter {
+    writes: AtomicUsize,
+    store: MemoryStore,
+}
+
+fn fails_after(writes: usize) -> Backend {
+    let store = FailsAfter {
+        writes: AtomicUsize::new(writes),
+        store: MemoryStore::new(),
+    };
+    Backend::new(
+        Arc::new(store),
+        Arc::new(StillClock),
+        Arc::new(SystemRandom),
+    )
+}
+
+fn denied() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::AccessDenied,
+        "no permission for table secret-table",
+    )
+}
+
+impl Store for FailsAfter {
+    fn write<'a>(
+        &'a self,
+        id: &'a RecordId,
+        write: &'a Write,
+        condition: &'a Condition,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        let left = self.writes.load(Ordering::SeqCst);
+        if left == 0 {
+            return Box::pin(std::future::ready(WriteOutcome::Failed {
+                maybe_applied: false,
+                error: denied(),
+            }));
+        }
+        self.writes.store(left - 1, Ordering::SeqCst);
+        self.store.write(id, write, condition, log)
+    }
+
+    fn read<'a>(&'a self, _: &'a RecordId, _: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+        Box::pin(std::future::ready(ReadOutcome::Failed(denied())))
+    }
+
+    fn name(&self) -> String {
+        "table secret-table".to_owned()
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_progress_is_409_with_the_end_of_the_lease() {
+    let store = Arc::new(MemoryStore::new());
+    let lease = std::time::Duration::from_millis(20_500);
+    let operation = builder().caller_header("x-user-id").lease(lease);
+    let operation = operation.build().unwrap();
+    let never = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    // The first process is in the handler. The second has a backend of its own on the same store.
+    let mut first = operation.layer(backend_over(&store)).layer(never);
+    let mut running = Box::pin(first.call(post().body(body("{}")).unwrap()));
+    assert!(futures_poll(&mut running).is_pending());
+    let second = operation.layer(backend_over(&store)).layer(never);
+    let response = send(&second, post().body(body("{}")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::CONFLICT);
+    assert_eq!(problem(&response), "urn:idempotency:in-progress");
+    assert_eq!(response.headers()["retry-after"], "21");
+    let other = send(&second, post().body(body("other")).unwrap()).await;
+    assert_eq!(problem(&other), "urn:idempotency:key-reused");
+}
+
+/// Polls a future once.
+fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    std::pin::Pin::new(future).poll(&mut context)
+}
+
+#[tokio::test]
+async fn a_store_that_fails_before_the_handler_is_503_with_retry_after() {
+    let runs = Runs::default();
+    let service = operation()
+        .layer(fails_after(0))
+        .layer(app(&runs, |_| text(200, "paid")));
+    let response = send(&service, post().body(body("{}")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(problem(&response), "urn:idempotency:unavailable");
+    assert_eq!(response.headers()["retry-after"], "1");
+    assert_eq!(runs.count(), 0);
+    let text = String::from_utf8(response.body().to_vec()).unwrap();
+    assert!(
+        !text.contains("secret-table") && !text.contains("shop"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_completion_that_fails_is_500_with_what_to_do() {
+    let runs = Runs::default();
+    let service = operation()
+        .layer(fails_after(1))
+        .layer(app(&runs, |_| text(200, "paid")));
+    let response = send(&service, post().body(body("{}")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(problem(&response), "urn:idempotency:not-confirmed");
+    assert_eq!(runs.count(), 1);
+    let text = String::from_utf8(response.body().to_vec()).unwrap();
+    assert!(text.contains("was processed"), "{text}");
+    assert!(
+        text.contains("send it again, unchanged and under the same key"),
+        "{text}"
+    );
+}
+
+/// A host that does not know the invocation.
+#[derive(Clone)]
+struct Nowhere;
+
+impl Host for Nowhere {
+    async fn place(&self, operation: &str, _: &Parts) -> Result<Place, Error> {
+        Err(Error::new(ErrorKind::UnknownInvocation, operation))
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_place_is_500_and_does_not_run() {
+    let runs = Runs::default();
+    let service = operation()
+        .layer(Nowhere)
+        .layer(app(&runs, |_| text(200, "paid")));
+    let response = send(&service, post().body(body("{}")).unwrap()).await;
+    assert_eq!(problem(&response), "urn:idempotency:misconfigured");
+    assert_eq!((response.status().as_u16(), runs.count()), (500, 0));
+}
+
+#[tokio::test]
+async fn the_switch_off_lets_every_request_pass() {
+    let variables = || Variables::from_iter([("IDEMPOTENCY_DISABLED".to_owned(), "1".to_owned())]);
+    let operation = builder().variables(variables()).caller_header("x-user-id");
+    let operation = operation.build().unwrap();
+    let runs = Runs::default();
+    let request = || Request::post("/").header("idempotency-key", "a,b");
+    let service = operation
+        .layer(backend())
+        .layer(app(&runs, |run| text(200, run.to_string())));
+    for run in ["1", "2"] {
+        let response = send(&service, request().body(body("{}")).unwrap()).await;
+        assert_eq!(response.body(), run);
+    }
+    let service = operation
+        .layer(Nowhere)
+        .layer(app(&runs, |run| text(200, run.to_string())));
+    let response = send(&service, request().body(body("{}")).unwrap()).await;
+    assert_eq!(response.body(), "3");
+}
+
+/// A host with a deadline and a tenant.
+#[derive(Clone)]
+struct Tenants(Backend);
+
+impl Host for Tenants {
+    async fn place(&self, _: &str, request: &Parts) -> Result<Place, Error> {
+        let tenant = request.headers["x-tenant"].to_str().unwrap().to_owned();
+        Ok(Place {
+            backend: self.0.clone(),
+            deadline: Some(EpochMillis::new(NOW.get() - 1)),
+            tenant: Some(tenant),
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_that_has_expired_is_503() {
+    let runs = Runs::default();
+    let service = operation()
+        .layer(Tenants(backend()))
+        .layer(app(&runs, |_| text(200, "paid")));
+    let request = post().header("x-tenant", "acme").body(body("{}")).unwrap();
+    let response = send(&service, request).await;
+    assert_eq!(problem(&response), "urn:idempotency:unavailable");
+    assert_eq!((response.status().as_u16(), runs.count()), (503, 0));
+}
+
+#[tokio::test]
+async fn a_function_of_the_user_replaces_every_response() {
+    fn own(problem: &Problem) -> Response<Bytes> {
+        let mut response = problem.response();
+        *response.status_mut() = StatusCode::IM_A_TEAPOT;
+        *response.body_mut() = Bytes::from(problem.reason().type_uri());
+        response
+    }
+    let operation = builder().caller_header("x-user-id").error_response(own);
+    let operation = operation.build().unwrap();
+    let runs = Runs::default();
+    let service = operation
+        .layer(fails_after(0))
+        .layer(app(&runs, |_| text(200, "paid")));
+    for (request, uri) in [
+        (Request::post("/"), "urn:idempotency:key-missing"),
+        (
+            Request::post("/").header("idempotency-key", "a,b"),
+            "urn:idempotency:key-malformed",
+        ),
+        (
+            Request::post("/").header("idempotency-key", "a"),
+            "urn:idempotency:caller-unknown",
+        ),
+        (post(), "urn:idempotency:unavailable"),
+    ] {
+        let response = send(&service, request.body(body("{}")).unwrap()).await;
+        assert_eq!(
+            (response.status().as_u16(), response.body()),
+            (418, &Bytes::from(uri))
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_header_of_a_replay_can_be_named_and_switched_off() {
+    for (name, expected) in [(Some("x-replay"), Some("true")), (None, None)] {
+        let operation = builder().caller_header("x-user-id").replayed_header(name);
+        let operation = operation.build().unwrap();
+        let runs = Runs::default();
+        let service = operation
+            .layer(backend())
+            .layer(app(&runs, |_| text(200, "paid")));
+        send(&service, post().body(body("{}")).unwrap()).await;
+        let replay = send(&service, post().body(body("{}")).unwrap()).await;
+        assert!(!is_replayed(&replay));
+        let header = replay.headers().get("x-replay");
+        assert_eq!(header.map(|value| value.to_str().unwrap()), expected);
+        assert_eq!(runs.count(), 1);
+    }
+}
