@@ -41,7 +41,7 @@ impl Body for Frames {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.hint.clone()
+        self.hint
     }
 }
 

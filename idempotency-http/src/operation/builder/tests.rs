@@ -1,4 +1,8 @@
+use idempotency_core::config::ConfigurationError;
+use idempotency_core::operation::CompiledOperation;
+
 use super::*;
+use crate::HttpOperation;
 
 fn builder() -> HttpOperationBuilder {
     HttpOperation::builder("shop::pay").variables(Variables::default())

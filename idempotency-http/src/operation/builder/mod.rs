@@ -1,4 +1,6 @@
-//! Builds an [`HttpOperation`] from settings.
+//! Builds an [`HttpOperation`] from settings: this file has the settings, `build` checks them.
+
+mod build;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,23 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, Method, StatusCode};
-use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
-use idempotency_core::key::Expression;
-use idempotency_core::operation::CompiledOperation;
+use http::{Method, StatusCode};
+use idempotency_core::config::{KeyRequired, Settings, Variables};
 
-use super::caller::{CallerFunction, CallerRule};
-use super::fingerprint::FingerprintRule;
-use super::key::KeyRule;
-use super::{ErrorResponse, HttpOperation, Inner};
+use super::ErrorResponse;
+use super::caller::CallerFunction;
 use crate::problem::Problem;
-use crate::rules::{Rules, Unstorable, header_name, is_never_stored, storable_header};
-
-/// What [`HttpOperationBuilder::build`] says if it has no rule for the caller.
-const NO_CALLER: &str = "the caller is missing: a key belongs to one client. Without the caller in the key, client B can send the \
-    key of client A and read A's response. Write `caller_header(\"..\")` for a header that the authenticating proxy sets, \
-    `caller(\"requestContext.authorizer..\")` for a claim, or `caller_from(..)` for a value of your own; only where all \
-    clients may see all responses, write `shared_by_all_callers()`";
+use crate::rules::{Rules, Unstorable};
 
 /// Builds an [`HttpOperation`].
 ///
@@ -287,133 +279,6 @@ impl HttpOperationBuilder {
         self.error_response = Some(Arc::new(response));
         self
     }
-
-    /// Builds the operation.
-    ///
-    /// # Errors
-    ///
-    /// If no rule for the caller is set and [`shared_by_all_callers`](Self::shared_by_all_callers) was not called, if several
-    /// are set, or if a setting or a variable cannot be used.
-    pub fn build(self) -> Result<HttpOperation, ConfigurationError> {
-        self.build_with(|path, settings, variables| {
-            CompiledOperation::new(path, settings, variables).map(Arc::new)
-        })
-    }
-
-    /// Builds the operation with `compile`, which compiles its settings: for a program that keeps a list of its operations.
-    ///
-    /// `compile` gets the path, the settings that the rules of HTTP need, and the variables.
-    ///
-    /// # Errors
-    ///
-    /// As [`build`](Self::build), and the error of `compile`.
-    pub fn build_with(
-        self,
-        compile: impl FnOnce(
-            &str,
-            &Settings,
-            &Variables,
-        ) -> Result<Arc<CompiledOperation>, ConfigurationError>,
-    ) -> Result<HttpOperation, ConfigurationError> {
-        let variables = self.variables.unwrap_or_else(of_the_process);
-        let caller = caller_rule(self.caller)?;
-        let mut settings = self.settings;
-        let key = match settings.key.take() {
-            Some(expression) => KeyRule::Expression(compiled("key", &expression)?),
-            None => KeyRule::Header(match &self.key_header {
-                Some(name) => header_name("key_header", name)?,
-                None => HeaderName::from_static("idempotency-key"),
-            }),
-        };
-        let fingerprint = settings.validate.take();
-        let fingerprint = match fingerprint {
-            Some(text) => FingerprintRule::Expression(compiled("fingerprint", &text)?),
-            None if self.has_fingerprint => FingerprintRule::Request,
-            None => FingerprintRule::None,
-        };
-        let key_required = match settings.key_required {
-            // Only HTTP has this default: a request without a key is an error by the draft.
-            None if variables.value("IDEMPOTENCY_KEY_REQUIRED").is_none() => true,
-            _ => settings.key_required(&variables)? != KeyRequired::No,
-        };
-        // What this crate hands to the operation: `{"caller": .., "idempotency_key": .., "fingerprint": ..}`.
-        settings.key = Some(Cow::Borrowed(match caller {
-            CallerRule::Shared => "idempotency_key",
-            _ => "[caller, idempotency_key]",
-        }));
-        settings.validate =
-            (!matches!(fingerprint, FingerprintRule::None)).then_some(Cow::Borrowed("fingerprint"));
-        settings.key_required = Some(if key_required {
-            KeyRequired::All
-        } else {
-            KeyRequired::No
-        });
-        let mut rules = self.rules;
-        for name in &self.stored_headers {
-            rules.more_headers.push(storable_header(name)?);
-        }
-        let replayed_header = self.replayed_header.map(|name| {
-            let parsed = header_name("replayed_header", &name)?;
-            if is_never_stored(&parsed) {
-                let remedy = "write a name of your own, such as `idempotent-replayed`";
-                return Err(ConfigurationError::value("replayed_header", &name, remedy));
-            }
-            Ok(parsed)
-        });
-        if self.methods.is_empty() {
-            return Err(ConfigurationError::new(
-                "`methods` is empty: no request would be protected; write at least one method",
-            ));
-        }
-        Ok(HttpOperation(Arc::new(Inner {
-            caller,
-            key,
-            fingerprint,
-            methods: self.methods,
-            rules,
-            max_request_body: self.max_request_body,
-            replayed_header: replayed_header.transpose()?,
-            error_response: self.error_response,
-            memory_limit: Settings::memory_limit(&variables),
-            operation: compile(&self.path, &settings, &variables)?,
-        })))
-    }
-}
-
-/// Returns the one rule for the caller.
-fn caller_rule(callers: Vec<Caller>) -> Result<CallerRule, ConfigurationError> {
-    let mut callers = callers.into_iter();
-    let Some(caller) = callers.next() else {
-        return Err(ConfigurationError::new(NO_CALLER));
-    };
-    if callers.next().is_some() {
-        return Err(ConfigurationError::new(
-            "the caller is set twice: write one of `caller`, `caller_header`, `caller_from` and `shared_by_all_callers`; an \
-             expression can select several values, such as `[requestContext.authorizer.tenant, requestContext.authorizer.sub]`",
-        ));
-    }
-    Ok(match caller {
-        Caller::Expression(text) => CallerRule::Expression(compiled("caller", &text)?),
-        Caller::Header(name) => CallerRule::Header(header_name("caller_header", &name)?),
-        Caller::Function(function) => CallerRule::Function(function),
-        Caller::Shared => CallerRule::Shared,
-    })
-}
-
-fn compiled(setting: &str, text: &str) -> Result<Expression, ConfigurationError> {
-    if text.trim().is_empty() {
-        let remedy = "leave it out, or write an expression";
-        return Err(ConfigurationError::value(setting, text, remedy));
-    }
-    Expression::compile(text)
-        .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
-}
-
-/// Returns the environment variables of the process. Those that are not UTF-8 are left out.
-fn of_the_process() -> Variables {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
 }
 
 impl fmt::Debug for HttpOperationBuilder {
