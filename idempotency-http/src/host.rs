@@ -1,5 +1,6 @@
 //! What surrounds a request: the store, the deadline and the tenant of its call.
 
+use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -35,6 +36,15 @@ pub trait Host: Clone + Send + Sync + 'static {
     fn request_context(&self, request: &Parts) -> Option<Value> {
         let _ = request;
         None
+    }
+
+    /// Returns true if the handler may get `body` as text, when it is UTF-8.
+    ///
+    /// `body` is the body of a protected request before it is read, for a platform whose body type distinguishes text from
+    /// bytes and whose handlers match on it. Default: true.
+    fn may_be_text(&self, body: &dyn Any) -> bool {
+        let _ = body;
+        true
     }
 }
 

@@ -85,7 +85,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send,
-    B: Body<Data = Bytes> + From<Vec<u8>> + Send + 'static,
+    B: Body<Data = Bytes> + From<String> + From<Vec<u8>> + Send + 'static,
     B::Error: Into<BoxError> + Send,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,

@@ -28,7 +28,7 @@ pub(super) async fn protect<S, H, B, R>(
 where
     H: Host,
     S: Service<Request<B>, Response = Response<R>>,
-    B: Body<Data = Bytes> + From<Vec<u8>>,
+    B: Body<Data = Bytes> + From<String> + From<Vec<u8>> + 'static,
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
 {
@@ -58,6 +58,7 @@ where
         }
         Ok(None) => {}
     }
+    let may_be_text = host.may_be_text(&body);
     let body = match collect(body, operation.max_request_body()).read().await {
         Collected::Whole(body) => body,
         // Trailers of a request are dropped: a body in memory has none.
@@ -73,7 +74,7 @@ where
     };
     let protected = identity.bypass().is_none();
     let handler = async {
-        let body = B::from(Vec::from(body));
+        let body = rebuilt::<B>(body, may_be_text);
         let response = inner.call(Request::from_parts(parts, body)).await;
         let response = response.map_err(Failure::Service)?;
         if !protected {
@@ -85,6 +86,18 @@ where
         reply(&operation, response).await
     };
     operation.run(&place, &identity, handler).await.map(sent)
+}
+
+/// Returns the body that the handler gets.
+fn rebuilt<B: From<String> + From<Vec<u8>>>(body: Bytes, may_be_text: bool) -> B {
+    let body = Vec::from(body);
+    if !may_be_text {
+        return B::from(body);
+    }
+    match String::from_utf8(body) {
+        Ok(text) => B::from(text),
+        Err(not_text) => B::from(not_text.into_bytes()),
+    }
 }
 
 /// Reads a response, as far as it can be stored.
