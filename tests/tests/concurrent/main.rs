@@ -1,0 +1,220 @@
+//! 64 invocations of two tenants in flight in one process, under `run_concurrent`, for each shape of function.
+#![allow(clippy::unwrap_used)]
+
+mod function;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::events;
+use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, Reply};
+use serde_json::{Value, json};
+
+use function::{IN_FLIGHT, REPEATED, Receipt, serve};
+
+const ROLE: &str = "CONCURRENT_ROLE";
+const TENANTS: [&str; 2] = ["blue", "green"];
+
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
+#[test]
+fn the_function() {
+    if let Ok(role) = std::env::var(ROLE) {
+        // Several threads, so that invocations change threads between their polls.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(4)
+            .enable_all()
+            .build()
+            .unwrap();
+        if let Err(error) = runtime.block_on(serve(&role)) {
+            eprintln!("Error: {error:?}");
+            std::process::exit(1);
+        }
+    }
+}
+
+struct Function {
+    database: EmbeddedDynamoDb,
+    process: FunctionProcess,
+    _lambda: LocalLambda,
+}
+
+async fn start(role: &str) -> Result<Function, BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["the_function", "--exact", "--nocapture"]);
+    let spec = FunctionSpec::new("charge", command)
+        .env(ROLE, role)
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "idempotency")
+        .timeout(Duration::from_secs(120))
+        .concurrency(IN_FLIGHT);
+    let lambda = LocalLambda::start(spec).await?;
+    let process = lambda.start_process().await?;
+    Ok(Function {
+        database,
+        process,
+        _lambda: lambda,
+    })
+}
+
+/// One invocation: its tenant, its order, and its own deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Call {
+    tenant: &'static str,
+    order_id: u64,
+    deadline: u64,
+}
+
+/// Returns 64 calls: 32 orders, each of both tenants, each with a deadline that no other call has.
+fn calls() -> Vec<Call> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let base = u64::try_from(now.as_millis()).unwrap() + 90_000;
+    let orders =
+        (0..IN_FLIGHT as u64 / 2).flat_map(|order_id| TENANTS.map(|tenant| (order_id, tenant)));
+    orders
+        .enumerate()
+        .map(|(index, (order_id, tenant))| Call {
+            tenant,
+            order_id,
+            deadline: base + index as u64,
+        })
+        .collect()
+}
+
+/// Sends all calls at once, and returns their replies in the order of the calls.
+async fn send(
+    process: &FunctionProcess,
+    calls: &[Call],
+    event: impl Fn(Call) -> String,
+) -> Result<Vec<Reply>, BoxError> {
+    let started = calls.iter().map(|&call| {
+        let invocation = process.invoke(event(call)).tenant(call.tenant);
+        invocation.deadline(call.deadline).start()
+    });
+    let mut replies = Vec::new();
+    for pending in started.collect::<Vec<_>>() {
+        replies.push(pending.await?);
+    }
+    Ok(replies)
+}
+
+/// Checks that each call ran once, in its own invocation.
+fn check(calls: &[Call], receipts: &[Receipt]) {
+    for (call, receipt) in calls.iter().zip(receipts) {
+        assert_eq!(
+            (receipt.order_id, receipt.audited),
+            (call.order_id, call.order_id)
+        );
+        let own = Some(i64::try_from(call.deadline).unwrap());
+        assert_eq!(receipt.deadlines, [own, own], "{call:?}");
+    }
+    let runs: BTreeSet<usize> = receipts.iter().map(|receipt| receipt.run).collect();
+    assert_eq!(runs, (1..=IN_FLIGHT).collect());
+}
+
+/// Returns the claims of the operation, by the tenant in their id.
+fn claims(database: &EmbeddedDynamoDb, prefix: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
+    let mut claims = BTreeMap::new();
+    for request in database.requests() {
+        let id = request.key("id").unwrap_or_default();
+        if request.operation == "PutItem" && id.contains(prefix) {
+            let tenant = TENANTS
+                .iter()
+                .find(|tenant| id.contains(&format!("#tenant={tenant}#")));
+            let ids: &mut BTreeSet<String> = claims.entry(*tenant.unwrap()).or_default();
+            assert!(ids.insert(id.to_owned()), "{id} was claimed twice");
+        }
+    }
+    claims
+}
+
+fn order(call: Call) -> String {
+    json!({ "order_id": call.order_id }).to_string()
+}
+
+fn json<T: serde::de::DeserializeOwned>(replies: &[Reply]) -> Vec<T> {
+    let values = replies.iter().map(|reply| reply.json().unwrap());
+    values
+        .map(|value| serde_json::from_value(value).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_layer_keeps_64_invocations_apart() -> Result<(), BoxError> {
+    let function = start("layer").await?;
+    let first_calls = calls();
+    let first: Vec<Receipt> = json(&send(&function.process, &first_calls, order).await?);
+    check(&first_calls, &first);
+    for prefix in ["concurrent.layer", "concurrent.audit"] {
+        let claims = claims(&function.database, prefix);
+        let counts: Vec<usize> = claims.values().map(BTreeSet::len).collect();
+        assert_eq!(counts, [IN_FLIGHT / 2; 2], "{prefix}");
+    }
+    // 64 duplicates at once: each gets the response of its own order and tenant.
+    let again: Vec<Receipt> = json(&send(&function.process, &calls(), order).await?);
+    assert_eq!(again, first);
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_64_invocations_with_eight_keys_one_of_each_key_runs() -> Result<(), BoxError> {
+    let function = start("layer").await?;
+    let mut calls = calls();
+    for call in &mut calls {
+        call.order_id = REPEATED + call.order_id % 4;
+    }
+    let receipts: Vec<Receipt> = json(&send(&function.process, &calls, order).await?);
+    let mut of_key = BTreeMap::new();
+    for (call, receipt) in calls.iter().zip(&receipts) {
+        assert_eq!(receipt.order_id, call.order_id);
+        let first = of_key
+            .entry((call.tenant, call.order_id))
+            .or_insert(receipt);
+        assert_eq!(*first, receipt);
+    }
+    let runs: BTreeSet<usize> = of_key.values().map(|receipt| receipt.run).collect();
+    assert_eq!((of_key.len(), runs), (8, (1..=8).collect()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn batches_keep_64_invocations_apart() -> Result<(), BoxError> {
+    let function = start("batch").await?;
+    let event = |call: Call| {
+        let order = json!({ "order_id": call.order_id });
+        events::sqs("orders").json(&order).to_string()
+    };
+    let first_calls = calls();
+    let responses: Vec<Value> = json(&send(&function.process, &first_calls, event).await?);
+    assert!(
+        responses
+            .iter()
+            .all(|response| response["batchItemFailures"] == json!([])),
+        "{responses:?}"
+    );
+    let receipts = || -> Vec<Receipt> {
+        let log = function.process.log();
+        let lines = log
+            .iter()
+            .filter_map(|line| line.text.strip_prefix("receipt "));
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let mut first = receipts();
+    first.sort_by_key(|receipt| receipt.deadlines);
+    check(&first_calls, &first);
+    let claims = claims(&function.database, "concurrent.batch");
+    assert_eq!(
+        claims.values().map(BTreeSet::len).collect::<Vec<_>>(),
+        [IN_FLIGHT / 2; 2]
+    );
+    let again: Vec<Value> = json(&send(&function.process, &calls(), event).await?);
+    assert_eq!(again, responses);
+    assert_eq!(receipts().len(), IN_FLIGHT, "a duplicate ran");
+    Ok(())
+}
