@@ -139,4 +139,5 @@ struct Attribute;
 #[doc = include_str!("../../docs/guide/functions.md")]
 #[doc = include_str!("../../docs/guide/metrics.md")]
 #[doc = include_str!("../../docs/guide/testing.md")]
+#[doc = include_str!("../../docs/guide/types.md")]
 struct Guide;

@@ -10,6 +10,7 @@ mod headers;
 mod panics;
 mod single_flight;
 mod store_timeout;
+mod types;
 
 use idempotency_core::record::{Record, RecordId};
 use idempotency_lambda::{Context, LambdaEvent};

@@ -1,0 +1,265 @@
+//! Changes of types between a call and its retry: the rows of `docs/guide/types.md`.
+
+use idempotency_lambda::{BoxError, ErrorKind, Operation};
+use idempotency_tests::{Harness, id, operation, ours};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+fn order() -> Value {
+    json!({ "order_id": 7 })
+}
+
+/// Stores what `old` writes, and replays it as `New`. Returns what `New` writes of it, or `None` if it does not fit.
+async fn reads<New: Serialize + DeserializeOwned>(old: impl Serialize) -> Option<Value> {
+    let (harness, charge) = (
+        Harness::default(),
+        operation().key("order_id").build().unwrap(),
+    );
+    let stored = serde_json::to_value(old).unwrap();
+    let first = harness.call_with(&charge, order(), async |_| Ok(stored));
+    first.await.unwrap();
+    let again = harness.call_with(&charge, order(), async |_| -> Result<New, BoxError> {
+        panic!("the handler ran again")
+    });
+    match again.await {
+        Ok(outcome) => Some(serde_json::to_value(outcome.response()).unwrap()),
+        Err(error) => {
+            assert_eq!(ours(&error).kind(), ErrorKind::ResponseTypeChanged);
+            None
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Old {
+    id: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Required {
+    id: u32,
+    state: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Defaulted {
+    id: u32,
+    #[serde(default)]
+    state: String,
+    note: Option<String>,
+}
+
+fn required() -> Required {
+    let state = "paid".to_owned();
+    Required { id: 7, state }
+}
+
+#[tokio::test]
+async fn a_field_can_be_added_with_a_default_and_removed_unless_the_old_version_needs_it() {
+    assert_eq!(reads::<Required>(Old { id: 7 }).await, None);
+    assert_eq!(reads::<Old>(required()).await, Some(json!({ "id": 7 })));
+    let read = reads::<Defaulted>(Old { id: 7 }).await;
+    assert_eq!(read, Some(json!({ "id": 7, "state": "", "note": null })));
+}
+
+#[tokio::test]
+async fn a_type_that_denies_unknown_fields_does_not_read_a_field_that_it_does_not_know() {
+    #[derive(Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Strict {
+        id: u32,
+    }
+    assert_eq!(
+        reads::<Strict>(Old { id: 7 }).await,
+        Some(json!({ "id": 7 }))
+    );
+    assert_eq!(reads::<Strict>(required()).await, None);
+}
+
+#[tokio::test]
+async fn a_renamed_field_needs_an_alias_and_an_option_without_one_is_lost() {
+    #[derive(Serialize, Deserialize)]
+    struct Renamed {
+        #[serde(alias = "id")]
+        payment_id: u32,
+    }
+    #[derive(Serialize, Deserialize)]
+    struct Lost {
+        payment_id: Option<u32>,
+    }
+    assert_eq!(
+        reads::<Renamed>(Old { id: 7 }).await,
+        Some(json!({ "payment_id": 7 }))
+    );
+    assert_eq!(reads::<Old>(Renamed { payment_id: 7 }).await, None);
+    assert_eq!(
+        reads::<Lost>(Old { id: 7 }).await,
+        Some(json!({ "payment_id": null }))
+    );
+}
+
+#[tokio::test]
+async fn numbers_can_grow_and_cannot_become_texts() {
+    assert_eq!(reads::<u64>(7_u32).await, Some(json!(7)));
+    assert_eq!(reads::<u32>(7_u64).await, Some(json!(7)));
+    assert_eq!(reads::<u32>(u64::MAX).await, None);
+    assert_eq!(reads::<f64>(7_u32).await, Some(json!(7.0)));
+    assert_eq!(reads::<u32>(7.0).await, None);
+    assert_eq!(reads::<String>(7_u32).await, None);
+    assert_eq!(reads::<u32>("7").await, None);
+}
+
+#[tokio::test]
+async fn a_value_can_become_optional_and_be_wrapped() {
+    #[derive(Serialize, Deserialize)]
+    struct Id(u32);
+    assert_eq!(reads::<Option<u32>>(7_u32).await, Some(json!(7)));
+    assert_eq!(reads::<u32>(Some(7)).await, Some(json!(7)));
+    assert_eq!(reads::<u32>(None::<u32>).await, None);
+    assert_eq!(reads::<Id>(7_u32).await, Some(json!(7)));
+    assert_eq!(reads::<u32>(Id(7)).await, Some(json!(7)));
+}
+
+#[tokio::test]
+async fn a_variant_can_be_added_and_its_representation_cannot_change() {
+    #[derive(Serialize, Deserialize)]
+    enum Before {
+        Paid { by: String },
+    }
+    #[derive(Serialize, Deserialize)]
+    enum After {
+        #[serde(alias = "Paid")]
+        Settled {
+            by: String,
+        },
+        Refused,
+    }
+    #[derive(Serialize, Deserialize)]
+    #[serde(tag = "state")]
+    enum Tagged {
+        Paid { by: String },
+    }
+    let paid = || Before::Paid {
+        by: "card".to_owned(),
+    };
+    let settled = json!({ "Settled": { "by": "card" } });
+    assert_eq!(reads::<After>(paid()).await, Some(settled.clone()));
+    assert_eq!(reads::<Before>(settled).await, None);
+    assert_eq!(reads::<Before>(After::Refused).await, None);
+    assert_eq!(reads::<Tagged>(paid()).await, None);
+    assert_eq!(
+        reads::<Before>(Tagged::Paid {
+            by: "card".to_owned()
+        })
+        .await,
+        None
+    );
+}
+
+#[tokio::test]
+async fn a_list_is_read_by_position_also_as_a_struct() {
+    #[derive(Serialize, Deserialize)]
+    struct Fee {
+        amount: u32,
+        fee: u32,
+    }
+    let read = reads::<Fee>((1, 2)).await;
+    assert_eq!(read, Some(json!({ "amount": 1, "fee": 2 })));
+}
+
+#[tokio::test]
+async fn both_forms_of_a_field_are_read_through_an_untagged_enum() {
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Text(String),
+        Number(u64),
+    }
+    assert_eq!(reads::<Id>(7).await, Some(json!(7)));
+    assert_eq!(reads::<Id>("p-7").await, Some(json!("p-7")));
+}
+
+/// Calls with the event of the old version, then with that of the new one. Returns whether the retry ran, or its error.
+async fn retried(
+    charge: Operation,
+    old: impl Serialize,
+    new: impl Serialize,
+) -> Result<bool, ErrorKind> {
+    let harness = Harness::default();
+    let [old, new] = [serde_json::to_value(old), serde_json::to_value(new)].map(Result::unwrap);
+    harness.call(&charge, old).await.unwrap();
+    match harness.call_elsewhere(&charge, new).await {
+        Ok(outcome) => Ok(!outcome.is_replayed()),
+        Err(error) => Err(ours(&error).kind()),
+    }
+}
+
+#[derive(Serialize)]
+struct Event {
+    order_id: u32,
+}
+
+#[derive(Serialize)]
+struct WithNote {
+    order_id: u32,
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct WithSkippedNote {
+    order_id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[tokio::test]
+async fn a_new_field_of_the_event_counts_only_where_key_or_validated_part_hold_it() {
+    let (old, new) = (Event { order_id: 7 }, || WithNote {
+        order_id: 7,
+        note: None,
+    });
+    let whole = || operation().build().unwrap();
+    assert_eq!(retried(whole(), &old, new()).await, Ok(true));
+    let skipped = WithSkippedNote {
+        order_id: 7,
+        note: None,
+    };
+    assert_eq!(retried(whole(), &old, skipped).await, Ok(false));
+    let keyed = operation().key("order_id").build().unwrap();
+    assert_eq!(retried(keyed, &old, new()).await, Ok(false));
+    let validated = operation().key("order_id").validate("@").build().unwrap();
+    assert_eq!(
+        retried(validated, &old, new()).await,
+        Err(ErrorKind::PayloadMismatch)
+    );
+}
+
+#[tokio::test]
+async fn the_id_is_made_of_the_value_of_the_key_and_not_of_the_fields_name() {
+    let operations = ["order_id", "order"].map(|key| operation().key(key).build().unwrap());
+    let harness = Harness::default();
+    harness
+        .call(&operations[0], json!({ "order_id": 7 }))
+        .await
+        .unwrap();
+    let again = harness
+        .call(&operations[1], json!({ "order": 7 }))
+        .await
+        .unwrap();
+    assert!(again.is_replayed());
+    let text = harness
+        .call(&operations[1], json!({ "order": "7" }))
+        .await
+        .unwrap();
+    assert!(!text.is_replayed());
+    let float = harness
+        .call(&operations[1], json!({ "order": 7.0 }))
+        .await
+        .unwrap();
+    assert!(!float.is_replayed());
+    assert_ne!(
+        id(&operations[1], &json!(7)),
+        id(&operations[1], &json!("7"))
+    );
+}
