@@ -40,14 +40,22 @@ pub(crate) enum Keep {
     Refused(&'static str),
 }
 
-/// How a call ends without a reply.
+/// How a handler ends without a reply.
 pub(crate) enum Failure<R, E> {
     /// The service's own error.
     Service(E),
     /// A response that says that the run failed. It is sent to the client.
     Response(R),
+}
+
+/// How a call ends without a reply, as the engine sees it.
+///
+/// It has no parameters, because a record under `on_error = "record"` holds the name of this type.
+pub(crate) enum CallFailed {
+    /// The handler failed: see its [`Failure`].
+    Handler,
     /// An error of this framework.
-    Ours(Error),
+    Framework(Error),
 }
 
 /// Returns the codec of a reply.

@@ -12,7 +12,7 @@ use super::HttpOperation;
 use crate::host::Place;
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{Failure, Keep, Reply, Sent, codec};
+use crate::reply::{CallFailed, Failure, Keep, Reply, Sent, codec};
 use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
 
@@ -85,19 +85,31 @@ impl HttpOperation {
             backend, deadline, ..
         } = place;
         let operation = &self.0.operation;
-        let outcome = operation.run(
-            backend,
-            identity,
-            *deadline,
-            codec(),
-            Failure::Ours,
-            handler,
-        );
-        let outcome = match outcome.await {
-            Ok(outcome) => outcome,
-            Err(Failure::Service(error)) => return Err(error),
-            Err(Failure::Response(response)) => return Ok(Sent::Own(response)),
-            Err(Failure::Ours(error)) => return Ok(Sent::Made(self.failed(backend, error))),
+        let mut failure = None;
+        let handler = async {
+            handler.await.map_err(|failed| {
+                failure = Some(failed);
+                CallFailed::Handler
+            })
+        };
+        let framework = CallFailed::Framework;
+        let outcome = operation
+            .run(backend, identity, *deadline, codec(), framework, handler)
+            .await;
+        let outcome = match (outcome, failure) {
+            (Ok(outcome), _) => outcome,
+            (Err(CallFailed::Framework(error)), _) => {
+                return Ok(Sent::Made(self.failed(backend, error)));
+            }
+            (Err(CallFailed::Handler), Some(Failure::Service(error))) => return Err(error),
+            (Err(CallFailed::Handler), Some(Failure::Response(response))) => {
+                return Ok(Sent::Own(response));
+            }
+            // Unreachable: the handler fails with its failure.
+            (Err(CallFailed::Handler), None) => {
+                let error = self.error(ErrorKind::Internal).with_handler_ran(true);
+                return Ok(Sent::Made(self.failed(backend, error)));
+            }
         };
         let key = match outcome.kind() {
             OutcomeKind::Executed { key, .. } => Some(key.clone()),

@@ -95,6 +95,10 @@ async fn a_request_in_progress_is_409_with_the_end_of_the_lease() {
     assert_eq!(response.status(), StatusCode::CONFLICT);
     assert_eq!(problem(&response), "urn:idempotency:in-progress");
     assert_eq!(response.headers()["retry-after"], "21");
+    // A duplicate in the first process meets the first call without a request to the store.
+    let response = send(&first, post().body(body("{}")).unwrap()).await;
+    assert_eq!(problem(&response), "urn:idempotency:in-progress");
+    assert_eq!(response.headers()["retry-after"], "21");
     let other = send(&second, post().body(body("other")).unwrap()).await;
     assert_eq!(problem(&other), "urn:idempotency:key-reused");
 }

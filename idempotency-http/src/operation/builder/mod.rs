@@ -1,4 +1,4 @@
-//! Builds an [`HttpOperation`] from settings: this file has the settings, `build` checks them.
+//! Builds an operation from settings: this file has the settings, `build` checks them.
 
 mod build;
 
@@ -17,7 +17,7 @@ use super::caller::CallerFunction;
 use crate::problem::Problem;
 use crate::rules::{Rules, Unstorable};
 
-/// Builds an [`HttpOperation`].
+/// Builds an [`HttpOperation`](crate::HttpOperation).
 ///
 /// # Examples
 ///
