@@ -1,0 +1,133 @@
+//! One function in each shape, with the same business logic.
+
+use aws_lambda_events::kinesis::KinesisEvent;
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::streams::KinesisEventResponse;
+use idempotency_lambda::{
+    BoxError, IdempotencyLayer, KeyRequired, LambdaEvent, Operation, batch, time_left,
+};
+use idempotency_testkit::events::{self, KinesisRecord, SqsMessage};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tower::ServiceBuilder;
+
+pub(crate) const ROLE: &str = "SHAPES_ROLE";
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) order_id: String,
+    pub(crate) card: Card,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Card {
+    Good,
+    Declined,
+    /// The charge goes on until the test closes the connection at this address.
+    Slow(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Receipt {
+    order_id: String,
+    process: u32,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the card was declined")]
+struct CardDeclined;
+
+/// The business logic. Each run has an effect, which the test counts in the log.
+async fn charge(order: Order) -> Result<Receipt, CardDeclined> {
+    assert!(time_left().is_some(), "the handler knows its invocation");
+    println!("effect {}", order.order_id);
+    match order.card {
+        Card::Good => {}
+        Card::Declined => return Err(CardDeclined),
+        Card::Slow(address) => {
+            let mut gate = TcpStream::connect(address).await.unwrap();
+            let _ = gate.read(&mut [0]).await;
+        }
+    }
+    Ok(Receipt {
+        order_id: order.order_id,
+        process: std::process::id(),
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Layer,
+    Fifo,
+    Kinesis,
+}
+
+pub(crate) const SHAPES: [Shape; 3] = [Shape::Layer, Shape::Fifo, Shape::Kinesis];
+
+impl Shape {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Layer => "layer",
+            Self::Fifo => "fifo",
+            Self::Kinesis => "kinesis",
+        }
+    }
+
+    /// Returns the event of an order, as AWS sends it.
+    pub(crate) fn event(self, order: &Order) -> String {
+        match self {
+            Self::Layer => serde_json::to_string(order).unwrap(),
+            Self::Fifo => fifo([order.clone()]).into(),
+            Self::Kinesis => kinesis([order.clone()]).into(),
+        }
+    }
+}
+
+/// The messages of one group. The message ids do not depend on the card, as those of a redelivered message.
+pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::Sqs {
+    let message = |order: Order| {
+        let id = format!("message-{}", order.order_id);
+        SqsMessage::json(&order).group("g-1").id(id)
+    };
+    events::sqs("orders.fifo").messages(orders.into_iter().map(message))
+}
+
+pub(crate) fn kinesis(orders: impl IntoIterator<Item = Order>) -> events::Kinesis {
+    let record = |order: Order| KinesisRecord::json(&order).partition_key("p-1");
+    events::kinesis("ledger").records(orders.into_iter().map(record))
+}
+
+fn operation() -> Result<Operation, idempotency_lambda::Error> {
+    let operation = Operation::builder("shop::charge").key("order_id");
+    operation.key_required(KeyRequired::All).build()
+}
+
+pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
+    idempotency_lambda::init().await?;
+    let operation = operation()?;
+    match role {
+        "layer" => {
+            let handler = async |event: LambdaEvent<Order>| charge(event.payload).await;
+            let layer = IdempotencyLayer::new(operation);
+            let service = ServiceBuilder::new().layer(layer);
+            lambda_runtime::run(service.service_fn(handler)).await
+        }
+        "fifo" => {
+            let handler = async |event: LambdaEvent<SqsEvent>| {
+                let response: SqsBatchResponse = batch::sqs(event, &operation, charge).await?;
+                Ok::<_, BoxError>(response)
+            };
+            idempotency_lambda::run(&handler).await
+        }
+        "kinesis" => {
+            let handler = async |event: LambdaEvent<KinesisEvent>| {
+                let response: KinesisEventResponse =
+                    batch::kinesis(event, &operation, charge).await?;
+                Ok::<_, BoxError>(response)
+            };
+            idempotency_lambda::run(&handler).await
+        }
+        other => Err(format!("there is no role {other}").into()),
+    }
+}
