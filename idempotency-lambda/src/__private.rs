@@ -15,6 +15,10 @@ use crate::event::{Event, Payload};
 use crate::invocation::{Deadline, HasContext};
 use crate::operation::IdentifiedCall;
 
+#[cfg(feature = "http")]
+pub use crate::http::handler::{
+    HttpSettings, PreparedHttp, RegisteredHttp, prepare as prepare_http,
+};
 pub use crate::invocation::assume_lambda;
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
 pub use crate::store::StoreHandle;
@@ -220,6 +224,29 @@ pub fn run<R, E>(
         };
         call.run_with(codec, convert, handler).await
     }
+}
+
+/// A response type that is an HTTP response. Only an [`HttpResponse`](crate::http::handler::HttpResponse) has a form.
+#[cfg(feature = "http")]
+#[derive(Debug)]
+pub struct HttpForm<R>(std::marker::PhantomData<fn() -> R>);
+
+#[cfg(feature = "http")]
+pub fn http_response<R: crate::http::handler::HttpResponse>() -> HttpForm<R> {
+    HttpForm(std::marker::PhantomData)
+}
+
+/// Runs a handler of HTTP events. Its error may be of any type, because the errors of this framework become responses.
+#[cfg(feature = "http")]
+pub fn run_http<R: crate::http::handler::HttpResponse, E>(
+    operation: &'static RegisteredOperation,
+    prepared: PreparedHttp,
+    store: Option<StoreHandle>,
+    _: HttpForm<R>,
+    handler: impl Future<Output = Result<R, E>>,
+) -> impl Future<Output = Result<R, E>> {
+    let handler = Box::pin(handler);
+    crate::http::handler::run(operation, prepared, store, handler)
 }
 
 impl fmt::Debug for Found {

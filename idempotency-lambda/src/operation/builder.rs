@@ -195,6 +195,26 @@ impl OperationBuilder {
         self
     }
 
+    /// Starts the rules of an HTTP service under this operation, whose [`build`](crate::http::HttpOperationBuilder::build)
+    /// returns a tower layer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_lambda::Operation;
+    ///
+    /// let idempotent = Operation::builder("shop::payments")
+    ///     .http()
+    ///     .caller("requestContext.authorizer.jwt.claims.sub")
+    ///     .build()?;
+    /// assert_eq!(idempotent.key_prefix(), "local.shop.payments");
+    /// # Ok::<(), idempotency_lambda::Error>(())
+    /// ```
+    #[cfg(feature = "http")]
+    pub fn http(self) -> crate::http::HttpOperationBuilder {
+        crate::http::HttpOperationBuilder::new(self.path, self.settings, self.variables, self.store)
+    }
+
     /// Checks and compiles the settings.
     ///
     /// # Errors

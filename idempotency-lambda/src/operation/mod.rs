@@ -181,10 +181,25 @@ impl Operation {
         settings: &Settings,
         variables: &Variables,
     ) -> Result<Self, ConfigurationError> {
+        Self::compile_as(claimant, settings, settings, variables)
+    }
+
+    /// Compiles the settings of an operation whose keys are made by other rules too. `identity` stands for these rules in the
+    /// comparison with other operations under the prefix.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`](Self::compile).
+    pub(crate) fn compile_as(
+        claimant: Claimant<'_>,
+        settings: &Settings,
+        identity: &Settings,
+        variables: &Variables,
+    ) -> Result<Self, ConfigurationError> {
         process::note_overridden(claimant.path(), settings, variables);
         let compiled = CompiledOperation::new(claimant.path(), settings, variables)?;
         let prefix = compiled.key_prefix();
-        if registry::claim(&claimant, prefix, settings, variables)? {
+        if registry::claim(&claimant, prefix, identity, variables)? {
             compiled.advice().iter().for_each(|advice| warn(advice));
         }
         Ok(Self(Arc::new(Inner {
@@ -201,6 +216,12 @@ impl Operation {
         }))
     }
 
+    /// Returns the compiled settings, to keep them.
+    #[cfg(feature = "http")]
+    pub(crate) fn shared(&self) -> Arc<CompiledOperation> {
+        Arc::clone(&self.0.compiled)
+    }
+
     /// Returns the compiled settings.
     pub(crate) fn compiled(&self) -> &CompiledOperation {
         &self.0.compiled
@@ -209,7 +230,7 @@ impl Operation {
     /// Returns the backend of a call: the one of the scope (in a test), else the operation's own, else the global one.
     ///
     /// The scope is looked up when the call is polled, because a test may wrap an existing future.
-    async fn backend(&self) -> Result<Backend, Error> {
+    pub(crate) async fn backend(&self) -> Result<Backend, Error> {
         match (&Scope::current().backend, &self.0.backend) {
             (Some(backend), _) | (None, Some(backend)) => Ok(backend.clone()),
             (None, None) => process::global_backend().await.cloned(),

@@ -23,12 +23,20 @@ pub(crate) const KNOWN: [(&str, &str); 19] = [
     ("context", "event.context"),
 ];
 
+/// The settings of the shape `http`, in the order of the documentation, each with an example of its value.
+pub(crate) const HTTP: [(&str, &str); 3] = [
+    ("caller", "\"requestContext.authorizer.jwt.claims.sub\""),
+    ("shared_by_all_callers", "true"),
+    ("key_header", "\"x-request-id\""),
+];
+
 /// The settings whose values are code.
 const CODE: [&str; 4] = ["on_replay", "store", "payload", "context"];
 
 /// Returns the example value of a setting, or `None` if there is no setting of this name.
 pub(crate) fn example(name: &str) -> Option<&'static str> {
-    let setting = KNOWN.iter().find(|(known, _)| *known == name);
+    let mut settings = KNOWN.iter().chain(&HTTP);
+    let setting = settings.find(|(known, _)| *known == name);
     setting.map(|(_, example)| *example)
 }
 
@@ -36,6 +44,11 @@ pub(crate) fn example(name: &str) -> Option<&'static str> {
 pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
     let names = KNOWN.iter().map(|(name, _)| *name);
     names.filter(|name| !CODE.contains(name))
+}
+
+/// Returns the names of the settings of the shape `http`. Their values are constants.
+pub(crate) fn of_http() -> impl Iterator<Item = &'static str> {
+    HTTP.iter().map(|(name, _)| *name)
 }
 
 /// Settings that only the environment has, with the variable of each. A user may try to write them here.

@@ -3,19 +3,21 @@
 //! Every argument passes through [`Arguments::add`], so that no setting is accepted twice and no misspelt name is missed.
 
 mod known;
+mod shape;
 mod suggest;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, Ident, LitStr, Token, token};
+use syn::{Error, Expr, Ident, LitStr, Token, parse_quote_spanned, token};
 
 #[cfg(test)]
 pub(crate) use known::ENVIRONMENT;
 #[cfg(test)]
 pub(crate) use known::KNOWN;
-pub(crate) use known::{constants, example};
+pub(crate) use known::{constants, example, of_http};
+pub(crate) use shape::{Shape, Shaped};
 
 /// One setting as it was written.
 pub(crate) struct Setting {
@@ -28,6 +30,8 @@ pub(crate) struct Setting {
 pub(crate) struct Arguments {
     pub(crate) all: Vec<Setting>,
     pub(crate) errors: Vec<Error>,
+    /// The shape of the function, such as `http`. Without one it is a plain function.
+    pub(crate) shape: Option<Shaped>,
     /// The path in `crate = path`.
     pub(crate) runtime: Option<syn::Path>,
     seen: Vec<String>,
@@ -67,7 +71,7 @@ impl Arguments {
         }
     }
 
-    /// Reads one argument; returns `None` for `crate`, which is not a setting.
+    /// Reads one argument; returns `None` for `crate` and for a shape, which are no settings.
     fn setting(&mut self, input: ParseStream<'_>) -> syn::Result<Option<Setting>> {
         let Ok(name) = input.call(Ident::parse_any) else {
             return Err(match input.parse::<LitStr>() {
@@ -82,6 +86,11 @@ impl Arguments {
         if text == "crate" {
             return self.runtime(input).map(|()| None);
         }
+        if let Some(shape) = Shape::of(&text)
+            && !input.peek(Token![=])
+        {
+            return self.shaped(shape, name).map(|()| None);
+        }
         let Some(example) = example(&text) else {
             return Err(Error::new(name.span(), suggest::unknown_setting(&text)));
         };
@@ -92,6 +101,10 @@ impl Arguments {
             ));
         }
         self.seen.push(text.clone());
+        if text == "shared_by_all_callers" && (input.is_empty() || input.peek(Token![,])) {
+            let value = parse_quote_spanned!(name.span()=> true);
+            return Ok(Some(Setting { name, value }));
+        }
         if !input.peek(Token![=]) || input.peek(Token![==]) {
             return Err(needs_value(name.span(), &text, example));
         }
@@ -102,6 +115,17 @@ impl Arguments {
             self.errors.push(input.error(message));
         }
         Ok(Some(Setting { name, value }))
+    }
+
+    /// Keeps the shape of the function.
+    fn shaped(&mut self, shape: Shape, word: Ident) -> syn::Result<()> {
+        match &self.shape {
+            Some(first) => Err(shape::second(first, &word)),
+            None => {
+                self.shape = Some(Shaped { shape, word });
+                Ok(())
+            }
+        }
     }
 
     /// Reads the rest of `crate = path`.
@@ -172,7 +196,8 @@ fn starts_setting(input: ParseStream<'_>) -> bool {
         return false;
     };
     let equals = ahead.peek(Token![=]) && !ahead.peek(Token![==]);
-    let known = example(&name.to_string()).is_some();
+    let name = name.to_string();
+    let known = example(&name).is_some() || Shape::of(&name).is_some();
     equals || known && (ahead.is_empty() || ahead.peek(Token![,]) || ahead.peek(token::Paren))
 }
 

@@ -1,6 +1,6 @@
 //! The message for a name that is no setting: it says which setting the user probably means.
 
-use super::known::{ENVIRONMENT, KNOWN, OTHER_WORDS, example};
+use super::known::{ENVIRONMENT, HTTP, KNOWN, OTHER_WORDS, example};
 
 /// Returns the message for a name that is not a setting.
 pub(super) fn unknown_setting(name: &str) -> String {
@@ -19,6 +19,7 @@ pub(super) fn unknown_setting(name: &str) -> String {
     }
     let nearest = KNOWN
         .iter()
+        .chain(&HTTP)
         .filter_map(|(known, _)| Some((similarity(known, name)?, *known)))
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
     match nearest {

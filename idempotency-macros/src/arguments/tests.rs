@@ -133,3 +133,56 @@ fn each_setting_is_documented() {
         assert_eq!(documentation.matches(&row).count(), 1, "{name}");
     }
 }
+
+#[test]
+fn a_shape_is_read_at_any_place_and_is_no_setting() {
+    for arguments in [
+        "http, key = \"a\"",
+        "key = \"a\", http",
+        "key = \"a\", http,",
+    ] {
+        let read = Arguments::parse(arguments.parse().unwrap());
+        assert!(read.errors.is_empty(), "{arguments}");
+        assert_eq!(read.all.len(), 1, "{arguments}");
+        assert_eq!(read.shape.unwrap().shape, Shape::Http);
+    }
+}
+
+#[test]
+fn a_shape_that_is_written_twice_is_one_error() {
+    let (names, errors) = read("http, http, key = \"a\"");
+    assert_eq!(names, ["key"]);
+    assert_eq!(errors, ["`http` is written twice: leave one out"]);
+}
+
+#[test]
+fn a_shape_with_a_value_is_no_setting() {
+    let (_, errors) = read("http = true");
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0].starts_with("unknown setting `http`"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn a_comma_is_missing_before_a_shape() {
+    let (names, errors) = read("key = \"a\" http");
+    assert_eq!(names, ["key"]);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("write a comma"), "{errors:?}");
+}
+
+#[test]
+fn sharing_among_callers_needs_no_value() {
+    for arguments in [
+        "shared_by_all_callers",
+        "shared_by_all_callers, http",
+        "shared_by_all_callers = true",
+    ] {
+        let read = Arguments::parse(arguments.parse().unwrap());
+        assert!(read.errors.is_empty(), "{arguments}");
+        let value = quote::ToTokens::to_token_stream(&read.all[0].value);
+        assert_eq!(value.to_string(), "true", "{arguments}");
+    }
+}

@@ -12,6 +12,7 @@ mod span_range;
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 
+use crate::arguments::Shape;
 use crate::parse::Function;
 use crate::validate::ValidatedFn;
 use span_range::SpanRange;
@@ -27,6 +28,7 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
     } = function;
     let ValidatedFn {
         signature,
+        shape,
         returned,
         ..
     } = validated;
@@ -37,14 +39,36 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
         before,
         prepared,
         destructure,
-    } = payload::prepared(&validated.payload, runtime);
+    } = payload::prepared(&validated.payload, *shape, runtime);
     let returned::Witnesses {
         codec,
         convert,
         never,
-    } = returned::witnesses(returned, runtime);
+    } = returned::witnesses(returned, *shape, runtime);
+    let run = match shape {
+        None => quote_spanned!(site=> run),
+        Some(Shape::Http) => quote_spanned!(site=> run_http),
+    };
     let store = store(validated);
-    let response = response(validated);
+    let (convert, converting) = match convert {
+        Some(convert) => (
+            quote_spanned!(site=> let convert = #convert;),
+            quote_spanned!(site=> convert,),
+        ),
+        None => Default::default(),
+    };
+    let result = match shape {
+        None => {
+            let response = response(validated);
+            quote_spanned! {site=>
+                match result {
+                    ::core::result::Result::Ok(outcome) => ::core::result::Result::Ok(#response),
+                    ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
+                }
+            }
+        }
+        Some(Shape::Http) => quote_spanned!(site=> result),
+    };
     quote_spanned! {site=>
         #(#attributes)*
         #visibility #signature {
@@ -53,13 +77,13 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
             let prepared = #prepared;
             let store = #store;
             let codec = #codec;
-            let convert = #convert;
-            let result = #private::run(
+            #convert
+            let result = #private::#run(
                 operation,
                 prepared,
                 store,
                 codec,
-                convert,
+                #converting
                 async move {
                     if false {
                         return #never;
@@ -69,10 +93,7 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
                 },
             )
             .await;
-            match result {
-                ::core::result::Result::Ok(outcome) => ::core::result::Result::Ok(#response),
-                ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
-            }
+            #result
         }
     }
 }

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
 use super::SpanRange;
-use crate::arguments;
+use crate::arguments::{self, Shape};
 use crate::parse::Function;
 use crate::validate::ValidatedFn;
 use crate::values::{self, Constant};
@@ -17,33 +17,47 @@ pub(super) fn operation(function: &Function, validated: &ValidatedFn) -> TokenSt
     let name = function.name();
     let private = validated.runtime.private(site);
     // All fields are written out, so that a new one cannot be forgotten.
-    let settings = arguments::constants().map(|name| {
-        let field = values::field(name);
-        let value = match setting(name, validated) {
-            Some(value) => quote_spanned!(site=> ::core::option::Option::Some(#value)),
-            None => quote_spanned!(site=> ::core::option::Option::None),
+    let settings = arguments::constants().map(|name| field(name, validated));
+    let http = (validated.shape == Some(Shape::Http)).then(|| {
+        let settings = arguments::of_http().map(|name| field(name, validated));
+        let rules = quote_spanned! {site=>
+            static __IDEMPOTENT_HTTP: #private::RegisteredHttp =
+                #private::RegisteredHttp::new(#private::HttpSettings { #(#settings)* });
         };
-        quote_spanned!(site=> #field: #value,)
+        (rules, quote_spanned!(site=> .with_http(&__IDEMPOTENT_HTTP)))
     });
+    let (rules, http) = http.unwrap_or_default();
     let own_store = validated
         .store
         .is_some()
         .then(|| quote_spanned!(site=> .with_its_own_store()));
     quote_spanned! {site=>
         {
+            #rules
             static __IDEMPOTENT_OPERATION: #private::RegisteredOperation = #private::RegisteredOperation::new(
                 ::core::concat!(::core::module_path!(), "::", #name),
                 ::core::concat!(::core::file!(), ":", ::core::line!()),
                 #private::Settings {
                     #(#settings)*
                 },
-            )#own_store;
+            )#http #own_store;
             #[#private::linkme::distributed_slice(#private::OPERATIONS)]
             #[linkme(crate = #private::linkme)]
             static __IDEMPOTENT_REGISTERED: &'static #private::RegisteredOperation = &__IDEMPOTENT_OPERATION;
             &__IDEMPOTENT_OPERATION
         }
     }
+}
+
+/// Returns a setting as a field of type `Option`.
+fn field(name: &str, validated: &ValidatedFn) -> TokenStream {
+    let site = Span::mixed_site();
+    let field = values::field(name);
+    let value = match setting(name, validated) {
+        Some(value) => quote_spanned!(site=> ::core::option::Option::Some(#value)),
+        None => quote_spanned!(site=> ::core::option::Option::None),
+    };
+    quote_spanned!(site=> #field: #value,)
 }
 
 /// Returns the value of a setting, or `None` if the attribute does not have it.
@@ -62,7 +76,7 @@ fn setting(name: &str, validated: &ValidatedFn) -> Option<TokenStream> {
             let required = at.head(runtime, "Required");
             quote_spanned!(at.end=> #required(#path).key_required())
         }
-        "key" | "validate" | "key_prefix" | "store_when" => {
+        "key" | "validate" | "key_prefix" | "store_when" | "caller" | "key_header" => {
             let text = at.head(runtime, "Cow");
             quote_spanned!(at.end=> #text::Borrowed(#path))
         }

@@ -4,6 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
 use super::SpanRange;
+use crate::arguments::Shape;
 use crate::parameters::Parameters;
 use crate::runtime::Runtime;
 use crate::validate::{ContextSource, PayloadSource};
@@ -19,7 +20,15 @@ pub(super) struct Prepared {
 }
 
 /// Returns the code that makes the identity of a call with this payload.
-pub(super) fn prepared(payload: &PayloadSource, runtime: &Runtime) -> Prepared {
+pub(super) fn prepared(
+    payload: &PayloadSource,
+    shape: Option<Shape>,
+    runtime: &Runtime,
+) -> Prepared {
+    let prepare_event = match shape {
+        None => "prepare_event",
+        Some(Shape::Http) => "prepare_http",
+    };
     match payload {
         PayloadSource::Event { name, pattern, of } => {
             let at = SpanRange::of(of);
@@ -27,7 +36,7 @@ pub(super) fn prepared(payload: &PayloadSource, runtime: &Runtime) -> Prepared {
             let mut event = name.clone();
             event.set_span(at.end.resolved_at(name.span()));
             let (head, and) = (
-                at.head(runtime, "prepare_event"),
+                at.head(runtime, prepare_event),
                 quote_spanned!(at.start.resolved_at(name.span())=> &),
             );
             let destructure = pattern

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote_spanned};
 
 use super::SpanRange;
+use crate::arguments::Shape;
 use crate::runtime::Runtime;
 use crate::validate::Returned;
 
@@ -11,29 +12,33 @@ use crate::validate::Returned;
 pub(super) struct Witnesses {
     /// How the response is written and read.
     pub(super) codec: TokenStream,
-    /// How an error of the framework becomes the function's.
-    pub(super) convert: TokenStream,
+    /// How an error of the framework becomes the function's. `None` if it never does.
+    pub(super) convert: Option<TokenStream>,
     /// A value of the return type, in code that never runs.
     pub(super) never: TokenStream,
 }
 
 /// Returns the expressions for a return type.
-pub(super) fn witnesses(returned: &Returned, runtime: &Runtime) -> Witnesses {
+pub(super) fn witnesses(returned: &Returned, shape: Option<Shape>, runtime: &Runtime) -> Witnesses {
+    // The errors of the framework become HTTP responses, so the function's error need not hold them.
+    let response_of = match shape {
+        None => "response",
+        Some(Shape::Http) => "http_response",
+    };
+    let failure_of = shape.is_none().then_some("failure");
     let response = &returned.response;
     let failure = &returned.failure;
     Witnesses {
         codec: witness(
             runtime,
-            "response",
+            response_of,
             response,
             part(runtime, returned, response, "Response"),
         ),
-        convert: witness(
-            runtime,
-            "failure",
-            failure,
-            part(runtime, returned, failure, "Failure"),
-        ),
+        convert: failure_of.map(|function| {
+            let of = part(runtime, returned, failure, "Failure");
+            witness(runtime, function, failure, of)
+        }),
         never: never(runtime, returned),
     }
 }

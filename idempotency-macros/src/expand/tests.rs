@@ -104,3 +104,23 @@ fn the_hook_and_the_store_are_the_users_expressions() {
         "{code}"
     );
 }
+
+#[test]
+fn a_handler_of_http_events_has_functions_of_its_own() {
+    let code = expanded("http, caller = \"a.b\", lease = \"1m\"", HANDLER);
+    let private = ":: idempotency_lambda :: __private ::";
+    for part in [
+        "prepare_http (operation , & event)",
+        "http_response ::",
+        "run_http (",
+        "key_header : :: core :: option :: Option :: None",
+        "shared_by_all_callers : :: core :: option :: Option :: None",
+    ] {
+        assert!(code.contains(part), "{part}: {code}");
+    }
+    let caller = format!(
+        "caller : :: core :: option :: Option :: Some ({private} Cow :: Borrowed (\"a.b\"))"
+    );
+    assert!(code.contains(&caller), "{code}");
+    assert!(!expanded("", HANDLER).contains("with_http"));
+}

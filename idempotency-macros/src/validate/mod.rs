@@ -1,6 +1,7 @@
 //! Phase 2: checks everything that can be wrong, and collects all errors, so that one build shows them all.
 
 mod function;
+mod http;
 mod payload;
 mod returned;
 mod types;
@@ -8,7 +9,7 @@ mod types;
 use proc_macro2::{Ident, TokenStream};
 use syn::{Error, Expr, Pat, Signature, Type};
 
-use crate::arguments::{Arguments, Setting};
+use crate::arguments::{Arguments, Setting, Shape};
 use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
@@ -18,6 +19,8 @@ use crate::values::{self, Constant, Value};
 pub(crate) struct ValidatedFn {
     /// The signature as it was written, but with a name in place of a pattern that the body matches.
     pub(crate) signature: Signature,
+    /// The shape of the function, if it has one of its own.
+    pub(crate) shape: Option<Shape>,
     /// The settings whose values are known at compile time.
     pub(crate) constants: Vec<(Ident, Constant)>,
     /// The settings whose values are the names of constants in the user's program.
@@ -77,12 +80,14 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     let returned = returned::returned(&signature)
         .map_err(|error| errors.push(error))
         .ok();
-    let from_event = !arguments.names("payload");
+    errors.extend(http::wrong_settings(&arguments));
+    let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
+    let from_event = shape.is_some() || !arguments.names("payload");
     let whole_payload = !arguments.names("key");
     errors.extend(arguments.errors);
-    let mut checked = Checked::new(arguments.all, from_event, &mut errors);
+    let mut checked = Checked::new(arguments.all, from_event && shape.is_none(), &mut errors);
     let payload = if from_event {
-        payload::event(&mut signature)
+        payload::event(&mut signature, shape)
             .map_err(|error| errors.push(error))
             .ok()
     } else {
@@ -106,6 +111,7 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     match (combined, payload, returned) {
         (None, Some(payload), Some(returned)) => Ok(ValidatedFn {
             signature,
+            shape,
             constants: checked.constants,
             paths: checked.paths,
             runtime: Runtime::find(arguments.runtime),

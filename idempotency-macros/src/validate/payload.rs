@@ -4,11 +4,18 @@ use proc_macro2::{Ident, Span};
 use syn::{Error, Expr, FnArg, Pat, PatIdent, Signature};
 
 use super::PayloadSource;
+use crate::arguments::Shape;
 
 /// Returns the only parameter as the event. A pattern is replaced by a name, and is matched in the body.
-pub(super) fn event(signature: &mut Signature) -> syn::Result<PayloadSource> {
+///
+/// A function of a shape takes its event and no `payload`.
+pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Result<PayloadSource> {
     let [FnArg::Typed(parameter)] = &mut signature.inputs.iter_mut().collect::<Vec<_>>()[..] else {
         let message = match signature.receiver() {
+            _ if shape == Some(Shape::Http) => {
+                "with `http` the function takes the event alone: write `event: LambdaEvent<ApiGatewayV2httpRequest>`, and \
+                 keep state in a static or call a method from here"
+            }
             Some(_) => {
                 "a method needs a payload: write `payload = <expression over the parameters>`"
             }

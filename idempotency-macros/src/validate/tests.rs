@@ -246,3 +246,80 @@ fn the_context_is_named_or_found_among_the_parameters() {
 fn an_event_has_a_context_of_its_own() {
     assert!(error("context = event.context", HANDLER).contains("leave `context` out"));
 }
+
+#[test]
+fn a_handler_of_http_events_says_who_the_caller_is() {
+    let caller = "caller = \"requestContext.authorizer.jwt.claims.sub\"";
+    for arguments in [
+        format!("http, {caller}"),
+        "http, shared_by_all_callers".to_owned(),
+        format!("http, {caller}, shared_by_all_callers = false"),
+        "http, caller = CALLER, key_header = \"x-request-id\"".to_owned(),
+    ] {
+        assert!(validated(&arguments, HANDLER).is_ok(), "{arguments}");
+    }
+    for arguments in [
+        "http",
+        "http, shared_by_all_callers = false",
+        "http, key = \"a\"",
+    ] {
+        let error = error(arguments, HANDLER);
+        assert!(
+            error.starts_with("say who the caller is"),
+            "{arguments}: {error}"
+        );
+    }
+    let both = error(&format!("http, {caller}, shared_by_all_callers"), HANDLER);
+    assert!(
+        both.contains("leave `caller` or `shared_by_all_callers` out"),
+        "{both}"
+    );
+}
+
+#[test]
+fn a_wrong_caller_is_one_error() {
+    assert!(error("http, caller = \"\"", HANDLER).contains("`caller` is empty"));
+    assert!(error("http, caller = \"a[\"", HANDLER).contains("`caller` is not an expression"));
+    assert!(error("http, caller", HANDLER).contains("`caller` needs a value"));
+    assert!(error("http, shared_by_all_callers = 1", HANDLER).contains("is `true` or `false`"));
+}
+
+#[test]
+fn the_settings_of_http_belong_to_handlers_of_http_events() {
+    for setting in [
+        "caller = \"a\"",
+        "shared_by_all_callers",
+        "key_header = \"x\"",
+    ] {
+        let error = error(setting, HANDLER);
+        assert!(error.contains("write `#[idempotent(http, "), "{error}");
+    }
+    for setting in ["payload = event", "context = event.context"] {
+        let arguments = format!("http, shared_by_all_callers, {setting}");
+        assert!(
+            error(&arguments, HANDLER).contains("the event is the request"),
+            "{arguments}"
+        );
+    }
+}
+
+#[test]
+fn a_handler_of_http_events_takes_the_event_alone() {
+    let item = "async fn f(app: &App, event: LambdaEvent<u8>) -> Result<u8, E> {}";
+    let error = error("http, shared_by_all_callers", item);
+    assert!(
+        error.starts_with("with `http` the function takes the event alone"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_name_of_a_header_is_a_token() {
+    for name in ["", "a b", "a:", "ü"] {
+        let arguments = format!("http, shared_by_all_callers, key_header = \"{name}\"");
+        assert!(
+            error(&arguments, HANDLER).contains("is the name of a header"),
+            "{name}"
+        );
+    }
+}

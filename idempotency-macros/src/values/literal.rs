@@ -76,6 +76,21 @@ pub(super) fn prefix(name: &str, value: &Expr) -> syn::Result<Constant> {
     Err(Error::new(span, wrong))
 }
 
+/// Checks the name of a header.
+pub(super) fn header(name: &str, value: &Expr) -> syn::Result<Constant> {
+    let (text, span) = text(name, value)?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_token) {
+        return Ok(Constant::Text(text));
+    }
+    Err(Error::new(
+        span,
+        format!(
+            "`{name}` is the name of a header: write letters, digits and `-`, or leave it out for `Idempotency-Key`"
+        ),
+    ))
+}
+
 /// Checks a value that is one of some names, without regard to case.
 pub(super) fn choice(
     name: &str,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use proc_macro2::Span;
 use syn::{Expr, Ident};
 
-use crate::arguments::{Setting, constants};
+use crate::arguments::{Setting, constants, of_http};
 use code::{code, hook, payload, reference};
-use literal::{boolean, choice, duration, expression, key_required, number, prefix};
+use literal::{boolean, choice, duration, expression, header, key_required, number, prefix};
 
 /// A value that is known at compile time.
 #[derive(Debug, PartialEq)]
@@ -66,7 +66,9 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "store_when" => expression(&name, &value, "storing every response")?,
         "key_required" => key_required(&name, &value)?,
         "key_prefix" => prefix(&name, &value)?,
-        "shared_key_prefix" => boolean(&name, &value)?,
+        "caller" => expression(&name, &value, "`shared_by_all_callers`")?,
+        "key_header" => header(&name, &value)?,
+        "shared_key_prefix" | "shared_by_all_callers" => boolean(&name, &value)?,
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
         "lease" | "store_timeout" => duration(&name, &value, Duration::from_millis(1))?,
@@ -104,7 +106,8 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
     let name = last.ident.to_string();
     let is_capital = name.starts_with(char::is_uppercase);
     let is_choice = ["hash", "on_in_progress", "on_timeout", "on_error"].contains(&setting);
-    constants().any(|constant| constant == setting)
+    let mut constants = constants().chain(of_http());
+    constants.any(|constant| constant == setting)
         && if is_choice {
             is_capital
         } else {

@@ -6,7 +6,8 @@
 mod prefixes;
 mod registered;
 
-pub(super) use prefixes::{Claimant, claim};
+pub(crate) use prefixes::Claimant;
+pub(super) use prefixes::claim;
 pub use registered::RegisteredOperation;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,7 @@ static BUILT_WITHOUT_A_STORE: AtomicBool = AtomicBool::new(false);
 static BUILT_WITH_A_STORE: AtomicBool = AtomicBool::new(false);
 
 /// Notes whether an operation that was built in code has a store of its own.
-pub(super) fn note_built(has_its_own_store: bool) {
+pub(crate) fn note_built(has_its_own_store: bool) {
     let built = if has_its_own_store {
         &BUILT_WITH_A_STORE
     } else {

@@ -5,8 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use idempotency_core::config::{ConfigurationError, Settings};
 use idempotency_core::error::{Error, ErrorKind};
+#[cfg(feature = "http")]
+use idempotency_http::HttpOperation;
 
 use super::prefixes::{self, Claimant};
+#[cfg(feature = "http")]
+use crate::http::handler::RegisteredHttp;
 use crate::operation::Operation;
 use crate::process;
 use crate::store::StoreHandle;
@@ -17,6 +21,9 @@ pub struct RegisteredOperation {
     place: &'static str,
     settings: Settings,
     has_its_own_store: bool,
+    /// The rules of a handler of HTTP events.
+    #[cfg(feature = "http")]
+    http: Option<&'static RegisteredHttp>,
     prefix: OnceLock<Option<String>>,
     operation: OnceLock<Result<Operation, ConfigurationError>>,
     /// The operation with the store that `store = ..` gave last.
@@ -31,6 +38,8 @@ impl RegisteredOperation {
             place,
             settings,
             has_its_own_store: false,
+            #[cfg(feature = "http")]
+            http: None,
             prefix: OnceLock::new(),
             operation: OnceLock::new(),
             with_store: Mutex::new(None),
@@ -44,6 +53,41 @@ impl RegisteredOperation {
         self
     }
 
+    /// Returns the same function, annotated as a handler of HTTP events.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub const fn with_http(mut self, http: &'static RegisteredHttp) -> Self {
+        self.http = Some(http);
+        self
+    }
+
+    /// Returns the operation and its HTTP rules, compiled at the first call.
+    ///
+    /// # Errors
+    ///
+    /// As [`operation`](Self::operation).
+    #[cfg(feature = "http")]
+    pub(crate) fn http(
+        &'static self,
+    ) -> Result<(&'static Operation, &'static HttpOperation), Error> {
+        let operation = self.operation()?;
+        match self.http.and_then(RegisteredHttp::compiled) {
+            Some(http) => Ok((operation, http)),
+            // Unreachable: the attribute that runs HTTP has written the rules.
+            None => Err(self.error(&ConfigurationError::new("the function has no HTTP rules"))),
+        }
+    }
+
+    /// Compiles what the attribute wrote.
+    fn compile(&'static self) -> Result<Operation, ConfigurationError> {
+        let claimant = Claimant::Registered(self);
+        #[cfg(feature = "http")]
+        if let Some(http) = self.http {
+            return http.compile(claimant, &self.settings);
+        }
+        Operation::compile(claimant, &self.settings, process::variables())
+    }
+
     /// Returns the operation, compiled at the first call.
     ///
     /// # Errors
@@ -53,10 +97,7 @@ impl RegisteredOperation {
         // If `init` was not called, nothing else has checked the variables that this operation does not read.
         process::check_variables()?;
         self.operation
-            .get_or_init(|| {
-                let claimant = Claimant::Registered(self);
-                Operation::compile(claimant, &self.settings, process::variables())
-            })
+            .get_or_init(|| self.compile())
             .as_ref()
             .map_err(|error| self.error(error))
     }

@@ -1,0 +1,127 @@
+//! The call of a handler of HTTP events: what the code of `#[idempotent(http, ..)]` runs.
+
+use std::fmt;
+use std::future::{Future, pending};
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use idempotency_core::config::Variables;
+use idempotency_core::error::Error;
+use idempotency_http::{HttpOperation, ReceivedRequest, Sent};
+
+use super::{HttpEvent, HttpResponse};
+use crate::event::Event;
+use crate::http::host::LambdaHost;
+use crate::invocation::{Change, Deadline, InScope};
+use crate::operation::registry::RegisteredOperation;
+use crate::store::StoreHandle;
+
+/// A request that was taken from an event, before the handler takes the event.
+pub struct PreparedHttp {
+    parts: Parts,
+    body: Vec<u8>,
+    /// The event, for expressions.
+    text: String,
+    deadline: Deadline,
+}
+
+/// Takes the request from an event.
+pub fn prepare<V>(event: &V) -> PreparedHttp
+where
+    V: Event,
+    V::Payload: HttpEvent,
+{
+    let (parts, body) = event.payload().request().into_parts();
+    PreparedHttp {
+        parts,
+        body,
+        // A text that is no JSON is refused as a request that cannot be read.
+        text: event.payload().text().unwrap_or_default(),
+        deadline: Deadline::from(event.context()),
+    }
+}
+
+/// Runs a handler of HTTP events, or returns the response of an earlier request or of this framework.
+///
+/// # Errors
+///
+/// The handler's error.
+pub async fn run<R: HttpResponse, E>(
+    registered: &'static RegisteredOperation,
+    prepared: PreparedHttp,
+    store: Option<StoreHandle>,
+    handler: Pin<Box<impl Future<Output = Result<R, E>>>>,
+) -> Result<R, E> {
+    let PreparedHttp {
+        parts,
+        body,
+        text,
+        deadline,
+    } = prepared;
+    let event = || text.clone();
+    let request = ReceivedRequest::new(&parts, &body).with_event(&event);
+    let (operation, http) = match registered.http() {
+        Ok(found) => found,
+        Err(error) => return misconfigured(error, &request).await,
+    };
+    let operation = match store {
+        Some(store) => registered.with_store(operation, store),
+        None => operation.clone(),
+    };
+    let host = LambdaHost::new(operation);
+    let (place, change) = match host.invocation(deadline) {
+        Ok(invocation) => (host.place_in(&invocation).await, Change::to(invocation)),
+        Err(error) => (Err(error), Change::default()),
+    };
+    let handler = InScope::new(change, handler);
+    if !http.protects(&parts.method) {
+        return handler.await;
+    }
+    let view = |response: &R| Some(response.to_http()?.map(Bytes::from));
+    let call = http.call(place, &request);
+    Ok(form(call.run(handler, view).await?))
+}
+
+/// Returns the response that is sent, in the handler's form.
+fn form<R: HttpResponse>(sent: Sent<R>) -> R {
+    match sent {
+        Sent::Own(response) => response,
+        Sent::Made(mut response) => {
+            // The platform writes it, for the body that it sends.
+            response.headers_mut().remove(CONTENT_LENGTH);
+            R::from_http(response.map(Vec::from))
+        }
+    }
+}
+
+/// Returns the response of a function whose settings cannot be used. Its own rules do not exist.
+///
+/// # Errors
+///
+/// None: `E` is the handler's error, and the handler does not run.
+async fn misconfigured<R: HttpResponse, E>(
+    error: Error,
+    request: &ReceivedRequest<'_>,
+) -> Result<R, E> {
+    let rules = HttpOperation::builder(error.operation())
+        .variables(Variables::default())
+        .shared_by_all_callers()
+        .build();
+    let Ok(rules) = rules else {
+        // Unreachable: these rules need no setting.
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        return Ok(form(Sent::Made(response)));
+    };
+    let call = rules.call(Err(error), request);
+    Ok(form(call.run(pending(), |_| None).await?))
+}
+
+impl fmt::Debug for PreparedHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PreparedHttp({})", self.parts.method)
+    }
+}

@@ -1,0 +1,84 @@
+//! The HTTP rules of an annotated function, as the attribute wrote them and as they are compiled.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::OnceLock;
+
+use idempotency_core::config::{ConfigurationError, Settings};
+use idempotency_http::HttpOperation;
+
+use crate::http::builder::compile;
+use crate::operation::Operation;
+use crate::operation::registry::Claimant;
+use crate::process;
+
+/// The settings of `#[idempotent(http, ..)]` that other functions do not have.
+#[derive(Debug)]
+pub struct HttpSettings {
+    /// The expression that selects the caller from the event.
+    pub caller: Option<Cow<'static, str>>,
+    /// True if all callers share their keys.
+    pub shared_by_all_callers: Option<bool>,
+    /// The header of the key.
+    pub key_header: Option<Cow<'static, str>>,
+}
+
+/// The HTTP rules of an annotated function.
+pub struct RegisteredHttp {
+    settings: HttpSettings,
+    compiled: OnceLock<HttpOperation>,
+}
+
+impl RegisteredHttp {
+    /// Returns the rules that the attribute wrote.
+    pub const fn new(settings: HttpSettings) -> Self {
+        Self {
+            settings,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// Returns the compiled rules, or `None` if they are not compiled.
+    pub(crate) fn compiled(&self) -> Option<&HttpOperation> {
+        self.compiled.get()
+    }
+
+    /// Compiles the rules, keeps them, and returns the operation under them.
+    ///
+    /// # Errors
+    ///
+    /// If a variable or a setting cannot be used, or if another operation has the key prefix.
+    pub(crate) fn compile(
+        &self,
+        claimant: Claimant<'_>,
+        settings: &Settings,
+    ) -> Result<Operation, ConfigurationError> {
+        let mut rules = HttpOperation::builder(claimant.path())
+            .settings(settings.clone())
+            .variables(process::variables().clone());
+        if let Some(header) = &self.settings.key_header {
+            if settings.key.is_some() {
+                return Err(ConfigurationError::new(
+                    "`key` and `key_header` are both set: the key is either in a header or in the event; leave one out",
+                ));
+            }
+            rules = rules.key_header(header.as_ref());
+        }
+        if let Some(caller) = &self.settings.caller {
+            rules = rules.caller(caller.as_ref());
+        }
+        if self.settings.shared_by_all_callers == Some(true) {
+            rules = rules.shared_by_all_callers();
+        }
+        let (http, operation) = compile(rules, claimant, settings)?;
+        // A second call cannot win: the operation is compiled once.
+        self.compiled.get_or_init(|| http);
+        Ok(operation)
+    }
+}
+
+impl fmt::Debug for RegisteredHttp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.settings.fmt(f)
+    }
+}
