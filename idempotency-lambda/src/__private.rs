@@ -16,9 +16,7 @@ use crate::invocation::{Deadline, HasContext};
 use crate::operation::IdentifiedCall;
 
 #[cfg(feature = "http")]
-pub use crate::http::handler::{
-    HttpSettings, PreparedHttp, RegisteredHttp, prepare as prepare_http,
-};
+pub use crate::http::handler::{HttpSettings, PreparedHttp, RegisteredHttp};
 pub use crate::invocation::assume_lambda;
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
 pub use crate::store::StoreHandle;
@@ -224,6 +222,15 @@ pub fn run<R, E>(
         };
         call.run_with(codec, convert, handler).await
     }
+}
+
+#[cfg(feature = "http")]
+pub fn prepare_http<V>(_: &'static RegisteredOperation, event: &V) -> PreparedHttp
+where
+    V: Event,
+    V::Payload: crate::http::handler::HttpEvent,
+{
+    crate::http::handler::prepare(event)
 }
 
 /// A response type that is an HTTP response. Only an [`HttpResponse`](crate::http::handler::HttpResponse) has a form.

@@ -90,7 +90,7 @@ pub async fn run_concurrent<S, R, E>(app: S) -> Result<(), BoxError>
 where
     S: Service<Request, Response = R, Error = E> + Clone + Send + 'static,
     S::Future: Send + 'static,
-    R: IntoResponse + Send + Sync + 'static,
+    R: IntoResponse + Send + 'static,
     E: Into<BoxError> + Send + 'static,
 {
     init_or_report().await?;

@@ -1,7 +1,10 @@
 //! A tower service of HTTP requests as a service of Lambda events, for a `main` that builds its own runtime.
 
+use std::future::{Future, ready};
+use std::pin::Pin;
+
 use lambda_http::request::LambdaRequest;
-use lambda_http::{Adapter, IntoResponse, Request};
+use lambda_http::{Adapter, Body as HttpBody, IntoResponse, Request, Response};
 use lambda_runtime::streaming::Body;
 use lambda_runtime::tower::{Layer, ServiceExt};
 use lambda_runtime::{Diagnostic, FunctionResponse, LambdaEvent, Service};
@@ -42,8 +45,22 @@ where
     R: IntoResponse + 'static,
     E: Into<BoxError> + 'static,
 {
-    let adapter = Adapter::from(app)
-        .map_response(FunctionResponse::BufferedResponse)
-        .map_err(diagnostic);
+    let in_memory = |response: R| {
+        let response = response.into_response();
+        async move { Ok::<_, Diagnostic>(InMemory(response.await)) }
+    };
+    let app = app.map_err(diagnostic).and_then(in_memory);
+    let adapter = Adapter::from(app).map_response(FunctionResponse::BufferedResponse);
     InvocationLayer::new().layer(adapter)
+}
+
+/// A response whose body is in memory.
+///
+/// [`Adapter`] is `Send` only if the response is `Sync`, which the response of an axum `Router` is not.
+struct InMemory(Response<HttpBody>);
+
+impl IntoResponse for InMemory {
+    fn into_response(self) -> Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>> {
+        Box::pin(ready(self.0))
+    }
 }

@@ -1,0 +1,101 @@
+//! The records of the attribute, of the layer and of a plain function with the same key.
+
+use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
+use idempotency_core::record::RecordId;
+use idempotency_lambda::{BoxError, Context, LambdaEvent, Raw, idempotent, with_backend};
+use idempotency_testkit::events;
+use idempotency_testkit::store::StoreCall;
+use idempotency_tests::Harness;
+
+type Request = LambdaEvent<ApiGatewayV2httpRequest>;
+type RawRequest = LambdaEvent<Raw<ApiGatewayV2httpRequest>>;
+
+fn paid() -> ApiGatewayV2httpResponse {
+    let mut response = ApiGatewayV2httpResponse::default();
+    response.status_code = 200;
+    response
+}
+
+#[idempotent(
+    http,
+    caller = "requestContext.authorizer.jwt.claims.sub",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn typed(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+/// Its error is of a type that cannot hold ours: with `http` none is needed.
+#[idempotent(
+    http,
+    caller = "requestContext.authorizer.jwt.claims.sub",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn raw(_event: RawRequest) -> Result<ApiGatewayV2httpResponse, std::fmt::Error> {
+    Ok(paid())
+}
+
+#[idempotent(
+    http,
+    shared_by_all_callers,
+    key_header = "X-Request-Id",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn shared(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+#[idempotent(
+    key = "[requestContext.authorizer.jwt.claims.sub, header(@, 'Idempotency-Key')]",
+    key_prefix = "keys",
+    shared_key_prefix = true
+)]
+async fn plain(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
+fn event() -> events::ApiGatewayV2 {
+    events::api_gateway_v2("POST", "/payments")
+        .header("Idempotency-Key", "k-1")
+        .header("X-Request-Id", "k-1")
+        .claim("sub", "u-1")
+}
+
+fn of_type<T: serde::de::DeserializeOwned>() -> LambdaEvent<T> {
+    LambdaEvent::new(event().parse().unwrap(), Context::default())
+}
+
+/// Returns the ids of the records that were claimed while a future ran.
+async fn claimed<T, E: std::fmt::Debug>(
+    future: impl Future<Output = Result<T, E>>,
+) -> Vec<RecordId> {
+    let harness = Harness::default();
+    with_backend(harness.backend.clone(), future).await.unwrap();
+    let calls = harness.store.calls().into_iter();
+    calls
+        .filter_map(|call| match call {
+            StoreCall::Put { id, .. } => Some(id),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_plain_function_with_caller_and_header_as_its_key_has_the_same_record() {
+    let typed = claimed(typed(of_type())).await;
+    assert_eq!(typed.len(), 1);
+    assert_eq!(typed, claimed(raw(of_type())).await);
+    assert_eq!(typed, claimed(plain(of_type())).await);
+}
+
+#[tokio::test]
+async fn without_a_caller_the_key_alone_is_hashed() {
+    let digest = idempotency_lambda::HashAlgorithm::Md5.hex("\"k-1\"");
+    assert_eq!(
+        claimed(shared(of_type())).await,
+        [RecordId::new(format!("keys#{digest}"))]
+    );
+}
