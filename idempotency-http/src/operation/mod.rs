@@ -20,7 +20,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, Method};
+use http::header::LINK;
+use http::{HeaderName, HeaderValue, Method};
 use idempotency_core::operation::CompiledOperation;
 
 use crate::host::Host;
@@ -68,6 +69,8 @@ struct Inner {
     max_request_body: usize,
     replayed_header: Option<HeaderName>,
     error_response: Option<Arc<ErrorResponse>>,
+    /// The `Link` of problems to the documentation for clients.
+    documentation: Option<HeaderValue>,
     /// How many bytes of memory the event of one request may take.
     memory_limit: usize,
 }
@@ -104,10 +107,14 @@ impl HttpOperation {
 
     /// Returns the response for a refused request.
     pub(crate) fn refuse(&self, problem: &Problem) -> http::Response<Bytes> {
-        match &self.0.error_response {
-            Some(response) => response(problem),
-            None => problem.response(),
+        if let Some(response) = &self.0.error_response {
+            return response(problem);
         }
+        let mut response = problem.response();
+        if let Some(link) = &self.0.documentation {
+            response.headers_mut().insert(LINK, link.clone());
+        }
+        response
     }
 }
 

@@ -265,3 +265,19 @@ async fn the_header_of_a_replay_can_be_named_and_switched_off() {
         assert_eq!(runs.count(), 1);
     }
 }
+
+#[tokio::test]
+async fn an_error_links_to_the_documentation_and_a_response_does_not() {
+    let url = "https://developer.example.com/idempotency";
+    let operation = builder().caller_header("x-user-id").documentation(url);
+    let service = operation
+        .build()
+        .unwrap()
+        .layer(backend())
+        .layer(app(&Runs::default(), |_| text(200, "paid")));
+    let refused = send(&service, Request::post("/").body(body("{}")).unwrap()).await;
+    let link = format!("<{url}>; rel=\"describedby\"");
+    assert_eq!(refused.headers()["link"], link.as_str());
+    let paid = send(&service, post().body(body("{}")).unwrap()).await;
+    assert!(!paid.headers().contains_key("link"));
+}

@@ -7,6 +7,7 @@ mod common;
 mod errors;
 mod events;
 mod keys;
+mod properties;
 mod protocol;
 mod routing;
 mod stack;

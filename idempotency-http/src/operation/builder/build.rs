@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::key::Expression;
 use idempotency_core::operation::CompiledOperation;
@@ -94,6 +94,16 @@ impl HttpOperationBuilder {
             }
             Ok(parsed)
         });
+        let documentation = self.documentation.map(|url| {
+            let is_url = !url.is_empty() && url.bytes().all(|byte| byte.is_ascii_graphic());
+            let link = HeaderValue::try_from(format!("<{url}>; rel=\"describedby\""));
+            let link = link.ok().filter(|_| is_url && !url.contains(['<', '>']));
+            link.ok_or_else(|| {
+                let remedy =
+                    "write an address, such as `https://developer.example.com/idempotency`";
+                ConfigurationError::value("documentation", &url, remedy)
+            })
+        });
         if self.methods.is_empty() {
             return Err(ConfigurationError::new(
                 "`methods` is empty: no request would be protected; write at least one method",
@@ -108,6 +118,7 @@ impl HttpOperationBuilder {
             max_request_body: self.max_request_body,
             replayed_header: replayed_header.transpose()?,
             error_response: self.error_response,
+            documentation: documentation.transpose()?,
             memory_limit: Settings::memory_limit(&variables),
             operation: compile(&self.path, &settings, &variables)?,
         })))

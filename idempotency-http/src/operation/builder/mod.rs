@@ -49,6 +49,7 @@ pub struct HttpOperationBuilder {
     max_request_body: usize,
     replayed_header: Option<String>,
     error_response: Option<Arc<ErrorResponse>>,
+    documentation: Option<String>,
 }
 
 /// A rule for the caller, before it is checked.
@@ -74,6 +75,7 @@ impl HttpOperationBuilder {
             max_request_body: 10 * 1024 * 1024,
             replayed_header: Some("idempotent-replayed".to_owned()),
             error_response: None,
+            documentation: None,
         }
     }
 
@@ -268,6 +270,13 @@ impl HttpOperationBuilder {
     /// Sets the header of a replay, whose value is `true`. `None` switches it off. Default: `idempotent-replayed`.
     pub fn replayed_header<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
         self.replayed_header = name.into().map(str::to_owned);
+        self
+    }
+
+    /// Sets the address of your documentation for clients: each error has it as `Link: <..>; rel="describedby"`. The draft asks
+    /// for it.
+    pub fn documentation(mut self, url: impl Into<String>) -> Self {
+        self.documentation = Some(url.into());
         self
     }
 

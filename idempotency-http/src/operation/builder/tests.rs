@@ -79,6 +79,18 @@ fn a_wrong_setting_is_named_with_what_to_write() {
             scoped().replayed_header("set-cookie"),
             "replayed_header is `set-cookie`",
         ),
+        (
+            scoped().documentation("a b"),
+            "documentation is `a b`: write an address",
+        ),
+        (
+            scoped().documentation("a>b"),
+            "documentation is `a>b`: write an address",
+        ),
+        (
+            scoped().documentation(""),
+            "documentation is ``: write an address",
+        ),
         (scoped().methods([]), "`methods` is empty"),
         (scoped().key_prefix(""), "key_prefix is ``"),
         (scoped().lease(Duration::ZERO), "lease is `0ns`"),

@@ -1,4 +1,5 @@
 use http::HeaderValue;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -88,5 +89,24 @@ fn every_text_says_what_to_send() {
         Malformed::Syntax,
     ] {
         assert!(malformed.text().contains("send "), "{malformed:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_key_is_read_back_from_its_quoted_form(expected in "[ -~]{1,255}") {
+        let escaped = expected.replace('\\', "\\\\").replace('"', "\\\"");
+        let quoted = format!("\"{escaped}\"");
+        prop_assert_eq!(key(&[quoted.as_bytes()]), Ok(Some(expected)));
+    }
+
+    #[test]
+    fn no_value_of_a_header_panics_and_every_key_is_visible_ascii_of_the_right_length(
+        value in prop::collection::vec(prop_oneof![0x20_u8..=0x7E, 0x80_u8..=0xFF], 0..300),
+    ) {
+        if let Ok(Some(key)) = key(&[&value]) {
+            prop_assert!((1..=255).contains(&key.len()));
+            prop_assert!(key.bytes().all(|byte| (0x20..=0x7E).contains(&byte)));
+        }
     }
 }
