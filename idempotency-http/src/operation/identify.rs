@@ -251,7 +251,8 @@ impl HttpOperation {
 /// A body is read by its name, by a wildcard, or through the whole event. An escape could hide the name.
 fn reads_body(expression: &str) -> bool {
     let text = expression.replace("header(@", "header(");
-    text.contains("ody") || text.contains(['@', '*', '\\'])
+    let names = ["ody", "isBase64"];
+    names.iter().any(|name| text.contains(name)) || text.contains(['@', '*', '\\'])
 }
 
 /// Returns true if nothing is missing.

@@ -81,9 +81,9 @@ impl HttpOperationBuilder {
 
     /// Sets the settings that every operation has: window, lease, policies, prefix, hash.
     ///
-    /// Of these, `key`, `validate` and `key_required` are the same as [`key`](Self::key), [`fingerprint`](Self::fingerprint)
-    /// and [`key_required`](Self::key_required): the later call wins. `store_when` is evaluated on the stored response, in
-    /// addition to the statuses that are stored.
+    /// It replaces all settings of earlier calls, so call it first. Of these, `key`, `validate` and `key_required` are the same
+    /// as [`key`](Self::key), [`fingerprint`](Self::fingerprint) and [`key_required`](Self::key_required). `store_when` is
+    /// evaluated on the stored response, in addition to the statuses that are stored.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self

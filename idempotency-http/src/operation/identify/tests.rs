@@ -22,6 +22,7 @@ fn an_event_has_no_body_if_no_expression_can_read_it() {
         ("values(@)", true),
         ("@", true),
         ("powertools_base64(Body)", true),
+        ("isBase64Encoded", true),
     ] {
         assert_eq!(reads_body(expression), reads, "{expression}");
     }
