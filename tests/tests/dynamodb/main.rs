@@ -4,3 +4,4 @@
 mod costs;
 mod crash_matrix;
 mod faults;
+mod takeovers;

@@ -1,0 +1,267 @@
+//! Metrics for CloudWatch, as real processes under the local Lambda write them: this test program, started again as
+//! [`the_function`].
+#![allow(clippy::unwrap_used)]
+
+mod function;
+mod line;
+
+use std::process::Command;
+
+use futures_util::future::join_all;
+use idempotency_lambda::BoxError;
+use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, LogSource};
+use line::Line;
+use serde_json::{Value, json};
+
+const ROLE: &str = "TESTS_ROLE";
+const NAMESPACE: &str = "Tests/Shop";
+
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
+#[test]
+fn the_function() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    // The test program may have begun a line.
+    println!();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let ended = runtime.block_on(async {
+        match role.as_str() {
+            "a wrong namespace" => {
+                idempotency_lambda::metrics::to_cloudwatch("Geschäft").unwrap_err();
+            }
+            "off" => {}
+            _ => idempotency_lambda::metrics::to_cloudwatch(NAMESPACE)?,
+        }
+        match role.as_str() {
+            "plain" => lambda_runtime::run(lambda_runtime::service_fn(function::outer)).await,
+            "concurrent" => {
+                idempotency_lambda::init().await?;
+                lambda_runtime::run_concurrent(idempotency_lambda::service(function::outer)).await
+            }
+            _ => idempotency_lambda::run(function::outer).await,
+        }
+    });
+    if let Err(error) = ended {
+        eprintln!("Error: {error:?}");
+        std::process::exit(1);
+    }
+}
+
+async fn start(role: &str) -> Result<(LocalLambda, FunctionProcess), BoxError> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["the_function", "--exact", "--nocapture"]);
+    let function = FunctionSpec::new("payments", command)
+        .concurrency(function::TOGETHER)
+        .env("IDEMPOTENCY_STORE", "memory")
+        .env(ROLE, role);
+    let lambda = LocalLambda::start(function).await?;
+    let process = lambda.start_process().await?;
+    Ok((lambda, process))
+}
+
+/// Returns the metrics that the process has written. Each is a whole line. Those of an invocation are there when it has ended.
+fn lines(process: &FunctionProcess) -> Vec<Line> {
+    let log = process.log().into_iter();
+    log.filter(|line| line.source == LogSource::Stdout && line.text.contains("_aws"))
+        .map(|line| {
+            assert!(!line.text.contains("s3cr3t"), "{}", line.text);
+            Line::read(&line.text)
+        })
+        .collect()
+}
+
+/// Sends one event and returns the metrics of its invocation.
+async fn invoked(process: &FunctionProcess, request_id: &str, event: Value) -> Vec<Line> {
+    // The test is about the metrics of the end, also of an error.
+    let _ended = process
+        .invoke(event.to_string())
+        .request_id(request_id)
+        .await;
+    let lines = lines(process).into_iter();
+    lines
+        .filter(|line| line.request_id() == Some(request_id))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_invocation_writes_one_line_for_each_operation() -> Result<(), BoxError> {
+    let (_lambda, process) = start("run").await?;
+    let lines = invoked(
+        &process,
+        "r-1",
+        json!({ "id": 1, "do": "work", "inner": 3 }),
+    )
+    .await;
+    let [inner, outer] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(inner.operation(), "inner");
+    assert_eq!(inner.counts(), [("Executed", 3)]);
+    assert_eq!(
+        (inner.values("StoreLatency"), inner.values("HandlerLatency")),
+        (3, 3)
+    );
+    assert_eq!(outer.operation(), "metrics.function.outer");
+    assert_eq!(outer.counts(), [("Executed", 1)]);
+    assert_eq!(
+        (outer.namespace(), outer.function()),
+        (NAMESPACE, "payments")
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_end_of_a_call_counts_once_and_its_details_too() -> Result<(), BoxError> {
+    let (_lambda, process) = start("run").await?;
+    let work = json!({ "id": 1, "note": "a", "do": "work" });
+    let ends = [
+        (work.clone(), vec![("Executed", 1)], (1, 1)),
+        (
+            work,
+            vec![("Replayed", 1), ("ReplayedFromStore", 1)],
+            (1, 0),
+        ),
+        (
+            json!({ "id": 1, "note": "b" }),
+            vec![("PayloadMismatch", 1), ("Refused", 1)],
+            (1, 0),
+        ),
+        (json!({ "note": "no id" }), vec![("Refused", 1)], (0, 0)),
+        (
+            json!({ "id": 2, "do": "fail" }),
+            vec![("Failed", 1)],
+            (1, 1),
+        ),
+        (
+            json!({ "id": 3, "do": "panic" }),
+            vec![("Failed", 1)],
+            (1, 1),
+        ),
+    ];
+    for (n, (event, counts, values)) in ends.into_iter().enumerate() {
+        let lines = invoked(&process, &format!("end-{n}-"), event.clone()).await;
+        let [line] = &lines[..] else {
+            panic!("{event}: {lines:#?}");
+        };
+        assert_eq!(line.counts(), counts, "{event}");
+        let found = (line.values("StoreLatency"), line.values("HandlerLatency"));
+        assert_eq!(found, values, "{event}");
+    }
+    let lines = invoked(&process, "abandon-", json!({ "id": 4, "do": "abandon" })).await;
+    assert_eq!(lines[0].counts(), [("Abandoned", 1)], "{lines:#?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn more_calls_than_a_line_has_values_take_more_lines_and_are_counted_once()
+-> Result<(), BoxError> {
+    let (_lambda, process) = start("run").await?;
+    let lines = invoked(
+        &process,
+        "r-1",
+        json!({ "id": 1, "do": "work", "inner": 250 }),
+    )
+    .await;
+    let inner: Vec<_> = lines
+        .iter()
+        .filter(|line| line.operation() == "inner")
+        .collect();
+    let values: Vec<_> = inner
+        .iter()
+        .map(|line| line.values("HandlerLatency"))
+        .collect();
+    assert_eq!(values, [100, 100, 50]);
+    let counts: Vec<_> = inner.iter().flat_map(|line| line.counts()).collect();
+    assert_eq!(counts, [("Executed", 250)]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn invocations_at_a_time_in_one_process_have_their_own_lines() -> Result<(), BoxError> {
+    let (_lambda, process) = start("concurrent").await?;
+    let replies = (0..function::TOGETHER).map(|id| {
+        let event = json!({ "id": id, "do": "meet", "inner": 2 });
+        let invocation = process.invoke(event.to_string());
+        invocation.request_id(format!("r-{id}-")).start()
+    });
+    for reply in join_all(replies).await {
+        reply?;
+    }
+    let lines = lines(&process);
+    assert_eq!(lines.len(), 2 * function::TOGETHER);
+    for id in 0..function::TOGETHER {
+        let id = format!("r-{id}-");
+        let own = lines.iter().filter(|line| line.request_id() == Some(&id));
+        let own: Vec<_> = own.map(|line| (line.operation(), line.counts())).collect();
+        let expected = [
+            ("inner", vec![("Executed", 2)]),
+            ("metrics.function.outer", vec![("Executed", 1)]),
+        ];
+        assert_eq!(own, expected, "{id}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_outlives_its_invocation_writes_its_own_line_with_the_request_id()
+-> Result<(), BoxError> {
+    let (_lambda, process) = start("run").await?;
+    let first = invoked(&process, "first", json!({ "id": 1, "do": "leave a task" })).await;
+    assert_eq!(first.len(), 1, "{first:#?}");
+    let second = invoked(
+        &process,
+        "second",
+        json!({ "id": 2, "do": "wait for the task" }),
+    )
+    .await;
+    assert_eq!(second.len(), 1, "{second:#?}");
+    let lines = lines(&process);
+    let of_the_task: Vec<_> = lines
+        .iter()
+        .filter(|line| line.operation() == "inner")
+        .collect();
+    assert_eq!(of_the_task.len(), 1, "{lines:#?}");
+    assert_eq!(of_the_task[0].request_id(), Some("first"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_without_a_scope_around_it_writes_its_own_line() -> Result<(), BoxError> {
+    let (_lambda, process) = start("plain").await?;
+    process
+        .invoke(json!({ "id": 1, "do": "work" }).to_string())
+        .await?;
+    let lines = lines(&process);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert_eq!(
+        (lines[0].request_id(), lines[0].counts()),
+        (None, vec![("Executed", 1)])
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_namespace_that_cloudwatch_would_ignore_stops_the_start() -> Result<(), BoxError> {
+    let (_lambda, process) = start("a wrong namespace").await?;
+    let error = process.ready().await.unwrap_err();
+    assert_eq!(error.error_type(), "IdempotencyConfiguration");
+    assert!(
+        error
+            .to_string()
+            .contains("the namespace of the metrics is `Geschäft`"),
+        "{error}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn metrics_that_are_not_switched_on_write_nothing() -> Result<(), BoxError> {
+    let (_lambda, process) = start("off").await?;
+    let reply = process
+        .invoke(json!({ "id": 1, "do": "work" }).to_string())
+        .await?;
+    assert_eq!(reply.json()?, 1);
+    assert_eq!(lines(&process).len(), 0);
+    Ok(())
+}
