@@ -4,6 +4,9 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Json, Router};
 use idempotency_lambda::{
     BoxError, Deadline, IdempotencyLayer, KeyRequired, LambdaEvent, OnInProgress, Operation, batch,
     idempotent,
@@ -85,8 +88,25 @@ pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
             let handler = move |event| orders(operation.clone(), event);
             lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
         }
+        "http" => {
+            let idempotent = Operation::builder("concurrent::http")
+                .on_in_progress(OnInProgress::Wait)
+                .http()
+                .caller("requestContext.authorizer.jwt.claims.sub")
+                .build()?;
+            let app = Router::new()
+                .route("/charges", post(charge_over_http))
+                .route_layer(idempotent);
+            idempotency_lambda::http::run_concurrent(app).await
+        }
         other => Err(format!("there is no role {other}").into()),
     }
+}
+
+async fn charge_over_http(Json(order): Json<Value>) -> Result<Json<Receipt>, StatusCode> {
+    let order_id = order["order_id"].as_u64().ok_or(StatusCode::BAD_REQUEST)?;
+    let receipt = charge(order_id).await;
+    receipt.map(Json).map_err(|_| StatusCode::BAD_GATEWAY)
 }
 
 /// Logs what each record's run returned, because the response of a batch has the failures alone.

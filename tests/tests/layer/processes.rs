@@ -149,7 +149,7 @@ async fn a_process_killed_in_the_handler_frees_its_key_at_the_deadline() -> Resu
     let killed = lambda.start_process().await?;
     let pending = killed
         .invoke(order("stuck", 1))
-        .deadline_in(Duration::from_secs(2))
+        .deadline_in(Duration::from_secs(3))
         .start();
     killed.wait_for_line("charging").await?;
     killed.kill().await;

@@ -54,11 +54,16 @@ impl Function {
         match (self.shape, reply) {
             (Shape::Layer, Ok(_)) => Done,
             (Shape::Layer, Err(_)) => Again,
+            (Shape::Http, Ok(reply)) => match status(&reply) {
+                201 => Done,
+                409 | 502 | 503 => Again,
+                status => panic!("{status}: {}", reply.payload),
+            },
             (_, Ok(reply)) => match failures(&reply) {
                 failures if failures.is_empty() => Done,
                 _ => Again,
             },
-            (_, Err(error)) => panic!("the whole batch fails: {error}"),
+            (_, Err(error)) => panic!("the function failed: {error}"),
         }
     }
 
@@ -93,6 +98,10 @@ fn failures(reply: &Reply) -> Vec<String> {
     let failures = response["batchItemFailures"].as_array().unwrap();
     let ids = failures.iter().map(|failure| &failure["itemIdentifier"]);
     ids.map(|id| id.as_str().unwrap().to_owned()).collect()
+}
+
+fn status(reply: &Reply) -> u64 {
+    reply.json().unwrap()["statusCode"].as_u64().unwrap()
 }
 
 /// A card whose charge goes on until the listener's connection is dropped.
@@ -159,7 +168,7 @@ async fn after_a_kill_in_the_handler_a_later_delivery_runs_again_once() -> Resul
         let killed = function.lambda.start_process().await?;
         let pending = killed
             .invoke(function.event(card))
-            .deadline_in(Duration::from_secs(2))
+            .deadline_in(Duration::from_secs(3))
             .start();
         let connection = listener.accept().await?;
         killed.kill().await;
@@ -217,7 +226,7 @@ async fn a_slow_owner_does_not_overwrite_the_call_that_took_over() -> Result<(),
         let late = function.lambda.start_process().await?;
         let pending = late
             .invoke(function.event(card))
-            .deadline_in(Duration::from_secs(1))
+            .deadline_in(Duration::from_secs(3))
             .enforce_deadline(false)
             .start();
         let connection = listener.accept().await?;
@@ -257,7 +266,7 @@ async fn after_a_kill_in_the_middle_of_a_batch_only_what_was_not_done_runs() -> 
         let killed = function.lambda.start_process().await?;
         let pending = killed
             .invoke(event(card))
-            .deadline_in(Duration::from_secs(2))
+            .deadline_in(Duration::from_secs(3))
             .start();
         let connection = listener.accept().await?;
         killed.kill().await;

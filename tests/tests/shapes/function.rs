@@ -3,6 +3,9 @@
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use aws_lambda_events::streams::KinesisEventResponse;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use axum::{Json, Router};
 use idempotency_lambda::{
     BoxError, IdempotencyLayer, KeyRequired, LambdaEvent, Operation, batch, time_left,
 };
@@ -59,16 +62,18 @@ async fn charge(order: Order) -> Result<Receipt, CardDeclined> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Layer,
+    Http,
     Fifo,
     Kinesis,
 }
 
-pub(crate) const SHAPES: [Shape; 3] = [Shape::Layer, Shape::Fifo, Shape::Kinesis];
+pub(crate) const SHAPES: [Shape; 4] = [Shape::Layer, Shape::Http, Shape::Fifo, Shape::Kinesis];
 
 impl Shape {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Layer => "layer",
+            Self::Http => "http",
             Self::Fifo => "fifo",
             Self::Kinesis => "kinesis",
         }
@@ -78,6 +83,13 @@ impl Shape {
     pub(crate) fn event(self, order: &Order) -> String {
         match self {
             Self::Layer => serde_json::to_string(order).unwrap(),
+            // The card is no part of the request's fingerprint, so that a retry can have another one.
+            Self::Http => events::api_gateway_v2("POST", "/charges")
+                .header("Idempotency-Key", format!("key-of-{}", order.order_id))
+                .header("x-card", serde_json::to_string(&order.card).unwrap())
+                .claim("sub", "u-1")
+                .json(&order.order_id)
+                .into(),
             Self::Fifo => fifo([order.clone()]).into(),
             Self::Kinesis => kinesis([order.clone()]).into(),
         }
@@ -103,7 +115,26 @@ fn operation() -> Result<Operation, idempotency_lambda::Error> {
     operation.key_required(KeyRequired::All).build()
 }
 
+async fn charge_over_http(
+    headers: HeaderMap,
+    Json(order_id): Json<String>,
+) -> Result<(StatusCode, Json<Receipt>), (StatusCode, String)> {
+    let card = serde_json::from_slice(headers["x-card"].as_bytes()).unwrap();
+    match charge(Order { order_id, card }).await {
+        Ok(receipt) => Ok((StatusCode::CREATED, Json(receipt))),
+        Err(error) => Err((StatusCode::BAD_GATEWAY, error.to_string())),
+    }
+}
+
 pub(crate) async fn serve(role: &str) -> Result<(), BoxError> {
+    if role == "http" {
+        let idempotent = Operation::builder("shop::charge")
+            .http()
+            .caller("requestContext.authorizer.jwt.claims.sub")
+            .build()?;
+        let app = Router::new().route("/charges", post(charge_over_http));
+        return idempotency_lambda::http::run(app.route_layer(idempotent)).await;
+    }
     idempotency_lambda::init().await?;
     let operation = operation()?;
     match role {
