@@ -9,7 +9,7 @@ pub(crate) struct Meter;
 
 /// No meter of an invocation.
 #[derive(Debug, Default)]
-pub(crate) struct InvocationMeter;
+pub(crate) struct InvocationMeter {}
 
 impl Meter {
     /// Returns this meter, because there is no other one.
@@ -21,7 +21,7 @@ impl Meter {
 impl InvocationMeter {
     /// Returns no meter.
     pub(crate) fn of(_: &Context) -> Self {
-        Self
+        Self {}
     }
 
     /// Does nothing.
