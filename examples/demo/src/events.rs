@@ -21,6 +21,17 @@ impl Request {
             .with("currency", "EUR")
     }
 
+    /// Returns a request that pays 15.00 EUR back, with this `Idempotency-Key`.
+    pub(crate) fn refund(key: &'static str) -> Self {
+        let request = Self::to("/refunds")
+            .with("payment_id", "pay-1001")
+            .with("amount", 1_500);
+        Self {
+            key: Some(key),
+            ..request
+        }
+    }
+
     fn to(path: &'static str) -> Self {
         Self {
             path,
@@ -33,6 +44,11 @@ impl Request {
     /// Changes the authenticated user.
     pub(crate) fn by(self, user: &'static str) -> Self {
         Self { user, ..self }
+    }
+
+    /// Removes the header `Idempotency-Key`.
+    pub(crate) fn without_key(self) -> Self {
+        Self { key: None, ..self }
     }
 
     /// Sets a field of the body.

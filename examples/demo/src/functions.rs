@@ -15,10 +15,17 @@ pub(crate) enum Role {
     Orders,
     Shipping,
     Ledger,
+    Http,
 }
 
 impl Role {
-    const ALL: [Self; 4] = [Self::Payment, Self::Orders, Self::Shipping, Self::Ledger];
+    const ALL: [Self; 5] = [
+        Self::Payment,
+        Self::Orders,
+        Self::Shipping,
+        Self::Ledger,
+        Self::Http,
+    ];
 
     /// Returns the role of this process; `None` in the demo itself.
     pub(crate) fn of_this_process() -> Option<Self> {
@@ -32,6 +39,7 @@ impl Role {
             Self::Orders => "orders",
             Self::Shipping => "shipping",
             Self::Ledger => "ledger",
+            Self::Http => "http-api",
         }
     }
 
@@ -42,6 +50,7 @@ impl Role {
             Self::Orders => "reserving stock",
             Self::Shipping => "booking a parcel",
             Self::Ledger => "posting the entry",
+            Self::Http => "refunding the payment",
         }
     }
 
@@ -53,6 +62,7 @@ impl Role {
             Self::Orders => orders::start().await,
             Self::Shipping => shipping::start().await,
             Self::Ledger => ledger::start().await,
+            Self::Http => http_api::start().await,
         }
         .map_err(|error| anyhow!(error))
     }

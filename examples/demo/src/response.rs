@@ -11,9 +11,9 @@ pub(crate) fn is_refusal(reply: &Reply) -> bool {
     status(reply).is_some_and(|status| status >= 400) && !is_replayed(reply)
 }
 
-/// Returns true if an HTTP response says that the handler failed.
+/// Returns true if an HTTP response says that the handler, which ran, has failed.
 pub(crate) fn is_failure(reply: &Reply) -> bool {
-    status(reply).is_some_and(|status| status >= 500)
+    status(reply).is_some_and(|status| status >= 400)
 }
 
 fn status(reply: &Reply) -> Option<u64> {
@@ -67,13 +67,13 @@ pub(crate) fn summary(outcome: &Result<Reply, InvokeError>) -> String {
     }
 }
 
-/// Summarises the body of an HTTP response: an id, or the last part of a problem's type.
+/// Summarises the body of an HTTP response: an id, the handler's error, or the last part of a problem's type.
 fn body(response: &Value) -> String {
     let text = response["body"].as_str().unwrap_or_default();
     let body: Value = serde_json::from_str(text).unwrap_or_default();
-    let id = ["payment_id", "refund_id"]
+    let known = ["payment_id", "refund_id", "error"]
         .iter()
-        .find_map(|id| body[id].as_str());
+        .find_map(|field| body[field].as_str());
     let problem = || body["type"].as_str()?.rsplit(':').next();
-    id.or_else(problem).unwrap_or(text).to_owned()
+    known.or_else(problem).unwrap_or(text).to_owned()
 }

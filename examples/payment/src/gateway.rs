@@ -34,15 +34,15 @@ impl std::fmt::Display for Declined {
 
 impl std::error::Error for Declined {}
 
-/// Charges the user's card and returns the id of the payment, a new one for each charge.
+/// Charges the order's card and returns the id of the payment, a new one for each charge.
 ///
 /// # Errors
 ///
 /// If the card is declined.
-pub async fn charge(user: &str, order: &Order, request_id: &str) -> Result<String, Declined> {
+pub async fn charge(order: &Order, request_id: &str) -> Result<String, Declined> {
     static DECLINED: AtomicBool = AtomicBool::new(false);
 
-    tracing::info!(request_id, user, "charging the card");
+    tracing::info!(request_id, order_id = order.order_id, "charging the card");
     match order.card {
         Card::Good => {}
         Card::Slow => tokio::time::sleep(Duration::from_millis(500)).await,

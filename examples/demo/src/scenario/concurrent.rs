@@ -34,7 +34,7 @@ pub(crate) async fn two_at_once(
         format!("201 pay-{}", first.number),
     );
     harness.show("order o-1002, a slow card", &first, &paid)?;
-    let refused = Expectation::new(Action::Refused, "Put✗", "IdempotencyAlreadyInProgress");
+    let refused = Expectation::new(Action::Refused, "Put✗", "409 in-progress");
     let refused = refused.with_key_of(&first.observed);
     harness.show("the same, while that one runs", &meanwhile, &refused)?;
 

@@ -31,7 +31,7 @@ pub(crate) async fn a_process_that_is_killed(
     harness.show("order o-1004, then kill -9", &killed, &dead)?;
 
     let retry = harness.send(elsewhere, order.event()).await;
-    let refused = Expectation::new(Action::Refused, "Put✗", "IdempotencyAlreadyInProgress");
+    let refused = Expectation::new(Action::Refused, "Put✗", "409 in-progress");
     harness.show(
         "a retry at once",
         &retry,

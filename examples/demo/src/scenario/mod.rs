@@ -4,6 +4,7 @@ mod batch;
 mod concurrent;
 mod crash;
 mod eventbridge;
+mod http;
 mod kinesis;
 mod payments;
 mod sqs;
@@ -32,6 +33,7 @@ pub(crate) async fn run(metrics: Option<&Path>) -> Result<()> {
     let orders = harness.processes(Role::Orders).await?;
     let shipping = harness.processes(Role::Shipping).await?;
     let ledger = harness.processes(Role::Ledger).await?;
+    let http = harness.processes(Role::Http).await?;
     harness.timeline.line(
         "Put✗ is a write whose condition failed: it changes nothing and returns the stored record.\n",
     )?;
@@ -42,6 +44,7 @@ pub(crate) async fn run(metrics: Option<&Path>) -> Result<()> {
     concurrent::two_at_once(&mut harness, &payment).await?;
     payments::a_handler_that_fails(&mut harness, &payment).await?;
     crash::a_process_that_is_killed(&mut harness, &payment).await?;
+    http::requests_with_an_idempotency_key(&mut harness, &http).await?;
     sqs::a_batch_and_its_redelivery(&mut harness, &orders).await?;
     kinesis::a_record_that_fails(&mut harness, &ledger).await?;
     eventbridge::an_event_delivered_again(&mut harness, &shipping).await?;

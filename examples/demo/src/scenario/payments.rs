@@ -32,7 +32,7 @@ pub(crate) async fn a_payment_and_its_duplicates(
     let again = harness.send(elsewhere, order.event()).await;
     harness.show("the same, to another process", &again, &replayed)?;
 
-    let refused = Expectation::new(Action::Refused, "Put✗", "IdempotencyPayloadMismatch");
+    let refused = Expectation::new(Action::Refused, "Put✗", "422 key-reused");
     let refused = refused.with_key_of(&first.observed);
     let changed = order.clone().with("amount", 9_900).event();
     let changed = harness.send(here, changed).await;
@@ -82,7 +82,7 @@ pub(crate) async fn a_handler_that_fails(
         .event();
 
     let declined = harness.send(here, order.clone()).await;
-    let failed = Expectation::new(Action::Failed, "Put Delete", "Error: the card was declined");
+    let failed = Expectation::new(Action::Failed, "Put Delete", "402 the card was declined");
     harness.show("order o-1003, declined once", &declined, &failed)?;
 
     let retry = harness.send(here, order).await;
