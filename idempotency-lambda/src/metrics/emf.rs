@@ -20,8 +20,8 @@ pub(super) struct Format {
 }
 
 impl Format {
-    /// Returns the lines of an operation: one, or more if a metric has more values than a line may have. Each ends with a line
-    /// break.
+    /// Returns the lines of an operation: one, or more if a metric has more values than a line may have, or none if nothing was
+    /// counted. Each ends with a line break.
     pub(super) fn lines(
         &self,
         tally: &Tally,
@@ -29,7 +29,7 @@ impl Format {
         now: EpochMillis,
     ) -> impl Iterator<Item = String> {
         let lines = tally.store.len().max(tally.handler.len()).div_ceil(VALUES);
-        (0..lines.max(1)).map(move |line| {
+        (0..lines.max(usize::from(!tally.counts.is_empty()))).map(move |line| {
             // The counts are in the first line only, so that they are not counted twice.
             let counts = if line == 0 { &tally.counts[..] } else { &[] };
             let counts = counts.iter().map(|(name, n)| (*name, "Count", json!(n)));
@@ -180,6 +180,15 @@ mod tests {
         assert_eq!(counts, [&json!(250)]);
         let defined = &lines[2]["_aws"]["CloudWatchMetrics"][0]["Metrics"];
         assert_eq!(defined.as_array().map(Vec::len), Some(1), "{defined}");
+    }
+
+    #[test]
+    fn an_operation_that_counted_nothing_has_no_line() {
+        let mut tally = Tally::new("charge");
+        tally.count("Undecodable", 0);
+        assert!(lines(&tally).is_empty());
+        tally.count("Undecodable", 2);
+        assert_eq!(lines(&tally).len(), 1);
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(crate) async fn outer(event: LambdaEvent<Value>) -> Result<u64, BoxError> {
         "fail" => return Err("s3cr3t".into()),
         "panic" => panic!("s3cr3t"),
         "meet" => meet().await,
+        "hang" => std::future::pending().await,
         "abandon" => {
             let stuck = inner(id, true);
             tokio::select! { biased; _ = stuck => {}, () = std::future::ready(()) => {} }

@@ -6,12 +6,14 @@ mod function;
 mod line;
 
 use std::process::Command;
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use idempotency_lambda::BoxError;
+use idempotency_lambda::{BoxError, InvocationLayer};
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, LogSource};
 use line::Line;
 use serde_json::{Value, json};
+use tower::ServiceBuilder;
 
 const ROLE: &str = "TESTS_ROLE";
 const NAMESPACE: &str = "Tests/Shop";
@@ -35,6 +37,13 @@ fn the_function() {
         }
         match role.as_str() {
             "plain" => lambda_runtime::run(lambda_runtime::service_fn(function::outer)).await,
+            "timeout" => {
+                let service = ServiceBuilder::new()
+                    .timeout(Duration::from_millis(100))
+                    .layer(InvocationLayer::new())
+                    .service(lambda_runtime::service_fn(function::outer));
+                lambda_runtime::run(service).await
+            }
             "concurrent" => {
                 idempotency_lambda::init().await?;
                 lambda_runtime::run_concurrent(idempotency_lambda::service(function::outer)).await
@@ -238,6 +247,20 @@ async fn a_call_without_a_scope_around_it_writes_its_own_line() -> Result<(), Bo
         (lines[0].request_id(), lines[0].counts()),
         (None, vec![("Executed", 1)])
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invocation_whose_future_is_dropped_by_a_timeout_has_its_metrics() -> Result<(), BoxError>
+{
+    let (_lambda, process) = start("timeout").await?;
+    let event = json!({ "id": 1, "do": "hang", "inner": 0 });
+    let lines = invoked(&process, "r-1", event).await;
+    let [line] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(line.counts(), [("Abandoned", 1)]);
+    assert_eq!(line.request_id(), Some("r-1"));
     Ok(())
 }
 
