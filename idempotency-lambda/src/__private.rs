@@ -16,7 +16,7 @@ use crate::invocation::{Deadline, HasContext};
 use crate::operation::IdentifiedCall;
 
 #[cfg(feature = "http")]
-pub use crate::http::handler::{HttpSettings, PreparedHttp, RegisteredHttp};
+pub use crate::http::handler::{HttpForm, HttpSettings, PreparedHttp, RegisteredHttp};
 pub use crate::invocation::assume_lambda;
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
 pub use crate::store::StoreHandle;
@@ -233,27 +233,22 @@ where
     crate::http::handler::prepare(event)
 }
 
-/// A response type that is an HTTP response. Only an [`HttpResponse`](crate::http::handler::HttpResponse) has a form.
-#[cfg(feature = "http")]
-#[derive(Debug)]
-pub struct HttpForm<R>(std::marker::PhantomData<fn() -> R>);
-
 #[cfg(feature = "http")]
 pub fn http_response<R: crate::http::handler::HttpResponse>() -> HttpForm<R> {
-    HttpForm(std::marker::PhantomData)
+    HttpForm::new()
 }
 
 /// Runs a handler of HTTP events. Its error may be of any type, because the errors of this framework become responses.
 #[cfg(feature = "http")]
-pub fn run_http<R: crate::http::handler::HttpResponse, E>(
+pub fn run_http<R, E>(
     operation: &'static RegisteredOperation,
     prepared: PreparedHttp,
     store: Option<StoreHandle>,
-    _: HttpForm<R>,
+    form: HttpForm<R>,
     handler: impl Future<Output = Result<R, E>>,
 ) -> impl Future<Output = Result<R, E>> {
     let handler = Box::pin(handler);
-    crate::http::handler::run(operation, prepared, store, handler)
+    crate::http::handler::run(operation, prepared, store, form, handler)
 }
 
 impl fmt::Debug for Found {

@@ -37,6 +37,7 @@
 //! | call from a spawned task, or without an invocation | [`in_current_invocation`], [`without_invocation`] |
 //! | stop before the deadline | [`time_left`] |
 //! | take keys from the JSON text that was sent | [`Raw`] |
+//! | protect an axum `Router`, a service of `lambda_http`, or a handler of HTTP events | the module `http`, feature `http` |
 //! | protect a block of code and get the outcome of each call | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
 //! | handle the records of an SQS, Kinesis or DynamoDB stream event | the module `batch`, feature `batch` |
 //! | handle errors | [`Error`], [`ErrorKind`], [`diagnostic()`] |
@@ -133,6 +134,11 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../idempotency-macros/src/idempotent.md")]
 struct Attribute;
+
+/// The examples of the guide to HTTP, which need the feature.
+#[cfg(all(doctest, feature = "http"))]
+#[doc = include_str!("../../docs/guide/http.md")]
+struct Http;
 
 /// The guide's examples, compiled with the tests.
 #[cfg(doctest)]

@@ -128,6 +128,12 @@ impl HttpOperationBuilder {
             .map(|rules| rules.key_header(name))
     }
 
+    /// Compares nothing: a key that is used again for another request gets the stored response.
+    pub fn without_fingerprint(self) -> Self {
+        self.identified_by("without_fingerprint", "")
+            .map(Rules::without_fingerprint)
+    }
+
     /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged.
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.map(|rules| rules.methods(methods))

@@ -1,8 +1,11 @@
 //! What surrounds a request on Lambda: the operation's store, and the deadline and tenant of the invocation.
 
+use std::any::Any;
+
 use http::request::Parts;
 use idempotency_core::error::Error;
 use idempotency_http::{Host, Place};
+use lambda_http::Body;
 use lambda_http::request::RequestContext;
 use serde_json::Value;
 
@@ -61,5 +64,11 @@ impl Host for LambdaHost {
     fn request_context(&self, request: &Parts) -> Option<Value> {
         let context = request.extensions.get::<RequestContext>()?;
         serde_json::to_value(context).ok()
+    }
+
+    /// Returns false for a body that the event has as base64: a handler that matches on the body's variants must find the same
+    /// variant with and without protection.
+    fn may_be_text(&self, body: &dyn Any) -> bool {
+        !matches!(body.downcast_ref(), Some(Body::Binary(_)))
     }
 }

@@ -17,10 +17,16 @@ pub(super) fn unknown_setting(name: &str) -> String {
         };
         return format!("`{name}` is called `{known}` here: write `{known} = {example}`{more}");
     }
-    let nearest = KNOWN
+    let of_all = KNOWN
         .iter()
-        .chain(&HTTP)
+        .filter_map(|(known, _)| Some((similarity(known, name)?, *known)));
+    // Few functions have these settings, so a similar name must be more similar.
+    let of_http = HTTP
+        .iter()
         .filter_map(|(known, _)| Some((similarity(known, name)?, *known)))
+        .filter(|(similarity, _)| *similarity > 0.6);
+    let nearest = of_all
+        .chain(of_http)
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
     match nearest {
         Some((_, known)) => format!("unknown setting `{name}`: did you mean `{known}`?"),

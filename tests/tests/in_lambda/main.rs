@@ -3,5 +3,6 @@
 //! These tests are a program of their own because that is a property of the whole process.
 #![allow(clippy::unwrap_used)]
 
+mod http;
 mod invocation;
 mod tenants;

@@ -130,6 +130,7 @@ fn the_attribute_adds_no_warning_to_a_program() {
 fn accepted_functions_can_be_called_and_sent() {
     pass::functions::main();
     pass::handlers::main();
+    pass::http::main();
 }
 
 /// Returns a program with spaces in place of each `#[idempotent(..)]`, so that the rest keeps its place.

@@ -44,15 +44,47 @@ where
     }
 }
 
+/// How responses of one type are HTTP responses. Only an [`HttpResponse`] has a form.
+///
+/// It takes the place of trait bounds, so that a wrong type is one error, at the type.
+pub struct HttpForm<R> {
+    to_http: fn(&R) -> Option<Response<Vec<u8>>>,
+    from_http: fn(Response<Vec<u8>>) -> R,
+}
+
+impl<R: HttpResponse> HttpForm<R> {
+    pub(crate) fn new() -> Self {
+        Self {
+            to_http: R::to_http,
+            from_http: R::from_http,
+        }
+    }
+}
+
+impl<R> HttpForm<R> {
+    /// Returns the response that is sent, in the handler's form.
+    fn of(&self, sent: Sent<R>) -> R {
+        match sent {
+            Sent::Own(response) => response,
+            Sent::Made(mut response) => {
+                // The platform writes it, for the body that it sends.
+                response.headers_mut().remove(CONTENT_LENGTH);
+                (self.from_http)(response.map(Vec::from))
+            }
+        }
+    }
+}
+
 /// Runs a handler of HTTP events, or returns the response of an earlier request or of this framework.
 ///
 /// # Errors
 ///
 /// The handler's error.
-pub async fn run<R: HttpResponse, E>(
+pub async fn run<R, E>(
     registered: &'static RegisteredOperation,
     prepared: PreparedHttp,
     store: Option<StoreHandle>,
+    form: HttpForm<R>,
     handler: Pin<Box<impl Future<Output = Result<R, E>>>>,
 ) -> Result<R, E> {
     let PreparedHttp {
@@ -65,7 +97,7 @@ pub async fn run<R: HttpResponse, E>(
     let request = ReceivedRequest::new(&parts, &body).with_event(&event);
     let (operation, http) = match registered.http() {
         Ok(found) => found,
-        Err(error) => return misconfigured(error, &request).await,
+        Err(error) => return misconfigured(error, &request, &form).await,
     };
     let operation = match store {
         Some(store) => registered.with_store(operation, store),
@@ -80,21 +112,9 @@ pub async fn run<R: HttpResponse, E>(
     if !http.protects(&parts.method) {
         return handler.await;
     }
-    let view = |response: &R| Some(response.to_http()?.map(Bytes::from));
+    let view = |response: &R| Some((form.to_http)(response)?.map(Bytes::from));
     let call = http.call(place, &request);
-    Ok(form(call.run(handler, view).await?))
-}
-
-/// Returns the response that is sent, in the handler's form.
-fn form<R: HttpResponse>(sent: Sent<R>) -> R {
-    match sent {
-        Sent::Own(response) => response,
-        Sent::Made(mut response) => {
-            // The platform writes it, for the body that it sends.
-            response.headers_mut().remove(CONTENT_LENGTH);
-            R::from_http(response.map(Vec::from))
-        }
-    }
+    Ok(form.of(call.run(handler, view).await?))
 }
 
 /// Returns the response of a function whose settings cannot be used. Its own rules do not exist.
@@ -102,9 +122,10 @@ fn form<R: HttpResponse>(sent: Sent<R>) -> R {
 /// # Errors
 ///
 /// None: `E` is the handler's error, and the handler does not run.
-async fn misconfigured<R: HttpResponse, E>(
+async fn misconfigured<R, E>(
     error: Error,
     request: &ReceivedRequest<'_>,
+    form: &HttpForm<R>,
 ) -> Result<R, E> {
     let rules = HttpOperation::builder(error.operation())
         .variables(Variables::default())
@@ -114,10 +135,16 @@ async fn misconfigured<R: HttpResponse, E>(
         // Unreachable: these rules need no setting.
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        return Ok(form(Sent::Made(response)));
+        return Ok(form.of(Sent::Made(response)));
     };
     let call = rules.call(Err(error), request);
-    Ok(form(call.run(pending(), |_| None).await?))
+    Ok(form.of(call.run(pending(), |_| None).await?))
+}
+
+impl<R> fmt::Debug for HttpForm<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpForm")
+    }
 }
 
 impl fmt::Debug for PreparedHttp {

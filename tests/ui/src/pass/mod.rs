@@ -2,3 +2,4 @@
 
 pub mod functions;
 pub mod handlers;
+pub mod http;

@@ -1,0 +1,74 @@
+//! Handlers of HTTP events: the attribute leaves no warning behind and changes no signature.
+#![warn(missing_docs, clippy::all, clippy::pedantic)]
+#![allow(clippy::missing_errors_doc)]
+#![forbid(unsafe_code)]
+
+use aws_lambda_events::alb::{AlbTargetGroupRequest, AlbTargetGroupResponse};
+use aws_lambda_events::apigw::{
+    ApiGatewayProxyRequest, ApiGatewayProxyResponse, ApiGatewayV2httpRequest,
+    ApiGatewayV2httpResponse,
+};
+use aws_lambda_events::lambda_function_urls::{
+    LambdaFunctionUrlRequest, LambdaFunctionUrlResponse,
+};
+use idempotency_lambda::{BoxError, LambdaEvent, Raw, idempotent};
+
+const CALLER: &str = "requestContext.authorizer.lambda.user";
+
+/// Its errors cannot hold ours.
+#[derive(Debug)]
+pub struct Declined;
+
+#[idempotent(http, caller = "requestContext.authorizer.jwt.claims.sub")]
+async fn v2(
+    event: LambdaEvent<ApiGatewayV2httpRequest>,
+) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    if event.payload.body.is_none() {
+        return Err("no body".into());
+    }
+    Ok(ApiGatewayV2httpResponse::default())
+}
+
+#[idempotent(http, caller = CALLER, key_header = "x-request-id", expires_after = "1d")]
+async fn v1(
+    event: LambdaEvent<Raw<ApiGatewayProxyRequest>>,
+) -> Result<ApiGatewayProxyResponse, Declined> {
+    if event.payload.body.is_none() {
+        return Err(Declined);
+    }
+    Ok(ApiGatewayProxyResponse::default())
+}
+
+#[idempotent(
+    http,
+    shared_by_all_callers,
+    key = "powertools_json(body).id",
+    store_when = "statusCode == `201`"
+)]
+async fn alb(
+    LambdaEvent { payload, .. }: LambdaEvent<AlbTargetGroupRequest>,
+) -> Result<AlbTargetGroupResponse, BoxError> {
+    let mut response = AlbTargetGroupResponse::default();
+    response.is_base64_encoded = payload.is_base64_encoded;
+    Ok(response)
+}
+
+#[idempotent(
+    key_prefix = "url",
+    http,
+    shared_by_all_callers = true,
+    key_required = false
+)]
+async fn url(
+    _: LambdaEvent<LambdaFunctionUrlRequest>,
+) -> anyhow::Result<LambdaFunctionUrlResponse> {
+    Ok(LambdaFunctionUrlResponse::default())
+}
+
+fn sends<F: Send>(_: impl Fn(LambdaEvent<ApiGatewayV2httpRequest>) -> F) {}
+
+/// Takes each handler as a value.
+pub fn main() {
+    sends(v2);
+    let _ = (v1, alb, url);
+}
