@@ -15,6 +15,8 @@ use crate::event::{Event, Payload};
 use crate::invocation::{Deadline, HasContext};
 use crate::operation::IdentifiedCall;
 
+#[cfg(feature = "batch")]
+pub use crate::batch::attribute as batch;
 #[cfg(feature = "http")]
 pub use crate::http::handler::{HttpForm, HttpSettings, PreparedHttp, RegisteredHttp};
 pub use crate::invocation::assume_lambda;
@@ -181,10 +183,10 @@ impl<E: From<Error>> Failure for E {
 }
 
 /// How responses of one type are written and read. Only a [`Response`] has a codec.
-pub struct Codec<R>(CoreCodec<R>);
+pub struct Codec<R>(pub(crate) CoreCodec<R>);
 
 /// Converts this framework's errors into the handler's error type. Only a [`Failure`] has a conversion.
-pub struct Convert<E>(fn(Error) -> E);
+pub struct Convert<E>(pub(crate) fn(Error) -> E);
 
 pub fn response<R: Response>() -> Codec<R> {
     R::codec()

@@ -142,6 +142,7 @@ struct Http;
 
 /// The guide's examples, compiled with the tests.
 #[cfg(doctest)]
+#[cfg_attr(feature = "batch", doc = include_str!("../../docs/guide/batches.md"))]
 #[doc = include_str!("../../docs/guide/functions.md")]
 #[doc = include_str!("../../docs/guide/metrics.md")]
 #[doc = include_str!("../../docs/guide/testing.md")]

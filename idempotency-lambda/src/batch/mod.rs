@@ -12,6 +12,7 @@
 //! | `verdict` | which records are acknowledged |
 //! | `report` | what is logged |
 //! | `catch` | a panic of one record's handler |
+//! | `attribute` | what the code of `#[idempotent(sqs, ..)]` calls |
 //!
 //! # Examples
 //!
@@ -47,8 +48,11 @@
 //! ```
 //!
 //! The event source mapping needs `FunctionResponseTypes: [ReportBatchItemFailures]`. Without it Lambda takes any response as
-//! success, and **deletes the messages that failed**.
+//! success, and **deletes the messages that failed**. `docs/guide/batches.md` of the repository has the rest.
 
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod attribute;
 mod body;
 mod catch;
 mod duplicates;

@@ -4,6 +4,7 @@
 //! the body.
 
 use super::verdict::{Done, Verdict, Why};
+use crate::metrics;
 
 /// The target of these events.
 const TARGET: &str = "idempotency::batch";
@@ -81,8 +82,14 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Logs the summary.
+    /// Logs and counts the summary.
     pub(super) fn end(self) {
+        for (name, records) in [
+            ("Undecodable", self.undecodable),
+            ("Unprocessed", self.not_started),
+        ] {
+            metrics::count(self.operation, name, records as u64);
+        }
         macro_rules! emit {
             ($level:expr) => {
                 tracing::event!(

@@ -10,8 +10,6 @@ use idempotency_core::engine::Codec;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::event::refused;
 use lambda_runtime::LambdaEvent;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::body::{Text, Undecodable};
 use super::catch::catch;
@@ -34,20 +32,36 @@ struct Ready<A> {
     argument: A,
 }
 
+/// How a record becomes the handler's argument. It is an argument and not a bound, so that the attribute can report a type that
+/// does not fit once, at its place.
+pub struct Reader<S: Source, A> {
+    read: fn(S::Record) -> Result<A, Undecodable>,
+    identify: fn(&A, &Operation, Deadline) -> Result<IdentifiedCall, Error>,
+}
+
+impl<S: Source, A: FromRecord<S>> Reader<S, A> {
+    pub(crate) fn new() -> Self {
+        Self {
+            read: A::from_record,
+            identify: A::identify,
+        }
+    }
+}
+
 /// Runs `handler` for each record of an event.
 ///
 /// # Errors
 ///
 /// If the batch cannot be handled at all. No handler has run.
-pub(super) async fn run<S, A, R, E, F, Fut>(
+pub(crate) async fn run<S, A, R, E, F, Fut>(
     batch: Batch,
     event: LambdaEvent<S::Event>,
+    reader: Reader<S, A>,
+    codec: Codec<R>,
     handler: F,
 ) -> Result<S::Response, Error>
 where
     S: Source,
-    A: FromRecord<S>,
-    R: Serialize + DeserializeOwned,
     F: Fn(A) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
@@ -90,7 +104,7 @@ where
                     let Some(record) = records.get_mut(next.at).and_then(Option::take) else {
                         continue;
                     };
-                    match prepare::<S, A>(operation, keying, record, deadline.clone()) {
+                    match prepare(operation, keying, &reader, record, deadline.clone()) {
                         Ok(ready) => match course.meet(next.at, ready) {
                             Some(ready) => ready,
                             None => continue,
@@ -102,7 +116,7 @@ where
                     }
                 }
             };
-            running.push(Box::pin(call(next.at, started, ready, &handler)));
+            running.push(Box::pin(call(next.at, started, ready, codec, &handler)));
         }
         let Some((at, started, verdict)) = running.next().await else {
             break;
@@ -268,9 +282,10 @@ fn identifiers<S: Source>(
 }
 
 /// Reads a record and identifies its call.
-fn prepare<S: Source, A: FromRecord<S>>(
+fn prepare<S: Source, A>(
     operation: &Operation,
     keying: Keying,
+    reader: &Reader<S, A>,
     record: S::Record,
     deadline: Deadline,
 ) -> Result<Ready<A>, Why> {
@@ -297,10 +312,10 @@ fn prepare<S: Source, A: FromRecord<S>>(
             refuse(error(ErrorKind::KeyMissing, detail))
         })?),
     };
-    let argument = A::from_record(record).map_err(undecodable)?;
+    let argument = (reader.read)(record).map_err(undecodable)?;
     let call = match text {
         Some(text) => IdentifiedCall::new(operation, &Text(text), deadline),
-        None => argument.identify(operation, deadline),
+        None => (reader.identify)(&argument, operation, deadline),
     };
     let call = call.map_err(refuse)?;
     Ok(Ready { call, argument })
@@ -311,10 +326,10 @@ async fn call<A, R, E, F, Fut>(
     at: usize,
     started: Started,
     Ready { call, argument }: Ready<A>,
+    codec: Codec<R>,
     handler: &F,
 ) -> (usize, Started, Verdict)
 where
-    R: Serialize + DeserializeOwned,
     F: Fn(A) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
@@ -324,12 +339,7 @@ where
         succeeded.store(true, Ordering::Relaxed);
         Ok(response)
     });
-    let outcome = catch(Box::pin(call.run_with(
-        Codec::json(),
-        CallError::Framework,
-        run,
-    )))
-    .await;
+    let outcome = catch(Box::pin(call.run_with(codec, CallError::Framework, run))).await;
     let verdict = match outcome {
         Some(Ok(_)) => Verdict::Done(Done::Responded),
         Some(Err(error)) => Verdict::of(&error, succeeded.load(Ordering::Relaxed)),

@@ -7,12 +7,13 @@ use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use aws_lambda_events::streams::{DynamoDbEventResponse, KinesisEventResponse};
+use idempotency_core::engine::Codec;
 use idempotency_core::error::Error;
 use lambda_runtime::LambdaEvent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::run::run;
+use super::run::{Reader, run};
 use super::source::{DynamoDbStream, FromRecord, Kinesis, Sqs};
 use crate::operation::Operation;
 
@@ -139,7 +140,7 @@ macro_rules! sources {
                     F: Fn(A) -> Fut,
                     Fut: Future<Output = Result<R, E>>,
                 {
-                    run::<$source, A, R, E, F, Fut>(self, event, handler)
+                    run::<$source, A, R, E, F, Fut>(self, event, Reader::new(), Codec::json(), handler)
                 }
             )+
         }

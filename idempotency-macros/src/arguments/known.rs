@@ -30,12 +30,20 @@ pub(crate) const HTTP: [(&str, &str); 3] = [
     ("key_header", "\"x-request-id\""),
 ];
 
+/// The settings of the shapes of batches, in the order of the documentation, each with an example of its value.
+pub(crate) const BATCH: [(&str, &str); 4] = [
+    ("key_from", "\"record\""),
+    ("concurrency", "4"),
+    ("order", "\"partition_key\""),
+    ("reserve", "\"2s\""),
+];
+
 /// The settings whose values are code.
 const CODE: [&str; 4] = ["on_replay", "store", "payload", "context"];
 
 /// Returns the example value of a setting, or `None` if there is no setting of this name.
 pub(crate) fn example(name: &str) -> Option<&'static str> {
-    let mut settings = KNOWN.iter().chain(&HTTP);
+    let mut settings = KNOWN.iter().chain(&HTTP).chain(&BATCH);
     let setting = settings.find(|(known, _)| *known == name);
     setting.map(|(_, example)| *example)
 }
@@ -49,6 +57,11 @@ pub(crate) fn constants() -> impl Iterator<Item = &'static str> {
 /// Returns the names of the settings of the shape `http`. Their values are constants.
 pub(crate) fn of_http() -> impl Iterator<Item = &'static str> {
     HTTP.iter().map(|(name, _)| *name)
+}
+
+/// Returns the names of the settings of the shapes of batches. Their values are constants.
+pub(crate) fn of_batch() -> impl Iterator<Item = &'static str> {
+    BATCH.iter().map(|(name, _)| *name)
 }
 
 /// Settings that only the environment has, with the variable of each. A user may try to write them here.

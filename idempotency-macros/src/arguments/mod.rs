@@ -16,8 +16,8 @@ use syn::{Error, Expr, Ident, LitStr, Token, parse_quote_spanned, token};
 pub(crate) use known::ENVIRONMENT;
 #[cfg(test)]
 pub(crate) use known::KNOWN;
-pub(crate) use known::{constants, example, of_http};
-pub(crate) use shape::{Shape, Shaped};
+pub(crate) use known::{constants, example, of_batch, of_http};
+pub(crate) use shape::{Shape, Shaped, Source};
 
 /// One setting as it was written.
 pub(crate) struct Setting {

@@ -7,10 +7,25 @@ use syn::{Error, Ident};
 pub(crate) enum Shape {
     /// A handler of HTTP events.
     Http,
+    /// A function of one record of a batch.
+    Batch(Source),
+}
+
+/// A source of batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Sqs,
+    Kinesis,
+    DynamoDbStream,
 }
 
 /// The words of the shapes.
-const SHAPES: [(&str, Shape); 1] = [("http", Shape::Http)];
+const SHAPES: [(&str, Shape); 4] = [
+    ("http", Shape::Http),
+    ("sqs", Shape::Batch(Source::Sqs)),
+    ("kinesis", Shape::Batch(Source::Kinesis)),
+    ("dynamodb_stream", Shape::Batch(Source::DynamoDbStream)),
+];
 
 impl Shape {
     /// Returns the shape of a word, or `None` if the word is no shape.

@@ -1,6 +1,6 @@
 //! The message for a name that is no setting: it says which setting the user probably means.
 
-use super::known::{ENVIRONMENT, HTTP, KNOWN, OTHER_WORDS, example};
+use super::known::{BATCH, ENVIRONMENT, HTTP, KNOWN, OTHER_WORDS, example};
 
 /// Returns the message for a name that is not a setting.
 pub(super) fn unknown_setting(name: &str) -> String {
@@ -21,12 +21,13 @@ pub(super) fn unknown_setting(name: &str) -> String {
         .iter()
         .filter_map(|(known, _)| Some((similarity(known, name)?, *known)));
     // Few functions have these settings, so a similar name must be more similar.
-    let of_http = HTTP
+    let of_shapes = HTTP
         .iter()
+        .chain(&BATCH)
         .filter_map(|(known, _)| Some((similarity(known, name)?, *known)))
         .filter(|(similarity, _)| *similarity > 0.6);
     let nearest = of_all
-        .chain(of_http)
+        .chain(of_shapes)
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
     match nearest {
         Some((_, known)) => format!("unknown setting `{name}`: did you mean `{known}`?"),

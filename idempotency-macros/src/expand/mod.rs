@@ -4,6 +4,7 @@
 //! user's types is a call of its own with the span of that type: so one mistake is one error, at the user's own words. The
 //! body's tokens follow `if false { return .. }`, which gives the body its type without a block around it.
 
+mod batch;
 mod operation;
 mod payload;
 mod returned;
@@ -19,6 +20,9 @@ use span_range::SpanRange;
 
 /// Returns the protected function.
 pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStream {
+    if let Some(handler) = batch::handler(function, validated) {
+        return handler;
+    }
     let site = Span::mixed_site();
     let Function {
         attributes,
@@ -45,9 +49,11 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
         convert,
         never,
     } = returned::witnesses(returned, *shape, runtime);
-    let run = match shape {
-        None => quote_spanned!(site=> run),
-        Some(Shape::Http) => quote_spanned!(site=> run_http),
+    let is_http = *shape == Some(Shape::Http);
+    let run = if is_http {
+        quote_spanned!(site=> run_http)
+    } else {
+        quote_spanned!(site=> run)
     };
     let store = store(validated);
     let (convert, converting) = match convert {
@@ -57,17 +63,16 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
         ),
         None => Default::default(),
     };
-    let result = match shape {
-        None => {
-            let response = response(validated);
-            quote_spanned! {site=>
-                match result {
-                    ::core::result::Result::Ok(outcome) => ::core::result::Result::Ok(#response),
-                    ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
-                }
+    let result = if is_http {
+        quote_spanned!(site=> result)
+    } else {
+        let response = response(validated);
+        quote_spanned! {site=>
+            match result {
+                ::core::result::Result::Ok(outcome) => ::core::result::Result::Ok(#response),
+                ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
             }
         }
-        Some(Shape::Http) => quote_spanned!(site=> result),
     };
     quote_spanned! {site=>
         #(#attributes)*

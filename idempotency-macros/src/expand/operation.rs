@@ -85,7 +85,7 @@ fn setting(name: &str, validated: &ValidatedFn) -> Option<TokenStream> {
 }
 
 /// Returns a value that is known at compile time, as an expression.
-fn constant(value: &Constant, private: &TokenStream) -> TokenStream {
+pub(super) fn constant(value: &Constant, private: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
     match value {
         Constant::Text(text) => quote_spanned!(site=> #private::Cow::Borrowed(#text)),

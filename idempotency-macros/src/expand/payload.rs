@@ -10,6 +10,7 @@ use crate::runtime::Runtime;
 use crate::validate::{ContextSource, PayloadSource};
 
 /// The code that makes a call's identity, in three places of the function.
+#[derive(Default)]
 pub(super) struct Prepared {
     /// Statements that find the context and match the parameters' patterns.
     pub(super) before: TokenStream,
@@ -25,9 +26,10 @@ pub(super) fn prepared(
     shape: Option<Shape>,
     runtime: &Runtime,
 ) -> Prepared {
-    let prepare_event = match shape {
-        None => "prepare_event",
-        Some(Shape::Http) => "prepare_http",
+    let prepare_event = if shape == Some(Shape::Http) {
+        "prepare_http"
+    } else {
+        "prepare_event"
     };
     match payload {
         PayloadSource::Event { name, pattern, of } => {
@@ -49,6 +51,8 @@ pub(super) fn prepared(
                 destructure: destructure.into_token_stream(),
             }
         }
+        // `batch` makes the identity of each record.
+        PayloadSource::Record { .. } => Prepared::default(),
         PayloadSource::Value { value, context } => {
             let at = SpanRange::of(value);
             let head = at.head(runtime, "prepare_value");

@@ -21,11 +21,9 @@ pub(super) struct Witnesses {
 /// Returns the expressions for a return type.
 pub(super) fn witnesses(returned: &Returned, shape: Option<Shape>, runtime: &Runtime) -> Witnesses {
     // The errors of the framework become HTTP responses, so the function's error need not hold them.
-    let response_of = match shape {
-        None => "response",
-        Some(Shape::Http) => "http_response",
-    };
-    let failure_of = shape.is_none().then_some("failure");
+    let is_http = shape == Some(Shape::Http);
+    let response_of = if is_http { "http_response" } else { "response" };
+    let failure_of = (!is_http).then_some("failure");
     let response = &returned.response;
     let failure = &returned.failure;
     Witnesses {
@@ -52,7 +50,12 @@ fn witness(runtime: &Runtime, function: &str, place: &TokenStream, of: TokenStre
 }
 
 /// Returns one of the two types of the returned `Result`, which may have an alias.
-fn part(runtime: &Runtime, returned: &Returned, place: &TokenStream, part: &str) -> TokenStream {
+pub(super) fn part(
+    runtime: &Runtime,
+    returned: &Returned,
+    place: &TokenStream,
+    part: &str,
+) -> TokenStream {
     let at = SpanRange::of(place);
     let (whole, part) = (&returned.whole, syn::Ident::new(part, at.end));
     let open = quote_spanned!(at.start=> <);

@@ -1,5 +1,6 @@
 //! Phase 2: checks everything that can be wrong, and collects all errors, so that one build shows them all.
 
+mod batch;
 mod function;
 mod http;
 mod payload;
@@ -41,6 +42,8 @@ pub(crate) enum PayloadSource {
         pattern: Option<Box<Pat>>,
         of: Box<Type>,
     },
+    /// A record of a batch, in the last parameter. In the signature the parameter is the event.
+    Record { pattern: Box<Pat>, of: Box<Type> },
     /// An expression over the parameters that returns a reference.
     Value {
         value: Box<Expr>,
@@ -81,12 +84,17 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
         .map_err(|error| errors.push(error))
         .ok();
     errors.extend(http::wrong_settings(&arguments));
+    errors.extend(batch::wrong_settings(&arguments));
     let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
     let from_event = shape.is_some() || !arguments.names("payload");
     let whole_payload = !arguments.names("key");
     errors.extend(arguments.errors);
     let mut checked = Checked::new(arguments.all, from_event && shape.is_none(), &mut errors);
-    let payload = if from_event {
+    let payload = if let Some(Shape::Batch(source)) = shape {
+        batch::record(&mut signature, source)
+            .map_err(|error| errors.push(error))
+            .ok()
+    } else if from_event {
         payload::event(&mut signature, shape)
             .map_err(|error| errors.push(error))
             .ok()

@@ -230,7 +230,7 @@ fn the_context_is_named_or_found_among_the_parameters() {
         "async fn f(app: &App, LambdaEvent { payload, .. }: LambdaEvent<u8>) -> Result<u8, E> {}";
     let context = |arguments: &str| match validated(arguments, item).ok().unwrap().payload {
         PayloadSource::Value { context, .. } => context,
-        PayloadSource::Event { .. } => panic!("the payload is not an event"),
+        _ => panic!("the payload is an expression"),
     };
     assert!(
         matches!(context("payload = payload"), ContextSource::Parameters(found) if found.named.len() == 2)
@@ -322,4 +322,45 @@ fn the_name_of_a_header_is_a_token() {
             "{name}"
         );
     }
+}
+
+const RECORD: &str = "async fn f(app: &App, Order { id, .. }: Order) -> Result<u8, E> {}";
+
+#[test]
+fn the_last_parameter_is_the_record_of_a_batch() {
+    for shape in ["sqs", "kinesis", "dynamodb_stream"] {
+        let validated = validated(shape, RECORD).ok().unwrap();
+        let PayloadSource::Record { pattern, of } = validated.payload else {
+            panic!("the payload is a record");
+        };
+        assert_eq!(pattern.to_token_stream().to_string(), "Order { id , .. }");
+        assert_eq!(of.to_token_stream().to_string(), "Order");
+    }
+    assert!(error("sqs", "async fn f() -> Result<u8, E> {}").contains("the last parameter"));
+    let reference = "async fn f(order: &Order) -> Result<u8, E> {}";
+    assert!(error("sqs", reference).contains("by value"));
+    assert!(error("sqs", HANDLER).contains("handles one record"));
+}
+
+#[test]
+fn the_settings_of_a_batch_belong_to_functions_of_one_record() {
+    for setting in [
+        "key_from = \"record\"",
+        "concurrency = 4",
+        "order = \"partition_key\"",
+        "reserve = \"2s\"",
+    ] {
+        let error = error(setting, HANDLER);
+        assert!(error.contains("is a setting of batches"), "{error}");
+        let arguments = format!("kinesis, key = \"id\", {setting}");
+        assert!(validated(&arguments, RECORD).is_ok(), "{arguments}");
+    }
+    for setting in ["payload = id", "context = app.context", "on_replay = mark"] {
+        let arguments = format!("sqs, {setting}");
+        assert!(error(&arguments, RECORD).starts_with("with `sqs` leave"));
+    }
+    assert!(error("sqs, validate = \"amount\"", RECORD).contains("needs a `key`"));
+    assert!(error("sqs, order = \"source\"", RECORD).contains("leave `order` out"));
+    assert!(error("sqs, caller = \"a\"", RECORD).contains("handlers of HTTP events"));
+    assert!(error("http, shared_by_all_callers, reserve = \"1s\"", HANDLER).contains("batches"));
 }

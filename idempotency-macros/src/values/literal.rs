@@ -166,6 +166,26 @@ pub(super) fn number(name: &str, value: &Expr, of: &str) -> syn::Result<Constant
     ))
 }
 
+/// Checks a number of records that run at a time.
+pub(super) fn at_least_one(name: &str, value: &Expr) -> syn::Result<Constant> {
+    let wrong = format!("`{name}` is the number of records that run at a time: write 1 or more");
+    match number(name, value, "records") {
+        Ok(Constant::Number(0)) => Err(Error::new_spanned(value, wrong)),
+        Err(_)
+            if !matches!(
+                value,
+                Expr::Lit(ExprLit {
+                    lit: Lit::Int(_),
+                    ..
+                })
+            ) =>
+        {
+            Err(Error::new_spanned(value, wrong))
+        }
+        checked => checked,
+    }
+}
+
 /// Checks `true` or `false`.
 pub(super) fn boolean(name: &str, value: &Expr) -> syn::Result<Constant> {
     match value {

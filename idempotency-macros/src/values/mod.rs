@@ -8,9 +8,11 @@ use std::time::Duration;
 use proc_macro2::Span;
 use syn::{Expr, Ident};
 
-use crate::arguments::{Setting, constants, of_http};
+use crate::arguments::{Setting, constants, of_batch, of_http};
 use code::{code, hook, payload, reference};
-use literal::{boolean, choice, duration, expression, header, key_required, number, prefix};
+use literal::{
+    at_least_one, boolean, choice, duration, expression, header, key_required, number, prefix,
+};
 
 /// A value that is known at compile time.
 #[derive(Debug, PartialEq)]
@@ -46,6 +48,8 @@ const HASHES: Choices = &[
 ];
 const IN_PROGRESS: Choices = &[("reject", "Reject"), ("wait", "Wait")];
 const TIMEOUT: Choices = &[("rerun", "Rerun"), ("hold", "Hold")];
+const KEY_FROM: Choices = &[("body", "Body"), ("record", "Record")];
+const ORDER: Choices = &[("source", "Source"), ("partition_key", "PartitionKey")];
 const ERROR: Choices = &[("release", "Release"), ("record", "Record")];
 
 /// Checks the value of a setting.
@@ -72,6 +76,10 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
         "lease" | "store_timeout" => duration(&name, &value, Duration::from_millis(1))?,
+        "key_from" => choice(&name, &value, "KeyFrom", KEY_FROM)?,
+        "order" => choice(&name, &value, "Order", ORDER)?,
+        "concurrency" => at_least_one(&name, &value)?,
+        "reserve" => duration(&name, &value, Duration::from_millis(1))?,
         "local_cache" => number(&name, &value, "records")?,
         "local_cache_bytes" => number(&name, &value, "bytes")?,
         "on_in_progress" => choice(&name, &value, "OnInProgress", IN_PROGRESS)?,
@@ -105,8 +113,16 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
     };
     let name = last.ident.to_string();
     let is_capital = name.starts_with(char::is_uppercase);
-    let is_choice = ["hash", "on_in_progress", "on_timeout", "on_error"].contains(&setting);
-    let mut constants = constants().chain(of_http());
+    let is_choice = [
+        "hash",
+        "on_in_progress",
+        "on_timeout",
+        "on_error",
+        "key_from",
+        "order",
+    ]
+    .contains(&setting);
+    let mut constants = constants().chain(of_http()).chain(of_batch());
     constants.any(|constant| constant == setting)
         && if is_choice {
             is_capital

@@ -112,6 +112,12 @@ fn reserved(process: &FunctionProcess) -> Vec<String> {
     orders
 }
 
+/// Returns how many lines this process has written that contain this text.
+fn count(process: &FunctionProcess, text: &str) -> usize {
+    let log = process.log();
+    log.iter().filter(|line| line.text.contains(text)).count()
+}
+
 #[tokio::test]
 async fn only_the_message_that_fails_is_returned_and_its_text_is_not_logged() -> Result<(), BoxError>
 {
@@ -131,22 +137,14 @@ async fn only_the_message_that_fails_is_returned_and_its_text_is_not_logged() ->
 async fn after_a_kill_only_the_message_that_was_not_done_runs_again() -> Result<(), BoxError> {
     let (_database, lambda) = start().await?;
     let killed = lambda.start_process().await?;
+    killed.ready().await?;
     let pending = killed
         .invoke(queue(&["a", "b!stuck", "c"]))
-        .deadline_in(Duration::from_secs(3))
+        .deadline_in(Duration::from_secs(5))
         .start();
-    for line in ["reserved a", "stuck in b", "reserved c"] {
-        killed.wait_for_line(line).await?;
-    }
     // The outcome event of a call comes after its completion.
-    while killed
-        .log()
-        .iter()
-        .filter(|line| line.text.contains("outcome=\"executed\""))
-        .count()
-        < 2
-    {
-        tokio::task::yield_now().await;
+    while count(&killed, "outcome=\"executed\"") < 2 || count(&killed, "stuck in b") < 1 {
+        killed.wait_for_line("").await?;
     }
     killed.kill().await;
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
@@ -167,6 +165,7 @@ async fn a_record_that_never_ends_times_out_with_its_batch_and_the_others_stay_d
 -> Result<(), BoxError> {
     let (_database, lambda) = start().await?;
     let first = lambda.start_process().await?;
+    first.ready().await?;
     let result = first
         .invoke(queue(&["a", "b!stuck"]))
         .deadline_in(Duration::from_secs(3))

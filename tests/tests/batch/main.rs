@@ -1,6 +1,7 @@
 //! Batches of SQS, Kinesis and DynamoDB streams: what runs, and what the partial batch response names.
 #![allow(clippy::unwrap_used)]
 
+mod attribute;
 mod deliveries;
 mod dynamodb_stream;
 mod fifo;

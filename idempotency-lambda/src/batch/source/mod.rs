@@ -26,6 +26,8 @@ use crate::operation::{IdentifiedCall, Operation};
 pub trait Source: Spec {}
 
 /// The hidden part of [`Source`].
+#[doc(hidden)]
+#[allow(missing_docs)]
 pub trait Spec: Sized + 'static {
     /// The payload of the event.
     type Event;
@@ -66,9 +68,10 @@ pub trait Spec: Sized + 'static {
 /// A handler of SQS or Kinesis takes the body as a type ([`Body`](super::Body)), or the whole record: [`Message`] or [`Data`].
 /// A handler of a DynamoDB stream takes a [`Change`].
 #[diagnostic::on_unimplemented(
-    message = "a handler of one record of `{S}` cannot take `{Self}`",
-    label = "this is no record of `{S}`",
-    note = "take the body as a type with `serde::Serialize` and `serde::Deserialize`, or the whole record: `batch::Message<T>` (SQS), `batch::Data<T>` (Kinesis), `batch::Change<T>` (DynamoDB stream)"
+    message = "a record of this source cannot be read as `{Self}`",
+    label = "a handler of one record cannot take this type",
+    note = "for SQS and Kinesis, derive `serde::Serialize` and `serde::Deserialize`: the key is taken from the body as JSON; or take `RawBody`, or implement `batch::Body`",
+    note = "the whole record is a `batch::Message<T>` (SQS) or a `batch::Data<T>` (Kinesis); a DynamoDB stream has `batch::Change<T>`"
 )]
 pub trait FromRecord<S: Source>: Sized {
     /// Reads the record.

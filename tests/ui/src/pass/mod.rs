@@ -1,5 +1,6 @@
 //! Functions that `#[idempotent]` accepts as they are.
 
+pub mod batches;
 pub mod functions;
 pub mod handlers;
 pub mod http;

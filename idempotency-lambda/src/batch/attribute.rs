@@ -1,0 +1,60 @@
+//! The functions that the code of `#[idempotent(sqs, ..)]` calls. It is no public interface: it changes with the macro.
+
+use std::future::Future;
+
+use idempotency_core::error::Error;
+use idempotency_core::event::refused;
+
+use super::run::{Reader, run};
+use super::{DynamoDbStream, FromRecord, Kinesis, Source, Sqs};
+use crate::__private::{Codec, Convert, RegisteredOperation};
+use crate::store::StoreHandle;
+
+pub use super::{Batch, KeyFrom, Order};
+pub use crate::batch::source::Spec;
+pub use lambda_runtime::LambdaEvent;
+
+/// Returns the batch settings of an annotated function.
+pub fn batch(
+    operation: &'static RegisteredOperation,
+    store: Option<StoreHandle>,
+) -> Result<Batch, Error> {
+    let compiled = operation.operation()?;
+    Ok(match store {
+        Some(store) => Batch::new(&operation.with_store(compiled, store)),
+        None => Batch::new(compiled),
+    })
+}
+
+/// Returns how a record is read. Only a type that a record can be read as has a reader.
+pub fn record<S: Source, A: FromRecord<S>>() -> Reader<S, A> {
+    Reader::new()
+}
+
+/// Runs the function for each record.
+pub async fn handle<S, A, R, E, F, Fut>(
+    batch: Result<Batch, Error>,
+    event: LambdaEvent<S::Event>,
+    reader: Reader<S, A>,
+    codec: Codec<R>,
+    convert: Convert<E>,
+    handler: F,
+) -> Result<S::Response, E>
+where
+    S: Source,
+    F: Fn(A) -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+{
+    let Convert(convert) = convert;
+    let batch = batch.map_err(|error| convert(refused(error)))?;
+    run(batch, event, reader, codec.0, handler)
+        .await
+        .map_err(convert)
+}
+
+/// The sources, by their names in the attribute.
+pub type SqsSource = Sqs;
+/// See [`SqsSource`].
+pub type KinesisSource = Kinesis;
+/// See [`SqsSource`].
+pub type DynamoDbStreamSource = DynamoDbStream;

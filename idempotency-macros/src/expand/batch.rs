@@ -1,0 +1,113 @@
+//! The handler of a batch: the function's body becomes a closure over one record.
+//!
+//! The other parameters stay parameters of the handler. The closure borrows them, so that each record sees the same state.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::FnArg;
+
+use super::{SpanRange, operation, returned, store};
+use crate::arguments::{Shape, Source, of_batch};
+use crate::parse::Function;
+use crate::validate::{PayloadSource, ValidatedFn};
+use crate::values;
+
+/// Returns the handler of the batch, or `None` if the function is no function of one record.
+pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<TokenStream> {
+    let (Some(Shape::Batch(source)), PayloadSource::Record { pattern, of }) =
+        (validated.shape, &validated.payload)
+    else {
+        return None;
+    };
+    let site = Span::mixed_site();
+    let runtime = &validated.runtime;
+    let private = runtime.private(site);
+    let source = match source {
+        Source::Sqs => quote_spanned!(site=> #private::batch::SqsSource),
+        Source::Kinesis => quote_spanned!(site=> #private::batch::KinesisSource),
+        Source::DynamoDbStream => quote_spanned!(site=> #private::batch::DynamoDbStreamSource),
+    };
+    let mut signature = validated.signature.clone();
+    let event = syn::Ident::new("event", site);
+    let payload = quote_spanned!(site=> <#source as #private::batch::Spec>::Event);
+    if let Some(FnArg::Typed(last)) = signature.inputs.last_mut() {
+        last.attrs.clear();
+        *last.pat = syn::parse_quote!(#event);
+        *last.ty = syn::parse_quote!(#private::batch::LambdaEvent<#payload>);
+    }
+    let failure = returned::part(
+        runtime,
+        &validated.returned,
+        &validated.returned.failure,
+        "Failure",
+    );
+    signature.output = syn::parse_quote! {
+        -> ::core::result::Result<<#source as #private::batch::Spec>::Response, #failure>
+    };
+    let returned::Witnesses {
+        codec,
+        convert,
+        never,
+    } = returned::witnesses(&validated.returned, validated.shape, runtime);
+    let at = SpanRange::of(of);
+    let head = at.head(runtime, "batch");
+    let reader = quote_spanned!(at.end=> ::record::<#source, #of>());
+    let settings = settings(validated);
+    let operation = operation::operation(function, validated);
+    let store = store(validated);
+    let (attributes, visibility, body) =
+        (&function.attributes, &function.visibility, &function.body);
+    Some(quote_spanned! {site=>
+        #(#attributes)*
+        #visibility #signature {
+            let operation = #operation;
+            let batch = #private::batch::batch(operation, #store);
+            let batch = batch.map(|batch| batch #settings);
+            let reader = #head #reader;
+            let codec = #codec;
+            let convert = #convert;
+            #private::batch::handle(
+                batch,
+                #event,
+                reader,
+                codec,
+                convert,
+                async |#pattern: #of| {
+                    if false {
+                        return #never;
+                    }
+                    #body
+                },
+            )
+            .await
+        }
+    })
+}
+
+/// Returns the calls that set the settings of the batch.
+fn settings(validated: &ValidatedFn) -> TokenStream {
+    let site = Span::mixed_site();
+    let private = validated.runtime.private(site);
+    let calls = of_batch().filter_map(|name| {
+        let method = values::field(name);
+        let value = setting(name, validated, &private)?;
+        Some(quote_spanned!(site=> .#method(#value)))
+    });
+    calls.collect()
+}
+
+fn setting(name: &str, validated: &ValidatedFn, private: &TokenStream) -> Option<TokenStream> {
+    let mut constants = validated.constants.iter();
+    if let Some((_, value)) = constants.find(|(written, _)| written == name) {
+        return Some(match value {
+            values::Constant::Choice(kind, variant) => {
+                let (kind, variant) = (values::field(kind), values::field(variant));
+                quote_spanned!(Span::mixed_site()=> #private::batch::#kind::#variant)
+            }
+            other => operation::constant(other, private),
+        });
+    }
+    let mut paths = validated.paths.iter();
+    let (_, path) = paths.find(|(written, _)| written == name)?;
+    Some(path.to_token_stream())
+}
