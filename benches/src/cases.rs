@@ -1,0 +1,174 @@
+//! The cases: each has a name and a closure that does the work once.
+
+use std::cell::LazyCell;
+use std::hint::black_box;
+use std::io;
+
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::key::{Expression, HashAlgorithm, Json};
+use idempotency_core::operation::CompiledOperation;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+
+use crate::events::{HttpEvent, SIZES, http};
+
+/// The expressions: their names and texts. The whole event is the key of `whole`.
+const EXPRESSIONS: [(&str, Option<&str>); 5] = [
+    ("path", Some("requestContext.requestId")),
+    ("header", Some("header(@, 'Idempotency-Key')")),
+    ("body", Some("powertools_json(body).[user_id, order_id]")),
+    (
+        "complex",
+        Some(
+            "powertools_json(body).{user: user_id, first: items[0].sku, several: items[?quantity > `1`].sku, \
+             count: length(items)}",
+        ),
+    ),
+    ("whole", None),
+];
+
+/// One thing that is measured.
+pub struct Case {
+    /// `what/how/size`, such as `key/path/raw/4KB`.
+    pub name: String,
+    /// How many bytes of event it takes.
+    pub bytes: usize,
+    /// Does the work once.
+    pub run: Box<dyn Fn()>,
+}
+
+/// Returns the cases whose name has `filter`, in an order that does not change. Only their events are made.
+pub fn all(filter: &str) -> Vec<Case> {
+    let mut cases = Cases {
+        filter,
+        list: Vec::new(),
+    };
+    for (size, bytes) in SIZES {
+        let event = LazyCell::new(|| http(bytes));
+        for (name, key) in EXPRESSIONS {
+            keys(&mut cases, name, key, size, &event);
+        }
+        references(&mut cases, size, &event);
+        parts(&mut cases, size, &event);
+    }
+    cases.list
+}
+
+struct Cases<'f> {
+    filter: &'f str,
+    list: Vec<Case>,
+}
+
+/// The text of an event, made for the first case that is measured.
+type Event<F> = LazyCell<String, F>;
+
+impl Cases<'_> {
+    /// Adds a case, if it is chosen. `make` prepares what is not measured.
+    fn add<R: Fn() + 'static, F: FnOnce() -> String>(
+        &mut self,
+        name: String,
+        event: &Event<F>,
+        make: impl FnOnce(&str) -> R,
+    ) {
+        if name.contains(self.filter) {
+            self.list.push(Case {
+                name,
+                bytes: event.len(),
+                run: Box::new(make(event)),
+            });
+        }
+    }
+}
+
+fn operation(key: Option<&str>) -> CompiledOperation {
+    let settings = Settings {
+        key: key.map(|key| key.to_owned().into()),
+        ..Settings::default()
+    };
+    // 1 GB of memory, so that the event of 6 MB is below the limit.
+    let memory = ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024");
+    let variables = Variables::from_iter([(memory.0.to_owned(), memory.1.to_owned())]);
+    CompiledOperation::new("benches::place", &settings, &variables).expect("the settings are right")
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> T {
+    serde_json::from_str(text).expect("the event fits its type")
+}
+
+/// From an event to its key: from text, from a `Value` and from a type.
+fn keys<F: FnOnce() -> String>(
+    cases: &mut Cases<'_>,
+    name: &str,
+    key: Option<&str>,
+    size: &str,
+    event: &Event<F>,
+) {
+    cases.add(format!("key/{name}/raw/{size}"), event, |text| {
+        let (operation, text) = (operation(key), text.to_owned());
+        move || {
+            drop(black_box(
+                operation.identify(black_box(&text), None).expect("a key"),
+            ))
+        }
+    });
+    cases.add(format!("key/{name}/value/{size}"), event, |text| {
+        let (operation, value) = (operation(key), read::<Value>(text));
+        move || {
+            drop(black_box(
+                operation
+                    .identify_value(black_box(&value), None)
+                    .expect("a key"),
+            ))
+        }
+    });
+    cases.add(format!("key/{name}/typed/{size}"), event, |text| {
+        let (operation, typed) = (operation(key), read::<HttpEvent>(text));
+        move || {
+            drop(black_box(
+                operation
+                    .identify_value(black_box(&typed), None)
+                    .expect("a key"),
+            ))
+        }
+    });
+}
+
+/// What the keys are compared with.
+fn references<F: FnOnce() -> String>(cases: &mut Cases<'_>, size: &str, event: &Event<F>) {
+    cases.add(format!("reference/ignored_any/{size}"), event, |text| {
+        let text = text.to_owned();
+        move || {
+            black_box(read::<IgnoredAny>(black_box(&text)));
+        }
+    });
+    cases.add(format!("reference/to_writer/{size}"), event, |text| {
+        let typed = read::<HttpEvent>(text);
+        move || {
+            serde_json::to_writer(io::sink(), black_box(&typed)).expect("a sink takes everything")
+        }
+    });
+}
+
+/// The parts of the way: reading, writing canonically, hashing, evaluating.
+fn parts<F: FnOnce() -> String>(cases: &mut Cases<'_>, size: &str, event: &Event<F>) {
+    let parsed = |text: &str| Json::parse(text).expect("the event is JSON");
+    cases.add(format!("part/parse/{size}"), event, |text| {
+        let text = text.to_owned();
+        move || drop(black_box(parsed(black_box(&text))))
+    });
+    cases.add(format!("part/canonical/{size}"), event, |text| {
+        let json = parsed(text);
+        move || drop(black_box(black_box(&json).to_canonical()))
+    });
+    for hash in [HashAlgorithm::Md5, HashAlgorithm::Sha256] {
+        cases.add(format!("part/digest_{hash}/{size}"), event, |text| {
+            let json = parsed(text);
+            move || drop(black_box(hash.hex_of(black_box(&json))))
+        });
+    }
+    cases.add(format!("part/evaluate/{size}"), event, |text| {
+        let json = parsed(text);
+        let path = Expression::compile("requestContext.requestId").expect("it is right");
+        move || drop(black_box(path.evaluate(black_box(&json)).expect("a value")))
+    });
+}
