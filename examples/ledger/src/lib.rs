@@ -3,9 +3,7 @@
 
 pub mod book;
 
-use aws_lambda_events::kinesis::KinesisEvent;
-use aws_lambda_events::streams::KinesisEventResponse;
-use idempotency_lambda::{BoxError, KeyRequired, LambdaEvent, Operation, batch};
+use idempotency_lambda::{BoxError, idempotent};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -20,7 +18,7 @@ pub struct Entry {
     pub amount: i64,
 }
 
-/// Why an entry was not posted. The function logs it with the record's sequence number.
+/// Why an entry was not posted.
 #[derive(Debug, Error)]
 pub enum PostError {
     /// The entry cannot become valid: after some attempts Lambda sends the record to the queue for failed records.
@@ -41,41 +39,25 @@ pub enum PostError {
 /// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
     idempotency_lambda::metrics::to_cloudwatch("IdempotencyExamples")?;
-    let operation = &operation()?;
-    idempotency_lambda::run(move |event| handler(operation, event)).await
+    idempotency_lambda::run(post).await
 }
 
-/// Returns the operation of an entry.
-///
-/// # Errors
-///
-/// If a setting is invalid.
-pub fn operation() -> Result<Operation, BoxError> {
-    Ok(Operation::builder("ledger.post")
-        .key_prefix("ledger.post")
-        .key("entry_id")
-        .key_required(KeyRequired::All)
-        .validate("[account, amount]")
-        .build()?)
-}
-
-/// Posts the entries of a batch: one record after the other, up to the first that fails. Kinesis delivers again from there.
-///
-/// # Errors
-///
-/// If the batch cannot be handled at all.
-pub async fn handler(
-    operation: &Operation,
-    event: LambdaEvent<KinesisEvent>,
-) -> Result<KinesisEventResponse, BoxError> {
-    Ok(batch::kinesis(event, operation, post).await?)
-}
-
-async fn post(entry: Entry) -> Result<(), PostError> {
-    if entry.amount == 0 {
-        return Err(PostError::NoAmount);
-    }
-    book::post(&entry).await
+/// Posts the entry of one record. The attribute makes this the handler of the event: one record after the other, up to the first
+/// that fails. Kinesis delivers again from there.
+#[idempotent(
+    kinesis,
+    key_prefix = "ledger.post",
+    key = "entry_id",
+    key_required = "all",
+    validate = "[account, amount]"
+)]
+pub async fn post(entry: Entry) -> Result<(), PostError> {
+    let posted = match entry.amount {
+        0 => Err(PostError::NoAmount),
+        _ => book::post(&entry).await,
+    };
+    // The framework logs the type of an error, not its text, because a text can quote the data.
+    posted.inspect_err(|error| tracing::warn!(entry_id = entry.entry_id, "{error}"))
 }
 
 #[cfg(test)]

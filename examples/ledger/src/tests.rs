@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use idempotency_lambda::{Context, MemoryStore, backend_over, with_backend};
+use idempotency_lambda::{Context, LambdaEvent, MemoryStore, backend_over, with_backend};
 use idempotency_testkit::events::{self, Kinesis};
 use serde_json::{Value, json};
 
@@ -9,8 +9,7 @@ use super::*;
 /// Sends the event to the function. Returns the sequence numbers that the response names.
 async fn failed(store: &Arc<MemoryStore>, event: Value) -> Vec<String> {
     let event = serde_json::from_value(event).unwrap();
-    let operation = operation().unwrap();
-    let call = handler(&operation, LambdaEvent::new(event, Context::default()));
+    let call = post(LambdaEvent::new(event, Context::default()));
     let response = with_backend(backend_over(Arc::clone(store) as _), call).await;
     let failures = response.unwrap().batch_item_failures.into_iter();
     failures

@@ -85,6 +85,8 @@ struct Warehouse {
 impl Warehouse {
     async fn reserve(&self, order: Order) -> Result<Reservation, BoxError> {
         if order.items.is_empty() {
+            // The framework logs no text of an error, because it can quote the message.
+            tracing::warn!(order_id = order.order_id, "the order is empty");
             return Err("the order is empty".into());
         }
         tracing::info!(order_id = order.order_id, "reserving stock");
