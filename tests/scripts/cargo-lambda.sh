@@ -90,14 +90,15 @@ invoke() {
         fail "invoke of $1 failed"
 }
 
-# same_response <response> <repeated>: returns true if they are equal, except for the header that a replay over HTTP adds.
+# same_response <response> <repeated>: returns true if they are equal, except for the header that a replay over HTTP has.
 same_response() {
     python3 - "$@" <<'EOF'
 import json, sys
-first, repeated = (json.loads(text) for text in sys.argv[1:])
-for headers in ("headers", "multiValueHeaders"):
-    (repeated.get(headers) or {}).pop("idempotent-replayed", None)
-sys.exit(first != repeated)
+responses = [json.loads(text) for text in sys.argv[1:]]
+for response in responses:
+    for headers in ("headers", "multiValueHeaders"):
+        (response.get(headers) or {}).pop("idempotent-replayed", None)
+sys.exit(responses[0] != responses[1])
 EOF
 }
 
