@@ -3,6 +3,7 @@
 use std::future::{Future, ready};
 use std::pin::Pin;
 
+use http::{HeaderMap, HeaderName};
 use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Body as HttpBody, IntoResponse, Request, Response};
 use lambda_runtime::streaming::Body;
@@ -18,7 +19,7 @@ use crate::invocation::InvocationLayer;
 /// [`Runtime`](lambda_runtime::Runtime).
 ///
 /// Its errors have stable `errorType` names. Each call of the service is an invocation: code inside `app` finds its deadline
-/// and tenant.
+/// and tenant. A header that was sent several times has all its values, also from events of payload format 1.0.
 ///
 /// # Examples
 ///
@@ -50,8 +51,28 @@ where
         async move { Ok::<_, Diagnostic>(InMemory(response.await)) }
     };
     let app = app.map_err(diagnostic).and_then(in_memory);
-    let adapter = Adapter::from(app).map_response(FunctionResponse::BufferedResponse);
+    let adapter = Adapter::from(app)
+        .map_request(with_all_values)
+        .map_response(FunctionResponse::BufferedResponse);
     InvocationLayer::new().layer(adapter)
+}
+
+/// Keeps all values of a header that was sent several times.
+///
+/// An event of payload format 1.0 has the last value in `headers` and all values in `multiValueHeaders`. `lambda_http` lets the
+/// last value replace the others. A second idempotency key would not be seen.
+fn with_all_values(mut event: LambdaEvent<LambdaRequest>) -> LambdaEvent<LambdaRequest> {
+    if let LambdaRequest::ApiGatewayV1(request) = &mut event.payload {
+        let names = request.multi_value_headers.keys();
+        for name in names.filter(|name| is_repeated(&request.multi_value_headers, name)) {
+            request.headers.remove(name);
+        }
+    }
+    event
+}
+
+fn is_repeated(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.get_all(name).iter().nth(1).is_some()
 }
 
 /// A response whose body is in memory.
