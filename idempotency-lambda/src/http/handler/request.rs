@@ -74,9 +74,11 @@ impl HttpEvent for ApiGatewayProxyRequest {
         make(
             &self.http_method,
             self.path.as_deref(),
+            // API Gateway has decoded them.
             &query(
                 &self.multi_value_query_string_parameters,
                 &self.query_string_parameters,
+                encoded,
             ),
             merged(&self.multi_value_headers, &self.headers),
             body(self.body.as_deref(), self.is_base64_encoded),
@@ -93,9 +95,11 @@ impl HttpEvent for AlbTargetGroupRequest {
         make(
             &self.http_method,
             self.path.as_deref(),
+            // A load balancer leaves them as they were sent.
             &query(
                 &self.multi_value_query_string_parameters,
                 &self.query_string_parameters,
+                str::to_owned,
             ),
             merged(&self.multi_value_headers, &self.headers),
             body(self.body.as_deref(), self.is_base64_encoded),
@@ -139,16 +143,27 @@ fn body(text: Option<&str>, is_base64: bool) -> Vec<u8> {
 }
 
 /// Returns the query of these parameters, in the order of their names: the event has them in no order.
-fn query(all: &impl Serialize, single: &impl Serialize) -> String {
+fn query(all: &impl Serialize, single: &impl Serialize, written: fn(&str) -> String) -> String {
     let parameters = match parameters(all) {
         all if all.is_empty() => parameters(single),
         all => all,
     };
     let mut query = Vec::new();
     for (name, values) in &parameters {
-        query.extend(values.iter().map(|value| format!("{name}={value}")));
+        let name = written(name);
+        query.extend(
+            values
+                .iter()
+                .map(|value| format!("{name}={}", written(value))),
+        );
     }
     query.join("&")
+}
+
+/// Encodes what has a meaning in a query, so that `a=1%26b%3D2` and `a=1&b=2` stay two queries.
+fn encoded(text: &str) -> String {
+    let text = text.replace('%', "%25").replace('&', "%26");
+    text.replace('=', "%3D").replace('+', "%2B")
 }
 
 /// Returns the parameters of a `QueryMap`, which has no other way to its names that cannot panic.

@@ -61,6 +61,19 @@ fn payload_format_1_has_every_value_of_a_repeated_header_and_parameter() {
 }
 
 #[test]
+fn parameters_that_api_gateway_has_decoded_stay_apart() {
+    let with = |parameters: Value| {
+        let mut event = v1();
+        event["multiValueQueryStringParameters"] = parameters;
+        request::<ApiGatewayProxyRequest>(event).uri().to_string()
+    };
+    assert_eq!(with(json!({"a": ["1&b=2"]})), "/payments?a=1%26b%3D2");
+    assert_eq!(with(json!({"a": ["1"], "b": ["2"]})), "/payments?a=1&b=2");
+    assert_ne!(with(json!({"a": ["%26"]})), with(json!({"a": ["&"]})));
+    assert_ne!(with(json!({"a": ["+"]})), with(json!({"a": [" "]})));
+}
+
+#[test]
 fn a_load_balancer_sends_either_single_or_multiple_values() {
     let context = json!({ "elb": { "targetGroupArn": "arn" } });
     let event = |fields: Value| {
