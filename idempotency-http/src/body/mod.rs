@@ -52,6 +52,13 @@ impl<B: Body> ResponseBody<B> {
     }
 }
 
+/// An empty body, which layers outside send with responses of their own.
+impl<B: Body> Default for ResponseBody<B> {
+    fn default() -> Self {
+        Self::whole(Bytes::new())
+    }
+}
+
 impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     type Data = Bytes;
     type Error = B::Error;

@@ -1,7 +1,8 @@
 //! The future of a response.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::Body;
 use pin_project_lite::pin_project;
+use tracing::instrument::{Instrument, WithSubscriber};
 
 use crate::body::ResponseBody;
 
@@ -16,7 +18,8 @@ pin_project! {
     /// The future of a response of [`HttpIdempotencyService`](crate::HttpIdempotencyService).
     ///
     /// If it is dropped before it ends, because the client disconnects or a timeout outside fires, the handler is dropped too.
-    /// Its claim stays until the lease ends.
+    /// Its claim stays until the lease ends. With
+    /// [`run_to_end`](crate::HttpIdempotencyLayer::run_to_end) the handler runs on, and its response is stored.
     pub struct ResponseFuture<F, R: Body, E> {
         #[pin]
         state: State<F, R, E>,
@@ -48,6 +51,21 @@ impl<F, R: Body, E> ResponseFuture<F, R, E> {
                 future: Box::pin(future),
             },
         }
+    }
+}
+
+/// Runs a future to its end, also if the returned future is dropped once it was polled.
+pub(super) async fn to_end<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> T {
+    let task = tokio::spawn(future.in_current_span().with_current_subscriber());
+    match task.await {
+        Ok(output) => output,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime shuts down, and drops this future too.
+            Err(_) => pending().await,
+        },
     }
 }
 

@@ -50,6 +50,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct HttpIdempotencyLayer<H = Backend> {
     operation: HttpOperation,
     host: H,
+    runs_to_end: bool,
 }
 
 /// The service that [`HttpIdempotencyLayer`] makes.
@@ -58,12 +59,45 @@ pub struct HttpIdempotencyService<S, H = Backend> {
     inner: S,
     operation: HttpOperation,
     host: H,
+    runs_to_end: bool,
 }
 
 impl<H> HttpIdempotencyLayer<H> {
     /// Returns the layer of an operation.
     pub fn new(operation: HttpOperation, host: H) -> Self {
-        Self { operation, host }
+        Self {
+            operation,
+            host,
+            runs_to_end: false,
+        }
+    }
+
+    /// Runs each protected request to its end, also if its client disconnects or a timeout outside of the layer fires.
+    ///
+    /// Without it the server drops such a request half-way, and its key is refused with 409 until the lease ends. With it the
+    /// handler runs on, its response is stored, and a retry gets the response.
+    ///
+    /// Each request runs in a tokio task of its own. It keeps the `tracing` span and the extensions of the request. Task-local
+    /// values of the code outside of the layer are not visible in it. A shutdown of the server does not wait for the requests
+    /// whose clients have disconnected.
+    ///
+    /// # Panics
+    ///
+    /// A protected request panics outside of a tokio runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_http::{HttpOperation, MemoryStore, backend};
+    ///
+    /// let idempotent = HttpOperation::builder("shop::payments").caller_header("x-user-id").build()?;
+    /// let idempotent = idempotent.layer(backend(MemoryStore::new())).run_to_end();
+    /// # Ok::<(), idempotency_http::ConfigurationError>(())
+    /// ```
+    #[must_use]
+    pub fn run_to_end(mut self) -> Self {
+        self.runs_to_end = true;
+        self
     }
 }
 
@@ -75,6 +109,7 @@ impl<S, H: Clone> Layer<S> for HttpIdempotencyLayer<H> {
             inner,
             operation: self.operation.clone(),
             host: self.host.clone(),
+            runs_to_end: self.runs_to_end,
         }
     }
 }
@@ -106,7 +141,11 @@ where
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
         let (operation, host) = (self.operation.clone(), self.host.clone());
-        ResponseFuture::protected(protect::protect(operation, host, ready, request))
+        let protected = protect::protect(operation, host, ready, request);
+        if self.runs_to_end {
+            return ResponseFuture::protected(future::to_end(protected));
+        }
+        ResponseFuture::protected(protected)
     }
 }
 

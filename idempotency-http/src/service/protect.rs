@@ -3,7 +3,8 @@
 use std::error::Error as StdError;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::CONTENT_LENGTH;
+use http::{Method, Request, Response};
 use http_body::Body;
 use http_body_util::LengthLimitError;
 use idempotency_core::error::ErrorKind;
@@ -73,6 +74,7 @@ where
         Err(problem) => return Ok(made(operation.refuse(&problem))),
     };
     let protected = identity.bypass().is_none();
+    let is_head = parts.method == Method::HEAD;
     let handler = async {
         let body = rebuilt::<B>(body, may_be_text);
         let response = inner.call(Request::from_parts(parts, body)).await;
@@ -85,7 +87,12 @@ where
         }
         reply(&operation, response).await
     };
-    operation.run(&place, &identity, handler).await.map(sent)
+    let mut response = operation.run(&place, &identity, handler).await?;
+    if let (true, Sent::Made(made)) = (is_head, &mut response) {
+        // The body that a response to HEAD leaves out has another length.
+        made.headers_mut().remove(CONTENT_LENGTH);
+    }
+    Ok(sent(response))
 }
 
 /// Returns the body that the handler gets.

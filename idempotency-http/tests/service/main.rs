@@ -4,6 +4,7 @@
 mod bodies;
 mod caller;
 mod common;
+mod disconnect;
 mod errors;
 mod events;
 mod keys;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use idempotency_core::config::Settings;
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::OnError;
@@ -90,6 +90,22 @@ async fn a_binary_body_is_replayed_byte_for_byte() {
         let response = send(&service, post().body(body("{}")).unwrap()).await;
         assert_eq!(response.body()[..], bytes[..]);
         assert_eq!(is_replayed(&response), replayed);
+    }
+}
+
+#[tokio::test]
+async fn a_replay_of_head_names_no_length() {
+    let head = builder().caller_header("x-user-id").methods([Method::HEAD]);
+    let service = head.build().unwrap().layer(backend());
+    let service = service.layer(app(&Runs::default(), |_| {
+        let mut response = text(200, "");
+        response.headers_mut().insert("content-length", 4.into());
+        response
+    }));
+    for length in [Some(4.into()), None::<http::HeaderValue>] {
+        let request = post().method(Method::HEAD).body(body("")).unwrap();
+        let response = send(&service, request).await;
+        assert_eq!(response.headers().get("content-length"), length.as_ref());
     }
 }
 
