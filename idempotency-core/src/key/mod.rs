@@ -23,7 +23,7 @@ pub use json::{Json, is_absent_key};
 pub(crate) use list::List;
 pub use object::Object;
 pub use parse::{JsonError, JsonErrorKind};
-pub use payload::Payload;
+pub use payload::ParsedPayload;
 pub use selector::{SelectedKey, Selector};
 pub(crate) use sum::Sum;
 pub use text::Text;

@@ -12,20 +12,20 @@ use super::{Budget, EvaluationError, Expression, Json, JsonError, Selection};
 ///
 /// ```
 /// use idempotency_core::config::{Settings, Variables};
-/// use idempotency_core::key::{Expression, Payload};
+/// use idempotency_core::key::{Expression, ParsedPayload};
 ///
 /// let limit = Settings::memory_limit(&Variables::default());
-/// let mut payload = Payload::parse(r#"{"order": {"id": 7}}"#, limit)?;
+/// let mut payload = ParsedPayload::parse(r#"{"order": {"id": 7}}"#, limit)?;
 /// let selected = payload.select(&Expression::compile("order.id")?)?;
 /// assert_eq!(selected.value.to_canonical(), "7");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Payload {
+pub struct ParsedPayload {
     json: Json,
     budget: Budget,
 }
 
-impl Payload {
+impl ParsedPayload {
     /// Reads a JSON text. Its values and the results of [`select`](Self::select) take at most `memory_limit` bytes.
     ///
     /// # Errors
@@ -54,9 +54,9 @@ impl Payload {
     }
 }
 
-impl fmt::Debug for Payload {
+impl fmt::Debug for ParsedPayload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({})", self.json.type_name())
+        write!(f, "ParsedPayload({})", self.json.type_name())
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_not_json_is_refused() {
-        let error = Payload::parse("{\"a\":", 1024).unwrap_err();
+        let error = ParsedPayload::parse("{\"a\":", 1024).unwrap_err();
         assert_eq!(error.kind(), JsonErrorKind::ExpectedValue);
     }
 
@@ -75,10 +75,10 @@ mod tests {
     fn values_and_results_share_one_limit() {
         let text = format!("[{}]", vec!["\"0123456789\""; 100].join(","));
         assert_eq!(
-            Payload::parse(&text, 1024).unwrap_err().kind(),
+            ParsedPayload::parse(&text, 1024).unwrap_err().kind(),
             JsonErrorKind::TooLarge
         );
-        let mut payload = Payload::parse(&text, 16 * 1024).unwrap();
+        let mut payload = ParsedPayload::parse(&text, 16 * 1024).unwrap();
         let all = Expression::compile("[@, @, @, @]").unwrap();
         assert_eq!(payload.select(&all).unwrap_err(), EvaluationError::TooLarge);
         let first = Expression::compile("[0]").unwrap();
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn debug_shows_the_type_alone() {
-        let payload = Payload::parse("[\"secret\"]", 1024).unwrap();
-        assert_eq!(format!("{payload:?}"), "Payload(array)");
+        let payload = ParsedPayload::parse("[\"secret\"]", 1024).unwrap();
+        assert_eq!(format!("{payload:?}"), "ParsedPayload(array)");
         assert_eq!(payload.json().type_name(), "array");
     }
 }

@@ -2,7 +2,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use idempotency_core::key::{Expression, HashAlgorithm, Payload};
+use idempotency_core::key::{Expression, HashAlgorithm, ParsedPayload};
 
 /// What the fingerprint is.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(super) fn of(parts: &Parts, body: &[u8], memory_limit: usize) -> String {
     let json = Some(body)
         .filter(|_| is_json(parts))
         .and_then(|body| std::str::from_utf8(body).ok())
-        .and_then(|text| Payload::parse(text, memory_limit).ok());
+        .and_then(|text| ParsedPayload::parse(text, memory_limit).ok());
     let (form, digest) = match json {
         Some(json) => ("json", HASH.hex_of(json.json())),
         None => ("bytes", HASH.hex_of_bytes(body)),

@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::key::{EvaluationError, Expression, Payload, Selection, is_absent_key};
+use idempotency_core::key::{EvaluationError, Expression, ParsedPayload, Selection, is_absent_key};
 use idempotency_core::operation::Identity;
 
 use super::caller::{self, CallerRule};
@@ -16,7 +16,7 @@ use crate::received::ReceivedRequest;
 struct Event<'a> {
     operation: &'a HttpOperation,
     request: &'a ReceivedRequest<'a>,
-    payload: Option<Payload>,
+    payload: Option<ParsedPayload>,
 }
 
 impl HttpOperation {
@@ -174,7 +174,7 @@ impl Event<'_> {
             Some(payload) => payload,
             none => {
                 let text = self.request.event(operation.needs_body());
-                let payload = Payload::parse(&text, operation.0.memory_limit);
+                let payload = ParsedPayload::parse(&text, operation.0.memory_limit);
                 none.insert(payload.map_err(|error| {
                     let error = operation
                         .error(ErrorKind::InvalidPayload)

@@ -6,11 +6,11 @@ use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 
 use super::run::{Reader, run};
-use super::{DynamoDbStream, FromRecord, Kinesis, Source, Sqs};
+use super::{DynamoDbStream, EventSource, FromRecord, Kinesis, Sqs};
 use crate::__private::{Codec, Convert, RegisteredOperation};
 use crate::store::StoreHandle;
 
-pub use super::{Batch, KeyFrom, Order};
+pub use super::{Batch, KeyFrom, RecordOrder};
 pub use crate::batch::source::Spec;
 pub use lambda_runtime::LambdaEvent;
 
@@ -27,7 +27,7 @@ pub fn batch(
 }
 
 /// Returns how a record is read. Only a type that a record can be read as has a reader.
-pub fn record<S: Source, A: FromRecord<S>>() -> Reader<S, A> {
+pub fn record<S: EventSource, A: FromRecord<S>>() -> Reader<S, A> {
     Reader::new()
 }
 
@@ -41,7 +41,7 @@ pub async fn handle<S, A, R, E, F, Fut>(
     handler: F,
 ) -> Result<S::Response, E>
 where
-    S: Source,
+    S: EventSource,
     F: Fn(A) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {

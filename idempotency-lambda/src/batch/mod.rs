@@ -65,8 +65,10 @@ mod source;
 mod verdict;
 
 pub use body::{Body, RawBody, Undecodable};
-pub use settings::{Batch, KeyFrom, Order};
-pub use source::{Change, Data, DynamoDbStream, FromRecord, Kinesis, Message, Source, Sqs};
+pub use settings::{Batch, KeyFrom, RecordOrder};
+pub use source::{
+    Change, DataRecord, DynamoDbStream, EventSource, FromRecord, Kinesis, Message, Sqs,
+};
 
 use std::future::Future;
 
@@ -116,7 +118,7 @@ entry_points! {
     sqs(Sqs, SqsEvent) -> SqsBatchResponse;
     /// Runs `handler` for each record of a Kinesis event, and returns the partial batch response.
     ///
-    /// The handler takes the data as a type, or a [`Data`]. Without a `key` expression, the key is the stream's ARN and the
+    /// The handler takes the data as a type, or a [`DataRecord`]. Without a `key` expression, the key is the stream's ARN and the
     /// `eventID`, which is the shard and the sequence number.
     kinesis(Kinesis, KinesisEvent) -> KinesisEventResponse;
     /// Runs `handler` for each change of a DynamoDB stream's event, and returns the partial batch response.

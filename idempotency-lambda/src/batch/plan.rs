@@ -8,7 +8,7 @@ use super::verdict::Why;
 
 /// Where a record is in its batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The records of one lane share a checkpoint: after the first that is not done, all are delivered again. `None` if each
     /// record is acknowledged on its own.
     pub(crate) lane: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Returns the plan of a batch. The places are in the order of the batch.
-    pub(super) fn new(places: Vec<Place>) -> Self {
+    pub(super) fn new(places: Vec<Position>) -> Self {
         let mut lane_numbers = BTreeMap::new();
         let mut group_numbers = BTreeMap::new();
         let mut plan = Self {
@@ -56,7 +56,7 @@ impl Plan {
             checkpoints: BTreeMap::new(),
             stopped: false,
         };
-        for (at, Place { lane, group }) in places.into_iter().enumerate() {
+        for (at, Position { lane, group }) in places.into_iter().enumerate() {
             let lane = lane.map(|lane| {
                 let next = lane_numbers.len();
                 *lane_numbers.entry(lane).or_insert(next)

@@ -47,7 +47,7 @@ impl<'a> Report<'a> {
                 if let Done::Despite(kind) = done {
                     tracing::warn!(
                         target: TARGET,
-                        source = self.source,
+                        event_source = self.source,
                         operation = self.operation,
                         record = identifier,
                         error = kind.name(),
@@ -59,7 +59,7 @@ impl<'a> Report<'a> {
                 self.not_started += 1;
                 tracing::debug!(
                     target: TARGET,
-                    source = self.source,
+                    event_source = self.source,
                     operation = self.operation,
                     record = identifier,
                     reason = why.name(),
@@ -71,7 +71,7 @@ impl<'a> Report<'a> {
                 self.undecodable += usize::from(*why == Why::Undecodable);
                 tracing::warn!(
                     target: TARGET,
-                    source = self.source,
+                    event_source = self.source,
                     operation = self.operation,
                     record = identifier,
                     reason = why.name(),
@@ -95,7 +95,7 @@ impl<'a> Report<'a> {
                 tracing::event!(
                     target: TARGET,
                     $level,
-                    source = self.source,
+                    event_source = self.source,
                     operation = self.operation,
                     records = self.records,
                     done = self.done,

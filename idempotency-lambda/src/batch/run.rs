@@ -18,7 +18,7 @@ use super::plan::Plan;
 use super::report::Report;
 use super::reserve::{Reserve, Started};
 use super::settings::{Batch, KeyFrom};
-use super::source::{FromRecord, Source};
+use super::source::{EventSource, FromRecord};
 use super::verdict::{CallError, Done, Verdict, Why};
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
@@ -34,12 +34,12 @@ struct Ready<A> {
 
 /// How a record becomes the handler's argument. It is an argument and not a bound, so that the attribute can report a type that
 /// does not fit once, at its place.
-pub struct Reader<S: Source, A> {
+pub struct Reader<S: EventSource, A> {
     read: fn(S::Record) -> Result<A, Undecodable>,
     identify: fn(&A, &Operation, Deadline) -> Result<IdentifiedCall, Error>,
 }
 
-impl<S: Source, A: FromRecord<S>> Reader<S, A> {
+impl<S: EventSource, A: FromRecord<S>> Reader<S, A> {
     pub(crate) fn new() -> Self {
         Self {
             read: A::from_record,
@@ -61,7 +61,7 @@ pub(crate) async fn run<S, A, R, E, F, Fut>(
     handler: F,
 ) -> Result<S::Response, Error>
 where
-    S: Source,
+    S: EventSource,
     F: Fn(A) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
@@ -73,7 +73,7 @@ where
     let deadline = Deadline::from(&context);
     let places: Vec<_> = records
         .iter()
-        .map(|record| S::place(record, batch.order))
+        .map(|record| S::position(record, batch.order))
         .collect();
     let is_ordered = places.iter().any(|place| place.group.is_some());
     let concurrency = batch
@@ -264,7 +264,7 @@ impl Keying {
 /// # Errors
 ///
 /// If a record has no identifier: an empty one would make Lambda deliver the whole batch again without a word.
-fn identifiers<S: Source>(
+fn identifiers<S: EventSource>(
     operation: &Operation,
     records: &[S::Record],
 ) -> Result<Vec<String>, Error> {
@@ -282,7 +282,7 @@ fn identifiers<S: Source>(
 }
 
 /// Reads a record and identifies its call.
-fn prepare<S: Source, A>(
+fn prepare<S: EventSource, A>(
     operation: &Operation,
     keying: Keying,
     reader: &Reader<S, A>,

@@ -31,7 +31,7 @@ pub enum KeyFrom {
 /// Which records wait for one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Order {
+pub enum RecordOrder {
     /// The order that the source promises: of a message group (SQS FIFO), of a shard (streams). None for a standard queue.
     #[default]
     Source,
@@ -71,7 +71,7 @@ pub struct Batch {
     pub(super) operation: Operation,
     pub(super) concurrency: Option<usize>,
     pub(super) reserve: Option<Duration>,
-    pub(super) order: Order,
+    pub(super) order: RecordOrder,
     pub(super) key_from: KeyFrom,
 }
 
@@ -82,7 +82,7 @@ impl Batch {
             operation: operation.clone(),
             concurrency: None,
             reserve: None,
-            order: Order::default(),
+            order: RecordOrder::default(),
             key_from: KeyFrom::default(),
         }
     }
@@ -107,7 +107,7 @@ impl Batch {
     }
 
     /// Sets which records wait for one another.
-    pub fn order(mut self, order: Order) -> Self {
+    pub fn order(mut self, order: RecordOrder) -> Self {
         self.order = order;
         self
     }

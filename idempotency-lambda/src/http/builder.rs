@@ -45,7 +45,7 @@ use crate::store::StoreHandle;
 /// assert!(error.to_string().contains("the caller is missing"), "{error}");
 /// ```
 #[must_use = "a layer is made by `build`"]
-pub struct HttpOperationBuilder {
+pub struct HttpLayerBuilder {
     path: String,
     /// The settings before `http()`, for the comparison of two operations under one prefix.
     settings: Settings,
@@ -56,7 +56,7 @@ pub struct HttpOperationBuilder {
     rules: Rules,
 }
 
-impl HttpOperationBuilder {
+impl HttpLayerBuilder {
     pub(crate) fn new(
         path: String,
         settings: Settings,
@@ -245,9 +245,9 @@ pub(super) fn compile(
     Ok((http, compiled.ok_or_else(missing)?))
 }
 
-impl fmt::Debug for HttpOperationBuilder {
+impl fmt::Debug for HttpLayerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpOperationBuilder")
+        f.debug_struct("HttpLayerBuilder")
             .field("path", &self.path)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

@@ -5,7 +5,7 @@
 //! | start an axum `Router` or a service of `lambda_http` requests | [`run`], [`run_concurrent`]; with a `Runtime` of your own [`service`] |
 //! | protect it, or a part of it | [`OperationBuilder::http`](crate::OperationBuilder::http), which makes an [`HttpLayer`] |
 //! | protect a handler of HTTP events | `#[idempotent(http, ..)]`: see [`idempotent`](macro@crate::idempotent) |
-//! | replace the responses of this framework | [`HttpOperationBuilder::error_response`], [`Problem`], [`Reason`] |
+//! | replace the responses of this framework | [`HttpLayerBuilder::error_response`], [`Problem`], [`Reason`] |
 //!
 //! The rules of HTTP (key, caller, responses) are those of the crate `idempotency-http`, which needs no Lambda. This module
 //! finds the request, its deadline and its tenant.
@@ -39,7 +39,7 @@ mod layer;
 mod run;
 mod service;
 
-pub use builder::HttpOperationBuilder;
+pub use builder::HttpLayerBuilder;
 pub use host::LambdaHost;
 pub use layer::HttpLayer;
 pub use run::{run, run_concurrent};

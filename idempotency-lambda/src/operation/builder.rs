@@ -195,7 +195,7 @@ impl OperationBuilder {
         self
     }
 
-    /// Starts the rules of an HTTP service under this operation, whose [`build`](crate::http::HttpOperationBuilder::build)
+    /// Starts the rules of an HTTP service under this operation, whose [`build`](crate::http::HttpLayerBuilder::build)
     /// returns a tower layer.
     ///
     /// # Examples
@@ -211,8 +211,8 @@ impl OperationBuilder {
     /// # Ok::<(), idempotency_lambda::Error>(())
     /// ```
     #[cfg(feature = "http")]
-    pub fn http(self) -> crate::http::HttpOperationBuilder {
-        crate::http::HttpOperationBuilder::new(self.path, self.settings, self.variables, self.store)
+    pub fn http(self) -> crate::http::HttpLayerBuilder {
+        crate::http::HttpLayerBuilder::new(self.path, self.settings, self.variables, self.store)
     }
 
     /// Checks and compiles the settings.

@@ -76,7 +76,7 @@ fn named<'a>(arguments: &'a Arguments, name: &str) -> Option<&'a Setting> {
 pub(super) fn record(signature: &mut Signature, source: Source) -> syn::Result<PayloadSource> {
     let record = match source {
         Source::Sqs => "`order: Order` for the body, or `message: Message<Order>`",
-        Source::Kinesis => "`entry: Entry` for the data, or `data: Data<Entry>`",
+        Source::Kinesis => "`entry: Entry` for the data, or `data: DataRecord<Entry>`",
         Source::DynamoDbStream => "`change: Change<Item>`",
     };
     let Some(FnArg::Typed(last)) = signature.inputs.last() else {

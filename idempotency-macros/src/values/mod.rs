@@ -77,7 +77,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
         "lease" | "store_timeout" => duration(&name, &value, Duration::from_millis(1))?,
         "key_from" => choice(&name, &value, "KeyFrom", KEY_FROM)?,
-        "order" => choice(&name, &value, "Order", ORDER)?,
+        "order" => choice(&name, &value, "RecordOrder", ORDER)?,
         "concurrency" => at_least_one(&name, &value)?,
         "reserve" => duration(&name, &value, Duration::from_millis(1))?,
         "local_cache" => number(&name, &value, "records")?,

@@ -8,7 +8,7 @@ use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use idempotency_core::store::MemoryStore;
-use idempotency_lambda::batch::{Change, Data, Message};
+use idempotency_lambda::batch::{Change, DataRecord, Message};
 use idempotency_lambda::{BoxError, ErrorKind, LambdaEvent, Operation, idempotent, with_backend};
 use idempotency_testkit::events;
 use idempotency_tests::ours;
@@ -82,7 +82,7 @@ async fn whole_message(message: Message<Order>) -> Result<String, BoxError> {
     order = "partition_key",
     concurrency = 4
 )]
-async fn post(shop: &Shop, data: Data<Order>) -> Result<String, BoxError> {
+async fn post(shop: &Shop, data: DataRecord<Order>) -> Result<String, BoxError> {
     shop.handle(data.body.order_id).await
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_lambda_events::dynamodb::Event;
-use idempotency_lambda::batch::{Batch, Change, KeyFrom, Order};
+use idempotency_lambda::batch::{Batch, Change, KeyFrom, RecordOrder};
 use idempotency_lambda::{Error, ErrorKind, with_backend};
 use idempotency_testkit::events;
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ async fn an_image_that_does_not_fit_its_type_is_the_checkpoint() {
 async fn changes_of_one_item_keep_their_order_and_others_run_beside_them() {
     let shop = Shop::new();
     let batch = Batch::new(&builder("batch.stream.order").build().unwrap())
-        .order(Order::PartitionKey)
+        .order(RecordOrder::PartitionKey)
         .concurrency(4);
     for change in ["a:-1", "a:1-2", "b:-1", "a:2-"] {
         shop.set(change, Does::Yield);

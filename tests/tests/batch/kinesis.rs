@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_lambda_events::kinesis::KinesisEvent;
-use idempotency_lambda::batch::{self, Batch, Data, KeyFrom, Order};
+use idempotency_lambda::batch::{self, Batch, DataRecord, KeyFrom, RecordOrder};
 use idempotency_lambda::{BoxError, Error, ErrorKind, with_backend};
 use idempotency_testkit::events;
 use serde_json::json;
@@ -73,7 +73,7 @@ async fn a_record_that_cannot_be_read_is_the_checkpoint() {
 async fn records_of_other_partition_keys_run_beside_each_other_if_asked() {
     let shop = Shop::new();
     let batch = Batch::new(&shop.operation("batch.kinesis.partition_key"))
-        .order(Order::PartitionKey)
+        .order(RecordOrder::PartitionKey)
         .concurrency(4);
     let orders = ["a1", "a2", "b1", "c1", "b2"];
     orders.iter().for_each(|order| shop.set(order, Does::Yield));
@@ -88,7 +88,7 @@ async fn records_of_other_partition_keys_run_beside_each_other_if_asked() {
 async fn a_record_before_the_checkpoint_still_runs_and_one_after_it_is_replayed_later() {
     let shop = Shop::new();
     let batch = Batch::new(&shop.operation("batch.kinesis.checkpoint"))
-        .order(Order::PartitionKey)
+        .order(RecordOrder::PartitionKey)
         .concurrency(3);
     // `b1` fails while `a1` runs. `a2` is before no failure, `a1` is.
     let event = stream(&["a1", "b1", "c1", "a2"]);
@@ -215,7 +215,7 @@ async fn a_handler_can_take_the_whole_record() {
     let shop = Shop::new();
     let operation = shop.operation("batch.kinesis.whole");
     let event = shop.event(stream(&["a1"]).parse().unwrap(), MINUTE);
-    let batch = batch::kinesis(event, &operation, async |data: Data<Body>| {
+    let batch = batch::kinesis(event, &operation, async |data: DataRecord<Body>| {
         Ok::<_, BoxError>(data.record.kinesis.partition_key)
     });
     let response = with_backend(shop.harness.backend.clone(), batch)

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use idempotency_lambda::batch::{Batch, Order};
+use idempotency_lambda::batch::{Batch, RecordOrder};
 use idempotency_lambda::with_backend;
 use idempotency_testkit::events;
 use proptest::prelude::*;
@@ -159,7 +159,7 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
             let ids = event.sequence_numbers();
             let event = shop.event(event.parse().unwrap(), MINUTE);
             if case.source == Source::PartitionKey {
-                batch = batch.order(Order::PartitionKey);
+                batch = batch.order(RecordOrder::PartitionKey);
             }
             let response = with_backend(backend, batch.kinesis(event, handler)).await;
             (named(&response.unwrap()), ids)

@@ -1,7 +1,7 @@
 use super::*;
 
-fn place(lane: Option<&str>, group: Option<&str>) -> Place {
-    Place {
+fn position(lane: Option<&str>, group: Option<&str>) -> Position {
+    Position {
         lane: lane.map(str::to_owned),
         group: group.map(str::to_owned),
     }
@@ -13,7 +13,7 @@ fn queue(groups: &str) -> Plan {
     Plan::new(
         groups
             .chars()
-            .map(|letter| Place {
+            .map(|letter| Position {
                 lane: None,
                 group: group(letter),
             })
@@ -26,7 +26,7 @@ fn shard(groups: &str) -> Plan {
     let places = groups.chars();
     Plan::new(
         places
-            .map(|letter| place(Some("shard"), Some(&letter.to_string())))
+            .map(|letter| position(Some("shard"), Some(&letter.to_string())))
             .collect(),
     )
 }
@@ -112,7 +112,7 @@ fn a_record_after_the_checkpoint_does_not_start_and_neither_do_those_behind_it()
 
 #[test]
 fn each_shard_has_a_checkpoint_and_groups_of_its_own() {
-    let lanes = ["x", "y", "x", "y", "y"].map(|lane| place(Some(lane), Some("same")));
+    let lanes = ["x", "y", "x", "y", "y"].map(|lane| position(Some(lane), Some("same")));
     let mut plan = Plan::new(lanes.to_vec());
     assert_eq!(start_all(&mut plan), [0, 1]);
     plan.end(0, false);

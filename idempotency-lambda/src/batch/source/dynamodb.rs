@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 use serde_dynamo::Item;
 use serde_json::Value;
 
-use super::{FromRecord, Source, Spec};
+use super::{EventSource, FromRecord, Spec};
 use crate::batch::body::{Text, Undecodable};
-use crate::batch::plan::Place;
-use crate::batch::settings::Order;
+use crate::batch::plan::Position;
+use crate::batch::settings::RecordOrder;
 use crate::event::Payload;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
@@ -19,7 +19,7 @@ use crate::operation::{IdentifiedCall, Operation};
 #[derive(Clone, Copy, Debug)]
 pub enum DynamoDbStream {}
 
-impl Source for DynamoDbStream {}
+impl EventSource for DynamoDbStream {}
 
 /// A change of an item, with its images as a type.
 ///
@@ -79,15 +79,15 @@ impl Spec for DynamoDbStream {
         number.filter(|number| !number.is_empty())
     }
 
-    fn place(record: &EventRecord, order: Order) -> Place {
+    fn position(record: &EventRecord, order: RecordOrder) -> Position {
         // The event does not name the shard. Lambda sends the records of one shard at a time.
         let stream = record.event_source_arn.clone().unwrap_or_default();
         let group = match order {
-            Order::Source => String::new(),
+            RecordOrder::Source => String::new(),
             // The maps of a `Value` are sorted, so that one item has one text.
-            Order::PartitionKey => json(&record.change.keys).map_or_else(String::new, text),
+            RecordOrder::PartitionKey => json(&record.change.keys).map_or_else(String::new, text),
         };
-        Place {
+        Position {
             lane: Some(stream),
             group: Some(group),
         }

@@ -5,10 +5,10 @@ use aws_lambda_events::streams::KinesisEventResponse;
 use idempotency_core::error::Error;
 use serde_json::value::RawValue;
 
-use super::{FromRecord, Source, Spec};
+use super::{EventSource, FromRecord, Spec};
 use crate::batch::body::{Body, Undecodable, raw};
-use crate::batch::plan::Place;
-use crate::batch::settings::Order;
+use crate::batch::plan::Position;
+use crate::batch::settings::RecordOrder;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
@@ -16,7 +16,7 @@ use crate::operation::{IdentifiedCall, Operation};
 #[derive(Clone, Copy, Debug)]
 pub enum Kinesis {}
 
-impl Source for Kinesis {}
+impl EventSource for Kinesis {}
 
 /// A record of Kinesis with its data as a type, for a handler that needs more than the data.
 ///
@@ -24,26 +24,26 @@ impl Source for Kinesis {}
 ///
 /// ```
 /// use idempotency_lambda::BoxError;
-/// use idempotency_lambda::batch::Data;
+/// use idempotency_lambda::batch::DataRecord;
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Serialize, Deserialize)]
 /// # struct Entry;
 ///
-/// async fn post(data: Data<Entry>) -> Result<(), BoxError> {
+/// async fn post(data: DataRecord<Entry>) -> Result<(), BoxError> {
 ///     tracing::info!(partition_key = data.record.kinesis.partition_key);
 ///     Ok(())
 /// }
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Data<T> {
+pub struct DataRecord<T> {
     /// The data.
     pub body: T,
     /// The record as Kinesis sent it.
     pub record: KinesisEventRecord,
 }
 
-impl<T> Data<T> {
+impl<T> DataRecord<T> {
     /// Returns a record, as a unit test makes it.
     pub fn new(body: T, record: KinesisEventRecord) -> Self {
         Self { body, record }
@@ -67,16 +67,16 @@ impl Spec for Kinesis {
         Some(record.kinesis.sequence_number.as_str()).filter(|number| !number.is_empty())
     }
 
-    fn place(record: &KinesisEventRecord, order: Order) -> Place {
+    fn position(record: &KinesisEventRecord, order: RecordOrder) -> Position {
         // Lambda sends the records of one shard at a time. An event with more, made by hand, has a checkpoint for each.
         let stream = record.event_source_arn.as_deref().unwrap_or_default();
         let id = record.event_id.as_deref().unwrap_or_default();
         let shard = id.rsplit_once(':').map_or("", |(shard, _)| shard);
         let group = match order {
-            Order::Source => String::new(),
-            Order::PartitionKey => record.kinesis.partition_key.clone(),
+            RecordOrder::Source => String::new(),
+            RecordOrder::PartitionKey => record.kinesis.partition_key.clone(),
         };
-        Place {
+        Position {
             lane: Some(format!("{stream} {shard}")),
             group: Some(group),
         }
@@ -139,7 +139,7 @@ impl<T: Body> FromRecord<Kinesis> for T {
     }
 }
 
-impl<T: Body> FromRecord<Kinesis> for Data<T> {
+impl<T: Body> FromRecord<Kinesis> for DataRecord<T> {
     fn from_record(record: KinesisEventRecord) -> Result<Self, Undecodable> {
         Ok(Self {
             body: T::decode(&record.kinesis.data)?,

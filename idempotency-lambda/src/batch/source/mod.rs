@@ -11,21 +11,21 @@ mod kinesis;
 mod sqs;
 
 pub use dynamodb::{Change, DynamoDbStream};
-pub use kinesis::{Data, Kinesis};
+pub use kinesis::{DataRecord, Kinesis};
 pub use sqs::{Message, Sqs};
 
 use idempotency_core::error::Error;
 
 use super::body::Undecodable;
-use super::plan::Place;
-use super::settings::Order;
+use super::plan::Position;
+use super::settings::RecordOrder;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
 /// A source of batches. It is implemented by [`Sqs`], [`Kinesis`] and [`DynamoDbStream`] alone.
-pub trait Source: Spec {}
+pub trait EventSource: Spec {}
 
-/// The hidden part of [`Source`].
+/// The hidden part of [`EventSource`].
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub trait Spec: Sized + 'static {
@@ -51,7 +51,7 @@ pub trait Spec: Sized + 'static {
     fn identifier(record: &Self::Record) -> Option<&str>;
 
     /// Returns the order that the source promises for this record, or that was asked for.
-    fn place(record: &Self::Record, order: Order) -> Place;
+    fn position(record: &Self::Record, order: RecordOrder) -> Position;
 
     /// Returns the record's own id as JSON text, for its key.
     fn id(record: &Self::Record) -> Option<String>;
@@ -65,15 +65,15 @@ pub trait Spec: Sized + 'static {
 
 /// What a handler of one record can take.
 ///
-/// A handler of SQS or Kinesis takes the body as a type ([`Body`](super::Body)), or the whole record: [`Message`] or [`Data`].
+/// A handler of SQS or Kinesis takes the body as a type ([`Body`](super::Body)), or the whole record: [`Message`] or [`DataRecord`].
 /// A handler of a DynamoDB stream takes a [`Change`].
 #[diagnostic::on_unimplemented(
     message = "a record of this source cannot be read as `{Self}`",
     label = "a handler of one record cannot take this type",
     note = "for SQS and Kinesis, derive `serde::Serialize` and `serde::Deserialize`: the key is taken from the body as JSON; or take `RawBody`, or implement `batch::Body`",
-    note = "the whole record is a `batch::Message<T>` (SQS) or a `batch::Data<T>` (Kinesis); a DynamoDB stream has `batch::Change<T>`"
+    note = "the whole record is a `batch::Message<T>` (SQS) or a `batch::DataRecord<T>` (Kinesis); a DynamoDB stream has `batch::Change<T>`"
 )]
-pub trait FromRecord<S: Source>: Sized {
+pub trait FromRecord<S: EventSource>: Sized {
     /// Reads the record.
     #[doc(hidden)]
     fn from_record(record: S::Record) -> Result<Self, Undecodable>;

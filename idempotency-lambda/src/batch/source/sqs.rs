@@ -4,10 +4,10 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use idempotency_core::error::Error;
 use serde_json::value::RawValue;
 
-use super::{FromRecord, Source, Spec};
+use super::{EventSource, FromRecord, Spec};
 use crate::batch::body::{Body, Undecodable, raw};
-use crate::batch::plan::Place;
-use crate::batch::settings::Order;
+use crate::batch::plan::Position;
+use crate::batch::settings::RecordOrder;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
@@ -15,7 +15,7 @@ use crate::operation::{IdentifiedCall, Operation};
 #[derive(Clone, Copy, Debug)]
 pub enum Sqs {}
 
-impl Source for Sqs {}
+impl EventSource for Sqs {}
 
 /// A message of SQS with its body as a type, for a handler that needs more than the body.
 ///
@@ -72,14 +72,14 @@ impl Spec for Sqs {
         message.message_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    fn place(message: &SqsMessage, _: Order) -> Place {
+    fn position(message: &SqsMessage, _: RecordOrder) -> Position {
         let group = is_fifo(message).then(|| {
             let group = message.attributes.get("MessageGroupId");
             // A FIFO queue has no message without a group. If there is one, it gets an order rather than none.
             let queue = message.event_source_arn.as_deref().unwrap_or_default();
             format!("{queue} {}", group.map_or("", String::as_str))
         });
-        Place { lane: None, group }
+        Position { lane: None, group }
     }
 
     fn id(message: &SqsMessage) -> Option<String> {

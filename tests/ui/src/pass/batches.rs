@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use idempotency_lambda::batch::{Change, Data, KeyFrom, Message, RawBody};
+use idempotency_lambda::batch::{Change, DataRecord, KeyFrom, Message, RawBody};
 use idempotency_lambda::{BoxError, Context, LambdaEvent, Raw, idempotent};
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ async fn bytes(body: RawBody) -> Result<usize, BoxError> {
 }
 
 #[idempotent(kinesis, key = "id", order = "partition_key", concurrency = 8)]
-async fn text(app: &App, data: Data<Raw<Order>>) -> Result<u64, ShopError> {
+async fn text(app: &App, data: DataRecord<Raw<Order>>) -> Result<u64, ShopError> {
     if app.open {
         Ok(data.body.id)
     } else {
