@@ -21,7 +21,7 @@ use crate::operation::Operation;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyFrom {
-    /// The body, as the attribute sees the payload of an event: the same expression makes the same record.
+    /// The body, as the attribute sees the payload of an event: the same expression makes the same stored record.
     #[default]
     Body,
     /// The whole record with its body as JSON, so that a key can hold an attribute of the message.

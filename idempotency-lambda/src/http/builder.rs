@@ -180,6 +180,12 @@ impl HttpLayerBuilder {
         self.map(|rules| rules.replayed_header(name))
     }
 
+    /// Sets the address of your documentation for clients: each error has it as `Link: <..>; rel="describedby"`. The draft asks
+    /// for it.
+    pub fn documentation(self, url: impl Into<String>) -> Self {
+        self.map(|rules| rules.documentation(url))
+    }
+
     /// Replaces the responses of this framework: texts, status, headers. [`Problem::response`] is the response to start from.
     pub fn error_response(
         self,
