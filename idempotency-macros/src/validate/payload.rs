@@ -6,27 +6,31 @@ use syn::{Error, Expr, FnArg, Pat, PatIdent, Signature};
 use super::PayloadSource;
 use crate::arguments::Shape;
 
-/// Returns the only parameter as the event. A pattern is replaced by a name, and is matched in the body.
-///
-/// A function of a shape takes its event and no `payload`.
+/// Returns the event: the only parameter, and with `http` the last one. A pattern is replaced by a name, and is matched in the
+/// body.
 pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Result<PayloadSource> {
-    let [FnArg::Typed(parameter)] = &mut signature.inputs.iter_mut().collect::<Vec<_>>()[..] else {
-        let message = match signature.receiver() {
-            _ if shape == Some(Shape::Http) => {
-                "with `http` the function takes the event alone: write `event: LambdaEvent<ApiGatewayV2httpRequest>`, and \
-                 keep state in a static or call a method from here"
-            }
-            Some(_) => {
-                "a method needs a payload: write `payload = <expression over the parameters>`"
-            }
-            None if signature.inputs.is_empty() => {
-                "there is no payload here: take a `LambdaEvent<T>`, or write `payload = <expression>`"
-            }
-            None => {
-                "with more than one parameter, write `payload = <expression over the parameters>`"
-            }
-        };
-        return Err(Error::new(signature.ident.span(), message));
+    let is_http = shape == Some(Shape::Http);
+    let mut inputs: Vec<_> = signature.inputs.iter_mut().collect();
+    let parameter = match &mut inputs[..] {
+        [FnArg::Typed(only)] => only,
+        [.., FnArg::Typed(last)] if is_http => last,
+        _ => {
+            let message = match signature.receiver() {
+                _ if is_http => {
+                    "with `http` the last parameter is the event: write `event: LambdaEvent<ApiGatewayV2httpRequest>`"
+                }
+                Some(_) => {
+                    "a method needs a payload: write `payload = <expression over the parameters>`"
+                }
+                None if signature.inputs.is_empty() => {
+                    "there is no payload here: take a `LambdaEvent<T>`, or write `payload = <expression>`"
+                }
+                None => {
+                    "with more than one parameter, write `payload = <expression over the parameters>`"
+                }
+            };
+            return Err(Error::new(signature.ident.span(), message));
+        }
     };
     let (name, pattern) = match &*parameter.pat {
         Pat::Ident(PatIdent {

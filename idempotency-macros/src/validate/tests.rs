@@ -304,13 +304,17 @@ fn the_settings_of_http_belong_to_handlers_of_http_events() {
 }
 
 #[test]
-fn a_handler_of_http_events_takes_the_event_alone() {
-    let item = "async fn f(app: &App, event: LambdaEvent<u8>) -> Result<u8, E> {}";
-    let error = error("http, shared_by_all_callers", item);
-    assert!(
-        error.starts_with("with `http` the function takes the event alone"),
-        "{error}"
-    );
+fn the_last_parameter_of_a_handler_of_http_events_is_the_event() {
+    for item in [
+        "async fn f() -> Result<u8, E> {}",
+        "async fn f(&self) -> Result<u8, E> {}",
+    ] {
+        let arguments = "http, shared_by_all_callers, key_prefix = \"f\"";
+        assert!(
+            error(arguments, item).starts_with("with `http` the last parameter is the event"),
+            "{item}"
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The records of the attribute, of the layer and of a plain function with the same key.
 
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use idempotency_core::record::RecordId;
 use idempotency_lambda::{BoxError, Context, LambdaEvent, Raw, idempotent, with_backend};
@@ -57,6 +59,20 @@ async fn plain(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
     Ok(paid())
 }
 
+/// What a handler needs besides the event.
+#[derive(Default)]
+struct App {
+    payments: AtomicU16,
+}
+
+#[idempotent(http, shared_by_all_callers, key_prefix = "keys.state")]
+async fn with_state(app: &App, event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let mut response = paid();
+    let before = app.payments.fetch_add(1, Ordering::Relaxed);
+    response.body = Some(format!("payment {} of {}", before + 1, event.context.request_id).into());
+    Ok(response)
+}
+
 fn event() -> events::ApiGatewayV2 {
     events::api_gateway_v2("POST", "/payments")
         .header("Idempotency-Key", "k-1")
@@ -98,4 +114,15 @@ async fn without_a_caller_the_key_alone_is_hashed() {
         claimed(shared(of_type())).await,
         [RecordId::new(format!("keys#{digest}"))]
     );
+}
+
+#[tokio::test]
+async fn a_handler_with_state_runs_once_for_a_key() {
+    let (harness, app) = (Harness::default(), App::default());
+    for _ in 0..2 {
+        let call = with_state(&app, of_type());
+        let response = with_backend(harness.backend.clone(), call).await.unwrap();
+        assert_eq!(response.body, Some("payment 1 of ".to_owned().into()));
+    }
+    assert_eq!(app.payments.into_inner(), 1);
 }

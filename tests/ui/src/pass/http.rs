@@ -65,10 +65,40 @@ async fn url(
     Ok(LambdaFunctionUrlResponse::default())
 }
 
+/// What a handler needs besides the event.
+pub struct App {
+    greeting: &'static str,
+}
+
+#[idempotent(http, caller = CALLER)]
+async fn with_state(
+    app: &App,
+    event: LambdaEvent<ApiGatewayV2httpRequest>,
+) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    if event.payload.body.as_deref() == Some(app.greeting) {
+        return Err("no body".into());
+    }
+    Ok(ApiGatewayV2httpResponse::default())
+}
+
+impl App {
+    #[idempotent(http, caller = CALLER, key_prefix = "app")]
+    async fn method(
+        &self,
+        event: LambdaEvent<ApiGatewayV2httpRequest>,
+    ) -> Result<ApiGatewayV2httpResponse, BoxError> {
+        with_state(self, event).await
+    }
+}
+
 fn sends<F: Send>(_: impl Fn(LambdaEvent<ApiGatewayV2httpRequest>) -> F) {}
 
 /// Takes each handler as a value.
 pub fn main() {
     sends(v2);
+    sends(|event| async {
+        let app = App { greeting: "hello" };
+        app.method(event).await
+    });
     let _ = (v1, alb, url);
 }
