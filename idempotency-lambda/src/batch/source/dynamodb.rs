@@ -2,11 +2,12 @@
 
 use aws_lambda_events::dynamodb::{Event, EventRecord};
 use aws_lambda_events::streams::DynamoDbEventResponse;
-use idempotency_core::error::Error;
+use idempotency_core::error::{Error, ErrorKind};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_dynamo::Item;
-use serde_json::Value;
 
+use super::item::Plain;
 use super::{EventSource, FromRecord, Spec};
 use crate::batch::body::{Text, Undecodable};
 use crate::batch::plan::Position;
@@ -84,8 +85,7 @@ impl Spec for DynamoDbStream {
         let stream = record.event_source_arn.clone().unwrap_or_default();
         let group = match order {
             RecordOrder::Source => String::new(),
-            // The maps of a `Value` are sorted, so that one item has one text.
-            RecordOrder::PartitionKey => json(&record.change.keys).map_or_else(String::new, text),
+            RecordOrder::PartitionKey => Plain(&record.change.keys).text().unwrap_or_default(),
         };
         Position {
             lane: Some(stream),
@@ -99,27 +99,20 @@ impl Spec for DynamoDbStream {
     }
 
     fn document(record: &EventRecord) -> Result<String, Undecodable> {
-        let mut change = serde_json::Map::new();
-        for (name, item) in [
-            ("Keys", &record.change.keys),
-            ("NewImage", &record.change.new_image),
-            ("OldImage", &record.change.old_image),
-        ] {
-            if !item.is_empty() {
-                let item = json(item).ok_or_else(|| Undecodable::new("is not JSON"))?;
-                change.insert(name.to_owned(), item);
-            }
-        }
-        change.insert(
-            "SequenceNumber".to_owned(),
-            record.change.sequence_number.clone().into(),
-        );
-        Ok(text(serde_json::json!({
-            "eventID": record.event_id,
-            "eventName": record.event_name,
-            "eventSourceARN": record.event_source_arn,
-            "dynamodb": change,
-        })))
+        let image = |item| Some(Plain(item)).filter(|Plain(item)| !item.is_empty());
+        let change = &record.change;
+        let document = Document {
+            event_id: &record.event_id,
+            event_name: &record.event_name,
+            event_source_arn: record.event_source_arn.as_deref(),
+            dynamodb: Images {
+                keys: image(&change.keys),
+                new_image: image(&change.new_image),
+                old_image: image(&change.old_image),
+                sequence_number: change.sequence_number.as_deref(),
+            },
+        };
+        serde_json::to_string(&document).map_err(|_| Undecodable::new("has a number that is none"))
     }
 
     fn response(returned: Vec<String>) -> DynamoDbEventResponse {
@@ -134,13 +127,28 @@ impl Spec for DynamoDbStream {
     }
 }
 
-/// Returns an item as plain JSON, without the names of DynamoDB's types.
-fn json(item: &Item) -> Option<Value> {
-    serde_dynamo::from_item(item.clone()).ok()
+/// A record as an expression sees it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    #[serde(rename = "eventID")]
+    event_id: &'a str,
+    event_name: &'a str,
+    #[serde(rename = "eventSourceARN")]
+    event_source_arn: Option<&'a str>,
+    dynamodb: Images<'a>,
 }
 
-fn text(value: Value) -> String {
-    value.to_string()
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Images<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<Plain<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_image: Option<Plain<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old_image: Option<Plain<'a>>,
+    sequence_number: Option<&'a str>,
 }
 
 /// Reads an image. An empty one is one that the stream does not have.
@@ -168,8 +176,11 @@ impl<T: DeserializeOwned + Payload> FromRecord<DynamoDbStream> for Change<T> {
         match self.new.as_ref().or(self.old.as_ref()) {
             Some(image) => IdentifiedCall::new(operation, image, deadline),
             None => {
-                let keys = json(&self.record.change.keys).unwrap_or_default();
-                IdentifiedCall::new(operation, &Text(text(keys)), deadline)
+                let keys = Plain(&self.record.change.keys).text().ok_or_else(|| {
+                    Error::new(ErrorKind::InvalidPayload, operation.key_prefix())
+                        .with_detail("the key of the item has a number that is none")
+                })?;
+                IdentifiedCall::new(operation, &Text(keys), deadline)
             }
         }
     }
