@@ -1,4 +1,4 @@
-//! Catches a panic of a future.
+//! Catches a panic of a future, or of a type's own code that reads or writes a body.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,4 +16,9 @@ pub(super) async fn catch<F: Future>(mut future: Pin<Box<F>>) -> Option<F::Outpu
         },
     )
     .await
+}
+
+/// Calls the function. Returns `None` if it panics.
+pub(super) fn catch_call<T>(call: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
 }

@@ -84,8 +84,7 @@ impl Plan {
     pub(super) fn start(&mut self) -> Option<usize> {
         while !self.stopped {
             let at = self.heads.pop_first()?;
-            // A record after the checkpoint is delivered again, also if it is done.
-            if self.checkpoint(at).is_none_or(|first| at < first) {
+            if !self.is_behind(at) {
                 self.states[at] = State::Started;
                 return Some(at);
             }
@@ -112,6 +111,12 @@ impl Plan {
     /// Starts no further record.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
+    }
+
+    /// Returns true if a record before this one, in its lane, is returned: the source delivers this one again, also if it is
+    /// done.
+    pub(super) fn is_behind(&self, at: usize) -> bool {
+        self.checkpoint(at).is_some_and(|first| at > first)
     }
 
     /// Returns true if the record was never started.

@@ -12,7 +12,7 @@ use idempotency_core::event::refused;
 use lambda_runtime::LambdaEvent;
 
 use super::body::{Text, Undecodable};
-use super::catch::catch;
+use super::catch::{catch, catch_call};
 use super::duplicates::{Duplicates, Meet};
 use super::plan::Plan;
 use super::report::Report;
@@ -20,7 +20,7 @@ use super::reserve::{Reserve, Started};
 use super::settings::{Batch, KeyFrom};
 use super::source::{EventSource, FromRecord};
 use super::verdict::{CallError, Done, Verdict, Why};
-use crate::invocation::Deadline;
+use crate::invocation::{Change, Deadline, InScope};
 use crate::operation::{IdentifiedCall, Operation};
 
 /// How many records of a source without an order run at a time.
@@ -54,6 +54,28 @@ impl<S: EventSource, A: FromRecord<S>> Reader<S, A> {
 ///
 /// If the batch cannot be handled at all. No handler has run.
 pub(crate) async fn run<S, A, R, E, F, Fut>(
+    batch: Batch,
+    event: LambdaEvent<S::Event>,
+    reader: Reader<S, A>,
+    codec: Codec<R>,
+    handler: F,
+) -> Result<S::Response, Error>
+where
+    S: EventSource,
+    F: Fn(A) -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+{
+    // The calls of a batch are one flush of metrics, also if the function does not start with `run`.
+    let change = Change::of_context(&event.context);
+    InScope::new(
+        change,
+        Box::pin(in_invocation(batch, event, reader, codec, handler)),
+    )
+    .await
+}
+
+/// Runs `handler` for each record, inside the scope of the invocation.
+async fn in_invocation<S, A, R, E, F, Fut>(
     batch: Batch,
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
@@ -145,9 +167,12 @@ struct Next<A> {
 
 impl<A> Course<'_, A> {
     fn next(&mut self) -> Option<Next<A>> {
-        if let Some((at, ready)) = self.ready.pop_front() {
-            let ready = Some(ready);
-            return Some(Next { at, ready });
+        while let Some((at, ready)) = self.ready.pop_front() {
+            if !self.plan.is_behind(at) {
+                let ready = Some(ready);
+                return Some(Next { at, ready });
+            }
+            self.end(at, Verdict::Returned(Why::Behind));
         }
         let at = self.plan.start()?;
         Some(Next { at, ready: None })
@@ -189,8 +214,9 @@ impl<A> Course<'_, A> {
     /// Starts nothing more: neither this record nor any other.
     fn stop(&mut self, at: usize) {
         self.plan.stop();
-        let waiting = std::mem::take(&mut self.ready);
-        for at in std::iter::once(at).chain(waiting.into_iter().map(|(at, _)| at)) {
+        self.end(at, Verdict::Returned(Why::NoTime));
+        // The end of one record can make another ready.
+        while let Some((at, _)) = self.ready.pop_front() {
             self.end(at, Verdict::Returned(Why::NoTime));
         }
     }
@@ -312,10 +338,20 @@ fn prepare<S: EventSource, A>(
             refuse(error(ErrorKind::KeyMissing, detail))
         })?),
     };
-    let argument = (reader.read)(record).map_err(undecodable)?;
+    // The code of a type that panics on one body must not return the whole batch each time.
+    let argument = catch_call(|| (reader.read)(record))
+        .unwrap_or_else(|| Err(Undecodable::new("made the code that reads it panic")))
+        .map_err(undecodable)?;
     let call = match text {
         Some(text) => IdentifiedCall::new(operation, &Text(text), deadline),
-        None => (reader.identify)(&argument, operation, deadline),
+        None => match catch_call(|| (reader.identify)(&argument, operation, deadline)) {
+            Some(call) => call,
+            None => {
+                return Err(undecodable(Undecodable::new(
+                    "made the code that writes it as JSON panic",
+                )));
+            }
+        },
     };
     let call = call.map_err(refuse)?;
     Ok(Ready { call, argument })

@@ -5,6 +5,7 @@ mod attribute;
 mod deliveries;
 mod dynamodb_stream;
 mod fifo;
+mod hostile;
 mod kinesis;
 mod properties;
 mod shop;

@@ -67,6 +67,12 @@ async fn inner(id: u64, is_stuck: bool) -> Result<u64, BoxError> {
     Ok(id)
 }
 
+/// The handler of a batch.
+#[idempotent(sqs, key_prefix = "batch")]
+pub(crate) async fn message(id: u64) -> Result<u64, BoxError> {
+    Ok(id)
+}
+
 /// Waits until all handlers of [`TOGETHER`] are here.
 async fn meet() {
     let mut all = std::pin::pin!(ALL_HERE.notified());

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotency_lambda::{BoxError, InvocationLayer};
+use idempotency_testkit::events;
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda, LogSource};
 use line::Line;
 use serde_json::{Value, json};
@@ -37,6 +38,8 @@ fn the_function() {
         }
         match role.as_str() {
             "plain" => lambda_runtime::run(lambda_runtime::service_fn(function::outer)).await,
+            "batch" => lambda_runtime::run(lambda_runtime::service_fn(function::message)).await,
+            "batch under run" => idempotency_lambda::run(function::message).await,
             "timeout" => {
                 let service = ServiceBuilder::new()
                     .timeout(Duration::from_millis(100))
@@ -247,6 +250,23 @@ async fn a_call_without_a_scope_around_it_writes_its_own_line() -> Result<(), Bo
         (lines[0].request_id(), lines[0].counts()),
         (None, vec![("Executed", 1)])
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_batch_writes_one_line_whether_or_not_the_function_starts_with_run()
+-> Result<(), BoxError> {
+    let event = events::sqs("numbers").json(&1).json(&2).text("s3cr3t");
+    for role in ["batch", "batch under run"] {
+        let (_lambda, process) = start(role).await?;
+        let lines = invoked(&process, "r-1", event.to_value()).await;
+        let [line] = &lines[..] else {
+            panic!("{role}: {lines:#?}");
+        };
+        let counts = [("Executed", 2), ("Refused", 1), ("Undecodable", 1)];
+        assert_eq!(line.counts(), counts, "{role}");
+        assert_eq!(line.values("HandlerLatency"), 2, "{role}");
+    }
     Ok(())
 }
 
