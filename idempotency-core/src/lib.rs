@@ -14,12 +14,13 @@
 //! | [`cache`] | confirmed responses in the process's memory |
 //! | [`record`], [`owner`], [`time`] | the attributes of a record, its owner token, points in time |
 //! | [`outcome`], [`error`] | the result that the caller gets |
-//! | [`event`] | the outcome event for operators: one for every call |
+//! | [`event`] | the outcome event and the span of every call, and observers |
 //! | [`typed`] | a typed value from JSON text, with errors that name the field |
 //! | [`clock`], [`random`], [`future`] | the traits through which time and randomness are supplied |
 //! | `system` (feature `system`) | the clock and the random source of the operating system |
 //!
-//! Time, randomness and environment variables are arguments. Nothing here reads them from the process.
+//! Time, randomness and environment variables are arguments. Only the module `system` reads the clock and random bytes from the
+//! process.
 
 pub mod cache;
 pub mod clock;

@@ -42,6 +42,7 @@
 //! | handle the records of an SQS, Kinesis or DynamoDB stream event | the module `batch`, feature `batch` |
 //! | handle errors | [`Error`], [`ErrorKind`], [`diagnostic()`] |
 //! | use a client or a store of your own | [`set_global_backend`], [`backend_over`], [`DynamoDbStore`], [`store::Store`] |
+//! | send metrics to CloudWatch | `metrics::to_cloudwatch`, feature `metrics` |
 //! | count calls in a metrics system of your own | [`observe`], [`CallSummary`] |
 //! | test | [`with_backend`], [`with_deadline`], [`with_tenant`], and the crate `idempotency-testkit` |
 //!
@@ -50,9 +51,9 @@
 //! - `dynamodb`, on by default: the store on DynamoDB. Without it (`default-features = false`) the AWS SDK is not compiled,
 //!   and the program needs a [`store::Store`] of its own: for all operations with [`set_global_backend`], or for one with
 //!   `store = ..`. If an operation has no store, [`init`] and [`run`] return an error that says what to do.
+//! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //! - `batch`: the module `batch`, for events of SQS, Kinesis and DynamoDB streams.
 //! - `metrics`: metrics for CloudWatch, with one line in `main` (`metrics::to_cloudwatch`).
-//! - `http`: the module `http`, for axum routers, services of `lambda_http` and handlers of HTTP events.
 //!
 //! The promises and their limits are in `docs/reference/protocol.md` of the repository.
 

@@ -59,7 +59,7 @@ pub struct ApiGatewayV1 {
     changes: Vec<(String, Value)>,
 }
 
-http_event!(ApiGatewayV1);
+api_gateway_event!(ApiGatewayV1);
 
 impl ApiGatewayV1 {
     /// Adds a claim of a Cognito user pool: `requestContext.authorizer.claims`.
@@ -92,27 +92,9 @@ impl ApiGatewayV1 {
         self
     }
 
-    /// Adds a parameter of the resource's path.
-    pub fn path_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.path_parameters.push((name.into(), value.into()));
-        self
-    }
-
     /// Sets the stage. By default it is `prod`.
     pub fn stage(mut self, name: impl Into<String>) -> Self {
         self.stage = name.into();
-        self
-    }
-
-    /// Adds a variable of the stage.
-    pub fn stage_variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.stage_variables.push((name.into(), value.into()));
-        self
-    }
-
-    /// Sets the id that API Gateway gave to the request. A retry of a client has another id.
-    pub fn request_id(mut self, id: impl Into<String>) -> Self {
-        self.request_id = id.into();
         self
     }
 

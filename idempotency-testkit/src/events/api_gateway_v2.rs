@@ -61,7 +61,7 @@ enum Authorizer {
     Iam(String),
 }
 
-http_event!(ApiGatewayV2);
+api_gateway_event!(ApiGatewayV2);
 
 impl ApiGatewayV2 {
     /// Adds a claim of the caller's token: `requestContext.authorizer.jwt.claims`.
@@ -98,27 +98,9 @@ impl ApiGatewayV2 {
         self
     }
 
-    /// Adds a parameter of the route's path.
-    pub fn path_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.path_parameters.push((name.into(), value.into()));
-        self
-    }
-
     /// Sets the stage. A stage other than `$default` is the first part of the path.
     pub fn stage(mut self, name: impl Into<String>) -> Self {
         self.stage = name.into();
-        self
-    }
-
-    /// Adds a variable of the stage.
-    pub fn stage_variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.stage_variables.push((name.into(), value.into()));
-        self
-    }
-
-    /// Sets the id that API Gateway gave to the request. A retry of a client has another id.
-    pub fn request_id(mut self, id: impl Into<String>) -> Self {
-        self.request_id = id.into();
         self
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::value::{json_value, put};
+use super::value::{identifiers, json_value, put};
 use super::{ACCOUNT, REGION, TIME, ids};
 
 /// The sequence number before the first record of a shard.
@@ -106,15 +106,7 @@ impl DynamoDbStream {
     /// Returns the sequence numbers of the changes, in order: the `itemIdentifier` of a partial batch response.
     #[must_use]
     pub fn sequence_numbers(&self) -> Vec<String> {
-        let event = self.to_value();
-        let records = event["Records"].as_array();
-        let numbers = records
-            .into_iter()
-            .flatten()
-            .map(|record| &record["dynamodb"]["SequenceNumber"]);
-        numbers
-            .filter_map(|number| number.as_str().map(str::to_owned))
-            .collect()
+        identifiers(&self.to_value(), "/dynamodb/SequenceNumber")
     }
 
     fn render(&self) -> Value {

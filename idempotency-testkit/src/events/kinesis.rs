@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::value::json_text;
+use super::value::{identifiers, json_text};
 use super::{ACCOUNT, REGION, TIME};
 
 /// The sequence number before the first record of a shard, without its last digits.
@@ -89,15 +89,7 @@ impl Kinesis {
     /// Returns the sequence numbers of the records, in order: the `itemIdentifier` of a partial batch response.
     #[must_use]
     pub fn sequence_numbers(&self) -> Vec<String> {
-        let event = self.to_value();
-        let records = event["Records"].as_array();
-        let numbers = records
-            .into_iter()
-            .flatten()
-            .map(|record| &record["kinesis"]["sequenceNumber"]);
-        numbers
-            .filter_map(|number| number.as_str().map(str::to_owned))
-            .collect()
+        identifiers(&self.to_value(), "/kinesis/sequenceNumber")
     }
 
     fn render(&self) -> Value {

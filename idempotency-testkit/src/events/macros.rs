@@ -101,3 +101,39 @@ macro_rules! http_event {
         }
     };
 }
+
+/// Implements what every request through API Gateway has. The type has fields `path_parameters`, `stage_variables` and
+/// `request_id`.
+macro_rules! api_gateway_event {
+    ($name:ident) => {
+        http_event!($name);
+
+        impl $name {
+            /// Adds a parameter of the path, such as `id` of `/payments/{id}`.
+            pub fn path_parameter(
+                mut self,
+                name: impl Into<String>,
+                value: impl Into<String>,
+            ) -> Self {
+                self.path_parameters.push((name.into(), value.into()));
+                self
+            }
+
+            /// Adds a variable of the stage.
+            pub fn stage_variable(
+                mut self,
+                name: impl Into<String>,
+                value: impl Into<String>,
+            ) -> Self {
+                self.stage_variables.push((name.into(), value.into()));
+                self
+            }
+
+            /// Sets the id that API Gateway gave to the request. A retry of a client has another id.
+            pub fn request_id(mut self, id: impl Into<String>) -> Self {
+                self.request_id = id.into();
+                self
+            }
+        }
+    };
+}

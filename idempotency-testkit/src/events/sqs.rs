@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::value::{json_text, object};
+use super::value::{identifiers, json_text, object};
 use super::{ACCOUNT, REGION, TIME, ids};
 
 /// Starts a batch of messages of a queue. A queue whose name ends in `.fifo` is a FIFO queue.
@@ -80,14 +80,7 @@ impl Sqs {
     /// Returns the ids of the messages, in order: the `itemIdentifier` of a partial batch response.
     #[must_use]
     pub fn ids(&self) -> Vec<String> {
-        let event = self.to_value();
-        let records = event["Records"].as_array();
-        let ids = records
-            .into_iter()
-            .flatten()
-            .map(|record| &record["messageId"]);
-        ids.filter_map(|id| id.as_str().map(str::to_owned))
-            .collect()
+        identifiers(&self.to_value(), "/messageId")
     }
 
     fn render(&self) -> Value {

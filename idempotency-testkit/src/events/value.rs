@@ -24,6 +24,13 @@ pub(super) fn json_value<T: Serialize + ?Sized>(value: &T) -> Value {
     }
 }
 
+/// Returns the text at a JSON pointer of each record of a batch, in order.
+pub(super) fn identifiers(event: &Value, pointer: &str) -> Vec<String> {
+    let records = event["Records"].as_array().into_iter().flatten();
+    let identifiers = records.filter_map(|record| record.pointer(pointer)?.as_str());
+    identifiers.map(str::to_owned).collect()
+}
+
 /// Sets the value at a JSON pointer, and creates the objects on the way.
 ///
 /// # Panics
