@@ -43,7 +43,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// let idempotent = idempotent.layer(backend(MemoryStore::new()));
 /// let app: Router = Router::new()
 ///     .route("/payments", post(async || "paid"))
-///     .route_layer(idempotent); // `route_layer`: a request without a route is answered with 404 outside of it
+///     .route_layer(idempotent); // `route_layer`: a request without a route gets 404 outside of it
 /// # Ok::<(), idempotency_http::ConfigurationError>(())
 /// ```
 #[derive(Clone)]

@@ -61,7 +61,7 @@ async fn a_body_that_cannot_be_read_stops_its_group_alone() {
 }
 
 #[tokio::test]
-async fn one_message_runs_at_a_time_unless_told_otherwise() {
+async fn one_message_runs_at_a_time_by_default() {
     for (concurrency, most) in [(None, 1), (Some(8), 3)] {
         let shop = Shop::new();
         let orders = ["a1", "a2", "b1", "b2", "c1", "c2"];

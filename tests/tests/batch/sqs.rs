@@ -103,7 +103,7 @@ async fn a_body_that_is_no_order_is_returned_and_the_others_run() {
 }
 
 #[tokio::test]
-async fn ten_messages_run_at_a_time_unless_told_otherwise() {
+async fn ten_messages_run_at_a_time_by_default() {
     let orders: Vec<_> = (0..25).map(|number| number.to_string()).collect();
     let orders: Vec<_> = orders.iter().map(String::as_str).collect();
     for (concurrency, most) in [(None, 10), (Some(3), 3), (Some(0), 1), (Some(100), 25)] {
