@@ -3,6 +3,9 @@
 //! The outcome event of each call has the rest. Nothing here shows a body or the text of a handler's error, which may quote
 //! the body.
 
+use std::time::Duration;
+
+use super::reserve::Reserve;
 use super::verdict::{Done, Verdict, Why};
 use crate::metrics;
 
@@ -82,6 +85,19 @@ impl<'a> Report<'a> {
         }
     }
 
+    /// Logs that the time is too short for the first record. If each invocation is so, no record ever runs.
+    pub(super) fn too_late(&self, reserve: &Reserve) {
+        let (left, kept) = reserve.times();
+        tracing::warn!(
+            target: TARGET,
+            event_source = self.source,
+            operation = self.operation,
+            left_ms = left.map(milliseconds),
+            reserve_ms = milliseconds(kept),
+            "no record can start: the time that is left is not longer than the reserve"
+        );
+    }
+
     /// Logs and counts the summary.
     pub(super) fn end(self) {
         for (name, records) in [
@@ -113,4 +129,8 @@ impl<'a> Report<'a> {
             emit!(tracing::Level::WARN);
         }
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

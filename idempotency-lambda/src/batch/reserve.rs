@@ -45,6 +45,16 @@ impl Reserve {
             .then_some(Started(left))
     }
 
+    /// Returns true if no record that took any time has ended.
+    pub(super) fn is_untried(&self) -> bool {
+        self.longest.is_zero()
+    }
+
+    /// Returns the time that is left, if it is known, and the time that is kept.
+    pub(super) fn times(&self) -> (Option<Duration>, Duration) {
+        (self.deadline.time_left(), self.rest)
+    }
+
     /// Learns from a record that ended.
     pub(super) fn learn(&mut self, Started(before): Started) {
         if let (Some(before), Some(after)) = (before, self.deadline.time_left()) {

@@ -117,6 +117,9 @@ where
                 break;
             };
             let Some(started) = reserve.start() else {
+                if running.is_empty() && reserve.is_untried() {
+                    course.report.too_late(&reserve);
+                }
                 course.stop(next.at);
                 break;
             };

@@ -256,6 +256,8 @@ async fn an_invocation_without_time_returns_every_message_without_a_run() -> Res
         .await?;
     assert_eq!(returned(&reply), ["m-a", "m-b"]);
     assert!(reserved(&process).is_empty());
+    let warning = "no record can start: the time that is left is not longer than the reserve";
+    assert_eq!(count(&process, warning), 1);
     Ok(())
 }
 
