@@ -144,6 +144,25 @@ async fn the_key_can_be_an_expression_over_the_request() {
 }
 
 /// Returns the body of a response as text.
+#[tokio::test]
+async fn each_error_names_the_documentation_of_the_service() {
+    let idempotent = Operation::builder("shop::documented")
+        .store(Arc::new(MemoryStore::new()))
+        .http()
+        .caller_header("x-user")
+        .documentation("https://developer.example.com/idempotency")
+        .build()
+        .unwrap();
+    let without_key = http::Request::post("/payments").body(Body::Empty).unwrap();
+    let response = idempotent.layer(counting()).oneshot(without_key).await;
+    let response = response.unwrap();
+    assert_eq!(response.status(), 400);
+    assert_eq!(
+        response.headers()["link"],
+        "<https://developer.example.com/idempotency>; rel=\"describedby\""
+    );
+}
+
 async fn body_of<B>(response: Response<B>) -> String
 where
     B: axum::body::HttpBody<Data = axum::body::Bytes> + Send + 'static,
