@@ -1,11 +1,12 @@
 //! The settings of a protected HTTP service on Lambda.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use idempotency_core::config::{ConfigurationError, Settings, Variables};
+use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_http::{HttpOperation, HttpOperationBuilder as Rules, Problem, Unstorable};
 
@@ -132,6 +133,28 @@ impl HttpLayerBuilder {
     pub fn without_fingerprint(self) -> Self {
         self.identified_by("without_fingerprint", "")
             .map(Rules::without_fingerprint)
+    }
+
+    /// Takes the key from an expression over the request as an event, such as `powertools_json(body).order_id`.
+    pub fn key(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
+        let expression = expression.into();
+        self.settings.key = Some(expression.clone());
+        self.map(|rules| rules.key(expression))
+    }
+
+    /// Sets what must be equal in a duplicate, as an expression over the request as an event. Default: method, path, query and
+    /// body.
+    pub fn fingerprint(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
+        let expression = expression.into();
+        self.settings.validate = Some(expression.clone());
+        self.map(|rules| rules.fingerprint(expression))
+    }
+
+    /// Sets whether a request must have a key. Default: true. With false, a request without a key runs unprotected, with a
+    /// warning.
+    pub fn key_required(mut self, required: bool) -> Self {
+        self.settings.key_required = Some(KeyRequired::from(required));
+        self.map(|rules| rules.key_required(required))
     }
 
     /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged.

@@ -24,10 +24,11 @@ pub(crate) const KNOWN: [(&str, &str); 19] = [
 ];
 
 /// The settings of the shape `http`, in the order of the documentation, each with an example of its value.
-pub(crate) const HTTP: [(&str, &str); 3] = [
+pub(crate) const HTTP: [(&str, &str); 4] = [
     ("caller", "\"requestContext.authorizer.jwt.claims.sub\""),
     ("shared_by_all_callers", "true"),
     ("key_header", "\"x-request-id\""),
+    ("methods", "\"POST, PUT\""),
 ];
 
 /// The settings of the shapes of batches, in the order of the documentation, each with an example of its value.

@@ -290,6 +290,7 @@ fn the_settings_of_http_belong_to_handlers_of_http_events() {
         "caller = \"a\"",
         "shared_by_all_callers",
         "key_header = \"x\"",
+        "methods = \"PUT\"",
     ] {
         let error = error(setting, HANDLER);
         assert!(error.contains("write `#[idempotent(http, "), "{error}");
@@ -325,6 +326,19 @@ fn the_name_of_a_header_is_a_token() {
             error(&arguments, HANDLER).contains("is the name of a header"),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn methods_are_in_capitals_with_commas_between_them() {
+    for methods in ["PUT", "POST, PUT", "POST,M-SEARCH"] {
+        let arguments = format!("http, shared_by_all_callers, methods = \"{methods}\"");
+        assert!(validated(&arguments, HANDLER).is_ok(), "{arguments}");
+    }
+    for methods in ["", "put", "POST PUT", "POST,", "Post"] {
+        let arguments = format!("http, shared_by_all_callers, methods = \"{methods}\"");
+        let error = error(&arguments, HANDLER);
+        assert!(error.contains("write them in capitals"), "{error}");
     }
 }
 

@@ -91,6 +91,26 @@ pub(super) fn header(name: &str, value: &Expr) -> syn::Result<Constant> {
     ))
 }
 
+/// Checks a list of HTTP methods.
+pub(super) fn methods(name: &str, value: &Expr) -> syn::Result<Constant> {
+    let (text, span) = text(name, value)?;
+    let is_method = |method: &str| {
+        !method.is_empty()
+            && method
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+    };
+    if text.split(',').map(str::trim).all(is_method) {
+        return Ok(Constant::Text(text));
+    }
+    Err(Error::new(
+        span,
+        format!(
+            "`{name}` is a list of HTTP methods: write them in capitals with commas between them, like `{name} = \"POST, PUT\"`"
+        ),
+    ))
+}
+
 /// Checks a value that is one of some names, without regard to case.
 pub(super) fn choice(
     name: &str,

@@ -11,7 +11,8 @@ use syn::{Expr, Ident};
 use crate::arguments::{Setting, constants, of_batch, of_http};
 use code::{code, hook, payload, reference};
 use literal::{
-    at_least_one, boolean, choice, duration, expression, header, key_required, number, prefix,
+    at_least_one, boolean, choice, duration, expression, header, key_required, methods, number,
+    prefix,
 };
 
 /// A value that is known at compile time.
@@ -72,6 +73,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "key_prefix" => prefix(&name, &value)?,
         "caller" => expression(&name, &value, "`shared_by_all_callers`")?,
         "key_header" => header(&name, &value)?,
+        "methods" => methods(&name, &value)?,
         "shared_key_prefix" | "shared_by_all_callers" => boolean(&name, &value)?,
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,

@@ -143,6 +143,37 @@ async fn the_key_can_be_an_expression_over_the_request() {
     }
 }
 
+#[tokio::test]
+async fn the_rules_of_http_follow_http() {
+    let idempotent = Operation::builder("shop::pay")
+        .key_prefix("built.7")
+        .store(Arc::new(MemoryStore::new()))
+        .http()
+        .caller_header("x-user")
+        .key("powertools_json(body).order")
+        .fingerprint("powertools_json(body).amount")
+        .key_required(false)
+        .documentation("https://shop.example/idempotency")
+        .build()
+        .unwrap();
+    let app = idempotent.layer(counting());
+    for (body, run) in [
+        (r#"{"order":1,"amount":1,"at":1}"#, "1"),
+        (r#"{"order":1,"amount":1,"at":2}"#, "1"),
+        (r#"{"amount":1}"#, "2"),
+        (r#"{"amount":1}"#, "3"),
+    ] {
+        let request = request().map(|_| Body::from(body));
+        let response = app.clone().oneshot(request).await.unwrap();
+        assert_eq!(body_of(response).await, run, "{body}");
+    }
+    let other = request().map(|_| Body::from(r#"{"order":1,"amount":2}"#));
+    let refused = app.oneshot(other).await.unwrap();
+    assert_eq!(refused.status(), 422);
+    let link = "<https://shop.example/idempotency>; rel=\"describedby\"";
+    assert_eq!(refused.headers()["link"], link);
+}
+
 /// Returns the body of a response as text.
 #[tokio::test]
 async fn each_error_names_the_documentation_of_the_service() {

@@ -73,6 +73,16 @@ async fn with_state(app: &App, event: Request) -> Result<ApiGatewayV2httpRespons
     Ok(response)
 }
 
+#[idempotent(
+    http,
+    shared_by_all_callers,
+    methods = "PUT, DELETE",
+    key_prefix = "keys.put"
+)]
+async fn put(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    Ok(paid())
+}
+
 fn event() -> events::ApiGatewayV2 {
     events::api_gateway_v2("POST", "/payments")
         .header("Idempotency-Key", "k-1")
@@ -125,4 +135,13 @@ async fn a_handler_with_state_runs_once_for_a_key() {
         assert_eq!(response.body, Some("payment 1 of ".to_owned().into()));
     }
     assert_eq!(app.payments.into_inner(), 1);
+}
+
+#[tokio::test]
+async fn an_attribute_names_the_methods_that_are_protected() {
+    for (method, claims) in [("PUT", 1), ("DELETE", 1), ("POST", 0)] {
+        let event = events::api_gateway_v2(method, "/payments").header("Idempotency-Key", "k-1");
+        let event = LambdaEvent::new(event.parse().unwrap(), Context::default());
+        assert_eq!(claimed(put(event)).await.len(), claims, "{method}");
+    }
 }

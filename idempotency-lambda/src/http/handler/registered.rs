@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
 
+use http::Method;
 use idempotency_core::config::{ConfigurationError, Settings};
 use idempotency_http::HttpOperation;
 
@@ -21,6 +22,8 @@ pub struct HttpSettings {
     pub shared_by_all_callers: Option<bool>,
     /// The header of the key.
     pub key_header: Option<Cow<'static, str>>,
+    /// The methods that are protected, with commas between them.
+    pub methods: Option<Cow<'static, str>>,
 }
 
 /// The HTTP rules of an annotated function.
@@ -67,6 +70,9 @@ impl RegisteredHttp {
         if let Some(caller) = &self.settings.caller {
             rules = rules.caller(caller.as_ref());
         }
+        if let Some(list) = &self.settings.methods {
+            rules = rules.methods(methods(list)?);
+        }
         if self.settings.shared_by_all_callers == Some(true) {
             rules = rules.shared_by_all_callers();
         }
@@ -77,8 +83,37 @@ impl RegisteredHttp {
     }
 }
 
+/// Reads a list of methods.
+///
+/// # Errors
+///
+/// If a part is no method. Methods are case-sensitive: `put` is not `PUT`, and would protect no request.
+fn methods(list: &str) -> Result<Vec<Method>, ConfigurationError> {
+    let methods = list.split(',').map(str::trim).map(|name| {
+        let method = Method::from_bytes(name.as_bytes()).ok();
+        let method = method.filter(|_| !name.contains(|letter: char| letter.is_ascii_lowercase()));
+        let remedy = "write HTTP methods in capitals with commas between them, such as `POST, PUT`";
+        method.ok_or_else(|| ConfigurationError::value("methods", list, remedy))
+    });
+    methods.collect()
+}
+
 impl fmt::Debug for RegisteredHttp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.settings.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_methods_is_read_or_refused() {
+        assert_eq!(methods("POST, PUT").unwrap(), [Method::POST, Method::PUT]);
+        for wrong in ["", "POST,", "put", "POST PUT"] {
+            let error = methods(wrong).unwrap_err().to_string();
+            assert!(error.contains("`POST, PUT`"), "{error}");
+        }
     }
 }
