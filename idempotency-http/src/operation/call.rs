@@ -111,11 +111,17 @@ impl HttpOperation {
                 return Ok(Sent::Made(self.failed(backend, error)));
             }
         };
-        let key = match outcome.kind() {
-            OutcomeKind::Executed { key, .. } => Some(key.clone()),
-            _ => None,
+        let (key, stored) = match outcome.kind() {
+            OutcomeKind::Executed { key, stored } => (Some(key.clone()), *stored),
+            _ => (None, true),
         };
-        Ok(match outcome.into_response() {
+        let reply = match outcome.into_response() {
+            Reply::Own(response, Keep::Stored(_)) if !stored && self.0.refuses_unstored => {
+                Reply::Own(response, Keep::Refused(NOT_KEPT))
+            }
+            reply => reply,
+        };
+        Ok(match reply {
             Reply::Own(_, Keep::Refused(why)) => {
                 let mut error = self.error(ErrorKind::ResponseUnavailable);
                 if let Some(key) = key {
@@ -184,6 +190,10 @@ impl HttpOperation {
 
 /// Why a response with such a header is not stored.
 const NOT_TEXT: &str = "a header of the response is not UTF-8, so the response cannot be stored";
+
+/// Why a response that the store did not take is not stored.
+const NOT_KEPT: &str =
+    "the store cannot hold the response: set `max_response_body` below the store's limit";
 
 /// Why a response above the limit is not stored.
 pub(crate) const TOO_LARGE: &str =

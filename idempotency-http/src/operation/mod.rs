@@ -66,6 +66,8 @@ struct Inner {
     fingerprint: FingerprintRule,
     methods: Vec<Method>,
     rules: Rules,
+    /// True if a response that is not in the store is not sent: under `Refuse`, unless `store_when` can be why.
+    refuses_unstored: bool,
     max_request_body: usize,
     replayed_header: Option<HeaderName>,
     error_response: Option<Arc<ErrorResponse>>,

@@ -1,8 +1,8 @@
-//! Binary bodies, byte for byte.
+//! Binary bodies, byte for byte, and bodies that the table cannot hold.
 
 use crate::functions::BINARY;
 use crate::harness::{FUNCTIONS, Harness};
-use crate::source::Request;
+use crate::source::{Request, Source};
 
 #[tokio::test]
 async fn a_binary_body_is_replayed_byte_for_byte_and_is_a_part_of_the_fingerprint() {
@@ -24,6 +24,28 @@ async fn a_binary_body_is_replayed_byte_for_byte_and_is_a_part_of_the_fingerprin
             bytes[0] += 1;
             let other = harness.send(source, &request.clone().body(&bytes)).await;
             assert_eq!(other.status, 422, "{role} {source:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_the_table_cannot_hold_is_never_replayed_and_never_runs_again() {
+    for (role, first) in [
+        ("large, Complete", 200),
+        ("large, Release", 200),
+        ("large, Refuse", 500),
+    ] {
+        let harness = Harness::start(role).await;
+        let request = Request::post("/reports", "\"k-1\"");
+        for status in [first, 500] {
+            let received = harness.send(Source::ApiGatewayV2, &request).await;
+            assert_eq!(received.status, status, "{role}");
+            if status == 200 {
+                assert_eq!(received.body.len(), 410_000);
+            } else {
+                let kind = &received.json()["type"];
+                assert_eq!(kind, "urn:idempotency:response-unavailable", "{role}");
+            }
         }
     }
 }

@@ -19,6 +19,8 @@ use lambda_http::http::{HeaderMap, HeaderValue, StatusCode};
 use lambda_http::{Request, Response, service_fn};
 use lambda_runtime::tower::{Layer, ServiceBuilder};
 
+use crate::secrets::CANARY;
+
 /// Bytes that are not UTF-8.
 pub(crate) const BINARY: &[u8] = &[0, 159, 146, 150, 255, 10];
 
@@ -192,6 +194,34 @@ fn sent(body: Vec<u8>) -> (Option<Body>, bool) {
     }
 }
 
+#[idempotent(http, caller = "requestContext.authorizer.jwt.claims.sub")]
+async fn canary(
+    _event: LambdaEvent<ApiGatewayV2httpRequest>,
+) -> Result<ApiGatewayV2httpResponse, BoxError> {
+    let mut response = ApiGatewayV2httpResponse::default();
+    response.status_code = 200;
+    response.body = Some(CANARY.into());
+    Ok(response)
+}
+
+/// Logs every line of this framework. The runtime's own lines at TRACE have the whole event.
+fn log_everything() {
+    let filter = tracing_subscriber::EnvFilter::new("idempotency=trace");
+    let log = tracing_subscriber::fmt().with_env_filter(filter);
+    log.with_ansi(false).init();
+}
+
+/// Serves responses that an item of the table cannot hold.
+async fn large(policy: http::Unstorable) -> Result<(), BoxError> {
+    let idempotent = Operation::builder("shop::large")
+        .http()
+        .caller(CALLER)
+        .on_unstorable(policy)
+        .build()?;
+    let large = async || "x".repeat(410_000);
+    http::run(Router::new().fallback(any(large)).layer(idempotent)).await
+}
+
 /// The `main` function of each role.
 pub(crate) async fn main_of(role: &str) -> Result<(), BoxError> {
     match role {
@@ -225,6 +255,18 @@ pub(crate) async fn main_of(role: &str) -> Result<(), BoxError> {
         "v1" => idempotency_lambda::run(v1).await,
         "alb" => idempotency_lambda::run(alb).await,
         "url" => idempotency_lambda::run(url).await,
+        "large, Complete" => large(http::Unstorable::Complete).await,
+        "large, Release" => large(http::Unstorable::Release).await,
+        "large, Refuse" => large(http::Unstorable::Refuse).await,
+        "canary" => {
+            log_everything();
+            let app = Router::new().fallback(any(async || CANARY)).layer(layer()?);
+            http::run(app).await
+        }
+        "canary, attribute" => {
+            log_everything();
+            idempotency_lambda::run(canary).await
+        }
         other => Err(format!("there is no role {other}").into()),
     }
 }

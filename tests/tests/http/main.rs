@@ -8,6 +8,7 @@
 //! | `responses` | each response of the draft, header by header, for each function and source |
 //! | `bodies` | binary bodies, byte for byte |
 //! | `places` | deadlines, tenants and callers |
+//! | `secrets` | what never reaches the log |
 //! | `failures` | errors of the handler and of the store |
 //! | `building` | the settings: prefixes, variables, other stores |
 //! | `keys` | the records of the attribute, of the layer and of a plain function |
@@ -21,6 +22,7 @@ mod harness;
 mod keys;
 mod places;
 mod responses;
+mod secrets;
 mod source;
 
 /// Serves events in a process that the local Lambda started. In the test run it does nothing.

@@ -13,7 +13,7 @@ use crate::operation::caller::CallerRule;
 use crate::operation::fingerprint::FingerprintRule;
 use crate::operation::key::KeyRule;
 use crate::operation::{HttpOperation, Inner};
-use crate::rules::{header_name, is_never_stored, storable_header};
+use crate::rules::{Unstorable, header_name, is_never_stored, storable_header};
 
 /// What [`HttpOperationBuilder::build`] says if it has no rule for the caller.
 const NO_CALLER: &str = "the caller is missing: a key belongs to one client. Without the caller in the key, client B can send the \
@@ -114,6 +114,8 @@ impl HttpOperationBuilder {
             key,
             fingerprint,
             methods: self.methods,
+            refuses_unstored: rules.on_unstorable == Unstorable::Refuse
+                && settings.store_when.is_none(),
             rules,
             max_request_body: self.max_request_body,
             replayed_header: replayed_header.transpose()?,
