@@ -8,6 +8,7 @@
 //! - It drops the order of members.
 
 mod error;
+mod skip;
 
 use super::budget::Budget;
 use super::text::push_code_point;
@@ -15,7 +16,7 @@ use super::{Integer, Json, List, Object, Text};
 pub use error::{JsonError, JsonErrorKind};
 
 /// The most levels of arrays and objects. Values are visited recursively, so deeper ones are refused.
-const MAX_DEPTH: usize = 128;
+pub(super) const MAX_DEPTH: usize = 128;
 /// The most digits that Python converts to an integer.
 const MAX_DIGITS: usize = 4300;
 
@@ -59,32 +60,47 @@ impl Json {
 
     /// Parses the bytes of a [`Text`] or a `str`, and charges the memory of the values.
     pub(crate) fn parse_within(bytes: &[u8], budget: &mut Budget) -> Result<Self, JsonError> {
-        let mut reader = Reader {
-            bytes,
-            at: 0,
-            depth: 0,
-            budget,
-        };
-        reader
-            .document()
-            .map_err(|kind| JsonError::new(kind, bytes, reader.at))
+        Reader::new(bytes, 0, budget).document(Reader::value)
     }
 }
 
-struct Reader<'a, 'b> {
-    bytes: &'a [u8],
-    at: usize,
+/// Reads one text. A second way to read, which keeps only what an expression looks at, is in [`select`](super::select).
+pub(super) struct Reader<'a, 'b> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
     depth: usize,
-    budget: &'b mut Budget,
+    pub(super) budget: &'b mut Budget,
 }
 
-impl Reader<'_, '_> {
-    fn document(&mut self) -> Result<Json, JsonErrorKind> {
+impl<'a, 'b> Reader<'a, 'b> {
+    /// Creates a reader of the bytes of a [`Text`] or a `str`, which stand inside this many arrays and objects.
+    pub(super) fn new(bytes: &'a [u8], depth: usize, budget: &'b mut Budget) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            depth,
+            budget,
+        }
+    }
+
+    /// Reads the whole text with `read`, which reads one value.
+    pub(super) fn document(
+        mut self,
+        read: impl FnOnce(&mut Self) -> Result<Json, JsonErrorKind>,
+    ) -> Result<Json, JsonError> {
+        self.only_value(read)
+            .map_err(|kind| JsonError::new(kind, self.bytes, self.at))
+    }
+
+    fn only_value(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<Json, JsonErrorKind>,
+    ) -> Result<Json, JsonErrorKind> {
         if self.bytes.starts_with("\u{feff}".as_bytes()) {
             return Err(JsonErrorKind::ByteOrderMark);
         }
         self.whitespace();
-        let value = self.value()?;
+        let value = read(self)?;
         self.whitespace();
         if self.at < self.bytes.len() {
             return Err(JsonErrorKind::TrailingText);
@@ -92,18 +108,18 @@ impl Reader<'_, '_> {
         Ok(value)
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn whitespace(&mut self) {
+    pub(super) fn whitespace(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }
 
     /// Skips `word` if the text continues with it. Returns true if it did.
-    fn take(&mut self, word: &str) -> bool {
+    pub(super) fn take(&mut self, word: &str) -> bool {
         let found = self.bytes[self.at..].starts_with(word.as_bytes());
         if found {
             self.at += word.len();
@@ -111,7 +127,7 @@ impl Reader<'_, '_> {
         found
     }
 
-    fn value(&mut self) -> Result<Json, JsonErrorKind> {
+    pub(super) fn value(&mut self) -> Result<Json, JsonErrorKind> {
         match self.peek() {
             Some(b'"') => Ok(Json::Str(self.string()?)),
             Some(b'{') => self.nested(Self::object),
@@ -127,9 +143,10 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn nested(
+    /// Reads an array or an object with `read`, which begins behind its opening bracket.
+    pub(super) fn nested(
         &mut self,
-        read: fn(&mut Self) -> Result<Json, JsonErrorKind>,
+        read: impl FnOnce(&mut Self) -> Result<Json, JsonErrorKind>,
     ) -> Result<Json, JsonErrorKind> {
         if self.depth >= MAX_DEPTH {
             return Err(JsonErrorKind::TooDeep);
@@ -162,15 +179,9 @@ impl Reader<'_, '_> {
             return Ok(Json::Object(Object::default()));
         }
         loop {
-            if self.peek() != Some(b'"') {
-                return Err(JsonErrorKind::ExpectedName);
-            }
+            self.name_begins()?;
             let name = self.string()?;
-            self.whitespace();
-            if !self.take(":") {
-                return Err(JsonErrorKind::ExpectedColon);
-            }
-            self.whitespace();
+            self.colon()?;
             let value = self.value()?;
             members.push((name, value), self.budget)?;
             if !self.another(b'}')? {
@@ -180,8 +191,26 @@ impl Reader<'_, '_> {
         }
     }
 
+    /// Checks that the name of a member begins here.
+    pub(super) fn name_begins(&self) -> Result<(), JsonErrorKind> {
+        match self.peek() {
+            Some(b'"') => Ok(()),
+            _ => Err(JsonErrorKind::ExpectedName),
+        }
+    }
+
+    /// Skips the colon behind a name, and the white space around it.
+    pub(super) fn colon(&mut self) -> Result<(), JsonErrorKind> {
+        self.whitespace();
+        if !self.take(":") {
+            return Err(JsonErrorKind::ExpectedColon);
+        }
+        self.whitespace();
+        Ok(())
+    }
+
     /// Skips a comma and returns true, or skips the closing bracket and returns false.
-    fn another(&mut self, closing: u8) -> Result<bool, JsonErrorKind> {
+    pub(super) fn another(&mut self, closing: u8) -> Result<bool, JsonErrorKind> {
         self.whitespace();
         let found = self.peek();
         if found != Some(b',') && found != Some(closing) {
@@ -195,47 +224,15 @@ impl Reader<'_, '_> {
         Ok(true)
     }
 
-    /// Skips digits. Returns how many.
-    fn digits(&mut self) -> usize {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        self.at - start
-    }
-
     fn number(&mut self) -> Result<Json, JsonErrorKind> {
         let start = self.at;
-        let negative = self.take("-");
-        let first = self.at;
-        if self.take("0") {
-            // No digit may follow a leading zero: it is then text after the value.
-        } else if self.digits() == 0 {
-            self.at = start;
-            return Err(JsonErrorKind::ExpectedValue);
-        }
-        let whole_end = self.at;
-        if self.take(".") && self.digits() == 0 {
-            self.at = whole_end;
-        }
-        let fraction_end = self.at;
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            let _signed = self.take("+") || self.take("-");
-            if self.digits() == 0 {
-                self.at = fraction_end;
-            }
-        }
+        let whole = self.skip_number()?;
         // All bytes of a number are ASCII.
         let ascii = |range: std::ops::Range<usize>| {
             std::str::from_utf8(&self.bytes[range]).unwrap_or_default()
         };
-        if self.at == whole_end {
-            if whole_end - first > MAX_DIGITS {
-                self.at = start;
-                return Err(JsonErrorKind::NumberTooLong);
-            }
-            let integer = Integer::from_digits(negative, ascii(first..whole_end));
+        if let Some(digits) = whole {
+            let integer = Integer::from_digits(digits.start > start, ascii(digits));
             self.budget.allocate(integer.digits_beyond_64_bits())?;
             return Ok(Json::Int(integer));
         }
@@ -245,24 +242,32 @@ impl Reader<'_, '_> {
             .map_err(|_| JsonErrorKind::ExpectedValue)
     }
 
-    /// Reads a string in two passes: the first finds its length, so that the second fills a block of the right size.
-    fn string(&mut self) -> Result<Text, JsonErrorKind> {
+    /// Reads a string. The first pass finds its length, so that the second fills a block of the right size.
+    pub(super) fn string(&mut self) -> Result<Text, JsonErrorKind> {
         let quote = self.at;
         let mut length = 0;
-        self.characters(|run, escaped| length += run.len() + escaped.map_or(0, length_of))?;
-        let mut text = self.budget.list(length)?;
-        self.at = quote;
-        self.characters(|run, escaped| {
-            text.extend_from_slice(run);
-            if let Some(code) = escaped {
-                push_code_point(&mut text, code);
-            }
+        let mut escaped = false;
+        self.characters(|run, escape| {
+            length += run.len() + escape.map_or(0, length_of);
+            escaped |= escape.is_some();
         })?;
+        let mut text = self.budget.list(length)?;
+        if escaped {
+            self.at = quote;
+            self.characters(|run, escape| {
+                text.extend_from_slice(run);
+                if let Some(code) = escape {
+                    push_code_point(&mut text, code);
+                }
+            })?;
+        } else {
+            text.extend_from_slice(&self.bytes[quote + 1..self.at - 1]);
+        }
         Ok(Text::from_trusted(text))
     }
 
     /// Skips a string. Calls `take` with each run of bytes without escapes, and with the escape that follows it.
-    fn characters(
+    pub(super) fn characters(
         &mut self,
         mut take: impl FnMut(&[u8], Option<u32>),
     ) -> Result<(), JsonErrorKind> {
@@ -270,10 +275,7 @@ impl Reader<'_, '_> {
         self.at += 1;
         loop {
             let run = self.at;
-            while matches!(self.peek(), Some(byte) if byte != b'"' && byte != b'\\' && byte >= 0x20)
-            {
-                self.at += 1;
-            }
+            self.skip_plain();
             let run = run..self.at;
             match self.peek() {
                 Some(b'"') => {

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::select::Needs;
 use super::{Budget, EvaluationError, Expression, HashAlgorithm, Json, is_absent_key};
 
 /// The expressions and the hash algorithm that identify the calls of an operation.
@@ -26,6 +27,8 @@ pub struct Selector {
     key: Option<Expression>,
     validate: Option<Expression>,
     hash: HashAlgorithm,
+    /// What both expressions look at in a payload.
+    needs: Needs,
 }
 
 /// The part of a payload that is its key.
@@ -46,7 +49,11 @@ pub(crate) struct Validation {
 impl Selector {
     /// Creates a selector. Without a `key` expression the whole payload is the key; without `validate` nothing is validated.
     pub fn new(key: Option<Expression>, validate: Option<Expression>, hash: HashAlgorithm) -> Self {
+        let whole = Needs::All;
+        let needs = key.as_ref().map_or(&whole, Expression::needs).clone();
+        let validated = validate.as_ref().map_or(&Needs::Kind, Expression::needs);
         Self {
+            needs: needs.and(validated.clone()),
             key,
             validate,
             hash,
@@ -106,6 +113,11 @@ impl Selector {
             hash: self.hash.hex_of(&part),
             of_null: part == Json::Null,
         }))
+    }
+
+    /// Returns what both expressions look at in a payload. They have the same results on a payload of only that.
+    pub(crate) fn needs(&self) -> &Needs {
+        &self.needs
     }
 
     /// Returns the `key` expression, if there is one.

@@ -9,7 +9,7 @@ use super::texts::too_large;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
-use crate::key::{Budget, Json, JsonErrorKind};
+use crate::key::{Budget, EvaluationError, Json, JsonErrorKind};
 use crate::outcome::Bypass;
 use crate::record::RecordId;
 
@@ -138,24 +138,40 @@ impl CompiledOperation {
         self.identify_within(payload, tenant, Budget::new(self.memory_limit))
     }
 
+    /// Computes the identity from the text: only what the expressions look at becomes a value.
     fn identify_within(
         &self,
-        payload: &str,
+        text: &str,
         tenant: Option<&str>,
         mut budget: Budget,
     ) -> Result<Identity, Error> {
-        let payload = Json::parse_within(payload.as_bytes(), &mut budget).map_err(|error| {
+        let needs = self.selector.needs();
+        let payload = needs.read(text.as_bytes(), &mut budget).map_err(|error| {
             let detail = match error.kind() {
                 JsonErrorKind::TooLarge => too_large("the payload's values take", &budget),
                 _ => error.to_string(),
             };
             self.error(ErrorKind::InvalidPayload).with_detail(detail)
         })?;
+        self.identity_from(&payload, tenant, &mut budget)
+            .map_err(|refusal| match refusal {
+                Refusal::Refused(error) => error,
+                Refusal::Failed(setting, error) => self.failed(setting, &error, text, &budget),
+            })
+    }
+
+    /// Computes the identity from what the expressions look at.
+    fn identity_from(
+        &self,
+        payload: &Json,
+        tenant: Option<&str>,
+        budget: &mut Budget,
+    ) -> Result<Identity, Refusal> {
         let mark = budget.mark();
         let key = self
             .selector
-            .key_within(&payload, &mut budget)
-            .map_err(|error| self.failed("key", &error, &payload, &budget))?;
+            .key_within(payload, budget)
+            .map_err(|error| Refusal::Failed("key", error))?;
         let key = key.map(|key| (key.digest(), key.into_missing()));
         // The value of the key is dropped, so its memory is free again.
         budget.restore(&mark);
@@ -164,20 +180,20 @@ impl CompiledOperation {
                 return Ok(Identity(State::Bypassed(Bypass::NoKey)));
             }
             let error = self.error(ErrorKind::KeyMissing);
-            return Err(error.with_detail(self.no_key()));
+            return Err(Refusal::Refused(error.with_detail(self.no_key())));
         };
         if self.key_required == KeyRequired::All && !missing.is_empty() {
             let error = self.error(ErrorKind::KeyMissing);
-            return Err(error.with_detail(format!(
+            return Err(Refusal::Refused(error.with_detail(format!(
                 "{}: send it (where calls without it are the same call, write a default: `{} || 'none'`)",
                 self.lacks(&missing),
                 missing[0]
-            )));
+            ))));
         }
         let validation = self
             .selector
-            .validation_within(&payload, &mut budget)
-            .map_err(|error| self.failed("validate", &error, &payload, &budget))?;
+            .validation_within(payload, budget)
+            .map_err(|error| Refusal::Failed("validate", error))?;
         if validation.as_ref().is_some_and(|part| part.of_null) {
             tracing::warn!(
                 operation = self.key_prefix(),
@@ -193,9 +209,12 @@ impl CompiledOperation {
 
     /// Computes the identity of a call from its payload as a value.
     ///
+    /// It is the identity of the value's JSON text. But only what the expressions look at is serialized: a part that cannot be
+    /// written as JSON is noticed only if an expression looks at it.
+    ///
     /// # Errors
     ///
-    /// As [`identify`](Self::identify), and if the value cannot be written as JSON.
+    /// As [`identify`](Self::identify), and if what the expressions look at cannot be written as JSON.
     ///
     /// # Examples
     ///
@@ -214,6 +233,11 @@ impl CompiledOperation {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
         }
+        match self.identify_parts(payload, tenant) {
+            Some(Ok(identity)) => return Ok(identity),
+            Some(Err(refused)) => return Err(event::refused(refused)),
+            None => {}
+        }
         // The message of serde may quote the payload.
         let text = serde_json::to_string(payload).map_err(|_| {
             event::refused(self.error(ErrorKind::InvalidPayload).with_detail(format!(
@@ -231,6 +255,29 @@ impl CompiledOperation {
         self.identify_within(&text, tenant, budget)
             .map_err(event::refused)
     }
+
+    /// Computes the identity from what the expressions look at in a value; `None` if the value must be written as text. So it
+    /// must after each failure, because the text then has the error.
+    fn identify_parts<T: Serialize + ?Sized>(
+        &self,
+        payload: &T,
+        tenant: Option<&str>,
+    ) -> Option<Result<Identity, Error>> {
+        let mut budget = Budget::new(self.memory_limit);
+        let parts = self.selector.needs().take(payload, &mut budget).ok()?;
+        match self.identity_from(&parts, tenant, &mut budget) {
+            Ok(identity) => Some(Ok(identity)),
+            Err(Refusal::Refused(error)) => Some(Err(error)),
+            Err(Refusal::Failed(..)) => None,
+        }
+    }
+}
+
+/// The reason why a payload has no identity.
+enum Refusal {
+    Refused(Error),
+    /// The expression of this setting failed.
+    Failed(&'static str, EvaluationError),
 }
 
 #[cfg(test)]

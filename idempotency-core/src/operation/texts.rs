@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::identity::State;
 use super::{CompiledOperation, Identity};
 use crate::error::{Error, ErrorKind};
-use crate::key::{Budget, EvaluationError, Expression, Json};
+use crate::key::{Budget, EvaluationError, Expression, Json, Needs};
 use crate::outcome::Bypass;
 
 impl CompiledOperation {
@@ -67,12 +67,12 @@ impl CompiledOperation {
         format!("{parts} of the key `{key}` {are} missing, null or empty")
     }
 
-    /// Returns the error of an expression that failed on `payload`.
+    /// Returns the error of an expression that failed on the payload with this text.
     pub(super) fn failed(
         &self,
         setting: &str,
         error: &EvaluationError,
-        payload: &Json,
+        text: &str,
         budget: &Budget,
     ) -> Error {
         let mut detail = if *error == EvaluationError::TooLarge {
@@ -81,16 +81,14 @@ impl CompiledOperation {
         } else {
             format!("`{setting}`: {error}")
         };
-        let encoded = payload.member("isBase64Encoded") == Some(&Json::Bool(true));
-        if encoded
-            && matches!(
-                error,
-                EvaluationError::Json {
-                    is_base64: false,
-                    ..
-                }
-            )
-        {
+        let unreadable = matches!(
+            error,
+            EvaluationError::Json {
+                is_base64: false,
+                ..
+            }
+        );
+        if unreadable && is_encoded(text, budget.limit()) {
             detail += "; the event has `isBase64Encoded: true`: write `powertools_json(powertools_base64(body))`";
         }
         self.error(ErrorKind::ExpressionFailed).with_detail(detail)
@@ -124,6 +122,15 @@ impl CompiledOperation {
             })
             .collect()
     }
+}
+
+/// Returns true if the event with this text says that its body is base64.
+fn is_encoded(text: &str, limit: usize) -> bool {
+    const MARK: &str = "isBase64Encoded";
+    let needs = Needs::member(MARK.into(), Needs::Kind);
+    needs
+        .read(text.as_bytes(), &mut Budget::new(limit))
+        .is_ok_and(|event| event.member(MARK) == Some(&Json::Bool(true)))
 }
 
 /// Returns the detail of an error about a payload that takes too much memory.

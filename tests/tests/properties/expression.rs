@@ -26,7 +26,7 @@ fn check(text: &str, payload: &Json) -> Result<(), TestCaseError> {
 }
 
 /// Returns pieces of the language. A random sequence of them is often nearly an expression, and sometimes one.
-fn piece() -> impl Strategy<Value = String> {
+pub(crate) fn piece() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "a",
         "b",
@@ -98,7 +98,7 @@ fn piece() -> impl Strategy<Value = String> {
 }
 
 /// Returns valid expressions.
-fn expression() -> impl Strategy<Value = String> {
+pub(crate) fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec!["a", "b", "@", "*", "`1`", "'x'", "`[3, 1, \"2\"]`"]);
     leaf.prop_map(str::to_owned)
         .prop_recursive(5, 24, 3, |inner| {

@@ -11,6 +11,8 @@ mod event;
 mod expression;
 mod item;
 mod memory;
+mod selection;
+mod shapes;
 mod strategies;
 mod time;
 

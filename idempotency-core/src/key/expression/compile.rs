@@ -6,6 +6,7 @@ use idempotency_expression::{
     Argument, Ast, Comparator, Function, Literal, Name, Part, SyntaxError, parse,
 };
 
+use crate::key::Needs;
 use crate::key::{Json, Text};
 
 /// A compiled expression: the nodes of [`Ast`], with literals and names as values.
@@ -42,6 +43,8 @@ pub(super) enum Node {
     Call {
         function: Function,
         arguments: Vec<Node>,
+        /// What the expression looks at in the result.
+        result: Needs,
     },
 }
 
@@ -150,6 +153,7 @@ fn call(function: Function, arguments: Vec<Argument>) -> Result<Node, SyntaxErro
     Ok(Node::Call {
         function,
         arguments: evaluated,
+        result: Needs::All,
     })
 }
 

@@ -95,7 +95,8 @@ impl Walk<'_> {
             Node::Call {
                 function,
                 arguments,
-            } => functions::call(self, *function, arguments, value),
+                result,
+            } => functions::call(self, *function, arguments, result, value),
         }
     }
 

@@ -10,16 +10,18 @@ use super::compile::Node;
 use super::error::EvaluationError;
 use super::evaluate::{NULL, Walk, weight};
 use super::{aggregate, envelope, header, merge, number, search};
+use crate::key::Needs;
 use crate::key::canonical::COMPACT;
 use crate::key::{Integer, Json, JsonErrorKind, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
 
-/// Evaluates a function call.
+/// Evaluates a function call. `result` is what the expression looks at in its result.
 pub(super) fn call<'v>(
     walk: &mut Walk<'_>,
     function: Function,
     arguments: &'v [Node],
+    result: &Needs,
     value: &'v Json,
 ) -> Result<Cow<'v, Json>> {
     match (function, arguments) {
@@ -40,7 +42,7 @@ pub(super) fn call<'v>(
                 walk.work(weight(&argument))?;
                 walk.missing.note(mark, None);
             }
-            one(walk, function, argument)
+            one(walk, function, argument, result)
         }
         (_, [first, second]) => {
             let (first, second) = (walk.visit(first, value)?, walk.visit(second, value)?);
@@ -100,6 +102,7 @@ fn one<'v>(
     walk: &mut Walk<'_>,
     function: Function,
     argument: Cow<'v, Json>,
+    result: &Needs,
 ) -> Result<Cow<'v, Json>> {
     match function {
         Function::ToArray => match &*argument {
@@ -196,15 +199,18 @@ fn one<'v>(
             };
             walk.work(text.as_bytes().len())?;
             let unwrapped = match function {
-                Function::PowertoolsJson => Json::parse_within(text.as_bytes(), walk.budget)
-                    .map_err(|error| match error.kind() {
-                        // The text can be JSON: only its values are too large.
-                        JsonErrorKind::TooLarge => EvaluationError::TooLarge,
-                        _ => EvaluationError::Json {
-                            error,
-                            is_base64: envelope::wraps_json(text),
-                        },
-                    })?,
+                Function::PowertoolsJson => {
+                    result.read(text.as_bytes(), walk.budget).map_err(|error| {
+                        match error.kind() {
+                            // The text can be JSON: only its values are too large.
+                            JsonErrorKind::TooLarge => EvaluationError::TooLarge,
+                            _ => EvaluationError::Json {
+                                error,
+                                is_base64: envelope::wraps_json(text),
+                            },
+                        }
+                    })?
+                }
                 Function::PowertoolsBase64 => Json::Str(envelope::base64(text, walk.budget)?),
                 _ => Json::Str(envelope::base64_gzip(text, walk.budget)?),
             };

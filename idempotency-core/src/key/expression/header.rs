@@ -11,7 +11,7 @@ type Result<T> = std::result::Result<T, EvaluationError>;
 
 /// The members with the headers. The first has all values of each header (payload format 1.0, and load balancers with
 /// multi-value headers enabled); the second has one text for each.
-const PLACES: [&str; 2] = ["multiValueHeaders", "headers"];
+pub(super) const PLACES: [&str; 2] = ["multiValueHeaders", "headers"];
 
 /// Separates several values, as in payload format 2.0.
 const SEPARATOR: u8 = b',';

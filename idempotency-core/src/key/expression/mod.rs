@@ -14,6 +14,7 @@ mod header;
 mod merge;
 mod missing;
 mod multi_select;
+mod needs;
 mod number;
 mod projection;
 mod search;
@@ -22,6 +23,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::select::Needs;
 use super::{Budget, Json};
 use compile::Node;
 pub use error::{EvaluationError, ExpressionError};
@@ -42,6 +44,8 @@ pub use error::{EvaluationError, ExpressionError};
 pub struct Expression {
     text: String,
     node: Node,
+    /// What the expression looks at in a payload.
+    needs: Needs,
 }
 
 impl Expression {
@@ -61,9 +65,10 @@ impl Expression {
     /// assert_eq!(error.offset(), 8);
     /// ```
     pub fn compile(text: &str) -> Result<Self, ExpressionError> {
-        let node = compile::compile(text).map_err(|error| ExpressionError::new(text, error))?;
+        let mut node = compile::compile(text).map_err(|error| ExpressionError::new(text, error))?;
         Ok(Self {
             text: text.to_owned(),
+            needs: needs::of(&mut node),
             node,
         })
     }
@@ -180,6 +185,11 @@ impl Expression {
     /// Returns the name of a header if the expression looks it up in `headers` by its exact name.
     pub(crate) fn header_by_exact_name(&self) -> Option<&str> {
         exact::header(&self.node)
+    }
+
+    /// Returns what the expression looks at in a payload.
+    pub(crate) fn needs(&self) -> &Needs {
+        &self.needs
     }
 
     /// Returns the text of the expression.

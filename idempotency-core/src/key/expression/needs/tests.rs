@@ -1,0 +1,109 @@
+use super::*;
+use crate::key::Expression;
+
+fn of(text: &str) -> Needs {
+    Expression::compile(text).unwrap().needs().clone()
+}
+
+fn member(name: &str, needs: Needs) -> Needs {
+    Needs::member(name.into(), needs)
+}
+
+#[test]
+fn a_path_looks_at_one_member_at_each_level() {
+    assert_eq!(of("a.b"), member("a", member("b", Needs::All)));
+    assert_eq!(of("a[2]"), member("a", Needs::element(2, Needs::All)));
+    assert_eq!(
+        of("a[-2].b"),
+        member("a", Needs::element(-2, member("b", Needs::All)))
+    );
+    assert_eq!(of("a | b"), of("a.b"));
+    assert_eq!(of("@"), Needs::All);
+    assert_eq!(of("'constant'"), Needs::Kind);
+}
+
+#[test]
+fn a_multi_select_looks_at_each_of_its_parts() {
+    let parts = member("a", Needs::All).and(member("b", member("c", Needs::All)));
+    assert_eq!(of("[b.c, a]"), parts);
+    assert_eq!(of("{x: a, y: b.c}"), parts);
+    // The other part can fail, so it is evaluated too.
+    assert_eq!(of("[b.c, a][1]"), parts);
+    assert_eq!(of("[a, a.b]"), member("a", Needs::All));
+}
+
+#[test]
+fn a_projection_looks_at_each_element() {
+    let each = |needs| member("a", Needs::each(needs));
+    assert_eq!(of("a[*].b"), each(member("b", Needs::All)));
+    assert_eq!(
+        of("a[?b > `1`].c"),
+        each(member("b", Needs::All).and(member("c", Needs::All)))
+    );
+    assert_eq!(of("map(&b, a)"), each(member("b", Needs::All)));
+    let flat = member("b", Needs::All).and(Needs::each(member("b", Needs::All)));
+    assert_eq!(of("a[].b"), each(flat));
+    assert_eq!(
+        of("a[1:4:2].b"),
+        member(
+            "a",
+            Needs::elements_at([1, 3].into_iter(), &member("b", Needs::All))
+        )
+    );
+    for all in ["a[-2:].b", "a[::2].b", "a[:65].b", "a[::-1].b"] {
+        assert_eq!(of(all), each(member("b", Needs::All)), "{all}");
+    }
+}
+
+#[test]
+fn conditions_look_at_whole_values() {
+    let both = member("a", Needs::All).and(member("b", Needs::All));
+    for text in [
+        "a || b",
+        "a && b",
+        "a == b",
+        "[!a, b]",
+        "not_null(a, b)",
+        "merge(a, b)",
+    ] {
+        assert_eq!(of(text), both, "{text}");
+    }
+    assert_eq!(of("a.*.b"), member("a", Needs::All));
+    assert_eq!(of("keys(a)"), member("a", Needs::All));
+    assert_eq!(of("type(a)"), member("a", Needs::Kind));
+    assert_eq!(of("sort_by(a, &b)[0].c"), member("a", Needs::All));
+}
+
+#[test]
+fn a_header_looks_at_the_headers_of_its_name() {
+    let header = || Needs::header("x-key".into());
+    assert_eq!(
+        of("header(@, 'x-key')"),
+        member("headers", header()).and(member("multiValueHeaders", header()))
+    );
+}
+
+#[test]
+fn a_text_that_is_unwrapped_is_read_by_what_is_taken_from_it() {
+    let Node::Chain(call, _) = compile("powertools_json(body).id") else {
+        panic!("a chain");
+    };
+    let Node::Call { result, .. } = *call else {
+        panic!("a call");
+    };
+    assert_eq!(result, member("id", Needs::All));
+    let Node::Call { result, .. } = compile("powertools_json(body)") else {
+        panic!("a call");
+    };
+    assert_eq!(result, Needs::All);
+}
+
+fn compile(text: &str) -> Node {
+    let mut node = super::super::compile::compile(text).unwrap();
+    of_node(&mut node);
+    node
+}
+
+fn of_node(node: &mut Node) {
+    let _needs = super::of(node);
+}

@@ -1,0 +1,171 @@
+//! Skips values: checks them as the reader does, with the same errors at the same places, and keeps nothing.
+
+use std::ops::Range;
+
+use super::{JsonErrorKind, MAX_DIGITS, Reader};
+use crate::key::{Json, Text};
+
+impl Reader<'_, '_> {
+    /// Skips a value. Returns a value of the same type: null, true and false as they are, 0 for a number, and an empty string,
+    /// array or object.
+    pub(in crate::key) fn skip(&mut self) -> Result<Json, JsonErrorKind> {
+        match self.peek() {
+            Some(b'"') => {
+                self.skip_string()?;
+                Ok(Json::Str(Text::default()))
+            }
+            Some(b'{') => self.nested(Self::skip_members),
+            Some(b'[') => self.nested(Self::skip_elements),
+            Some(b'0'..=b'9') => {
+                self.skip_number()?;
+                Ok(Json::Int(0.into()))
+            }
+            Some(b'-') if !self.bytes[self.at..].starts_with(b"-I") => {
+                self.skip_number()?;
+                Ok(Json::Int(0.into()))
+            }
+            // Words take no memory.
+            _ => self.value(),
+        }
+    }
+
+    fn skip_members(&mut self) -> Result<Json, JsonErrorKind> {
+        if self.take("}") {
+            return Ok(Json::Object(Default::default()));
+        }
+        loop {
+            self.name_begins()?;
+            self.skip_string()?;
+            self.colon()?;
+            self.skip()?;
+            if !self.another(b'}')? {
+                return Ok(Json::Object(Default::default()));
+            }
+        }
+    }
+
+    fn skip_elements(&mut self) -> Result<Json, JsonErrorKind> {
+        if self.take("]") {
+            return Ok(Json::Array(Vec::new()));
+        }
+        loop {
+            self.skip()?;
+            if !self.another(b']')? {
+                return Ok(Json::Array(Vec::new()));
+            }
+        }
+    }
+
+    /// Skips a string. Returns true if it has an escape.
+    pub(in crate::key) fn skip_string(&mut self) -> Result<bool, JsonErrorKind> {
+        let mut escaped = false;
+        self.characters(|_, escape| escaped |= escape.is_some())?;
+        Ok(escaped)
+    }
+
+    /// Skips the characters of a string up to a quote, a backslash, a control character or the end of the text.
+    pub(super) fn skip_plain(&mut self) {
+        self.at += plain(&self.bytes[self.at..]);
+    }
+
+    /// Skips a number. Returns the place of its digits if it is an integer.
+    pub(super) fn skip_number(&mut self) -> Result<Option<Range<usize>>, JsonErrorKind> {
+        let start = self.at;
+        let _negative = self.take("-");
+        let first = self.at;
+        if self.take("0") {
+            // No digit may follow a leading zero: it is then text after the value.
+        } else if self.digits() == 0 {
+            self.at = start;
+            return Err(JsonErrorKind::ExpectedValue);
+        }
+        let whole_end = self.at;
+        if self.take(".") && self.digits() == 0 {
+            self.at = whole_end;
+        }
+        let fraction_end = self.at;
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            let _signed = self.take("+") || self.take("-");
+            if self.digits() == 0 {
+                self.at = fraction_end;
+            }
+        }
+        if self.at > whole_end {
+            return Ok(None);
+        }
+        if whole_end - first > MAX_DIGITS {
+            self.at = start;
+            return Err(JsonErrorKind::NumberTooLong);
+        }
+        Ok(Some(first..whole_end))
+    }
+
+    /// Skips digits. Returns how many.
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+}
+
+/// Returns how many bytes come before the first quote, backslash or control character.
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    // The high bit of the lowest zero byte is set. Bits above it can be wrong: a borrow goes upwards.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let mut at = 0;
+    while let Some(chunk) = bytes[at..].first_chunk() {
+        let word = u64::from_le_bytes(*chunk);
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let quote = zero(word ^ (ONES * u64::from(b'"')));
+        let backslash = zero(word ^ (ONES * u64::from(b'\\')));
+        let found = (control | quote | backslash) & HIGH;
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    at + bytes[at..]
+        .iter()
+        .position(special)
+        .unwrap_or(bytes.len() - at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_characters_end_at_the_first_special_byte_wherever_it_is() {
+        let is_special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+        for length in 0..20 {
+            for at in 0..=length {
+                for byte in 0..=u8::MAX {
+                    let mut bytes = vec![b'a'; length];
+                    // What follows must not be found first.
+                    bytes[at..].fill(b'"');
+                    let expected = match bytes.get_mut(at) {
+                        Some(place) => {
+                            *place = byte;
+                            if is_special(byte) {
+                                at
+                            } else {
+                                (at + 1).min(length)
+                            }
+                        }
+                        None => length,
+                    };
+                    assert_eq!(plain(&bytes), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
+        for byte in [b'!', b'#', b'[', b']', 0x20, 0x7F, 0x80, 0xFF] {
+            assert_eq!(plain(&[byte; 31]), 31, "{byte}");
+        }
+    }
+}
