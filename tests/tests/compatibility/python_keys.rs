@@ -1,6 +1,8 @@
 //! Our keys equal those of Powertools for AWS Lambda (Python), byte for byte.
 
+use idempotency_core::config::{Settings, Variables};
 use idempotency_core::key::{Expression, HashAlgorithm, Json, is_absent_key};
+use idempotency_core::operation::CompiledOperation;
 
 const VECTORS: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -24,7 +26,45 @@ fn extract(expression: &str, event: &Json) -> Result<Json, String> {
     compiled.evaluate(event).map_err(|error| error.to_string())
 }
 
+/// Checks the key that an operation takes while it reads the event, from the text and, if serde reads the text alike, from a value.
+fn check_while_reading(vector: &Json, prefix: &str) {
+    let id = text(vector, "id");
+    let expression = |name: &str| match text(vector, name) {
+        "" => None,
+        text => Some(text.to_owned().into()),
+    };
+    let settings = Settings {
+        key: expression("expression"),
+        validate: expression("validation_expression"),
+        key_prefix: Some(prefix.to_owned().into()),
+        ..Settings::default()
+    };
+    let event = text(vector, "event");
+    let Ok(operation) = CompiledOperation::new("charge", &settings, &Variables::default()) else {
+        assert_eq!(text(vector, "outcome"), "error", "{id}");
+        return;
+    };
+    let identity = operation.identify(event, None);
+    match (text(vector, "outcome"), &identity) {
+        ("error", Err(_)) => return,
+        ("skipped_no_key", Ok(identity)) => assert!(identity.bypass().is_some(), "{id}"),
+        ("idempotent", Ok(identity)) => {
+            let key = identity.key().map(|key| key.as_str());
+            assert_eq!(key, Some(text(vector, "idempotency_key")), "{id}");
+            let validation = identity.validation().unwrap_or_default();
+            assert_eq!(validation, text(vector, "validation_hash"), "{id}");
+        }
+        (outcome, other) => panic!("{id}: expected {outcome}, got {other:?}"),
+    }
+    if let Ok(value) = serde_json::from_str::<serde_json::Value>(event) {
+        let of_text = operation.identify(&value.to_string(), None);
+        let of_value = operation.identify_value(&value, None);
+        assert_eq!(of_text.ok(), of_value.ok(), "{id}");
+    }
+}
+
 fn check(vector: &Json, prefix: &str) {
+    check_while_reading(vector, prefix);
     let id = text(vector, "id");
     let event = Json::parse(text(vector, "event")).unwrap_or_else(|error| panic!("{id}: {error}"));
     let extracted = extract(text(vector, "expression"), &event);
