@@ -13,6 +13,9 @@ use crate::key::Needs;
 
 /// Longer slices need the whole array.
 const LONG: usize = 64;
+/// The most needs inside one another. `not_null(a, b).not_null(c, d)` doubles them at each step, and a slice repeats them for
+/// each of its places.
+const MANY: usize = 512;
 
 /// Returns what an expression looks at in the payload. Also notes in each call what is looked at in its result.
 pub(super) fn of(node: &mut Node) -> Needs {
@@ -21,6 +24,19 @@ pub(super) fn of(node: &mut Node) -> Needs {
 
 /// Returns what `node` looks at in its input if `result` is looked at in its value.
 fn needs(node: &mut Node, result: Needs) -> Needs {
+    bounded(input(node, result))
+}
+
+/// Returns these needs, or the whole value if they are too many.
+fn bounded(needs: Needs) -> Needs {
+    if needs.count() > MANY {
+        Needs::All
+    } else {
+        needs
+    }
+}
+
+fn input(node: &mut Node, result: Needs) -> Needs {
     match node {
         Node::Current => result,
         Node::Field(name) => Needs::member(name.clone(), result),
@@ -73,7 +89,7 @@ fn part(part: &mut Selected) -> Needs {
 }
 
 fn all(parts: impl Iterator<Item = Needs>) -> Needs {
-    parts.fold(Needs::Kind, Needs::and)
+    parts.fold(Needs::Kind, |all, part| bounded(all.and(part)))
 }
 
 fn slice(bounds: [Option<i64>; 3], result: &Needs) -> Needs {
@@ -81,7 +97,9 @@ fn slice(bounds: [Option<i64>; 3], result: &Needs) -> Needs {
     let place = |bound: i64| usize::try_from(bound).ok();
     let [start, stop, step] = bounds.map(|bound| bound.map(place));
     match (start.unwrap_or(Some(0)), stop, step.flatten()) {
-        (Some(start), Some(Some(stop)), Some(step)) if step > 0 && stop <= LONG => {
+        (Some(start), Some(Some(stop)), Some(step))
+            if step > 0 && stop <= LONG && stop * element.count() <= MANY =>
+        {
             Needs::elements_at((start..stop).step_by(step), &element)
         }
         _ => Needs::each(element),

@@ -104,6 +104,22 @@ impl Needs {
         }
     }
 
+    /// Returns how many needs these are, with those inside.
+    pub(crate) fn count(&self) -> usize {
+        let Self::Parts(parts) = self else {
+            return 1;
+        };
+        let members: usize = parts.members.iter().map(|(_, needs)| needs.count()).sum();
+        let elements = match &parts.elements {
+            Elements::None => 0,
+            Elements::First(places) | Elements::Last(places) => {
+                places.iter().map(|(_, needs)| needs.count()).sum()
+            }
+            Elements::Each(needs) => needs.count(),
+        };
+        1 + members + parts.headers.len() + elements
+    }
+
     /// Looks at all that one of the two looks at.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {

@@ -75,6 +75,29 @@ fn conditions_look_at_whole_values() {
 }
 
 #[test]
+fn needs_that_grow_with_each_step_become_the_whole_value() {
+    let few = of("a[:3].b[:3].c");
+    assert_eq!(few.count(), 1 + 1 + 3 * (1 + 1 + 3 * 2));
+    let steps = [
+        "x[:64]",
+        "x[]",
+        "not_null(a, b)",
+        "not_null(y[], z[1:60])",
+        "map(&not_null(p, q), x)",
+    ];
+    for step in steps {
+        for times in 1..=24 {
+            let text = [step].repeat(times).join(".");
+            let needs = of(&text);
+            assert!(needs.count() <= MANY, "{text}: {}", needs.count());
+        }
+    }
+    // Each has one element more than the others, and all of them together are too many.
+    let paths: Vec<_> = (0..100).map(|name| format!("n{name}[9].a.b.c.d")).collect();
+    assert_eq!(of(&format!("[{}]", paths.join(","))), Needs::All);
+}
+
+#[test]
 fn a_header_looks_at_the_headers_of_its_name() {
     let header = || Needs::header("x-key".into());
     assert_eq!(
