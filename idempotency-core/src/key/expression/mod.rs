@@ -73,6 +73,16 @@ impl Expression {
         })
     }
 
+    /// Compiles an expression that is not analysed: it looks at everything, also in the texts that it unwraps.
+    #[cfg(test)]
+    pub(crate) fn looking_at_all(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            needs: Needs::All,
+            node: compile::compile(text).unwrap(),
+        }
+    }
+
     /// Returns the expression's value on a payload.
     ///
     /// # Errors
