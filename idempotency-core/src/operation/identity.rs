@@ -210,7 +210,8 @@ impl CompiledOperation {
     /// Computes the identity of a call from its payload as a value.
     ///
     /// It is the identity of the value's JSON text. But only what the expressions look at is serialized: a part that cannot be
-    /// written as JSON is noticed only if an expression looks at it.
+    /// written as JSON is noticed only if an expression looks at it. A value is serialized a second time, as text, if the first
+    /// time fails.
     ///
     /// # Errors
     ///

@@ -1,6 +1,3 @@
-use serde::Serialize;
-use serde_json::value::RawValue;
-
 use super::*;
 use crate::key::{Expression, JsonErrorKind};
 
@@ -150,7 +147,7 @@ const EXPRESSIONS: [&str; 97] = [
 ];
 
 /// Returns the value of an expression on a payload, as text, with the missing parts, or the error.
-fn value(expression: &Expression, payload: &Json) -> String {
+pub(super) fn value(expression: &Expression, payload: &Json) -> String {
     match expression.select(payload) {
         Ok(selection) => format!("{} {:?}", selection.value.to_canonical(), selection.missing),
         Err(error) => error.to_string(),
@@ -250,63 +247,4 @@ fn a_name_is_found_among_many_and_after_a_long_escaped_one() {
         .read(text.as_bytes(), &mut Budget::unbounded())
         .unwrap();
     assert_eq!(part.to_canonical(), r#"{"n19": 3, "n7": 2}"#);
-}
-
-#[derive(Serialize)]
-struct Order<'a> {
-    id: u64,
-    price: f32,
-    total: f64,
-    raw: &'a RawValue,
-    /// A map whose keys are not strings or numbers cannot be written as JSON.
-    unwritable: std::collections::BTreeMap<(u8, u8), u8>,
-}
-
-fn order(raw: &RawValue) -> Order<'_> {
-    Order {
-        id: u64::MAX,
-        price: 0.1,
-        total: f64::NAN,
-        raw,
-        unwritable: [((1, 2), 3)].into(),
-    }
-}
-
-#[test]
-fn a_value_is_taken_as_its_text_would_be_read() {
-    let raw =
-        RawValue::from_string(r#"{"b": 12345678901234567890123, "c": [1]}"#.to_owned()).unwrap();
-    let order = order(&raw);
-    let taken = |text: &str| {
-        let expression = Expression::compile(text).unwrap();
-        let parts = expression.needs().take(&order, &mut Budget::unbounded())?;
-        Ok(expression.evaluate(&parts).unwrap().to_canonical())
-    };
-    assert_eq!(taken("id"), Ok("18446744073709551615".to_owned()));
-    assert_eq!(taken("[price, total]"), Ok("[0.1, null]".to_owned()));
-    assert_eq!(taken("raw.b"), Ok("12345678901234567890123".to_owned()));
-    assert_eq!(
-        taken("raw"),
-        Ok(r#"{"b": 12345678901234567890123, "c": [1]}"#.to_owned())
-    );
-    assert_eq!(taken("type(raw)"), Ok(r#""object""#.to_owned()));
-    assert_eq!(taken("unwritable"), Err(Unfit), "the text has the error");
-    assert_eq!(taken("@"), Err(Unfit));
-}
-
-#[test]
-fn a_value_beyond_the_budget_or_too_deep_is_written_as_text() {
-    let long = "x".repeat(1000);
-    assert_eq!(Needs::All.take(&long, &mut Budget::new(1000)), Err(Unfit));
-    assert!(Needs::Kind.take(&long, &mut Budget::new(0)).is_ok());
-    let mut nested = serde_json::Value::Null;
-    for _ in 0..128 {
-        nested = serde_json::Value::Array(vec![nested]);
-    }
-    assert!(Needs::All.take(&nested, &mut Budget::unbounded()).is_ok());
-    let deeper = vec![nested];
-    assert_eq!(
-        Needs::All.take(&deeper, &mut Budget::unbounded()),
-        Err(Unfit)
-    );
 }

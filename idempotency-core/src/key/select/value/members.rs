@@ -77,6 +77,10 @@ impl<'n, 'b> Members<'n, 'b> {
 
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
         if let Some(raw) = &mut self.raw {
+            // An enum that writes its tag first makes another struct of it, which `serde_json` refuses.
+            if !is_raw(name) || raw.value.is_some() {
+                return Err(Unfit);
+            }
             let value = value.serialize(Name(|text: &str| {
                 let reader = Reader::new(text.as_bytes(), self.depth, self.budget);
                 let value = reader.document(|reader| reader.select(raw.needs));

@@ -352,3 +352,6 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
         self.variant(variant, |taker, around| Ok(taker.members()?.inside(around)))
     }
 }
+
+#[cfg(test)]
+mod tests;
