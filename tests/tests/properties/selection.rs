@@ -77,6 +77,23 @@ fn check_text(key: &str, validate: Option<&str>, event: &str) -> Result<(), Test
     Ok(())
 }
 
+/// Checks that an expression has the same value on an event and on its text inside another event.
+fn check_unwrapped(key: &str, event: &str) -> Result<(), TestCaseError> {
+    let compile = |before: &str| Expression::compile(&format!("{before}.[{key}, a]"));
+    let (Ok(direct), Ok(unwrapped)) = (compile("@"), compile("powertools_json(body)")) else {
+        return Ok(());
+    };
+    let around = Json::parse(&format!("{{\"body\":{}}}", quoted(event))).unwrap();
+    if let Ok(event) = Json::parse(event) {
+        let value = |expression: &Expression, event: &Json| {
+            let value = expression.evaluate(event);
+            value.map(|value| value.to_canonical())
+        };
+        prop_assert_eq!(value(&direct, &event), value(&unwrapped, &around));
+    }
+    Ok(())
+}
+
 /// Checks the identity of a value against that of its JSON text.
 fn check_value(key: Option<&str>, value: &impl serde::Serialize) -> Result<(), TestCaseError> {
     if key.is_some_and(|key| key.trim().is_empty() || Expression::compile(key).is_err()) {
@@ -211,6 +228,7 @@ proptest! {
     ) {
         check_text(&key, validate.as_deref(), &event)?;
         check_text(&format!("powertools_json(body).[{key}, a]"), None, &format!("{{\"body\":{}}}", quoted(&event)))?;
+        check_unwrapped(&key, &event)?;
     }
 
     #[test]

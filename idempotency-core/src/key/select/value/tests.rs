@@ -179,6 +179,28 @@ fn each_form_of_an_enum_is_taken_as_its_text_is_read() {
 }
 
 #[test]
+fn the_keys_of_maps_are_the_names_in_their_text() {
+    fn check(map: &impl Serialize) {
+        let taken = Needs::All.take(map, &mut Budget::unbounded());
+        let read = Json::parse(&serde_json::to_string(map).unwrap()).unwrap();
+        assert_eq!(taken.unwrap().to_canonical(), read.to_canonical());
+    }
+    check(&std::collections::BTreeMap::from([(u128::MAX, 1), (0, 2)]));
+    check(&std::collections::BTreeMap::from([(i128::MIN, 1), (-1, 2)]));
+    check(&std::collections::BTreeMap::from([(u64::MAX, 1), (7, 2)]));
+    check(&std::collections::BTreeMap::from([(i64::MIN, 1), (7, 2)]));
+    check(&std::collections::BTreeMap::from([(i8::MIN, 1), (7, 2)]));
+    check(&std::collections::BTreeMap::from([('é', 1), ('"', 2)]));
+    check(&std::collections::BTreeMap::from([("\u{1}\"", 1), ("", 2)]));
+    // The text decides about a key that is seldom one.
+    let truth = std::collections::BTreeMap::from([(true, 1)]);
+    assert_eq!(
+        Needs::All.take(&truth, &mut Budget::unbounded()),
+        Err(Unfit)
+    );
+}
+
+#[test]
 fn a_value_beyond_the_budget_or_too_deep_is_written_as_text() {
     let long = "x".repeat(1000);
     assert_eq!(Needs::All.take(&long, &mut Budget::new(1000)), Err(Unfit));
