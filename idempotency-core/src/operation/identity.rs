@@ -234,10 +234,8 @@ impl CompiledOperation {
         if self.is_disabled() {
             return Ok(Identity(State::Bypassed(Bypass::Disabled)));
         }
-        match self.identify_parts(payload, tenant) {
-            Some(Ok(identity)) => return Ok(identity),
-            Some(Err(refused)) => return Err(event::refused(refused)),
-            None => {}
+        if let Some(identity) = self.identify_parts(payload, tenant) {
+            return Ok(identity);
         }
         // The message of serde may quote the payload.
         let text = serde_json::to_string(payload).map_err(|_| {
@@ -258,19 +256,15 @@ impl CompiledOperation {
     }
 
     /// Computes the identity from what the expressions look at in a value; `None` if the value must be written as text. So it
-    /// must after each failure, because the text then has the error.
+    /// must after each failure and each refusal, because the text then has the error.
     fn identify_parts<T: Serialize + ?Sized>(
         &self,
         payload: &T,
         tenant: Option<&str>,
-    ) -> Option<Result<Identity, Error>> {
+    ) -> Option<Identity> {
         let mut budget = Budget::new(self.memory_limit);
         let parts = self.selector.needs().take(payload, &mut budget).ok()?;
-        match self.identity_from(&parts, tenant, &mut budget) {
-            Ok(identity) => Some(Ok(identity)),
-            Err(Refusal::Refused(error)) => Some(Err(error)),
-            Err(Refusal::Failed(..)) => None,
-        }
+        self.identity_from(&parts, tenant, &mut budget).ok()
     }
 }
 

@@ -267,3 +267,27 @@ fn a_header_looked_up_by_its_exact_name_is_advised_against() {
     let other = compiled(keyed("header(@, 'idempotency-key')"));
     assert!(other.advice().is_empty());
 }
+
+#[test]
+fn a_value_without_a_key_has_the_error_of_its_text() {
+    let required = compiled(Settings {
+        key_required: Some(KeyRequired::Any),
+        ..keyed("id")
+    });
+    let kind = |payload: &serde_json::Value| {
+        required
+            .identify_value(payload, None)
+            .map_err(|error| error.kind())
+    };
+    let mut deep = serde_json::json!(1);
+    for _ in 0..129 {
+        deep = serde_json::json!([deep]);
+    }
+    assert_eq!(kind(&serde_json::json!({})), Err(ErrorKind::KeyMissing));
+    assert_eq!(
+        kind(&serde_json::json!({ "other": deep })),
+        Err(ErrorKind::InvalidPayload)
+    );
+    assert_eq!(kind(&deep), Err(ErrorKind::InvalidPayload));
+    assert!(kind(&serde_json::json!({ "id": 7, "other": deep })).is_ok());
+}

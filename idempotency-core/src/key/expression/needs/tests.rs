@@ -50,6 +50,9 @@ fn a_projection_looks_at_each_element() {
             Needs::elements_at([1, 3].into_iter(), &member("b", Needs::All))
         )
     );
+    let parts = ["b", "c", "d"].map(|name| member(name, Needs::All));
+    let any = parts.into_iter().fold(Needs::Kind, Needs::and);
+    assert_eq!(of("[a[0].b, a[1].c, a[-1].d]"), each(any));
     for all in ["a[-2:].b", "a[::2].b", "a[:65].b", "a[::-1].b"] {
         assert_eq!(of(all), each(member("b", Needs::All)), "{all}");
     }
