@@ -300,10 +300,12 @@ fn identifiers<S: EventSource>(
     let named = records.iter().enumerate().map(|(at, record)| {
         S::identifier(record).map(str::to_owned).ok_or_else(|| {
             Error::new(ErrorKind::InvalidPayload, operation.key_prefix()).with_detail(format!(
-                "record {} of {} has no `{}`, so a partial batch response cannot name it: the whole batch is returned",
+                "record {} of {} has no `{}`, so a partial batch response cannot name it: the whole batch is returned; check that \
+                 the function's events come from a source of `{}`",
                 at + 1,
                 records.len(),
-                S::IDENTIFIER
+                S::IDENTIFIER,
+                S::NAME
             ))
         })
     });

@@ -212,6 +212,7 @@ async fn a_message_without_an_id_fails_the_whole_batch_before_a_handler_runs() {
         assert_eq!(error.kind(), ErrorKind::InvalidPayload);
         let text = error.to_string();
         assert!(text.contains("record 2 of 2 has no `messageId`"), "{text}");
+        assert!(text.contains("come from a source of `sqs`"), "{text}");
         assert!(text.contains("the handler did not run"), "{text}");
     }
     assert!(shop.ran().is_empty());
