@@ -12,6 +12,16 @@ use super::{HttpOperation, fingerprint};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 
+/// What the head of a request says about its key.
+pub(crate) enum Head<'a> {
+    /// The request runs unprotected.
+    Unprotected(Identity),
+    /// The key, as a JSON text.
+    Key(String),
+    /// This expression selects the key from the event, which can have the body.
+    InEvent(&'a Expression),
+}
+
 /// The event of a request, read when the first expression needs it.
 struct Event<'a> {
     operation: &'a HttpOperation,
@@ -20,20 +30,21 @@ struct Event<'a> {
 }
 
 impl HttpOperation {
-    /// Returns the identity of a request that runs unprotected, and `None` for a protected one.
+    /// Returns what the head of a request says about its key.
     ///
-    /// It needs the head alone, so that such a request is not read into memory, and a request with a wrong key is refused
-    /// before its body is read.
-    pub(crate) fn unprotected(&self, parts: &Parts) -> Result<Option<Identity>, Box<Problem>> {
-        if !self.0.operation.is_disabled() {
-            let KeyRule::Header(name) = &self.0.key else {
-                return Ok(None);
-            };
-            if self.key_of_header(parts, name)?.is_some() {
-                return Ok(None);
-            }
+    /// A request that runs unprotected is not read into memory, and a request with a wrong key is refused before its body is
+    /// read.
+    pub(crate) fn head(&self, parts: &Parts) -> Result<Head<'_>, Box<Problem>> {
+        if self.0.operation.is_disabled() {
+            return self.without_key().map(Head::Unprotected);
         }
-        self.without_key().map(Some)
+        match &self.0.key {
+            KeyRule::Header(name) => match self.key_of_header(parts, name)? {
+                Some(key) => Ok(Head::Key(json_string(&key))),
+                None => self.without_key().map(Head::Unprotected),
+            },
+            KeyRule::Expression(expression) => Ok(Head::InEvent(expression)),
+        }
     }
 
     /// Returns the identity of a request without a key, where none is required.
@@ -48,22 +59,28 @@ impl HttpOperation {
         request: &ReceivedRequest<'_>,
         tenant: Option<&str>,
     ) -> Result<Identity, Box<Problem>> {
-        if let Some(identity) = self.unprotected(request.parts)? {
-            return Ok(identity);
-        }
+        self.identity_after(self.head(request.parts)?, request, tenant)
+    }
+
+    /// Returns the identity of a request with this head.
+    pub(crate) fn identity_after(
+        &self,
+        head: Head<'_>,
+        request: &ReceivedRequest<'_>,
+        tenant: Option<&str>,
+    ) -> Result<Identity, Box<Problem>> {
         let mut event = Event {
             operation: self,
             request,
             payload: None,
         };
-        let key = match &self.0.key {
-            KeyRule::Header(name) => self
-                .key_of_header(request.parts, name)?
-                .map(|key| json_string(&key)),
-            KeyRule::Expression(expression) => event.select_all("key", expression)?,
-        };
-        let Some(key) = key else {
-            return self.without_key();
+        let key = match head {
+            Head::Unprotected(identity) => return Ok(identity),
+            Head::Key(key) => key,
+            Head::InEvent(expression) => match event.select_all("key", expression)? {
+                Some(key) => key,
+                None => return self.without_key(),
+            },
         };
         let mut payload = format!(r#"{{"idempotency_key":{key}"#);
         if let Some(caller) = self.caller(&mut event)? {

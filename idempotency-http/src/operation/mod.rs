@@ -32,6 +32,7 @@ use crate::service::HttpIdempotencyLayer;
 pub use builder::HttpOperationBuilder;
 pub use call::HttpCall;
 pub(crate) use call::TOO_LARGE;
+pub(crate) use identify::Head;
 
 use caller::CallerRule;
 use fingerprint::FingerprintRule;

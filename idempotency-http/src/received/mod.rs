@@ -2,6 +2,7 @@
 
 mod event;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use http::request::Parts;
@@ -25,7 +26,7 @@ pub struct ReceivedRequest<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) body: &'a [u8],
     context: Option<&'a (dyn Fn() -> Option<Value> + Send + Sync)>,
-    event: Option<&'a (dyn Fn() -> String + Send + Sync)>,
+    event: Option<&'a str>,
 }
 
 impl<'a> ReceivedRequest<'a> {
@@ -51,22 +52,24 @@ impl<'a> ReceivedRequest<'a> {
         self
     }
 
-    /// Makes expressions see this event, as a JSON text, instead of one that is made from the request.
-    ///
-    /// The function is called only if an expression needs the event.
+    /// Makes expressions see this event, a JSON text, instead of one that is made from the request.
     #[must_use]
-    pub fn with_event(mut self, event: &'a (dyn Fn() -> String + Send + Sync)) -> Self {
+    pub fn with_event(mut self, event: &'a str) -> Self {
         self.event = Some(event);
         self
     }
 
     /// Returns the JSON text that expressions see. `with_body` is false if no expression reads the body.
-    pub(crate) fn event(&self, with_body: bool) -> String {
+    pub(crate) fn event(&self, with_body: bool) -> Cow<'a, str> {
         if let Some(event) = self.event {
-            return event();
+            return Cow::Borrowed(event);
         }
         let context = self.context.and_then(|context| context());
-        event::text(self.parts, with_body.then_some(self.body), context)
+        Cow::Owned(event::text(
+            self.parts,
+            with_body.then_some(self.body),
+            context,
+        ))
     }
 }
 

@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::BoxError;
 use crate::body::{Collected, ResponseBody, collect};
 use crate::host::Host;
-use crate::operation::{HttpOperation, TOO_LARGE};
+use crate::operation::{Head, HttpOperation, TOO_LARGE};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 use crate::reply::{Failure, Keep, Reply, Sent};
@@ -44,9 +44,9 @@ where
         }
         Err(error) => return Ok(made(operation.no_place(error))),
     };
-    match operation.unprotected(&parts) {
+    let head = match operation.head(&parts) {
         Err(problem) => return Ok(made(operation.refuse(&problem))),
-        Ok(Some(identity)) => {
+        Ok(Head::Unprotected(identity)) => {
             let handler = async {
                 let response = inner.call(Request::from_parts(parts, body)).await;
                 let response = response.map_err(Failure::Service)?;
@@ -57,8 +57,8 @@ where
             };
             return operation.run(&place, &identity, handler).await.map(sent);
         }
-        Ok(None) => {}
-    }
+        Ok(head) => head,
+    };
     let may_be_text = host.may_be_text(&body);
     let body = match collect(body, operation.max_request_body()).read().await {
         Collected::Whole(body) => body,
@@ -69,7 +69,7 @@ where
     };
     let context = || host.request_context(&parts);
     let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
-    let identity = match operation.identity(&received, place.tenant.as_deref()) {
+    let identity = match operation.identity_after(head, &received, place.tenant.as_deref()) {
         Ok(identity) => identity,
         Err(problem) => return Ok(made(operation.refuse(&problem))),
     };
