@@ -227,12 +227,12 @@ pub fn run<R, E>(
 }
 
 #[cfg(feature = "http")]
-pub fn prepare_http<V>(_: &'static RegisteredOperation, event: &V) -> PreparedHttp
+pub fn prepare_http<V>(operation: &'static RegisteredOperation, event: &V) -> PreparedHttp
 where
     V: Event,
     V::Payload: crate::http::handler::HttpEvent,
 {
-    crate::http::handler::prepare(event)
+    crate::http::handler::prepare(operation, event)
 }
 
 #[cfg(feature = "http")]

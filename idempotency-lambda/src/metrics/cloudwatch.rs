@@ -77,7 +77,7 @@ pub(crate) fn check() -> Result<(), Error> {
 /// Adds `n` to a count of `operation`, which is a key prefix, in the invocation around the running code.
 ///
 /// It is for entry points that know of what is no call, such as a record of a batch that cannot be decoded.
-#[allow(dead_code)]
+#[cfg(feature = "batch")]
 pub(crate) fn count(operation: &str, name: &'static str, n: u64) {
     if is_on() {
         let scope = Scope::current();

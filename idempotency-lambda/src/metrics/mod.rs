@@ -35,10 +35,8 @@ pub(crate) use meter::{InvocationMeter, Meter};
 #[cfg(not(feature = "metrics"))]
 pub(crate) use off::{InvocationMeter, Meter, check};
 
-// Batches count; a program without them does not.
-#[allow(unused_imports)]
-#[cfg(feature = "metrics")]
+// Only batches count what is no call.
+#[cfg(all(feature = "batch", feature = "metrics"))]
 pub(crate) use cloudwatch::count;
-#[allow(unused_imports)]
-#[cfg(not(feature = "metrics"))]
+#[cfg(all(feature = "batch", not(feature = "metrics")))]
 pub(crate) use off::count;

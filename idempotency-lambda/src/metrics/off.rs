@@ -34,5 +34,5 @@ pub(crate) fn check() -> Result<(), Error> {
 }
 
 /// Counts nothing.
-#[allow(dead_code)]
+#[cfg(feature = "batch")]
 pub(crate) fn count(_: &str, _: &'static str, _: u64) {}

@@ -23,23 +23,31 @@ use crate::store::StoreHandle;
 pub struct PreparedHttp {
     parts: Parts,
     body: Vec<u8>,
-    /// The event, for expressions.
+    /// The event, for expressions. It is empty if the method is not protected.
     text: String,
     deadline: Deadline,
 }
 
 /// Takes the request from an event.
-pub fn prepare<V>(event: &V) -> PreparedHttp
+pub fn prepare<V>(registered: &'static RegisteredOperation, event: &V) -> PreparedHttp
 where
     V: Event,
     V::Payload: HttpEvent,
 {
     let (parts, body) = event.payload().request().into_parts();
+    let protects = registered
+        .http()
+        .is_ok_and(|(_, http)| http.protects(&parts.method));
+    let text = if protects {
+        // A text that is no JSON is refused as a request that cannot be read.
+        event.payload().text().unwrap_or_default()
+    } else {
+        String::new()
+    };
     PreparedHttp {
+        text,
         parts,
         body,
-        // A text that is no JSON is refused as a request that cannot be read.
-        text: event.payload().text().unwrap_or_default(),
         deadline: Deadline::from(event.context()),
     }
 }
@@ -93,8 +101,7 @@ pub async fn run<R, E>(
         text,
         deadline,
     } = prepared;
-    let event = || text.clone();
-    let request = ReceivedRequest::new(&parts, &body).with_event(&event);
+    let request = ReceivedRequest::new(&parts, &body).with_event(&text);
     let (operation, http) = match registered.http() {
         Ok(found) => found,
         Err(error) => return misconfigured(error, &request, &form).await,
@@ -104,14 +111,19 @@ pub async fn run<R, E>(
         None => operation.clone(),
     };
     let host = LambdaHost::new(operation);
-    let (place, change) = match host.invocation(deadline) {
-        Ok(invocation) => (host.place_in(&invocation).await, Change::to(invocation)),
-        Err(error) => (Err(error), Change::default()),
+    let invocation = host.invocation(deadline);
+    let change = match &invocation {
+        Ok(known) => Change::to(known.clone()),
+        Err(_) => Change::default(),
     };
     let handler = InScope::new(change, handler);
     if !http.protects(&parts.method) {
         return handler.await;
     }
+    let place = match invocation {
+        Ok(invocation) => host.place_in(&invocation).await,
+        Err(error) => Err(error),
+    };
     let view = |response: &R| Some((form.to_http)(response)?.map(Bytes::from));
     let call = http.call(place, &request);
     Ok(form.of(call.run(handler, view).await?))
