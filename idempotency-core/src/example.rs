@@ -14,7 +14,9 @@ use crate::protocol::condition::Condition;
 use crate::protocol::policy::Policy;
 use crate::random::{Random, RandomError};
 use crate::record::{Record, RecordId};
-use crate::store::{Change, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome};
+use crate::store::{
+    Change, Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome,
+};
 use crate::time::EpochMillis;
 
 /// A clock that stands still at the epoch, and a random source whose bytes are all 7.
@@ -125,7 +127,7 @@ pub trait StoreExt: Store {
 
     /// Reads the record.
     fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move { self.read(id, &SendLog::new()).await })
+        Box::pin(async move { self.read(id, Consistency::Strong, &SendLog::new()).await })
     }
 }
 

@@ -18,7 +18,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{
-    Change, ReadOutcome, SendLog, Store, StoreError, Write, WriteOutcome,
+    Change, Consistency, ReadOutcome, SendLog, Store, StoreError, Write, WriteOutcome,
 };
 
 use crate::attribute_names::AttributeNames;
@@ -320,9 +320,15 @@ impl Store for DynamoDbStore {
         }
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
-            match self.get(id.as_str(), true, log).await {
+            let consistent = consistency == Consistency::Strong;
+            match self.get(id.as_str(), consistent, log).await {
                 Ok(output) => match output.item {
                     Some(item) => ReadOutcome::Found(item::record(item, &self.names)),
                     None => ReadOutcome::NotFound,

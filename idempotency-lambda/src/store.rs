@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub use idempotency_core::future::BoxFuture;
 pub use idempotency_core::protocol::condition::{Condition, Operand};
 pub use idempotency_core::store::{
-    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
+    Change, Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind,
+    Write, WriteOutcome,
 };
 
 /// A store for one operation. It is made from an `Arc` of a [`Store`], or from a reference to one.

@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use idempotency_lambda::record::RecordId;
 use idempotency_lambda::store::{
-    BoxFuture, Condition, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome,
+    BoxFuture, Condition, Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write,
+    WriteOutcome,
 };
 use idempotency_lambda::{
     BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, backend_over, idempotent,
@@ -33,8 +34,13 @@ impl Store for Counting {
         self.inner.write(id, write, condition, log)
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
-        self.inner.read(id, log)
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
+        self.inner.read(id, consistency, log)
     }
 
     fn name(&self) -> String {

@@ -9,7 +9,7 @@ use std::io::Write;
 
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{ReadOutcome, SendLog, Store};
+use idempotency_core::store::{Consistency, ReadOutcome, SendLog, Store};
 
 use crate::arguments::GetArguments;
 use crate::connection::Connection;
@@ -51,7 +51,11 @@ pub(crate) async fn get(
 
 /// Reads the record; `None` if there is none.
 async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Record>, Failure> {
-    match connection.records()?.read(id, &SendLog::new()).await {
+    match connection
+        .records()?
+        .read(id, Consistency::Strong, &SendLog::new())
+        .await
+    {
         ReadOutcome::Found(record) => Ok(Some(record)),
         ReadOutcome::NotFound => Ok(None),
         ReadOutcome::Failed(error) => Err(Failure::new(Exit::Failed, error)),

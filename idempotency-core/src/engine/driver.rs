@@ -18,7 +18,7 @@ use crate::protocol::{
     Attempt, Call, Effect, InFlight, Input, Write, WriteErrorKind, WriteResult, is_takeover,
 };
 use crate::record::Record;
-use crate::store::{ReadOutcome, SendLog, StoreError, StoreErrorKind, WriteOutcome};
+use crate::store::{Consistency, ReadOutcome, SendLog, StoreError, StoreErrorKind, WriteOutcome};
 
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {
@@ -173,7 +173,7 @@ impl<R> Driver<'_, R> {
     ) -> Input {
         let store = self.backend.store();
         let log = SendLog::with_limit(limit);
-        let request = store.read(&self.call.id, &log);
+        let request = store.read(&self.call.id, Consistency::Strong, &log);
         let error = match self.in_time(request, limit, report).await {
             Some(ReadOutcome::Found(record)) => return Input::Read(Some(record)),
             Some(ReadOutcome::NotFound) => return Input::Read(None),

@@ -15,7 +15,8 @@ use crate::protocol::condition::Condition;
 use crate::protocol::policy::OnInProgress;
 use crate::record::RecordId;
 use crate::store::{
-    MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
 };
 
 /// An operation whose calls share one record, and the store that holds it.
@@ -278,8 +279,13 @@ impl Store for Failing {
         Box::pin(std::future::ready(failed))
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
-        self.inner.read(id, log)
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
+        self.inner.read(id, consistency, log)
     }
 
     fn name(&self) -> String {

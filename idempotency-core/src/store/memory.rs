@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Change, ReadOutcome, SendLog, Store, Write, WriteOutcome};
+use super::{Change, Consistency, ReadOutcome, SendLog, Store, Write, WriteOutcome};
 use crate::future::BoxFuture;
 use crate::protocol::condition::Condition;
 use crate::record::{Attribute, Field, Record, RecordId};
@@ -101,7 +101,12 @@ impl Store for MemoryStore {
         Box::pin(async move { self.apply(id, write, condition, log) })
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId, _: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        _: Consistency,
+        _: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             self.record(id)
                 .map_or(ReadOutcome::NotFound, ReadOutcome::Found)

@@ -8,7 +8,7 @@ mod error;
 mod log;
 mod memory;
 
-pub use crate::protocol::{Change, Write};
+pub use crate::protocol::{Change, Consistency, Write};
 pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
 pub use memory::MemoryStore;
@@ -56,10 +56,15 @@ pub trait Store: Send + Sync {
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome>;
 
-    /// Reads the record, consistently with every write that was applied before.
+    /// Reads the record, as current as `consistency` asks. A store may always read more consistently.
     ///
     /// `log` has the same purpose as in [`write`](Self::write).
-    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome>;
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome>;
 
     /// Returns the name of this store in errors, such as ``DynamoDB table `idempotency` ``.
     fn name(&self) -> String;
@@ -118,9 +123,9 @@ pub enum WriteOutcome {
 /// use idempotency_core::{record::*, store::*};
 /// # use idempotency_core::example::ready;
 /// let (store, id, log) = (MemoryStore::new(), RecordId::new("a#1"), SendLog::new());
-/// assert!(matches!(ready(store.read(&id, &log)), ReadOutcome::NotFound));
+/// assert!(matches!(ready(store.read(&id, Consistency::Strong, &log)), ReadOutcome::NotFound));
 /// store.insert(id.clone(), Record::default());
-/// assert!(matches!(ready(store.read(&id, &log)), ReadOutcome::Found(_)));
+/// assert!(matches!(ready(store.read(&id, Consistency::Strong, &log)), ReadOutcome::Found(_)));
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]

@@ -14,7 +14,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
 };
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::EpochMillis;
@@ -68,7 +69,12 @@ impl Store for FailsAfter {
         self.store.write(id, write, condition, log)
     }
 
-    fn read<'a>(&'a self, _: &'a RecordId, _: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(
+        &'a self,
+        _: &'a RecordId,
+        _: Consistency,
+        _: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(std::future::ready(ReadOutcome::Failed(denied())))
     }
 

@@ -9,7 +9,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+    Consistency, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
 };
 
 use super::{StoreCall, StoreOperation};
@@ -287,16 +287,21 @@ impl<S: Store> Store for FaultyStore<S> {
         Box::pin(self.faulty_write(id, write, condition, log))
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             match self.note(StoreCall::Read { id: id.clone() }) {
                 None | Some(StoreFault::OmitItem | StoreFault::Resend) => {
-                    self.inner.read(id, log).await
+                    self.inner.read(id, consistency, log).await
                 }
                 Some(StoreFault::Backoff) => self.back_off(log).await,
                 Some(StoreFault::Hang) => self.hang().await,
                 Some(StoreFault::HangAfter) => {
-                    self.inner.read(id, log).await;
+                    self.inner.read(id, consistency, log).await;
                     self.hang().await
                 }
                 Some(StoreFault::Throttle) => {

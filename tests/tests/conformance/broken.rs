@@ -8,8 +8,8 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
 use idempotency_core::store::{
-    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
+    Change, Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind,
+    Write, WriteOutcome,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
@@ -318,13 +318,18 @@ impl Store for BrokenStore {
         })
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             let id = self.id(id);
             let earlier = self.earlier.lock().unwrap().remove(&id);
             match earlier.filter(|_| self.broken == Broken::StaleReads) {
                 Some(record) => ReadOutcome::Found(record),
-                None => self.inner.read(&id, log).await,
+                None => self.inner.read(&id, consistency, log).await,
             }
         })
     }

@@ -7,7 +7,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
 };
 
 use super::executor::{Dice, Time, yield_now};
@@ -149,13 +150,18 @@ impl Store for Network {
         Box::pin(self.carry(sent, log.clone()))
     }
 
-    fn read<'a>(&'a self, id: &'a RecordId, log: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
             self.travel().await;
             if self.dice.percent(self.faults.lost) {
                 return ReadOutcome::Failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
             }
-            let read = ready(self.table.read(id, log));
+            let read = ready(self.table.read(id, consistency, log));
             self.travel().await;
             read
         })

@@ -1,0 +1,26 @@
+//! How current a read of one record must be.
+
+/// How current the record of a read must be.
+///
+/// This enum is exhaustive on purpose: a store must know every kind of read.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::Consistency;
+/// use idempotency_core::record::{Record, RecordId};
+/// use idempotency_core::store::{MemoryStore, ReadOutcome, SendLog, Store};
+/// # use idempotency_core::example::ready;
+/// let (store, id, log) = (MemoryStore::new(), RecordId::new("a#1"), SendLog::new());
+/// store.insert(id.clone(), Record::default());
+/// // A store may always read more consistently than it must, as the store in memory does.
+/// assert!(matches!(ready(store.read(&id, Consistency::Eventual, &log)), ReadOutcome::Found(_)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// The read sees every write that was applied before it was sent.
+    Strong,
+    /// The read may return an earlier state of the record, or no record although there is one. It never returns a record that
+    /// was not stored. It may cost less.
+    Eventual,
+}
