@@ -1,6 +1,6 @@
 //! The builder of a store.
 //!
-//! `store.rs` and this file refer to each other: `DynamoDbStore::builder` begins here, and `build` returns a store.
+//! `store` and this file refer to each other: `DynamoDbStore::builder` begins here, and `build` returns a store.
 
 use std::sync::OnceLock;
 
@@ -13,6 +13,7 @@ use crate::client;
 use crate::composite::{Composite, check_partition};
 use crate::store::DynamoDbStore;
 use crate::table_ref::TableRef;
+use crate::transport::Transport;
 
 /// Builds a [`DynamoDbStore`]. A table and a client are required.
 ///
@@ -154,7 +155,7 @@ impl DynamoDbStoreBuilder {
             endpoint: OnceLock::new(),
         };
         Ok(DynamoDbStore::new(
-            client,
+            Transport::Sdk(client),
             table_ref,
             self.names,
             self.composite,

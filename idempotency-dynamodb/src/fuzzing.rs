@@ -4,6 +4,7 @@ use idempotency_core::record::Record;
 
 use crate::attribute_names::AttributeNames;
 use crate::item::{self, Item};
+use crate::transport::to_value;
 
 /// Reads a record from an item.
 pub fn record(item: Item, names: &AttributeNames) -> Record {
@@ -13,7 +14,6 @@ pub fn record(item: Item, names: &AttributeNames) -> Record {
 /// Converts a record to an item without its key.
 pub fn item(record: &Record, names: &AttributeNames) -> Item {
     item::attributes(record)
-        .into_iter()
-        .map(|(attribute, value)| (names.of(attribute).to_owned(), value))
+        .map(|(attribute, value)| (names.of(attribute).to_owned(), to_value(value)))
         .collect()
 }

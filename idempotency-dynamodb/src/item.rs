@@ -8,64 +8,43 @@ use idempotency_core::record::{Attribute, Data, Field, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use crate::attribute_names::AttributeNames;
+use crate::request::Value;
 use crate::{json, number};
 
 /// An item, as the SDK represents it.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// Returns the attributes of a record that have a value.
-pub(crate) fn attributes(record: &Record) -> Vec<(Attribute, AttributeValue)> {
-    fn of<T>(field: &Field<T>, value: impl Fn(&T) -> AttributeValue) -> Option<AttributeValue> {
-        field.value().map(value)
+pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Value<'_>)> {
+    fn text<T>(field: &Field<T>, as_str: impl Fn(&T) -> &str) -> Option<Value<'_>> {
+        field.value().map(|value| Value::Text(as_str(value)))
     }
-    let string = |text: &str| AttributeValue::S(text.to_owned());
-    [
+    let expiration = record.expiration.value();
+    let lease = record.in_progress_expiration.value();
+    let attributes = [
         (
             Attribute::Expiration,
-            of(&record.expiration, |at| seconds(*at)),
+            expiration.map(|at| Value::Number(at.get())),
         ),
         (
             Attribute::InProgressExpiration,
-            of(&record.in_progress_expiration, |at| millis(*at)),
+            lease.map(|at| Value::Number(at.get())),
         ),
-        (
-            Attribute::Status,
-            of(&record.status, |status| string(status.as_str())),
-        ),
-        (
-            Attribute::Data,
-            of(&record.data, |data| string(data.as_str())),
-        ),
+        (Attribute::Status, text(&record.status, Status::as_str)),
+        (Attribute::Data, text(&record.data, |data| data.as_str())),
         (
             Attribute::Validation,
-            of(&record.validation, |hash| string(hash)),
+            text(&record.validation, String::as_str),
         ),
-        (
-            Attribute::Owner,
-            of(&record.owner, |owner| string(owner.as_str())),
-        ),
-        (
-            Attribute::Failure,
-            of(&record.failure, |failure| string(failure)),
-        ),
+        (Attribute::Owner, text(&record.owner, OwnerToken::as_str)),
+        (Attribute::Failure, text(&record.failure, String::as_str)),
         (
             Attribute::Operation,
-            of(&record.operation, |path| string(path)),
+            text(&record.operation, String::as_str),
         ),
-    ]
-    .into_iter()
-    .filter_map(|(attribute, value)| Some((attribute, value?)))
-    .collect()
-}
-
-/// Converts seconds to their stored form.
-pub(crate) fn seconds(at: EpochSeconds) -> AttributeValue {
-    AttributeValue::N(at.get().to_string())
-}
-
-/// Converts milliseconds to their stored form.
-pub(crate) fn millis(at: EpochMillis) -> AttributeValue {
-    AttributeValue::N(at.get().to_string())
+    ];
+    let attributes = attributes.into_iter();
+    attributes.filter_map(|(attribute, value)| Some((attribute, value?)))
 }
 
 /// Reads a record from an item, whichever program wrote it.
@@ -116,16 +95,16 @@ fn data(value: Option<AttributeValue>) -> Field<Data> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+    use crate::transport::to_value;
 
-    fn stored(record: &Record) -> Value {
+    fn stored(record: &Record) -> serde_json::Value {
         let names = AttributeNames::default();
         attributes(record)
-            .into_iter()
             .map(|(attribute, value)| {
-                let value = match value {
+                let value = match to_value(value) {
                     AttributeValue::S(text) => json!({ "S": text }),
                     AttributeValue::N(text) => json!({ "N": text }),
                     other => panic!("{other:?} is never written"),
@@ -139,8 +118,7 @@ mod tests {
     fn item(record: &Record) -> Item {
         let names = AttributeNames::default();
         attributes(record)
-            .into_iter()
-            .map(|(attribute, value)| (names.of(attribute).to_owned(), value))
+            .map(|(attribute, value)| (names.of(attribute).to_owned(), to_value(value)))
             .collect()
     }
 

@@ -11,9 +11,10 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `store`, `builder` | send one request for each operation |
+//! | `store`, `builder` | decide the request of each operation, and what its reply means |
 //! | `composite` | names the keys of a table with a sort key |
-//! | `expression` | renders a condition or a change as DynamoDB's expressions |
+//! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
+//! | `transport` | the client that sends a request |
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
 //! | `sends` | notes for each send whether it may have been applied |
 //! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
@@ -22,16 +23,17 @@ mod attribute_names;
 mod builder;
 mod client;
 mod composite;
-mod expression;
 mod failure;
 mod item;
 mod json;
 mod number;
+mod request;
 mod sends;
 mod size;
 mod store;
 mod table_config;
 mod table_ref;
+mod transport;
 
 #[cfg(fuzzing)]
 #[doc(hidden)]

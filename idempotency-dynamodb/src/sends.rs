@@ -1,194 +1,143 @@
-//! Notes each send of an SDK call: whether it may have been applied, and why it failed.
+//! Notes each send of a request: whether it may have been applied, and why it failed.
 //!
-//! The SDK sends again inside one call and reports only the last result. If the first send of a write is applied and its reply
+//! A client sends again inside one call and reports only the last result. If the first send of a write is applied and its reply
 //! is lost, the call ends with "the condition failed"; without these notes that would count as "not applied". If the engine
-//! stops waiting during a call, the SDK reports nothing.
+//! stops waiting during a call, the client reports nothing.
 
 use std::error::Error as StdError;
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::interceptors::{
-    BeforeSerializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
-    FinalizerInterceptorContextRef,
-};
-use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use idempotency_core::store::{SendLog, StoreError};
 
-use crate::failure;
 use crate::table_ref::TableRef;
 
 /// The shortest timeout of a send. A new connection and a response take some tens of milliseconds.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Returns the timeout of one send if the caller waits for `limit`: half of it, so that a second send is possible.
-fn send_timeout(limit: Duration) -> Duration {
-    (limit / 2).max(MIN_TIMEOUT)
-}
-
-/// Notes the sends of one SDK call. `E` is the error type of its operation.
-pub(crate) struct Sends<E> {
+/// Notes the sends of one request, which may be repeated.
+#[derive(Clone, Debug)]
+pub(crate) struct Sends {
     log: SendLog,
     table: Arc<TableRef>,
     /// The IAM action.
     action: &'static str,
-    /// The number of sends before this call: one request can consist of a read and a write.
+    /// True if a send changes nothing of the record, such as a read: then it cannot be applied.
+    harmless: bool,
+    /// The number of sends before this request: one write can need a read before it.
     before: u32,
-    error: PhantomData<fn() -> E>,
 }
 
-impl<E> Sends<E> {
-    /// Starts the notes of a call, before its first send.
+/// The end of one send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SendEnd<'a> {
+    /// A success.
+    Success,
+    /// An error response, or one that could not be read.
+    ErrorResponse {
+        status: Option<u16>,
+        /// The error code of DynamoDB, without its namespace.
+        code: Option<&'a str>,
+        message: Option<&'a str>,
+    },
+    /// There was no response.
+    NoResponse {
+        /// True if the send certainly failed before it had a connection.
+        never_connected: bool,
+        timeout: bool,
+    },
+    /// The client does not say.
+    Unknown,
+}
+
+impl Sends {
+    /// Starts the notes of a request for the record, before its first send.
     pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
         log.preparing();
         Self {
             log: log.clone(),
             table: Arc::clone(table),
             action,
+            harmless: action == READ,
             before: log.sends(),
-            error: PhantomData,
         }
     }
 
-    /// Returns the IAM action of the call.
-    pub(crate) fn action(&self) -> &'static str {
-        self.action
+    /// Returns the name or ARN of the table.
+    pub(crate) fn table(&self) -> &str {
+        &self.table.table
     }
 
-    /// Returns true if a send may have been applied. Call it after the call has failed.
+    /// Returns true if a send may have been applied. Call it after the request has failed.
     pub(crate) fn maybe_applied(&self) -> bool {
         self.log.maybe_applied()
     }
 
-    /// Returns true if this call sent a request. An error before that is local, such as missing credentials.
-    pub(crate) fn sent(&self) -> bool {
+    /// Returns true if the request was sent. An error before that is local, such as missing credentials.
+    fn sent(&self) -> bool {
         self.log.sends() > self.before
     }
-}
 
-impl<E> Clone for Sends<E> {
-    fn clone(&self) -> Self {
-        Self {
-            log: self.log.clone(),
-            table: Arc::clone(&self.table),
-            action: self.action,
-            before: self.before,
-            error: PhantomData,
+    /// Returns the timeout of one send of a client whose own is `own`: half of what the caller waits, so that a second send is
+    /// possible.
+    pub(crate) fn timeout(&self, own: Duration) -> Duration {
+        match self.log.limit() {
+            Some(limit) => own.min((limit / 2).max(MIN_TIMEOUT)),
+            None => own,
         }
     }
-}
 
-impl<E> fmt::Debug for Sends<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Sends").field(&self.log).finish()
-    }
-}
-
-impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Sends<E> {
-    fn name(&self) -> &'static str {
-        "idempotency sends"
-    }
-
-    /// Shortens the timeout of each send, so that a send that hangs is repeated while the caller still waits.
-    fn read_before_serialization(
-        &self,
-        _: &BeforeSerializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        config: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let (Some(limit), Some(timeouts)) = (self.log.limit(), config.load::<TimeoutConfig>())
-        else {
-            return Ok(());
-        };
-        let timeout = send_timeout(limit);
-        // A client without a timeout keeps none: that is the user's choice.
-        if timeouts
-            .operation_attempt_timeout()
-            .is_some_and(|own| own > timeout)
-        {
-            let shortened = timeouts.to_builder().operation_attempt_timeout(timeout);
-            let shortened = shortened.build();
-            config.interceptor_state().store_put(shortened);
-        }
-        Ok(())
-    }
-
-    fn read_before_transmit(
-        &self,
-        context: &BeforeTransmitInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        self.table.note_endpoint(context.request().uri());
-        if self.action == READ {
+    /// Notes that a send to this URI starts.
+    pub(crate) fn starts(&self, uri: &str) {
+        self.table.note_endpoint(uri);
+        if self.harmless {
             self.log.reading();
         } else {
             self.log.sending();
         }
-        Ok(())
     }
 
-    fn read_after_attempt(
-        &self,
-        context: &FinalizerInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
+    /// Notes the end of a send. Does nothing if no send is in progress.
+    pub(crate) fn ends(&self, end: SendEnd<'_>) {
         if !self.log.is_sending() {
-            return Ok(());
+            return;
         }
-        let (known, error) = match context.output_or_error() {
-            // A read applies nothing, and a write can follow in the same request.
-            Some(Ok(_)) if self.action == READ => (true, None),
+        let (known, error) = match end {
+            // It applied nothing, and a write can follow in the same request.
+            SendEnd::Success if self.harmless => (true, None),
             // Applied: the note "sending" stays, so that the write counts as maybe applied until the call returns.
-            Some(Ok(_)) => return Ok(()),
-            Some(Err(error)) => {
-                if let Some(connector) = error.as_connector_error() {
-                    let known = failure::never_connected(connector);
-                    let error = self
-                        .table
-                        .send_without_response(known, connector.is_timeout());
-                    (known, Some(error))
-                } else if error.is_timeout_error() {
-                    (false, Some(self.table.send_without_response(false, true)))
-                } else {
-                    let error = error
-                        .as_operation_error()
-                        .and_then(|error| error.downcast_ref::<E>());
-                    let status = context
-                        .response()
-                        .map(|response| response.status().as_u16());
-                    let code = error.and_then(ProvideErrorMetadata::code);
-                    let message = error.and_then(ProvideErrorMetadata::message);
-                    (
-                        not_applied(status, code),
-                        self.send_error(status, code, message),
-                    )
-                }
+            SendEnd::Success => return,
+            SendEnd::NoResponse {
+                never_connected,
+                timeout,
+            } => {
+                let error = self.table.send_without_response(never_connected, timeout);
+                (never_connected, Some(error))
             }
-            None => (false, None),
+            SendEnd::ErrorResponse {
+                status,
+                code,
+                message,
+            } => {
+                // After a failed condition there is no error: the call ends with that result.
+                let error = (code != Some(CONDITION_FAILED)).then(|| {
+                    let status = status.unwrap_or_default();
+                    self.table.send_error(self.action, status, code, message)
+                });
+                (not_applied(status, code), error)
+            }
+            SendEnd::Unknown => (false, None),
         };
-        self.log.ended(!known && self.action != READ, error);
-        Ok(())
+        self.log.ended(!known && !self.harmless, error);
     }
-}
 
-impl<E> Sends<E> {
-    /// Returns the error that an error response means. `None` if the condition failed: the call ends with that result.
-    fn send_error(
-        &self,
-        status: Option<u16>,
-        code: Option<&str>,
-        message: Option<&str>,
-    ) -> Option<StoreError> {
-        (code != Some(CONDITION_FAILED)).then(|| {
-            let status = status.unwrap_or_default();
-            self.table.send_error(self.action, status, code, message)
-        })
+    /// Returns the error of a call of the SDK that failed.
+    pub(crate) fn error<E>(&self, error: SdkError<E>) -> StoreError
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        self.table.error(self.action, error, self.sent())
     }
 }
 

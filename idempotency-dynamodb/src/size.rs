@@ -1,20 +1,27 @@
 //! The size of an item, as DynamoDB counts it.
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use crate::request::{Attribute, Value};
 
 /// The largest item, in bytes: 400 KB, attribute names included.
 pub(crate) const LARGEST: usize = 400 * 1024;
 
-/// Returns the size of one attribute, in bytes: its name and its value in UTF-8. Supports the types that a record is written
-/// with.
-pub(crate) fn attribute(name: &str, value: &AttributeValue) -> usize {
-    name.len()
-        + match value {
-            AttributeValue::S(text) => text.len(),
-            // One byte for two digits, plus one byte.
-            AttributeValue::N(number) => number.len().div_ceil(2) + 1,
-            _ => 0,
+/// Returns the size of these attributes, in bytes: their names and their values in UTF-8.
+pub(crate) fn of<'a>(attributes: impl IntoIterator<Item = Attribute<'a>>) -> usize {
+    let attributes = attributes.into_iter();
+    attributes
+        .map(|(name, value)| name.len() + value_size(value))
+        .sum()
+}
+
+fn value_size(value: Value<'_>) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        // One byte for two digits, plus one byte. A sign counts as a digit.
+        Value::Number(number) => {
+            let digits = number.unsigned_abs().checked_ilog10().unwrap_or_default() + 1;
+            (digits as usize + usize::from(number < 0)).div_ceil(2) + 1
         }
+    }
 }
 
 #[cfg(test)]
@@ -23,10 +30,15 @@ mod tests {
 
     #[test]
     fn names_and_values_count_in_bytes_of_utf8() {
-        assert_eq!(attribute("data", &AttributeValue::S("é".to_owned())), 6);
+        assert_eq!(of([("data", Value::Text("é"))]), 6);
+        assert_eq!(of([("n", Value::Number(1_700_000_000))]), 7);
         assert_eq!(
-            attribute("n", &AttributeValue::N("1700000000".to_owned())),
-            7
+            of([("data", Value::Text("é")), ("n", Value::Number(0))]),
+            6 + 3
         );
+        for number in [0, 9, 10, 99, 100, -1, -9, -10, i64::MAX, i64::MIN] {
+            let digits = number.to_string().len();
+            assert_eq!(value_size(Value::Number(number)), digits.div_ceil(2) + 1);
+        }
     }
 }

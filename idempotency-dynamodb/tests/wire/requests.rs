@@ -22,8 +22,8 @@ async fn a_put_is_one_request_that_replaces_the_whole_item() {
             "expiration": { "N": "1700003600" },
             "status": { "S": "INPROGRESS" }
         },
-        "ConditionExpression": "attribute_not_exists(#id)",
-        "ExpressionAttributeNames": { "#id": "id" },
+        "ConditionExpression": "attribute_not_exists(#a)",
+        "ExpressionAttributeNames": { "#a": "id" },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
     });
     assert_eq!(wire.requests(), [("PutItem".to_owned(), expected)]);
@@ -41,8 +41,8 @@ async fn a_claim_asks_for_the_item_that_it_replaces() {
             "expiration": { "N": "1700003600" },
             "status": { "S": "INPROGRESS" }
         },
-        "ConditionExpression": "attribute_exists(#status)",
-        "ExpressionAttributeNames": { "#status": "status" },
+        "ConditionExpression": "attribute_exists(#a)",
+        "ExpressionAttributeNames": { "#a": "status" },
         "ReturnValues": "ALL_OLD",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
     });
@@ -67,13 +67,13 @@ async fn an_update_is_one_request_that_keeps_the_other_attributes() {
     let expected = json!({
         "TableName": "payments",
         "Key": { "id": { "S": "charge#42" } },
-        "UpdateExpression": "SET #data = :v0 REMOVE #owner",
-        "ConditionExpression": "#owner = :v1 AND #status = :v2",
-        "ExpressionAttributeNames": { "#data": "data", "#owner": "owner", "#status": "status" },
+        "UpdateExpression": "SET #a = :a REMOVE #b",
+        "ConditionExpression": "#b = :b AND #c = :c",
+        "ExpressionAttributeNames": { "#a": "data", "#b": "owner", "#c": "status" },
         "ExpressionAttributeValues": {
-            ":v0": { "S": "1" },
-            ":v1": { "S": "07070707070707070707070707070707" },
-            ":v2": { "S": "INPROGRESS" }
+            ":a": { "S": "1" },
+            ":b": { "S": "07070707070707070707070707070707" },
+            ":c": { "S": "INPROGRESS" }
         },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
     });
@@ -101,8 +101,8 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
     let delete = json!({
         "TableName": "payments",
         "Key": key,
-        "ConditionExpression": "attribute_not_exists(#id)",
-        "ExpressionAttributeNames": { "#id": "pk" },
+        "ConditionExpression": "attribute_not_exists(#a)",
+        "ExpressionAttributeNames": { "#a": "pk" },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD"
     });
     let get = json!({ "TableName": "payments", "Key": key, "ConsistentRead": true });

@@ -1,0 +1,55 @@
+//! A request as data, independent of the client that sends it.
+//!
+//! The store decides what a request contains. A [`Transport`](crate::transport::Transport) sends it: it converts the borrowed
+//! names and values to the form of its client, and decides nothing. So every client sends the same requests.
+//!
+//! A request borrows from the record and from the condition of its write. The texts of its expressions are rendered once for
+//! each *shape* and kept by the store ([`expression`]).
+
+mod expression;
+
+pub(crate) use expression::{Expressions, Shapes};
+
+/// One request for one item.
+pub(crate) enum Request<'a> {
+    /// `PutItem`: replaces the whole item if the condition holds.
+    Put {
+        /// The item, with its key.
+        item: Vec<Attribute<'a>>,
+        /// The condition. It has no update.
+        expressions: Expressions<'a>,
+        /// True if a success brings back the item that it replaced.
+        returns_replaced: bool,
+    },
+    /// `UpdateItem`: changes attributes if the condition holds.
+    Update {
+        key: Vec<Attribute<'a>>,
+        /// The update and the condition.
+        expressions: Expressions<'a>,
+    },
+    /// `DeleteItem`: deletes the item if the condition holds.
+    Delete {
+        key: Vec<Attribute<'a>>,
+        /// The condition. It has no update.
+        expressions: Expressions<'a>,
+    },
+    /// `GetItem`: reads the item.
+    Get {
+        key: Vec<Attribute<'a>>,
+        /// True if the read sees every write that was applied before.
+        consistent: bool,
+    },
+}
+
+/// The name of an attribute in the table, and its value.
+pub(crate) type Attribute<'a> = (&'a str, Value<'a>);
+
+/// A value of an attribute or of a placeholder. It has no `Debug` outside of tests, because it can be a response.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
+pub(crate) enum Value<'a> {
+    /// A text: type `S`.
+    Text(&'a str),
+    /// A whole number: type `N`.
+    Number(i64),
+}

@@ -1,0 +1,53 @@
+//! The client that sends requests: the SDK's, or another one.
+//!
+//! A transport sends one [`Request`], several times if a send fails temporarily. It keeps three promises:
+//!
+//! - It notes every send in [`Sends`]: [`starts`](Sends::starts) before the send, [`ends`](Sends::ends) after it.
+//! - It limits the time of a send as [`Sends::timeout`] says, and sends again as the client's retry settings say.
+//! - It reports an error as `failure.rs` classifies it, with the texts of [`TableRef`](crate::table_ref::TableRef).
+//!
+//! To add a client: one more variant here, and a module with one function like [`sdk::send`].
+
+mod sdk;
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use sdk::to_value;
+
+use aws_sdk_dynamodb::Client;
+use idempotency_core::store::StoreError;
+
+use crate::item::Item;
+use crate::request::Request;
+use crate::sends::Sends;
+
+/// The client of a store.
+pub(crate) enum Transport {
+    /// The client of the AWS SDK.
+    Sdk(Client),
+}
+
+/// The reply of DynamoDB to a request.
+pub(crate) enum Reply {
+    /// A success. Contains the item that a read found, or that a put replaced.
+    Success(Option<Item>),
+    /// The condition did not hold. Contains the present item, if DynamoDB returned one.
+    ConditionFailed(Option<Item>),
+}
+
+impl Transport {
+    /// Sends a request to the table of `sends`.
+    ///
+    /// # Errors
+    ///
+    /// If there was no reply, or another error than a failed condition. [`Sends::maybe_applied`] says if a write may have been
+    /// applied.
+    pub(crate) async fn send(
+        &self,
+        request: Request<'_>,
+        sends: &Sends,
+    ) -> Result<Reply, StoreError> {
+        match self {
+            Self::Sdk(client) => sdk::send(client, request, sends).await,
+        }
+    }
+}
