@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use idempotency_benches::cases;
 
 fn main() {
@@ -15,7 +15,7 @@ fn main() {
     for case in cases::all("") {
         group.throughput(Throughput::Bytes(case.bytes as u64));
         group.bench_function(BenchmarkId::from_parameter(&case.name), |bencher| {
-            bencher.iter(&case.run);
+            bencher.iter_batched_ref(&case.prepare, |run| run(), BatchSize::SmallInput);
         });
     }
     group.finish();

@@ -15,6 +15,9 @@ pub const SIZES: [(&str, usize); 6] = [
     ("6MB", 6 * 1024 * 1024 - 1024),
 ];
 
+/// The sizes of the events and responses of whole calls.
+pub const CALL_SIZES: [(&str, usize); 3] = [("0.2KB", 200), ("4KB", 4 * 1024), ("64KB", 64 * 1024)];
+
 /// An HTTP event of API Gateway, with the members that the expressions of the benchmarks ask for and those that make it large.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -92,4 +95,30 @@ fn with_items(items: &[Value], large: bool) -> Value {
             "stage": "prod",
         },
     })
+}
+
+/// Returns the text of an event of an HTTP API (payload format 2.0), for a function that protects HTTP requests.
+pub fn http_api(size: usize) -> String {
+    let event: Value =
+        serde_json::from_str(&http(size.saturating_sub(500).max(200))).expect("it is JSON");
+    json!({
+        "version": "2.0",
+        "routeKey": "POST /orders",
+        "rawPath": "/orders",
+        "rawQueryString": "currency=EUR",
+        "headers": {"content-type": "application/json", "idempotency-key": "\"4f7a1c52-7e0b-4d4f-9d3c-0d5b1a5f7a10\""},
+        "requestContext": {
+            "accountId": "123456789012",
+            "apiId": "0123456789",
+            "authorizer": {"jwt": {"claims": {"sub": "user-1"}, "scopes": []}},
+            "domainName": "0123456789.execute-api.eu-west-1.amazonaws.com",
+            "http": {"method": "POST", "path": "/orders", "protocol": "HTTP/1.1", "sourceIp": "203.0.113.64"},
+            "requestId": "c6af9ac6-7b61",
+            "stage": "$default",
+            "timeEpoch": 1_700_000_000_000_i64,
+        },
+        "body": event["body"],
+        "isBase64Encoded": false,
+    })
+    .to_string()
 }

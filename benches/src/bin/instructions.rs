@@ -9,7 +9,7 @@ use idempotency_benches::cases;
 
 /// The function that callgrind counts. It must not be inlined: callgrind finds it by its name.
 #[inline(never)]
-fn counted_case(run: &dyn Fn()) {
+fn counted_case(run: &mut dyn FnMut()) {
     run();
     // Without this the call above is a jump, and callgrind does not see where this function ends.
     black_box(());
@@ -25,7 +25,7 @@ fn main() {
             continue;
         }
         // The first run fills what is initialised once.
-        (case.run)();
-        counted_case(&*case.run);
+        (case.prepare)()();
+        counted_case(&mut *(case.prepare)());
     }
 }

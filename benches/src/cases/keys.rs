@@ -1,16 +1,16 @@
-//! The cases: each has a name and a closure that does the work once.
+//! From an event to its key, its parts, and what they are compared with.
 
-use std::cell::LazyCell;
 use std::hint::black_box;
 use std::io;
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::key::{Expression, HashAlgorithm, Json};
 use idempotency_core::operation::CompiledOperation;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::events::{HttpEvent, SIZES, http};
+use super::{Cases, Event, read};
+use crate::events::HttpEvent;
 
 /// The expressions: their names and texts. The whole event is the key of `whole`.
 const EXPRESSIONS: [(&str, Option<&str>); 5] = [
@@ -27,57 +27,13 @@ const EXPRESSIONS: [(&str, Option<&str>); 5] = [
     ("whole", None),
 ];
 
-/// One thing that is measured.
-pub struct Case {
-    /// `what/how/size`, such as `key/path/raw/4KB`.
-    pub name: String,
-    /// How many bytes of event it takes.
-    pub bytes: usize,
-    /// Does the work once.
-    pub run: Box<dyn Fn()>,
-}
-
-/// Returns the cases whose name has `filter`, in an order that does not change. Only their events are made.
-pub fn all(filter: &str) -> Vec<Case> {
-    let mut cases = Cases {
-        filter,
-        list: Vec::new(),
-    };
-    for (size, bytes) in SIZES {
-        let event = LazyCell::new(|| http(bytes));
-        for (name, key) in EXPRESSIONS {
-            keys(&mut cases, name, key, size, &event);
-        }
-        references(&mut cases, size, &event);
-        parts(&mut cases, size, &event);
+/// Adds the cases of one event.
+pub(super) fn add<F: FnOnce() -> String>(cases: &mut Cases<'_>, size: &str, event: &Event<F>) {
+    for (name, key) in EXPRESSIONS {
+        keys(cases, name, key, size, event);
     }
-    cases.list
-}
-
-struct Cases<'f> {
-    filter: &'f str,
-    list: Vec<Case>,
-}
-
-/// The text of an event, made for the first case that is measured.
-type Event<F> = LazyCell<String, F>;
-
-impl Cases<'_> {
-    /// Adds a case, if it is chosen. `make` prepares what is not measured.
-    fn add<R: Fn() + 'static, F: FnOnce() -> String>(
-        &mut self,
-        name: String,
-        event: &Event<F>,
-        make: impl FnOnce(&str) -> R,
-    ) {
-        if name.contains(self.filter) {
-            self.list.push(Case {
-                name,
-                bytes: event.len(),
-                run: Box::new(make(event)),
-            });
-        }
-    }
+    references(cases, size, event);
+    parts(cases, size, event);
 }
 
 fn operation(key: Option<&str>) -> CompiledOperation {
@@ -89,10 +45,6 @@ fn operation(key: Option<&str>) -> CompiledOperation {
     let memory = ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024");
     let variables = Variables::from_iter([(memory.0.to_owned(), memory.1.to_owned())]);
     CompiledOperation::new("benches::place", &settings, &variables).expect("the settings are right")
-}
-
-fn read<T: DeserializeOwned>(text: &str) -> T {
-    serde_json::from_str(text).expect("the event fits its type")
 }
 
 /// From an event to its key: from text, from a `Value` and from a type.

@@ -1,0 +1,84 @@
+//! A store that does nothing: what remains is the cost of the framework itself.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use idempotency_core::future::BoxFuture;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::{MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome};
+
+/// What the store replies.
+enum Mode {
+    /// What a store in memory replies. It keeps the last record.
+    Records(MemoryStore, Option<Record>),
+    /// Each write is applied at once, and nothing is kept.
+    Applies,
+    /// Each write finds this record.
+    Finds(Record),
+}
+
+/// The store. A clone is the same store.
+#[derive(Clone)]
+pub struct NoStore(Arc<Mutex<Mode>>);
+
+impl Default for NoStore {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Mode::Applies)))
+    }
+}
+
+impl NoStore {
+    /// Applies each write from now on.
+    pub fn apply_all(&self) {
+        *self.mode() = Mode::Applies;
+    }
+
+    /// Keeps the records of the calls of `run`, and finds the last one at each write from then on.
+    pub fn find_record_of(&self, run: impl FnOnce()) {
+        *self.mode() = Mode::Records(MemoryStore::new(), None);
+        run();
+        let mut mode = self.mode();
+        let Mode::Records(_, Some(record)) = &*mode else {
+            panic!("the calls stored no record");
+        };
+        *mode = Mode::Finds(record.clone());
+    }
+
+    fn mode(&self) -> MutexGuard<'_, Mode> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for NoStore {
+    fn write<'a>(
+        &'a self,
+        id: &'a RecordId,
+        write: &'a Write,
+        condition: &'a Condition,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        Box::pin(async move {
+            match &mut *self.mode() {
+                Mode::Records(records, last) => {
+                    let written =
+                        idempotency_core::example::ready(records.write(id, write, condition, log));
+                    *last = records.record(id);
+                    written
+                }
+                Mode::Applies => WriteOutcome::Applied,
+                Mode::Finds(record) => WriteOutcome::ConditionFailed {
+                    existing: Some(record.clone()),
+                    maybe_applied: false,
+                },
+            }
+        })
+    }
+
+    fn read<'a>(&'a self, _: &'a RecordId, _: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+        Box::pin(std::future::ready(ReadOutcome::NotFound))
+    }
+
+    fn name(&self) -> String {
+        "nothing".to_owned()
+    }
+}
