@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome};
+use idempotency_core::store::{Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome};
 
 /// What the store replies.
 enum Mode {
@@ -74,7 +74,12 @@ impl Store for NoStore {
         })
     }
 
-    fn read<'a>(&'a self, _: &'a RecordId, _: &'a SendLog) -> BoxFuture<'a, ReadOutcome> {
+    fn read<'a>(
+        &'a self,
+        _: &'a RecordId,
+        _: Consistency,
+        _: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(std::future::ready(ReadOutcome::NotFound))
     }
 

@@ -1,12 +1,14 @@
 //! Digests of canonical text: the hash algorithms and their names.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::str::FromStr;
 
 use md5::Md5;
+use sha2::digest::Output;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use super::Json;
+use super::canonical::Sink;
 
 /// A digest algorithm, for keys and for the part that `validate` selects.
 ///
@@ -100,43 +102,56 @@ impl HashAlgorithm {
 }
 
 fn streamed<D: Digest>(json: &Json) -> String {
-    let mut sink = Sink {
+    let mut blocks = Blocks {
         digest: D::new(),
-        pending: String::with_capacity(BLOCK),
+        block: [0; BLOCK],
+        filled: 0,
     };
-    // Writing to a digest cannot fail.
-    let _written = json.write_canonical(&mut sink);
-    sink.flush();
-    hex(&sink.digest.finalize())
+    json.write_canonical_to(&mut blocks);
+    hex(&blocks.finalize())
 }
 
-/// The text is hashed in blocks of this many bytes: one call for each comma would take longer than the hash itself.
-const BLOCK: usize = 4096;
+/// The text is hashed in blocks of this many bytes: one call for each comma would take longer than the hash itself. It is a
+/// multiple of the blocks of every algorithm, so that the algorithm does not copy them once more.
+const BLOCK: usize = 512;
 
 /// Hashes the text that is written to it.
-struct Sink<D> {
+struct Blocks<D> {
     digest: D,
-    pending: String,
+    block: [u8; BLOCK],
+    filled: usize,
 }
 
-impl<D: Digest> Sink<D> {
-    fn flush(&mut self) {
-        self.digest.update(&self.pending);
-        self.pending.clear();
+impl<D: Digest> Blocks<D> {
+    /// Takes a piece that does not fit into the block.
+    fn overflow(&mut self, piece: &[u8]) {
+        let (first, rest) = piece.split_at(BLOCK - self.filled);
+        self.block[self.filled..].copy_from_slice(first);
+        self.digest.update(self.block);
+        let (whole, rest) = rest.split_at(rest.len() - rest.len() % BLOCK);
+        if !whole.is_empty() {
+            self.digest.update(whole);
+        }
+        self.block[..rest.len()].copy_from_slice(rest);
+        self.filled = rest.len();
+    }
+
+    fn finalize(mut self) -> Output<D> {
+        self.digest.update(&self.block[..self.filled]);
+        self.digest.finalize()
     }
 }
 
-impl<D: Digest> Write for Sink<D> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.pending.len() + text.len() > BLOCK {
-            self.flush();
+impl<D: Digest> Sink for Blocks<D> {
+    #[inline]
+    fn ascii(&mut self, piece: &[u8]) {
+        match self.block.get_mut(self.filled..self.filled + piece.len()) {
+            Some(free) => {
+                free.copy_from_slice(piece);
+                self.filled += piece.len();
+            }
+            None => self.overflow(piece),
         }
-        if text.len() > BLOCK {
-            self.digest.update(text);
-        } else {
-            self.pending.push_str(text);
-        }
-        Ok(())
     }
 }
 
@@ -240,19 +255,22 @@ mod tests {
 
     #[test]
     fn a_text_is_hashed_in_blocks_of_one_size() {
-        let mut sink = Sink {
-            digest: Md5::new(),
-            pending: String::with_capacity(BLOCK),
-        };
-        for _ in 0..3 * BLOCK {
-            sink.write_str("abc").unwrap();
-            assert!(sink.pending.len() <= BLOCK);
+        for long in [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 5 * BLOCK + 3] {
+            let mut blocks = Blocks {
+                digest: Md5::new(),
+                block: [0; BLOCK],
+                filled: 0,
+            };
+            for _ in 0..3 * BLOCK {
+                blocks.ascii(b"abc");
+                assert!(blocks.filled <= BLOCK);
+            }
+            blocks.ascii("d".repeat(long).as_bytes());
+            assert!(blocks.filled <= BLOCK);
+            blocks.ascii(b"");
+            blocks.ascii(b"e");
+            let whole = format!("{}{}e", "abc".repeat(3 * BLOCK), "d".repeat(long));
+            assert_eq!(hex(&blocks.finalize()), HashAlgorithm::Md5.hex(&whole));
         }
-        sink.write_str(&"d".repeat(BLOCK + 1)).unwrap();
-        assert!(sink.pending.is_empty());
-        sink.write_str("e").unwrap();
-        sink.flush();
-        let whole = format!("{}{}e", "abc".repeat(3 * BLOCK), "d".repeat(BLOCK + 1));
-        assert_eq!(hex(&sink.digest.finalize()), HashAlgorithm::Md5.hex(&whole));
     }
 }

@@ -3,6 +3,7 @@
 mod budget;
 mod canonical;
 mod expression;
+mod float;
 mod hash;
 mod integer;
 mod json;
@@ -11,6 +12,7 @@ mod magnitude;
 mod object;
 mod parse;
 mod payload;
+mod scan;
 mod select;
 mod selector;
 mod sum;

@@ -133,26 +133,40 @@ impl Object {
         self.0.map_or_else(Vec::new, |members| members.entries)
     }
 
-    /// Calls `show` with each member, in the order of the names. Stops at the first error.
-    pub(crate) fn each_by_name(
-        &self,
-        mut show: impl FnMut(&Text, &Json) -> fmt::Result,
-    ) -> fmt::Result {
-        let entries = self.entries();
-        let few;
-        let places = match &self.0 {
-            Some(members) if !members.sorted.is_empty() => &members.sorted,
-            _ => {
-                few = by_name(entries);
-                &few
-            }
+    /// Calls `show` with each member, in the order of the names.
+    pub(crate) fn each_by_name(&self, mut show: impl FnMut(&Text, &Json)) {
+        let Some(members) = &self.0 else {
+            return;
         };
-        for &place in places {
-            let (name, value) = &entries[place as usize];
-            show(name, value)?;
+        let Members { entries, sorted } = &**members;
+        let mut show = |place: usize| {
+            let (name, value) = &entries[place];
+            show(name, value);
+        };
+        if sorted.is_empty() {
+            let few = few_by_name(entries);
+            few[..entries.len()]
+                .iter()
+                .for_each(|&place| show(usize::from(place)));
+        } else {
+            sorted.iter().for_each(|&place| show(place as usize));
         }
-        Ok(())
     }
+}
+
+/// Returns the indices of up to [`FEW`] entries in the order of the names, which differ.
+fn few_by_name(entries: &[(Text, Json)]) -> [u8; FEW] {
+    let mut places = [0; FEW];
+    // An insertion sort needs no block on the heap, and has little to do for names that are sorted already.
+    for (index, (own, _)) in (0..).zip(entries) {
+        let mut at = usize::from(index);
+        while at > 0 && entries[usize::from(places[at - 1])].0 > *own {
+            places[at] = places[at - 1];
+            at -= 1;
+        }
+        places[at] = index;
+    }
+    places
 }
 
 /// Returns how many bytes an object takes besides its list of members: the index, and one mark for each member while names

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::budget::heap;
+use super::scan;
 
 /// A string of JSON: Unicode text that may also hold lone surrogates (`"\ud83d"`).
 ///
@@ -115,13 +116,10 @@ pub(crate) struct CodePoints<'a> {
 impl<'a> CodePoints<'a> {
     /// Returns the characters up to the next one that a JSON string must escape, and skips them: printable ASCII without `"`
     /// and `\`.
-    pub(crate) fn plain_run(&mut self) -> &'a str {
-        let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-        let end = self.rest.iter().position(|byte| !plain(byte));
-        let (run, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+    pub(crate) fn plain_run(&mut self) -> &'a [u8] {
+        let (run, rest) = self.rest.split_at(scan::printable(self.rest));
         self.rest = rest;
-        // ASCII is UTF-8.
-        std::str::from_utf8(run).unwrap_or_default()
+        run
     }
 }
 
@@ -241,7 +239,7 @@ mod tests {
         ] {
             let text = Text::from(text);
             let mut codes = text.code_points();
-            assert_eq!(codes.plain_run(), run);
+            assert_eq!(codes.plain_run(), run.as_bytes());
             assert_eq!(codes.count(), text.chars() - run.len());
         }
     }

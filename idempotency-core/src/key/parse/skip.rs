@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{JsonErrorKind, MAX_DIGITS, Reader};
-use crate::key::{Json, Text};
+use crate::key::{Json, Text, scan};
 
 impl Reader<'_, '_> {
     /// Skips a value. Returns a value of the same type: null, true and false as they are, 0 for a number, and an empty string,
@@ -65,7 +65,7 @@ impl Reader<'_, '_> {
 
     /// Skips the characters of a string up to a quote, a backslash, a control character or the end of the text.
     pub(super) fn skip_plain(&mut self) {
-        self.at += plain(&self.bytes[self.at..]);
+        self.at += scan::plain(&self.bytes[self.at..]);
     }
 
     /// Skips a number. Returns the place of its digits if it is an integer.
@@ -108,64 +108,5 @@ impl Reader<'_, '_> {
             self.at += 1;
         }
         self.at - start
-    }
-}
-
-/// Returns how many bytes come before the first quote, backslash or control character.
-fn plain(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGH: u64 = ONES << 7;
-    // The high bit of the lowest zero byte is set. Bits above it can be wrong: a borrow goes upwards.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
-    let mut at = 0;
-    while let Some(chunk) = bytes[at..].first_chunk() {
-        let word = u64::from_le_bytes(*chunk);
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let quote = zero(word ^ (ONES * u64::from(b'"')));
-        let backslash = zero(word ^ (ONES * u64::from(b'\\')));
-        let found = (control | quote | backslash) & HIGH;
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    at + bytes[at..]
-        .iter()
-        .position(special)
-        .unwrap_or(bytes.len() - at)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plain_characters_end_at_the_first_special_byte_wherever_it_is() {
-        let is_special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-        for length in 0..20 {
-            for at in 0..=length {
-                for byte in 0..=u8::MAX {
-                    let mut bytes = vec![b'a'; length];
-                    // What follows must not be found first.
-                    bytes[at..].fill(b'"');
-                    let expected = match bytes.get_mut(at) {
-                        Some(place) => {
-                            *place = byte;
-                            if is_special(byte) {
-                                at
-                            } else {
-                                (at + 1).min(length)
-                            }
-                        }
-                        None => length,
-                    };
-                    assert_eq!(plain(&bytes), expected, "{byte} at {at} of {length}");
-                }
-            }
-        }
-        for byte in [b'!', b'#', b'[', b']', 0x20, 0x7F, 0x80, 0xFF] {
-            assert_eq!(plain(&[byte; 31]), 31, "{byte}");
-        }
     }
 }

@@ -1,0 +1,253 @@
+//! Writes floats as Python does: in their shortest form.
+
+use super::canonical::Sink;
+
+/// The most places behind the point that [`decimal`] looks for. Amounts of money have up to three.
+const PLACES: usize = 6;
+
+/// Writes a float to `out`.
+pub(super) fn write(out: &mut impl Sink, float: f64) {
+    match decimal(float.abs()) {
+        Some((number, places)) => {
+            if float.is_sign_negative() {
+                out.ascii(b"-");
+            }
+            write_decimal(out, number, places);
+        }
+        None => out.ascii(text(float).as_bytes()),
+    }
+}
+
+/// Returns a number and its places behind the point, if together they are the shortest text of the float. `None` says nothing.
+///
+/// A decimal number of at most 15 digits is the only one that parses to its float, and the shortest text has no more digits.
+/// So it is enough to find a number of at most 15 digits that parses to the float. The number and the power of ten are whole
+/// and below 2^53, so their quotient is rounded once, as a parser rounds.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
+fn decimal(float: f64) -> Option<(u64, usize)> {
+    const DIGITS_15: u64 = 1_000_000_000_000_000;
+    // Below, the text has an exponent.
+    if float != 0.0 && !(1e-4..1e15).contains(&float) {
+        return None;
+    }
+    let mut power = 1.0;
+    for places in 0..=PLACES {
+        let number = (float * power + 0.5) as u64;
+        if number >= DIGITS_15 {
+            return None;
+        }
+        // Any difference counts: the quotient must be this float.
+        #[allow(clippy::float_cmp)]
+        if number as f64 / power == float {
+            return Some((number, places));
+        }
+        power *= 10.0;
+    }
+    None
+}
+
+/// Writes a number with a point before its last `places` digits, and at least one digit on both sides of it.
+fn write_decimal(out: &mut impl Sink, number: u64, places: usize) {
+    // Up to 15 digits, a zero before them, and the point.
+    let mut digits = [b'0'; 24];
+    let mut at = digits.len();
+    let mut rest = number;
+    let mut push = |digit: u8| {
+        at -= 1;
+        digits[at] = digit;
+        at
+    };
+    if places == 0 {
+        push(b'0');
+        push(b'.');
+    }
+    let mut written = 0;
+    let start = loop {
+        let place = push(b'0' + (rest % 10) as u8);
+        rest /= 10;
+        written += 1;
+        if written == places {
+            push(b'.');
+        } else if rest == 0 && written > places {
+            break place;
+        }
+    };
+    out.ascii(&digits[start..]);
+}
+
+/// Returns the shortest text that parses to the same float. It has an exponent below 1e-4 and from 1e16 on, as in Python.
+fn text(float: f64) -> String {
+    if float.is_nan() {
+        return "NaN".to_owned();
+    }
+    if float.is_infinite() {
+        return if float.is_sign_positive() {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+        .to_owned();
+    }
+    let sign = if float.is_sign_negative() { "-" } else { "" };
+    let (digits, exponent) = shortest(float.abs());
+    let (first, others) = digits.split_at(1);
+    if !(-4..16).contains(&exponent) {
+        let point = if others.is_empty() { "" } else { "." };
+        let direction = if exponent.is_negative() { '-' } else { '+' };
+        return format!(
+            "{sign}{first}{point}{others}e{direction}{:02}",
+            exponent.unsigned_abs()
+        );
+    }
+    // At most three zeros after the point, or fifteen before it.
+    let zeros = |count: usize| "0".repeat(count);
+    let Ok(before_point) = usize::try_from(exponent + 1) else {
+        return format!(
+            "{sign}0.{}{digits}",
+            zeros(usize::try_from(-exponent - 1).unwrap_or(0))
+        );
+    };
+    if before_point == 0 {
+        return format!("{sign}0.{digits}");
+    }
+    match digits.split_at_checked(before_point) {
+        Some((whole, "")) => format!("{sign}{whole}.0"),
+        Some((whole, fraction)) => format!("{sign}{whole}.{fraction}"),
+        None => format!("{sign}{digits}{}.0", zeros(before_point - digits.len())),
+    }
+}
+
+/// Returns the digits of a float, and the decimal exponent of the first digit.
+///
+/// If two shortest texts are equally near, Rust takes the greater one, and Python the one with an even last digit. So the
+/// number of digits is taken from Rust's shortest text, and the digits from rounding to that many, which rounds to even.
+/// Just below a power of two, floats are denser; the rounded digits may then belong to a neighbouring float. In that case
+/// the shortest text is the only one of its length.
+fn shortest(float: f64) -> (String, i32) {
+    let count = |text: &str| {
+        text.bytes()
+            .take_while(|&byte| byte != b'e')
+            .filter(u8::is_ascii_digit)
+            .count()
+    };
+    let shortest = format!("{float:e}");
+    let rounded = format!("{float:.*e}", count(&shortest) - 1);
+    let chosen = if rounded.parse() == Ok(float) {
+        rounded
+    } else {
+        shortest
+    };
+    let (mantissa, exponent) = chosen.split_once('e').unwrap_or((&chosen, "0"));
+    (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(float: f64) -> String {
+        let mut out = Vec::new();
+        write(&mut out, float);
+        String::from_utf8(out).unwrap()
+    }
+
+    // Literals exactly halfway between two texts are intended.
+    #[allow(clippy::excessive_precision)]
+    #[test]
+    fn floats_are_written_as_in_python() {
+        for (float, text) in [
+            (1.0, "1.0"),
+            (-0.0, "-0.0"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (1e15, "1000000000000000.0"),
+            (1e16, "1e+16"),
+            (1.5e300, "1.5e+300"),
+            (5e-324, "5e-324"),
+            (123_456_789_012_345_680.0, "1.2345678901234568e+17"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (-0.012, "-0.012"),
+            (9_999_999_999_999_998.0, "9999999999999998.0"),
+            (147_121_842_227_151.125, "147121842227151.12"),
+            (1_627_975_231_114_949.25, "1627975231114949.2"),
+            (1_627_975_231_114_949.75, "1627975231114949.8"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(written(float), text);
+        }
+    }
+
+    #[test]
+    fn a_power_of_two_is_written_with_digits_that_parse_to_itself() {
+        for (exponent, text) in [
+            (-1017, "7.120236347223045e-307"),
+            (-662, "5.225680706521042e-200"),
+            (-44, "5.684341886080802e-14"),
+            (-24, "5.960464477539063e-08"),
+        ] {
+            assert_eq!(written(2.0_f64.powi(exponent)), text);
+        }
+        for bits in 0..2047_u64 {
+            let float = f64::from_bits(bits << 52);
+            assert_eq!(written(float).parse(), Ok(float));
+        }
+    }
+
+    #[test]
+    fn a_short_decimal_has_the_text_that_all_floats_have() {
+        for places in 0..=PLACES + 2 {
+            for number in [
+                0_u64,
+                1,
+                2,
+                5,
+                7,
+                9,
+                10,
+                11,
+                42,
+                99,
+                100,
+                101,
+                999,
+                1_000,
+                1_001,
+                4_200,
+                123_456,
+                999_999,
+                1_000_001,
+                123_456_789_012,
+                99_999_999_999_999,
+                999_999_999_999_999,
+                1_000_000_000_000_000,
+            ] {
+                #[allow(clippy::cast_precision_loss)]
+                let float = number as f64 / 10_f64.powi(i32::try_from(places).unwrap());
+                // The neighbours of the decimal have up to 17 digits.
+                for float in [float, float.next_up(), float.next_down(), -float] {
+                    assert_eq!(written(float), text(float), "{number} with {places} places");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn random_floats_have_the_text_that_all_floats_have() {
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..200_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let float = f64::from_bits(state);
+            assert_eq!(written(float), text(float), "{:x}", float.to_bits());
+            // A float of few digits.
+            #[allow(clippy::cast_precision_loss)]
+            let cut = ((state >> 44) as f64 / 100.0) * if state & 1 == 0 { 1.0 } else { 0.001 };
+            assert_eq!(written(cut), text(cut), "{:x}", cut.to_bits());
+        }
+    }
+}
