@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome};
+use idempotency_core::store::{
+    Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome,
+};
 
 /// What the store replies.
 enum Mode {

@@ -3,7 +3,7 @@
 /// Returns how many bytes come before the first quote, backslash or control character.
 pub(super) fn plain(bytes: &[u8]) -> usize {
     let special = |byte: u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    first(bytes, |word| specials(word), special)
+    first(bytes, specials, special)
 }
 
 /// Returns how many bytes come before the first one that a text of ASCII must escape: anything but printable ASCII, a quote or
