@@ -1,0 +1,12 @@
+//! The hand-written function for HTTP events, on a current-thread runtime.
+
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let table = &by_hand::Table::from_env().await?;
+    lambda_runtime::run(service_fn(async move |event: LambdaEvent<_>| {
+        by_hand::http::handle(table, event).await
+    }))
+    .await
+}

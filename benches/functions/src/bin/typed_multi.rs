@@ -1,0 +1,21 @@
+//! The attribute on a typed event, on a multi-thread runtime, which takes several events at a time where Lambda sends them.
+
+use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+use orders::{AsCharge, Order, Receipt};
+
+#[idempotent(
+    key = "[user_id, order_id]",
+    key_required = "all",
+    key_prefix = "charge",
+    validate = "amount",
+    expires_after = "1h"
+)]
+async fn handler(event: LambdaEvent<Order>) -> Result<Receipt, BoxError> {
+    Ok(orders::charge(event.payload.charge()?)?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), BoxError> {
+    idempotency_lambda::init().await?;
+    lambda_runtime::run_concurrent(idempotency_lambda::service(handler)).await
+}

@@ -1,0 +1,21 @@
+//! The attribute on an event of `serde_json::Value`.
+
+use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+use orders::{AsCharge, Receipt};
+use serde_json::Value;
+
+#[idempotent(
+    key = "[user_id, order_id]",
+    key_required = "all",
+    key_prefix = "charge",
+    validate = "amount",
+    expires_after = "1h"
+)]
+async fn handler(event: LambdaEvent<Value>) -> Result<Receipt, BoxError> {
+    Ok(orders::charge(event.payload.charge()?)?)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    idempotency_lambda::run(handler).await
+}
