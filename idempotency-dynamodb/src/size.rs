@@ -5,7 +5,7 @@ use crate::request::{Attribute, Value};
 /// The largest item, in bytes: 400 KB, attribute names included.
 pub(crate) const LARGEST: usize = 400 * 1024;
 
-/// Returns the size of these attributes, in bytes: their names and their values in UTF-8.
+/// Returns the size of these attributes, in bytes: their names and texts in UTF-8, and their bytes as they are.
 pub(crate) fn of<'a>(attributes: impl IntoIterator<Item = Attribute<'a>>) -> usize {
     let attributes = attributes.into_iter();
     attributes
@@ -16,6 +16,7 @@ pub(crate) fn of<'a>(attributes: impl IntoIterator<Item = Attribute<'a>>) -> usi
 fn value_size(value: Value<'_>) -> usize {
     match value {
         Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
         // One byte for two digits, plus one byte. A sign counts as a digit.
         Value::Number(number) => {
             let digits = number.unsigned_abs().checked_ilog10().unwrap_or_default() + 1;
@@ -32,6 +33,7 @@ mod tests {
     fn names_and_values_count_in_bytes_of_utf8() {
         assert_eq!(of([("data", Value::Text("é"))]), 6);
         assert_eq!(of([("n", Value::Number(1_700_000_000))]), 7);
+        assert_eq!(of([("b", Value::Bytes(&[0, 255]))]), 3);
         assert_eq!(
             of([("data", Value::Text("é")), ("n", Value::Number(0))]),
             6 + 3

@@ -20,6 +20,8 @@ pub(crate) enum Request<'a> {
         expressions: Expressions<'a>,
         /// True if a success brings back the item that it replaced.
         returns_replaced: bool,
+        /// True if a failed condition brings back the present item.
+        returns_existing: bool,
     },
     /// `UpdateItem`: changes attributes if the condition holds.
     Update {
@@ -52,4 +54,7 @@ pub(crate) enum Value<'a> {
     Text(&'a str),
     /// A whole number: type `N`.
     Number(i64),
+    /// Bytes: type `B`, a part of a large response. In DynamoDB's JSON they are base64; an item's size counts them as they are.
+    #[cfg_attr(not(test), allow(dead_code))]
+    Bytes(&'a [u8]),
 }

@@ -205,6 +205,7 @@ impl DynamoDbStore {
                     expressions: self.shapes.condition(&self.names, condition),
                     // A claim brings back what it replaces, at no cost: then a takeover is known.
                     returns_replaced: *condition != Condition::NoRecord,
+                    returns_existing: true,
                 }
             }
             Write::Update(change) => {

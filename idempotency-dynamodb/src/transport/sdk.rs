@@ -17,6 +17,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 use idempotency_core::store::StoreError;
 
@@ -41,6 +42,7 @@ pub(super) async fn send(
             item,
             expressions,
             returns_replaced,
+            returns_existing,
         } => {
             let call = client
                 .put_item()
@@ -49,7 +51,7 @@ pub(super) async fn send(
                 .condition_expression(expressions.condition())
                 .set_expression_attribute_names(names(&expressions))
                 .set_expression_attribute_values(values(&expressions))
-                .return_values_on_condition_check_failure(ALL_OLD)
+                .set_return_values_on_condition_check_failure(returns_existing.then_some(ALL_OLD))
                 .set_return_values(returns_replaced.then_some(ReturnValue::AllOld));
             let result = call
                 .customize()
@@ -151,6 +153,7 @@ pub(crate) fn to_value(value: Value<'_>) -> AttributeValue {
     match value {
         Value::Text(text) => AttributeValue::S(text.to_owned()),
         Value::Number(number) => AttributeValue::N(number.to_string()),
+        Value::Bytes(bytes) => AttributeValue::B(Blob::new(bytes)),
     }
 }
 
