@@ -24,7 +24,7 @@ pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
 pub use crate::store::StoreHandle;
 pub use idempotency_core::config::{KeyRequired, Settings};
 pub use idempotency_core::key::HashAlgorithm;
-pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
+pub use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout};
 pub use linkme;
 pub use std::borrow::Cow;
 pub use std::time::Duration;

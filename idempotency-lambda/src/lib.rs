@@ -99,7 +99,9 @@ pub use idempotency_core::event::{CallOutcome, CallSummary, ClaimEnd, HandlerPro
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
-pub use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout, UnknownPolicy};
+pub use idempotency_core::protocol::policy::{
+    Lookup, OnError, OnInProgress, OnTimeout, UnknownPolicy,
+};
 pub use idempotency_core::system::{SystemClock, SystemRandom};
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::DynamoDbStore;

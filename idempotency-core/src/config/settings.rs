@@ -8,7 +8,7 @@ use super::value::{choice, duration, number, truth};
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
-use crate::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
+use crate::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout, Policy};
 use crate::record::TENANT_MARK;
 
 /// The settings of an operation, from its attribute or builder.
@@ -47,6 +47,8 @@ pub struct Settings {
     pub local_cache: Option<usize>,
     /// The most bytes of memory that the local cache may take; 0 switches the cache off.
     pub local_cache_bytes: Option<usize>,
+    /// How a call looks for the record of its key, before it claims the key.
+    pub lookup: Option<Lookup>,
     /// What a duplicate does while another call runs.
     pub on_in_progress: Option<OnInProgress>,
     /// What to do with a claim whose lease expired before it was completed.
@@ -78,6 +80,7 @@ impl Settings {
             store_timeout: None,
             local_cache: None,
             local_cache_bytes: None,
+            lookup: None,
             on_in_progress: None,
             on_timeout: None,
             on_error: None,
@@ -246,6 +249,7 @@ impl Settings {
     pub fn policy(&self, variables: &Variables) -> Result<Policy, ConfigurationError> {
         let default = Policy::default();
         Ok(Policy {
+            lookup: choice(self.lookup, variables, "IDEMPOTENCY_LOOKUP", default.lookup)?,
             on_in_progress: choice(
                 self.on_in_progress,
                 variables,
@@ -314,6 +318,7 @@ impl Settings {
             store_timeout,
             local_cache,
             local_cache_bytes,
+            lookup,
             on_in_progress,
             on_timeout,
             on_error,
@@ -347,6 +352,7 @@ impl Settings {
                 "IDEMPOTENCY_LOCAL_CACHE_BYTES",
                 local_cache_bytes.is_some(),
             ),
+            ("lookup", "IDEMPOTENCY_LOOKUP", lookup.is_some()),
             (
                 "on_in_progress",
                 "IDEMPOTENCY_ON_IN_PROGRESS",

@@ -60,9 +60,10 @@ impl<R> Driver<'_, R> {
                     let written = self.write(&write, &condition, limit, &mut store_error, report);
                     Input::Written(written.await)
                 }
-                Effect::Read => {
+                Effect::Read(consistency) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
-                    self.read(limit, &mut store_error, report).await
+                    self.read(consistency, limit, &mut store_error, report)
+                        .await
                 }
                 Effect::Pause(at_most) => {
                     if finished.is_none() {
@@ -167,20 +168,27 @@ impl<R> Driver<'_, R> {
 
     async fn read(
         &self,
+        consistency: Consistency,
         limit: Duration,
         store_error: &mut Option<StoreError>,
         report: &mut Report<'_>,
     ) -> Input {
         let store = self.backend.store();
         let log = SendLog::with_limit(limit);
-        let request = store.read(&self.call.id, Consistency::Strong, &log);
+        let request = store.read(&self.call.id, consistency, &log);
         let error = match self.in_time(request, limit, report).await {
             Some(ReadOutcome::Found(record)) => return Input::Read(Some(record)),
             Some(ReadOutcome::NotFound) => return Input::Read(None),
             Some(ReadOutcome::Failed(error)) => error,
             None => log.timed_out(&store.name()).1,
         };
-        store_error.get_or_insert(error);
+        match consistency {
+            Consistency::Strong => drop(store_error.get_or_insert(error)),
+            // The claim decides all the same. If it fails too, its own error is the cause.
+            Consistency::Eventual => {
+                report.note(format!("the read before the claim failed: {error}"))
+            }
+        }
         Input::ReadFailed
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::condition::Condition;
 use super::in_flight::InFlight;
+use super::read::Consistency;
 use super::resolution::Resolution;
 use super::write::Write;
 use crate::record::{Data, Record};
@@ -37,8 +38,8 @@ pub enum Effect {
     AwaitLeader(Duration),
     /// Perform the write if the condition holds. Then pass [`Input::Written`].
     Write(Write, Condition),
-    /// Read the record consistently. Then pass [`Input::Read`], or [`Input::ReadFailed`].
-    Read,
+    /// Read the record, as current as this asks. Then pass [`Input::Read`], or [`Input::ReadFailed`].
+    Read(Consistency),
     /// Pause for a random time between zero and this duration. Then pass [`Input::Paused`].
     Pause(Duration),
     /// Run the handler. Then pass [`Input::HandlerDone`].
@@ -52,7 +53,7 @@ pub enum Effect {
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{Attempt, Effect, Input, Write, WriteErrorKind, WriteResult};
+/// use idempotency_core::protocol::{Attempt, Consistency, Effect, Input, Write, WriteErrorKind, WriteResult};
 /// # use idempotency_core::time::EpochMillis;
 /// # let call = idempotency_core::example::call();
 /// # let now = EpochMillis::new(0);
@@ -60,7 +61,7 @@ pub enum Effect {
 /// // The reply to the claim was lost. Only a read can tell whether the claim was applied.
 /// let maybe_applied = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
 /// let (attempt, effect) = attempt.step(now, Input::Written(maybe_applied));
-/// assert_eq!(effect, Effect::Read);
+/// assert_eq!(effect, Effect::Read(Consistency::Strong));
 /// let (_, effect) = attempt.step(now, Input::Read(None));
 /// assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
 /// ```

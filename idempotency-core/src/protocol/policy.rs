@@ -47,6 +47,25 @@ pub enum OnError {
     Record,
 }
 
+/// How a call looks for the record of its key, before it claims the key.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::policy::Lookup;
+/// assert_eq!("read-first".parse(), Ok(Lookup::ReadFirst));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Lookup {
+    /// It claims at once. A claim that is refused brings the record back.
+    #[default]
+    ClaimFirst,
+    /// It reads the record first, eventually consistently. A completed record is replayed without a claim. In every other case
+    /// the claim decides.
+    ReadFirst,
+}
+
 macro_rules! named {
     ($type:ty, $($text:literal => $value:path),+) => {
         impl FromStr for $type {
@@ -64,6 +83,7 @@ macro_rules! named {
 }
 
 named!(OnInProgress, "reject" => OnInProgress::Reject, "wait" => OnInProgress::Wait);
+named!(Lookup, "claim-first" => Lookup::ClaimFirst, "read-first" => Lookup::ReadFirst);
 named!(OnTimeout, "rerun" => OnTimeout::Rerun, "hold" => OnTimeout::Hold);
 named!(OnError, "release" => OnError::Release, "record" => OnError::Record);
 
@@ -103,6 +123,8 @@ impl std::error::Error for UnknownPolicy {}
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Policy {
+    /// How a call looks for the record of its key, before it claims the key.
+    pub lookup: Lookup,
     /// What a duplicate does while the first call is in progress.
     pub on_in_progress: OnInProgress,
     /// What to do with a claim whose lease expired before it was completed.
@@ -120,6 +142,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
+            lookup: Lookup::default(),
             on_in_progress: OnInProgress::default(),
             on_timeout: OnTimeout::default(),
             on_error: OnError::default(),

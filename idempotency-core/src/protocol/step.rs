@@ -3,6 +3,7 @@
 mod claim;
 mod completion;
 mod follow;
+mod lookup;
 mod state;
 
 use std::time::Duration;
@@ -82,6 +83,8 @@ impl Attempt {
     /// ```
     pub fn in_flight(&self) -> Option<InFlight> {
         let (stage, until) = match &self.state {
+            // The claim follows, unless the read finds a response.
+            State::LookingUp(looking_up) => (Stage::Claiming, looking_up.wait_until),
             State::Claiming(claiming) | State::Reading(claiming) | State::Waiting(claiming) => {
                 let stage = match claiming.pauses {
                     0 => Stage::Claiming,
@@ -129,7 +132,10 @@ impl Attempt {
     /// ```
     pub fn time_limit(&self, now: EpochMillis) -> Duration {
         match &self.state {
-            State::Claiming(claiming) | State::Reading(claiming) => claim::limit(now, claiming),
+            State::LookingUp(looking_up) => lookup::read_limit(now, looking_up),
+            State::Claiming(claiming) | State::Reading(claiming) => {
+                claim::limit(now, claiming.wait_until, claiming.requests_end)
+            }
             State::GivingUp(giving_up) => claim::release_limit(now, giving_up),
             State::Completing(Completing { held, .. })
             | State::ReadingAfterCompletion(Completing { held, .. })
@@ -176,6 +182,12 @@ impl Attempt {
             }
             (State::Following(following), Input::LeaderDone(confirmed)) => {
                 follow::leader_done(&call, now, following, confirmed)
+            }
+            (State::LookingUp(looking_up), Input::Read(existing)) => {
+                lookup::read_done(&call, now, looking_up, existing)
+            }
+            (State::LookingUp(looking_up), Input::ReadFailed) => {
+                lookup::read_done(&call, now, looking_up, None)
             }
             (State::Claiming(claiming), Input::Written(result)) => {
                 claim::claim_written(&call, now, claiming, result)

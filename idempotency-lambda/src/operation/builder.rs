@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
-use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout};
+use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout};
 
 use super::Operation;
 use super::registry::{self, Claimant};
@@ -128,6 +128,10 @@ impl OperationBuilder {
         ///
         /// A record counts as the length of its texts and 512 bytes. A record that is larger than the limit is not kept.
         local_cache_bytes: usize;
+        /// Sets whether a call reads the record before it claims the key.
+        ///
+        /// [`Lookup::ReadFirst`] makes a duplicate of a finished call cheaper, and a first call dearer and slower.
+        lookup: Lookup;
         /// Sets what a duplicate does while the first call still runs.
         on_in_progress: OnInProgress;
         /// Sets what to do with a claim whose lease expired before it was completed.

@@ -1,7 +1,7 @@
 //! The names of the settings, and other names that a user may write for them.
 
 /// The settings, in the order of the documentation, each with an example of its value.
-pub(crate) const KNOWN: [(&str, &str); 19] = [
+pub(crate) const KNOWN: [(&str, &str); 20] = [
     ("key", "\"order_id\""),
     ("validate", "\"amount\""),
     ("key_required", "true"),
@@ -13,6 +13,7 @@ pub(crate) const KNOWN: [(&str, &str); 19] = [
     ("store_timeout", "\"2s\""),
     ("local_cache", "256"),
     ("local_cache_bytes", "8_388_608"),
+    ("lookup", "\"read-first\""),
     ("on_in_progress", "\"wait\""),
     ("on_timeout", "\"hold\""),
     ("on_error", "\"record\""),
@@ -86,7 +87,7 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
 
 /// Names that other libraries use, or that a user may guess, with the setting of each. Names that are similar to the
 /// setting's own (`cache`, `expires`) are found without this list.
-pub(super) const OTHER_WORDS: [(&str, &str); 36] = [
+pub(super) const OTHER_WORDS: [(&str, &str); 38] = [
     ("ttl", "expires_after"),
     ("window", "expires_after"),
     ("expiration", "expires_after"),
@@ -115,6 +116,8 @@ pub(super) const OTHER_WORDS: [(&str, &str); 36] = [
     ("digest", "hash"),
     ("use_local_cache", "local_cache"),
     ("local_cache_max_items", "local_cache"),
+    ("read_first", "lookup"),
+    ("read", "lookup"),
     ("on_conflict", "on_in_progress"),
     ("on_duplicate", "on_in_progress"),
     ("on_failure", "on_error"),

@@ -97,7 +97,7 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
             "0xfffffffffffffffff",
             "'5'",
         ]),
-        "hash" | "on_in_progress" | "on_timeout" | "on_error" => among(&[
+        "hash" | "lookup" | "on_in_progress" | "on_timeout" | "on_error" => among(&[
             "\"\"",
             "3",
             "true",

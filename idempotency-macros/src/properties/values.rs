@@ -63,11 +63,12 @@ proptest! {
     fn a_choice_is_accepted_if_it_is_at_start(
         text in prop_oneof![
             any::<String>(),
-            "(md5|MD5|sha(224|256|384|512|1)|reject|wait|Wait|rerun|hold|release|record|RECORD) ?",
+            "(md5|MD5|sha(224|256|384|512|1)|(claim|read)-first|Read-First|reject|wait|Wait|rerun|hold|release|record|RECORD) ?",
         ],
     ) {
         prop_assume!(!text.is_empty());
         let policy = |name| Settings::default().policy(&variable(name, &text)).is_ok();
+        prop_assert_eq!(accepts("lookup", &text), policy("IDEMPOTENCY_LOOKUP"));
         prop_assert_eq!(accepts("on_in_progress", &text), policy("IDEMPOTENCY_ON_IN_PROGRESS"));
         prop_assert_eq!(accepts("on_timeout", &text), policy("IDEMPOTENCY_ON_TIMEOUT"));
         prop_assert_eq!(accepts("on_error", &text), policy("IDEMPOTENCY_ON_ERROR"));

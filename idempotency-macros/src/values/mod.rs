@@ -47,6 +47,7 @@ const HASHES: Choices = &[
     ("sha384", "Sha384"),
     ("sha512", "Sha512"),
 ];
+const LOOKUP: Choices = &[("claim-first", "ClaimFirst"), ("read-first", "ReadFirst")];
 const IN_PROGRESS: Choices = &[("reject", "Reject"), ("wait", "Wait")];
 const TIMEOUT: Choices = &[("rerun", "Rerun"), ("hold", "Hold")];
 const KEY_FROM: Choices = &[("body", "Body"), ("record", "Record")];
@@ -84,6 +85,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "reserve" => duration(&name, &value, Duration::from_millis(1))?,
         "local_cache" => number(&name, &value, "records")?,
         "local_cache_bytes" => number(&name, &value, "bytes")?,
+        "lookup" => choice(&name, &value, "Lookup", LOOKUP)?,
         "on_in_progress" => choice(&name, &value, "OnInProgress", IN_PROGRESS)?,
         "on_timeout" => choice(&name, &value, "OnTimeout", TIMEOUT)?,
         "on_error" => choice(&name, &value, "OnError", ERROR)?,
@@ -117,6 +119,7 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
     let is_capital = name.starts_with(char::is_uppercase);
     let is_choice = [
         "hash",
+        "lookup",
         "on_in_progress",
         "on_timeout",
         "on_error",

@@ -67,6 +67,10 @@ fn each_setting_is_read() {
         Constant::Choice("OnInProgress", "Wait")
     );
     assert_eq!(
+        constant("lookup = \"read-first\""),
+        Constant::Choice("Lookup", "ReadFirst")
+    );
+    assert_eq!(
         constant("on_timeout = \"hold\""),
         Constant::Choice("OnTimeout", "Hold")
     );

@@ -12,6 +12,7 @@ use idempotency_core::store::{
     Consistency, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
 };
 
+use super::history::History;
 use super::{StoreCall, StoreOperation};
 
 /// How a request to a [`FaultyStore`] fails.
@@ -89,6 +90,7 @@ struct State {
     calls: Vec<StoreCall>,
     faults: Vec<(StoreOperation, usize, StoreFault)>,
     delayed: Vec<(RecordId, Write, Condition)>,
+    history: History,
     hung: usize,
     watchers: Vec<Waker>,
 }
@@ -112,6 +114,32 @@ impl<S: Store> FaultyStore<S> {
         let mut state = self.state();
         let before = count(&state.calls, operation);
         state.faults.push((operation, before + nth, fault));
+    }
+
+    /// Makes eventual reads stale: from now on each returns the record as it was before the last `writes` writes to it. 0 ends
+    /// this. Strong reads and conditions see the record as it is.
+    ///
+    /// Only writes through this store count, from this call on. A record that had fewer of them is returned as it was before
+    /// the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_core::protocol::condition::Condition;
+    /// use idempotency_core::record::{Record, RecordId};
+    /// use idempotency_core::store::{Consistency, MemoryStore, ReadOutcome, SendLog, Store};
+    /// use idempotency_testkit::store::{FaultyStore, StoreExt};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (store, id, log) = (FaultyStore::new(MemoryStore::new()), RecordId::new("a#1"), SendLog::new());
+    /// store.lag(1);
+    /// store.put(&id, &Record::default(), &Condition::NoRecord).await;
+    /// assert!(matches!(store.read(&id, Consistency::Eventual, &log).await, ReadOutcome::NotFound));
+    /// assert!(matches!(store.read(&id, Consistency::Strong, &log).await, ReadOutcome::Found(_)));
+    /// # }
+    /// ```
+    pub fn lag(&self, writes: usize) {
+        self.state().history = History::of_the_last(writes);
     }
 
     /// Returns every request so far, in order.
@@ -170,12 +198,51 @@ impl<S: Store> FaultyStore<S> {
         let delayed = std::mem::take(&mut self.state().delayed);
         for (id, write, condition) in delayed {
             let log = SendLog::new();
-            self.inner.write(&id, &write, &condition, &log).await;
+            self.forward(&id, &write, &condition, &log).await;
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forwards a write, and remembers the record before it if eventual reads are stale.
+    async fn forward(
+        &self,
+        id: &RecordId,
+        write: &Write,
+        condition: &Condition,
+        log: &SendLog,
+    ) -> WriteOutcome {
+        let is_kept = self.state().history.is_kept();
+        let before = if is_kept {
+            let log = SendLog::new();
+            Some(self.inner.read(id, Consistency::Strong, &log).await)
+        } else {
+            None
+        };
+        let outcome = self.inner.write(id, write, condition, log).await;
+        if let (WriteOutcome::Applied, Some(before)) = (&outcome, before) {
+            self.state().history.note(id, before);
+        }
+        outcome
+    }
+
+    /// Forwards a read, or returns an earlier state of the record.
+    async fn read_as_of(
+        &self,
+        id: &RecordId,
+        consistency: Consistency,
+        log: &SendLog,
+    ) -> ReadOutcome {
+        let earlier = match consistency {
+            Consistency::Strong => None,
+            Consistency::Eventual => self.state().history.earlier(id),
+        };
+        match earlier {
+            Some(earlier) => earlier.map_or(ReadOutcome::NotFound, ReadOutcome::Found),
+            None => self.inner.read(id, consistency, log).await,
+        }
     }
 
     /// Notes a request and returns its fault.
@@ -206,7 +273,7 @@ impl<S: Store> FaultyStore<S> {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
-        let forward = || self.inner.write(id, write, condition, log);
+        let forward = || self.forward(id, write, condition, log);
         let Some(fault) = self.note(StoreCall::of(id, write, condition)) else {
             return forward().await;
         };
@@ -294,9 +361,13 @@ impl<S: Store> Store for FaultyStore<S> {
         log: &'a SendLog,
     ) -> BoxFuture<'a, ReadOutcome> {
         Box::pin(async move {
-            match self.note(StoreCall::Read { id: id.clone() }) {
+            let call = StoreCall::Read {
+                id: id.clone(),
+                consistency,
+            };
+            match self.note(call) {
                 None | Some(StoreFault::OmitItem | StoreFault::Resend) => {
-                    self.inner.read(id, consistency, log).await
+                    self.read_as_of(id, consistency, log).await
                 }
                 Some(StoreFault::Backoff) => self.back_off(log).await,
                 Some(StoreFault::Hang) => self.hang().await,

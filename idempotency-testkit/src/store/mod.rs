@@ -1,13 +1,14 @@
 //! A store for tests that counts its requests and injects faults.
 
 mod faulty;
+mod history;
 
 pub use faulty::{FaultyStore, StoreFault};
 pub use idempotency_core::example::StoreExt;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Change, Write};
+use idempotency_core::store::{Change, Consistency, Write};
 
 /// A request to a store, as [`FaultyStore`] notes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +39,12 @@ pub enum StoreCall {
         /// The condition of the write.
         condition: Condition,
     },
-    /// A consistent read.
+    /// A read.
     Read {
         /// The record's id.
         id: RecordId,
+        /// How current the record had to be.
+        consistency: Consistency,
     },
 }
 
@@ -69,7 +72,7 @@ pub enum StoreOperation {
     Update,
     /// A release.
     Delete,
-    /// A consistent read.
+    /// A read.
     Read,
 }
 

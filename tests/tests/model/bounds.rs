@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use idempotency_core::protocol::policy::{OnError, OnInProgress, OnTimeout, Policy};
+use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout, Policy};
 
 /// One delivery of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
     /// The validation digest; `None` if the call does not validate.
     pub(crate) payload: Option<&'static str>,
+    pub(crate) lookup: Lookup,
     pub(crate) on_in_progress: OnInProgress,
     pub(crate) on_timeout: OnTimeout,
     pub(crate) on_error: OnError,
@@ -80,6 +81,8 @@ pub(crate) struct Bounds {
     pub(crate) window_s: u64,
     /// The possible clock errors of a call, in ticks.
     pub(crate) skews: &'static [i8],
+    /// How many earlier states of the record an eventual read may return.
+    pub(crate) stale: u8,
     /// True if the table's TTL deletes expired records.
     pub(crate) ttl: bool,
     pub(crate) faults: Faults,
@@ -90,6 +93,7 @@ impl Delivery {
     pub(crate) fn plain() -> Self {
         Self {
             payload: None,
+            lookup: Lookup::ClaimFirst,
             on_in_progress: OnInProgress::Reject,
             on_timeout: OnTimeout::Rerun,
             on_error: OnError::Release,
@@ -104,6 +108,13 @@ impl Delivery {
     pub(crate) fn of_payload(self, payload: &'static str) -> Self {
         Self {
             payload: Some(payload),
+            ..self
+        }
+    }
+
+    pub(crate) fn reading_first(self) -> Self {
+        Self {
+            lookup: Lookup::ReadFirst,
             ..self
         }
     }
@@ -160,6 +171,7 @@ impl Delivery {
 
     pub(crate) fn policy(&self, bounds: &Bounds) -> Policy {
         let mut policy = Policy::default();
+        policy.lookup = self.lookup;
         policy.on_in_progress = self.on_in_progress;
         policy.on_timeout = self.on_timeout;
         policy.on_error = self.on_error;
@@ -187,6 +199,7 @@ impl Bounds {
             tick_ms: 1_000,
             window_s: 60,
             skews: &[0],
+            stale: 0,
             ttl: false,
             faults: Faults::default(),
         }
@@ -211,6 +224,7 @@ impl Bounds {
             of(self.faults.kills, "kill"),
             of(self.faults.evictions, "eviction"),
             off,
+            of(self.stale, "stale state"),
             self.ttl.then(|| "TTL".to_owned()),
         ];
         let faults: Vec<_> = faults.into_iter().flatten().collect();

@@ -1,6 +1,6 @@
 //! The actions that are possible in a state.
 
-use idempotency_core::protocol::{Effect, Write, WriteErrorKind};
+use idempotency_core::protocol::{Consistency, Effect, Write, WriteErrorKind};
 use idempotency_core::record::Status;
 
 use super::scenario::Scenario;
@@ -103,8 +103,14 @@ impl Scenario {
                 actions.push(Action::ServeWithLateReply(number));
             }
         }
+        if *active.asked.effect == Effect::Read(Consistency::Eventual) {
+            let ages = 0..state.earlier.len() as u8;
+            let differ = ages.filter(|age| state.earlier[usize::from(*age)] != state.record);
+            actions.extend(differ.map(|age| Action::ServeStale(number, age)));
+        }
+        let is_read = matches!(*active.asked.effect, Effect::Read(_));
         let too_large = is_too_large(&active.asked.effect);
-        if state.left.lost_replies > 0 && *active.asked.effect != Effect::Read && !too_large {
+        if state.left.lost_replies > 0 && !is_read && !too_large {
             actions.push(Action::Lose(number));
         }
         // A call whose send was lost may give up at any time.

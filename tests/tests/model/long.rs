@@ -145,6 +145,41 @@ fn scenarios() -> Vec<Bounds> {
             ticks: 3,
             window_s: 1,
             ttl: true,
+            stale: 1,
+            ..Bounds::new(
+                "in one process, all read first, windows end",
+                vec![
+                    plain().reading_first(),
+                    plain().reading_first().in_one_process().cached(),
+                    plain()
+                        .reading_first()
+                        .in_one_process()
+                        .cached()
+                        .waiting()
+                        .leased(2),
+                ],
+            )
+        },
+        Bounds {
+            ticks: 3,
+            stale: 3,
+            faults: Faults {
+                lost_replies: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "three calls, all read first",
+                vec![
+                    may_fail().reading_first(),
+                    plain().reading_first(),
+                    plain().reading_first(),
+                ],
+            )
+        },
+        Bounds {
+            ticks: 3,
+            window_s: 1,
+            ttl: true,
             skews: &[0, 1],
             faults: Faults {
                 lost_replies: 1,

@@ -68,6 +68,15 @@ mod every_promise_holds {
         late_python => [Executed, FromStore, LostOwnership],
         many_losses => [Executed, Contended, OwnClaimRecognised, CompletionUnknown, StoreFailed],
         kills => [Executed, FromStore, TookOver, WinnersResponse],
+        reading_first => [
+            Executed, FromStore, Misled, TookOver, WinnersResponse, OwnClaimRecognised, AlreadyInProgress, LostOwnership,
+            Released, StoreFailed, NoTimeLeft,
+        ],
+        stale_reads => [Executed, FromStore, FoundStale, Misled, NextWindow, TookOver],
+        two_payloads_reading_first => [FromStore, Misled, PayloadMismatch, WinnersResponse],
+        holding_and_reading_first => [Executed, FromStore, Misled, Unresolved, AfterFailure, Kept],
+        reading_first_in_one_process => [FromStore, FromConcurrentCall, RanAfterFollowing, Misled, AlreadyInProgress, TookOver],
+        reading_first_beside_python => [Executed, FromStore, PythonReplayed, Misled, NextWindow, Waited],
         three_calls => [Executed, FromStore, TookOver, WinnersResponse, LostOwnership],
     }
 }
@@ -114,6 +123,12 @@ mod each_fault_is_found {
         a_follower_that_ignores_its_deadline: FollowerIgnoresItsDeadline in quiet_in_one_process breaks FollowsTooLong in 4;
         a_wait_that_outlives_the_lease: WaitOutlivesTheLease in quiet_waiting_in_one_process breaks Stuck in 9;
         a_leader_that_shares_an_unconfirmed_response: LeaderSharesUnconfirmed in failing_in_one_process breaks OneResponse in 14;
+        a_run_on_an_absent_read: RunsOnAnAbsentRead in quiet_reading_first breaks RunWithoutClaim in 2;
+        a_claim_without_a_condition_after_the_read:
+            ClaimsUnconditionallyAfterTheRead in quiet_reading_first breaks LateOwner in 6;
+        a_read_that_ignores_the_window: ReadIgnoresTheWindow in quiet_reading_first breaks WindowExpired in 9;
+        a_read_that_ignores_the_payload: ReadIgnoresThePayload in quiet_payloads_reading_first breaks AnotherPayload in 7;
+        an_eventual_read_after_a_lost_claim: EveryReadIsEventual in stale_after_a_loss breaks OwnWriteInProgress in 9;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

@@ -94,6 +94,8 @@ pub(crate) enum Goal {
     OwnCompletionFound,
     OwnClaimRecognised,
     Restored,
+    FoundStale,
+    Misled,
     AfterFailure,
     Released,
     NotReleased,
@@ -119,7 +121,7 @@ macro_rules! goals {
         const GOALS: &[(Goal, &str, fn(&Scenario, &State) -> bool)] = &[
             $((Goal::$goal, $name, |scenario, state| {
                 let seen: fn(&Scenario, &State) -> bool = $seen;
-                seen(scenario, state) && scenario.first(32 + Goal::$goal as u32)
+                seen(scenario, state) && scenario.first(16 + Goal::$goal as u32)
             })),+
         ];
     };
@@ -156,6 +158,10 @@ goals! {
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.recognised);
     Restored => "a response is stored although its claim was evicted",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.restored);
+    FoundStale => "a response is replayed although its record was replaced or deleted",
+        |_, state| state.ended(|end, trace| *end == End::FromStore && trace.found_stale);
+    Misled => "a call whose read was stale gets the response from its claim",
+        |_, state| state.ended(|end, trace| *end == End::FromStore && trace.misled);
     AfterFailure => "a call runs after a recorded failure",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.after_failure);
     Released => "a claim is released",

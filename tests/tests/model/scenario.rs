@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use idempotency_core::protocol::{Effect, Input, WriteErrorKind, WriteResult};
-use idempotency_core::record::Status;
+use idempotency_core::record::{Record, Status};
 use idempotency_core::time::EpochMillis;
 use stateright::{Model, Property};
 
@@ -12,7 +12,7 @@ use super::promises::{self, Goal, Promise};
 use super::rules::Rules;
 use super::shared::Shared;
 use super::state::{
-    Action, Active, Call, NEVER, NO_CALL, Phase, Python, Reply, Returned, Sent, State, Trace,
+    Action, Active, Call, End, NEVER, NO_CALL, Phase, Python, Reply, Returned, Sent, State, Trace,
 };
 
 /// The time at which every scenario begins, in milliseconds since the epoch.
@@ -44,7 +44,7 @@ impl Scenario {
 
     /// Returns true if no broken promise was found.
     pub(crate) fn unbroken(&self) -> bool {
-        self.found.load(Ordering::Relaxed) & 0xffff_ffff == 0
+        self.found.load(Ordering::Relaxed) & 0xffff == 0
     }
 
     /// Returns the number of the Python function; our calls have the numbers below it.
@@ -121,6 +121,24 @@ impl Scenario {
         reply
     }
 
+    /// Gives a call an earlier state of the record. What the record is now does not change.
+    fn receive_stale(
+        &self,
+        state: &mut State,
+        number: u8,
+        active: Active,
+        found: Option<Shared<Record>>,
+    ) {
+        let mut reply = self.apply(state, &active.asked);
+        reply.input = Input::Read(found.map(|record| (*record).clone()));
+        self.receive(state, number, active, reply);
+        let Call { phase, trace } = &mut state.calls[usize::from(number)];
+        match phase {
+            Phase::Ended(End::FromStore, _) => trace.found_stale = true,
+            _ => trace.misled = true,
+        }
+    }
+
     fn python_claims(&self, state: &mut State, lease: u8) {
         let until = state.now + lease;
         state.python = match self.python_claim(state, lease) {
@@ -154,6 +172,8 @@ impl Model for Scenario {
                 recognised: false,
                 after_failure: false,
                 restored: false,
+                found_stale: false,
+                misled: false,
                 waited: false,
                 waited_on: false,
                 followed: false,
@@ -166,6 +186,7 @@ impl Model for Scenario {
         vec![State {
             now: 0,
             record: None,
+            earlier: Vec::new(),
             cache: None,
             calls: vec![call; self.bounds.deliveries.len()],
             shared: vec![None; self.bounds.deliveries.len()],
@@ -203,6 +224,11 @@ impl Model for Scenario {
                 let reply = self.serve(state, active);
                 self.receive(state, number, active.clone(), reply);
             }
+            Action::ServeStale(number, age) => {
+                let active = active(last, number)?.clone();
+                let found = last.earlier[usize::from(age)].clone();
+                self.receive_stale(state, number, active, found);
+            }
             Action::ServeWithLateReply(number) => {
                 let reply = self.serve(state, active(last, number)?);
                 state.left.delays -= 1;
@@ -226,7 +252,7 @@ impl Model for Scenario {
             }
             Action::Fail(number, kind) => {
                 let active = active(last, number)?;
-                let read = *active.asked.effect == Effect::Read;
+                let read = matches!(*active.asked.effect, Effect::Read(_));
                 if !(active.maybe_applied && kind == WriteErrorKind::Transient) {
                     state.left.failures -= 1;
                 }
@@ -268,6 +294,10 @@ impl Model for Scenario {
                 self.delete(state);
                 state.python = Python::Ended(Returned(None));
             }
+        }
+        if last.record != next.record && self.bounds.stale > 0 {
+            next.earlier.insert(0, last.record.clone());
+            next.earlier.truncate(usize::from(self.bounds.stale));
         }
         Some(next)
     }

@@ -19,6 +19,8 @@ pub(crate) struct State {
     /// The true time, in ticks.
     pub(crate) now: u8,
     pub(crate) record: Option<Shared<Record>>,
+    /// Earlier states of the record, the latest first: what an eventual read may return. Kept if the bounds have stale reads.
+    pub(crate) earlier: Vec<Option<Shared<Record>>>,
     /// The local cache of the process that has one.
     pub(crate) cache: Option<Shared<Record>>,
     pub(crate) calls: Vec<Call>,
@@ -114,6 +116,10 @@ pub(crate) struct Trace {
     pub(crate) after_failure: bool,
     /// It stored its response after its claim had been evicted.
     pub(crate) restored: bool,
+    /// Its eventual read found a response of which the record was replaced or deleted.
+    pub(crate) found_stale: bool,
+    /// It claimed although its eventual read found an earlier state of the record.
+    pub(crate) misled: bool,
     /// It waited.
     pub(crate) waited: bool,
     /// It kept waiting after a failed read.
@@ -171,6 +177,8 @@ pub(crate) enum Action {
     Wake(u8),
     /// The store serves a request, and the call receives the reply at once.
     Serve(u8),
+    /// The store serves an eventual read with this earlier state of the record: 0 is the latest of them.
+    ServeStale(u8, u8),
     /// The store serves a request, and the reply arrives later.
     ServeWithLateReply(u8),
     /// A late reply arrives.

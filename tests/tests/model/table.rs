@@ -95,7 +95,7 @@ impl Scenario {
             let lease = record.in_progress_expiration.value().copied();
             lease.filter(|_| state.holder == sent.by)
         };
-        if *sent.effect == Effect::Read {
+        if matches!(*sent.effect, Effect::Read(_)) {
             let ghost = Ghost {
                 own_lease: own_claim(state),
                 found: true,

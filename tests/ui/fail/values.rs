@@ -30,4 +30,19 @@ async fn of_a_tenant(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
     Ok(event.payload)
 }
 
+#[idempotent(lookup = "read")]
+async fn looked_up(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(lookup = read-first)]
+async fn looked_up_without_quotes(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(read_first = true)]
+async fn looked_up_by_another_name(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
 fn main() {}

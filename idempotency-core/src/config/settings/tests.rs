@@ -45,6 +45,11 @@ fn an_invalid_variable_is_named_with_its_value_and_what_is_accepted() {
             "write one of `reject`, `wait`",
         ),
         (
+            "IDEMPOTENCY_LOOKUP",
+            "read_first",
+            "write one of `claim-first`, `read-first`",
+        ),
+        (
             "IDEMPOTENCY_LEASE",
             "soon",
             "write a duration such as `30s`, `15m` or `1h`",
@@ -188,6 +193,7 @@ fn an_invalid_variable_is_refused_even_if_a_setting_overrides_it() {
         store_timeout: Some(Duration::from_secs(1)),
         local_cache: Some(1),
         local_cache_bytes: Some(1),
+        lookup: Some(Lookup::ReadFirst),
         on_in_progress: Some(OnInProgress::Wait),
         on_timeout: Some(OnTimeout::Hold),
         on_error: Some(OnError::Record),
@@ -202,6 +208,7 @@ fn an_invalid_variable_is_refused_even_if_a_setting_overrides_it() {
         ("store_timeout", "IDEMPOTENCY_STORE_TIMEOUT", "0s"),
         ("local_cache", "IDEMPOTENCY_LOCAL_CACHE", "many"),
         ("local_cache_bytes", "IDEMPOTENCY_LOCAL_CACHE_BYTES", "8MiB"),
+        ("lookup", "IDEMPOTENCY_LOOKUP", "read"),
         ("on_in_progress", "IDEMPOTENCY_ON_IN_PROGRESS", "queue"),
         ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", "retry"),
         ("on_error", "IDEMPOTENCY_ON_ERROR", "keep"),

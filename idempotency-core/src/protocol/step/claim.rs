@@ -6,10 +6,11 @@ use super::super::call::Call;
 use super::super::classify::{RecordState, classify, is_expired};
 use super::super::effect::{Effect, WriteResult};
 use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve, time_limit};
-use super::super::policy::OnInProgress;
+use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::resolution::{Refusal, Source};
-use super::state::{Claiming, GivingUp, Held, Next, State, backoff, refuse, replay};
+use super::lookup;
+use super::state::{Claiming, GivingUp, Held, Next, READ, State, backoff, refuse, replay};
 use crate::error::ErrorKind;
 use crate::record::Record;
 use crate::time::EpochMillis;
@@ -40,25 +41,35 @@ pub(super) fn not_in_memory(
     start(call, now, wait_until)
 }
 
-/// Sends the first claim to the store.
+/// Asks the store for the first time: with a claim, or with a read before it. A call starts once at most.
 pub(super) fn start(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> Next {
+    let requests_end = requests_end(call, now, wait_until);
+    match call.policy.lookup {
+        Lookup::ClaimFirst => first_claim(call, now, wait_until, requests_end),
+        Lookup::ReadFirst => lookup::start(call, now, wait_until, requests_end),
+    }
+}
+
+/// Sends the first claim to the store.
+pub(super) fn first_claim(
+    call: &Call,
+    now: EpochMillis,
+    wait_until: EpochMillis,
+    requests_end: EpochMillis,
+) -> Next {
     if is_too_late(call, now) {
         return refuse(ErrorKind::NoTimeLeft);
     }
-    send_claim(
-        call,
-        now,
-        Claiming {
-            tries: 0,
-            pauses: 0,
-            other_lease_end: None,
-            maybe_applied: false,
-            claimed_at: now,
-            wait_until,
-            requests_end: requests_end(call, now, wait_until),
-        },
-        ErrorKind::Contended,
-    )
+    let claiming = Claiming {
+        tries: 0,
+        pauses: 0,
+        other_lease_end: None,
+        maybe_applied: false,
+        claimed_at: now,
+        wait_until,
+        requests_end,
+    };
+    send_claim(call, now, claiming, ErrorKind::Contended)
 }
 
 /// Returns the end of the time for requests that begin now: `store_timeout` from now, and at most half of the time left, so
@@ -70,9 +81,13 @@ fn requests_end(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> Epoch
 /// Returns how long a claim or a read may take: the time for requests, less what a release needs.
 ///
 /// A request that begins when this time is nearly used up still gets a little, as far as the deadline allows.
-pub(super) fn limit(now: EpochMillis, claiming: &Claiming) -> Duration {
-    let minimum = REPLY_RESERVE.min(time_limit(now, claiming.wait_until));
-    less_reserve(now.until(claiming.requests_end)).max(minimum)
+pub(super) fn limit(
+    now: EpochMillis,
+    wait_until: EpochMillis,
+    requests_end: EpochMillis,
+) -> Duration {
+    let minimum = REPLY_RESERVE.min(time_limit(now, wait_until));
+    less_reserve(now.until(requests_end)).max(minimum)
 }
 
 /// Returns the time limit of the release before the handler ran: the rest of the time for requests, or a minimum.
@@ -92,7 +107,7 @@ pub(super) fn read_again(call: &Call, now: EpochMillis, claiming: Claiming) -> N
         requests_end: requests_end(call, now, claiming.wait_until),
         ..claiming
     };
-    (State::Reading(claiming), Effect::Read)
+    (State::Reading(claiming), READ)
 }
 
 /// Returns true if the deadline has expired. The call then neither claims nor waits.
@@ -145,14 +160,14 @@ pub(super) fn claim_written(
             claiming.maybe_applied |= maybe_applied;
             match existing {
                 Some(existing) => record_found(call, now, claiming, existing),
-                None => (State::Reading(claiming), Effect::Read),
+                None => (State::Reading(claiming), READ),
             }
         }
         WriteResult::Failed { maybe_applied, .. } => {
             // Every send of the call counts, not only the last one.
             claiming.maybe_applied |= maybe_applied;
             if claiming.maybe_applied && has_time(now, claiming) {
-                (State::Reading(claiming), Effect::Read)
+                (State::Reading(claiming), READ)
             } else {
                 give_up(call, claiming, ErrorKind::StoreFailed)
             }

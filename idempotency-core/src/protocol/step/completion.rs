@@ -9,7 +9,9 @@ use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
 use super::super::policy::{OnError, OnTimeout};
 use super::super::requests;
 use super::super::resolution::{Completion, Resolution, Source};
-use super::state::{Completing, Held, Next, State, Unstorable, backoff, finish, refuse, replay};
+use super::state::{
+    Completing, Held, Next, READ, State, Unstorable, backoff, finish, refuse, replay,
+};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
@@ -85,7 +87,7 @@ pub(super) fn completion_written(
             completing.maybe_applied |= maybe_applied;
             match existing {
                 Some(existing) => claim_gone(call, now, completing, Some(existing)),
-                None => (State::ReadingAfterCompletion(completing), Effect::Read),
+                None => (State::ReadingAfterCompletion(completing), READ),
             }
         }
         WriteResult::Failed {

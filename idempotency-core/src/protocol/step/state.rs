@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::effect::Effect;
 use super::super::in_flight::InFlight;
 use super::super::limits::{FIRST_PAUSE, LONGEST_PAUSE};
+use super::super::read::Consistency;
 use super::super::resolution::{Refusal, Resolution, Source};
 use crate::error::ErrorKind;
 use crate::record::Record;
@@ -16,6 +17,8 @@ pub(super) enum State {
     Checking(Option<EpochMillis>),
     /// Waits for the leader in this process.
     Following(Following),
+    /// Reads the record before the first claim.
+    LookingUp(LookingUp),
     /// Sends a claim.
     Claiming(Claiming),
     /// Reads the record, because the result of a claim is unknown, or because of a wait.
@@ -52,6 +55,15 @@ pub(super) struct Following {
     pub(super) wait_until: EpochMillis,
     /// The last known progress of the leader.
     pub(super) leader: InFlight,
+}
+
+/// The data of a call that asks the store for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LookingUp {
+    /// Until when this call may wait.
+    pub(super) wait_until: EpochMillis,
+    /// The end of the time for requests, of this read and of the claim after it.
+    pub(super) requests_end: EpochMillis,
 }
 
 /// The data of a call that has no claim yet.
@@ -113,6 +125,9 @@ pub(super) enum Unstorable {
     /// The response is too large for the store, or cannot be read back. Its own caller gets it all the same.
     OwnCallerOnly,
 }
+
+/// The effect of each read after a claim or a pause. Only the read before the first claim may be eventually consistent.
+pub(super) const READ: Effect = Effect::Read(Consistency::Strong);
 
 /// The next state, and the effect to perform next.
 pub(super) type Next = (State, Effect);

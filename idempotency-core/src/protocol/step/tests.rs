@@ -4,6 +4,7 @@ mod claim;
 mod completion;
 mod in_flight;
 mod limits;
+mod lookup;
 mod operation;
 mod wait;
 
@@ -11,7 +12,7 @@ use super::super::condition::{Condition, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::super::policy::{OnError, OnInProgress, OnTimeout};
 use super::super::{
-    Completion, HandlerResult, Refusal, Resolution, Write, WriteErrorKind, WriteResult,
+    Completion, Consistency, HandlerResult, Refusal, Resolution, Write, WriteErrorKind, WriteResult,
 };
 use super::*;
 use crate::record::Record;
@@ -49,6 +50,7 @@ fn maybe_applied() -> Input {
     failed(true, WriteErrorKind::Transient)
 }
 
+const READ: Effect = Effect::Read(Consistency::Strong);
 const MISS: Input = Input::Local(None);
 const APPLIED: Input = Input::Written(WriteResult::Applied);
 const CONDITION_FAILED_WITHOUT_RECORD: Input = Input::Written(WriteResult::ConditionFailed {

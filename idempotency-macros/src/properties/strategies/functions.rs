@@ -119,6 +119,7 @@ const OTHERS: &[&str] = &[
     "key_required",
     "store_when",
     "expires_after",
+    "lookup",
     "on_timeout",
     "on_in_progress",
 ];

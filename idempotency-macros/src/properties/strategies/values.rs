@@ -87,6 +87,7 @@ pub(in crate::properties) fn value(name: &str) -> BoxedStrategy<String> {
         ]
         .boxed(),
         "local_cache" | "local_cache_bytes" => number(),
+        "lookup" => choice(&["claim-first", "read-first"]),
         "on_in_progress" => choice(&["reject", "wait"]),
         "on_timeout" => choice(&["rerun", "hold"]),
         "on_error" => choice(&["release", "record"]),

@@ -1,6 +1,7 @@
 //! The rules that calls follow: production's, and variants with one deliberate fault.
 
 mod faults;
+mod lookup;
 mod single_flight;
 
 use idempotency_core::protocol::{Call, Effect, InFlightKey, Input, Resolution, WriteResult};
@@ -8,6 +9,7 @@ use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
 pub(crate) use faults::*;
+pub(crate) use lookup::*;
 pub(crate) use single_flight::*;
 
 /// What a faulty rule can read of its call.

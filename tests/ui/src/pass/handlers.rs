@@ -110,6 +110,7 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Reply<String> {
     lease = "30s",
     local_cache = 1_000,
     local_cache_bytes = 1_048_576,
+    lookup = "read-first",
     on_in_progress = "wait",
     on_timeout = "hold",
     on_error = "record",

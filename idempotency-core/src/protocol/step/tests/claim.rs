@@ -163,7 +163,7 @@ fn a_failed_claim_counts_as_not_applied_only_if_no_send_was_lost() {
         call(),
         [MISS, maybe_applied(), Input::Read(None), throttled()],
     );
-    assert_eq!(effect, Effect::Read);
+    assert_eq!(effect, READ);
 }
 
 /// Returns a failed condition on an expired claim, after an earlier send of the same request may have been applied.
@@ -178,7 +178,7 @@ fn refused_after_a_loss() -> Input {
 fn a_send_that_was_lost_before_a_failed_condition_may_still_be_applied_after_the_next_claim() {
     let throttled = failed(false, WriteErrorKind::Transient);
     let effect = play(call(), [MISS, refused_after_a_loss(), throttled]);
-    assert_eq!(effect, Effect::Read);
+    assert_eq!(effect, READ);
 }
 
 #[test]
@@ -254,10 +254,7 @@ fn a_claim_whose_condition_failed_without_a_record_is_sent_again_at_any_time() {
 
 #[test]
 fn a_failed_condition_without_a_record_leads_to_a_read() {
-    assert_eq!(
-        play(call(), [MISS, CONDITION_FAILED_WITHOUT_RECORD]),
-        Effect::Read
-    );
+    assert_eq!(play(call(), [MISS, CONDITION_FAILED_WITHOUT_RECORD]), READ);
 }
 
 #[test]

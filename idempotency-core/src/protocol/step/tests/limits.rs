@@ -105,7 +105,7 @@ fn one_millisecond_more_than_the_release_needs_is_enough_for_a_read() {
             [(NOW, MISS), (now_plus(milliseconds), maybe_applied())],
         )
     };
-    assert_eq!(lost_at(2_799), Effect::Read);
+    assert_eq!(lost_at(2_799), READ);
     assert_eq!(lost_at(2_800), Effect::Write(Write::Delete, held_by(&me())));
 }
 

@@ -14,7 +14,7 @@ fn a_waiting_duplicate_pauses_reads_and_gets_the_response() {
     let effect = play(waiting(), [MISS, condition_failed(other())]);
     assert_eq!(effect, Effect::Pause(Duration::from_millis(25)));
     let effect = play(waiting(), [MISS, condition_failed(other()), Input::Paused]);
-    assert_eq!(effect, Effect::Read);
+    assert_eq!(effect, READ);
     let effect = play(
         waiting(),
         [
@@ -175,5 +175,5 @@ fn a_send_lost_before_a_wait_may_still_be_applied_after_it() {
         Input::Read(None),
         throttled,
     ];
-    assert_eq!(play(waiting(), inputs), Effect::Read);
+    assert_eq!(play(waiting(), inputs), READ);
 }
