@@ -11,6 +11,8 @@ use idempotency_core::config::ConfigurationError;
 use crate::attribute_names::AttributeNames;
 use crate::client;
 use crate::composite::{Composite, check_partition};
+#[cfg(feature = "lean-client")]
+use crate::lean::{Lean, LeanClient};
 use crate::store::DynamoDbStore;
 use crate::table_ref::TableRef;
 use crate::transport::Transport;
@@ -40,6 +42,9 @@ use crate::transport::Transport;
 pub struct DynamoDbStoreBuilder {
     table: Option<String>,
     client: Option<Client>,
+    /// Sends the requests instead of `client`, from which it has its settings.
+    #[cfg(feature = "lean-client")]
+    lean: Option<LeanClient>,
     names: AttributeNames,
     composite: Option<Composite>,
 }
@@ -54,6 +59,18 @@ impl DynamoDbStoreBuilder {
     /// Sets the client. [`default_client`](crate::default_client) makes one with suitable timeouts and retries.
     pub fn client(mut self, client: Client) -> Self {
         self.client = Some(client);
+        #[cfg(feature = "lean-client")]
+        {
+            self.lean = None;
+        }
+        self
+    }
+
+    /// Sets a client that needs less CPU than the SDK's, instead of [`client`](Self::client).
+    #[cfg(feature = "lean-client")]
+    pub fn lean_client(mut self, client: LeanClient) -> Self {
+        self.client = Some(client.sdk().clone());
+        self.lean = Some(client);
         self
     }
 
@@ -119,8 +136,8 @@ impl DynamoDbStoreBuilder {
     ///
     /// # Errors
     ///
-    /// If the table or the client is missing, if the client has no region, or if an attribute name is not valid in DynamoDB or
-    /// is used twice.
+    /// If the table or the client is missing, if the client has no region or cannot do what it is configured for, or if an
+    /// attribute name is not valid in DynamoDB or is used twice.
     pub fn build(self) -> Result<DynamoDbStore, ConfigurationError> {
         let table = self.table.filter(|table| !table.is_empty()).ok_or_else(|| {
             ConfigurationError::new("the DynamoDB store has no table: set IDEMPOTENCY_TABLE, or `table` in the builder")
@@ -154,8 +171,18 @@ impl DynamoDbStoreBuilder {
             key: self.names.key.clone(),
             endpoint: OnceLock::new(),
         };
+        #[cfg(feature = "lean-client")]
+        let transport = match self.lean {
+            Some(lean) => {
+                lean.check()?;
+                Transport::Lean(Box::new(Lean::new(lean)))
+            }
+            None => Transport::Sdk(client),
+        };
+        #[cfg(not(feature = "lean-client"))]
+        let transport = Transport::Sdk(client);
         Ok(DynamoDbStore::new(
-            Transport::Sdk(client),
+            transport,
             table_ref,
             self.names,
             self.composite,

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`DynamoDbStore`], [`DynamoDbStoreBuilder`] | the store and its settings |
 //! | [`default_client`] | a DynamoDB client with timeouts and retries that suit a Lambda function |
+//! | `LeanClient` (feature `lean-client`) | a client that needs less CPU than the SDK's |
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`AttributeNames`] | the names of a record's attributes |
 //!
@@ -15,6 +16,7 @@
 //! | `composite` | names the keys of a table with a sort key |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
+//! | `lean` | the client of the feature `lean-client` |
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
 //! | `sends` | notes for each send whether it may have been applied |
 //! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
@@ -26,6 +28,8 @@ mod composite;
 mod failure;
 mod item;
 mod json;
+#[cfg(feature = "lean-client")]
+mod lean;
 mod number;
 mod request;
 mod sends;
@@ -42,5 +46,7 @@ pub mod fuzzing;
 pub use attribute_names::AttributeNames;
 pub use builder::DynamoDbStoreBuilder;
 pub use client::default_client;
+#[cfg(feature = "lean-client")]
+pub use lean::LeanClient;
 pub use store::DynamoDbStore;
 pub use table_config::TableConfig;

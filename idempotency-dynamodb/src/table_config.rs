@@ -4,6 +4,7 @@ use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
 
 use crate::attribute_names::AttributeNames;
+use crate::builder::DynamoDbStoreBuilder;
 use crate::composite::check_partition;
 use crate::store::DynamoDbStore;
 
@@ -117,14 +118,18 @@ impl TableConfig {
     /// # }
     /// ```
     pub fn store(&self, client: Client) -> Result<DynamoDbStore, ConfigurationError> {
-        let mut builder = DynamoDbStore::builder()
+        self.builder().client(client).build()
+    }
+
+    /// Returns a builder of the store on this table. It has no client yet.
+    pub fn builder(&self) -> DynamoDbStoreBuilder {
+        let builder = DynamoDbStore::builder()
             .table(&self.table)
-            .names(self.names.clone())
-            .client(client);
-        if let Some(sort_key) = &self.sort_key {
-            builder = builder.composite_key(sort_key, &self.partition);
+            .names(self.names.clone());
+        match &self.sort_key {
+            Some(sort_key) => builder.composite_key(sort_key, &self.partition),
+            None => builder,
         }
-        builder.build()
     }
 }
 

@@ -13,7 +13,7 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{Change, Store, StoreErrorKind, WriteOutcome};
-use idempotency_dynamodb::DynamoDbStore;
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -28,11 +28,17 @@ fn store(endpoint: String) -> DynamoDbStore {
         .endpoint_url(endpoint)
         .build();
     let client = Client::from_conf(config);
-    DynamoDbStore::builder()
-        .table("payments")
-        .client(client)
-        .build()
-        .unwrap()
+    let builder = DynamoDbStore::builder().table("payments");
+    with_client(builder, client).build().unwrap()
+}
+
+/// Sets the client of a store: the SDK's, or in the program `lean` the lean one.
+fn with_client(builder: DynamoDbStoreBuilder, client: Client) -> DynamoDbStoreBuilder {
+    #[cfg(feature = "lean-client")]
+    if env!("CARGO_CRATE_NAME") == "lean" {
+        return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
+    }
+    builder.client(client)
 }
 
 /// Returns how a claim at this endpoint fails.
@@ -110,7 +116,7 @@ async fn a_warm_up_opens_the_only_connection_of_all_calls() {
     tokio::spawn(async move {
         while let Ok((connection, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(respond(connection));
+            tokio::spawn(respond(connection, "200 OK"));
         }
     });
     let store = store(endpoint);
@@ -130,8 +136,29 @@ async fn a_warm_up_opens_the_only_connection_of_all_calls() {
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }
 
-/// Responds to every request on a connection with an empty success.
-async fn respond(connection: TcpStream) {
+#[tokio::test]
+async fn a_connection_is_closed_after_an_internal_error_and_kept_after_a_refusal() {
+    for (status, opened) in [("500 Internal Server Error", 2), ("400 Bad Request", 1)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(respond(connection, status));
+            }
+        });
+        let store = store(endpoint);
+        for _ in 0..2 {
+            store.warm_up().await.unwrap_err();
+        }
+        assert_eq!(connections.load(Ordering::SeqCst), opened, "{status}");
+    }
+}
+
+/// Responds to every request on a connection with this status and an empty object.
+async fn respond(connection: TcpStream, status: &'static str) {
     let mut connection = BufReader::new(connection);
     let (mut line, mut length) = (String::new(), 0);
     while connection.read_line(&mut line).await.unwrap() > 0 {
@@ -140,8 +167,8 @@ async fn respond(connection: TcpStream) {
         }
         if line.trim().is_empty() {
             connection.read_exact(&mut vec![0; length]).await.unwrap();
-            let reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
-            connection.write_all(reply).await.unwrap();
+            let reply = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}");
+            connection.write_all(reply.as_bytes()).await.unwrap();
         }
         line.clear();
     }

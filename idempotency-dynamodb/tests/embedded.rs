@@ -19,7 +19,7 @@ use idempotency_core::store::{
     Change, MemoryStore, ReadOutcome, SendLog, Store, StoreErrorKind, Write, WriteOutcome,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::DynamoDbStore;
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 
 const NOW: i64 = 1_700_000_000_500;
 
@@ -63,11 +63,17 @@ async fn create(client: &Client, table: &str, keys: &[&str]) {
 }
 
 fn store(client: &Client, table: &str) -> DynamoDbStore {
-    DynamoDbStore::builder()
-        .table(table)
-        .client(client.clone())
-        .build()
-        .unwrap()
+    let builder = DynamoDbStore::builder().table(table);
+    with_client(builder, client.clone()).build().unwrap()
+}
+
+/// Sets the client of a store: the SDK's, or in the program `lean` the lean one.
+fn with_client(builder: DynamoDbStoreBuilder, client: Client) -> DynamoDbStoreBuilder {
+    #[cfg(feature = "lean-client")]
+    if env!("CARGO_CRATE_NAME") == "lean" {
+        return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
+    }
+    builder.client(client)
 }
 
 fn string(text: &str) -> AttributeValue {
@@ -218,9 +224,8 @@ async fn conditions_without_a_record_hold_in_dynamodb_exactly_if_they_hold_in_me
 #[tokio::test]
 async fn a_record_behaves_in_dynamodb_as_in_memory() {
     let client = database().await;
-    let composite = DynamoDbStore::builder()
-        .table("composite")
-        .client(client.clone())
+    let composite = DynamoDbStore::builder().table("composite");
+    let composite = with_client(composite, client.clone())
         .composite_key("sk", "idempotency#charge")
         .build()
         .unwrap();

@@ -24,6 +24,9 @@ use crate::sends::Sends;
 pub(crate) enum Transport {
     /// The client of the AWS SDK.
     Sdk(Client),
+    /// The client of this crate.
+    #[cfg(feature = "lean-client")]
+    Lean(Box<crate::lean::Lean>),
 }
 
 /// The reply of DynamoDB to a request.
@@ -48,6 +51,8 @@ impl Transport {
     ) -> Result<Reply, StoreError> {
         match self {
             Self::Sdk(client) => sdk::send(client, request, sends).await,
+            #[cfg(feature = "lean-client")]
+            Self::Lean(client) => client.send(request, sends).await,
         }
     }
 }

@@ -7,15 +7,11 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 
-use crate::script::{Reply, Wire};
-use crate::{claim, id};
+use super::script::{Reply, Wire};
+use super::{claim, id, with_config};
 
 fn store(wire: &Wire, region: &'static str) -> DynamoDbStore {
-    let builder = DynamoDbStore::builder().table("payments");
-    builder
-        .sdk_config(&wire.sdk_config(region))
-        .build()
-        .unwrap()
+    with_config(&wire.sdk_config(region)).build().unwrap()
 }
 
 /// Returns the sends and the pauses of one claim with these replies.

@@ -6,10 +6,9 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{Change, ReadOutcome, StoreErrorKind, WriteOutcome};
-use idempotency_dynamodb::DynamoDbStore;
 
-use crate::script::{Reply, Wire};
-use crate::{claim, failed, id, store};
+use super::script::{Reply, Wire};
+use super::{claim, failed, id, store, with_client};
 
 #[tokio::test]
 async fn an_error_about_a_missing_table_names_table_and_region() {
@@ -52,11 +51,7 @@ async fn an_error_about_a_denied_action_names_what_the_role_needs() {
 async fn missing_credentials_are_an_error_before_any_request() {
     let wire = Wire::new([]);
     let client = wire.client_without_credentials();
-    let store = DynamoDbStore::builder()
-        .table("payments")
-        .client(client)
-        .build()
-        .unwrap();
+    let store = with_client(client).build().unwrap();
     let WriteOutcome::Failed {
         maybe_applied,
         error,

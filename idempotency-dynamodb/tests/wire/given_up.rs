@@ -3,33 +3,31 @@
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind, Write};
-use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
+use idempotency_dynamodb::DynamoDbStoreBuilder;
 
-use crate::script::{Reply, Wire};
-use crate::{claim, id};
+use super::script::{Reply, Wire};
+use super::{claim, id, with_config};
 
 /// Returns what the log knows about a claim whose caller stops waiting after these replies.
 async fn given_up(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
-    of_table(DynamoDbStore::builder().table("payments"), replies).await
+    of_table(|table| table, replies).await
 }
 
 /// Returns the same for a table with a sort key, on which the first claim is preceded by a read.
 async fn given_up_on_a_composite_table(
     replies: impl IntoIterator<Item = Reply>,
 ) -> (bool, StoreError) {
-    let table = DynamoDbStore::builder().table("payments");
-    of_table(table.composite_key("sk", "idempotency#charge"), replies).await
+    let composite = |table: DynamoDbStoreBuilder| table.composite_key("sk", "idempotency#charge");
+    of_table(composite, replies).await
 }
 
 async fn of_table(
-    table: DynamoDbStoreBuilder,
+    keys: impl FnOnce(DynamoDbStoreBuilder) -> DynamoDbStoreBuilder,
     replies: impl IntoIterator<Item = Reply>,
 ) -> (bool, StoreError) {
     let wire = Wire::new(replies).with_endless_pauses();
-    let store = table
-        .sdk_config(&wire.sdk_config("eu-central-1"))
-        .build()
-        .unwrap();
+    let table = with_config(&wire.sdk_config("eu-central-1"));
+    let store = keys(table).build().unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::new());
     let put = Write::Put(claim);
     let put = store.write(&id, &put, &Condition::NoRecord, &log);

@@ -6,13 +6,11 @@ use idempotency_core::store::{Store, StoreErrorKind, WriteOutcome};
 use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
-use crate::script::{Reply, Wire};
-use crate::{claim, id};
+use super::script::{Reply, Wire};
+use super::{claim, id, with_client};
 
 fn composite(wire: &Wire) -> DynamoDbStore {
-    DynamoDbStore::builder()
-        .table("payments")
-        .client(wire.client())
+    with_client(wire.client())
         .composite_key("sk", "idempotency#charge")
         .build()
         .unwrap()
@@ -110,7 +108,7 @@ async fn the_read_of_the_keys_does_not_make_the_first_write_maybe_applied() {
 async fn a_table_without_a_sort_key_needs_no_read() {
     let wire = Wire::new([Reply::ok()]);
     assert!(matches!(
-        put(&crate::store(&wire)).await,
+        put(&super::store(&wire)).await,
         WriteOutcome::Applied
     ));
     assert_eq!(actions(&wire), ["PutItem"]);

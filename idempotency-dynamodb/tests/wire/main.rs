@@ -1,4 +1,4 @@
-//! The real SDK with a scripted HTTP client: how the store reports each result of a call.
+//! A real client with a scripted HTTP client: how the store reports each result of a call.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -11,20 +11,38 @@ mod requests;
 mod script;
 mod sends;
 
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Field, Record, RecordId, Status};
 use idempotency_core::store::{StoreError, WriteOutcome};
 use idempotency_core::time::EpochSeconds;
-use idempotency_dynamodb::DynamoDbStore;
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use script::{Reply, Wire};
 
 fn store(wire: &Wire) -> DynamoDbStore {
-    DynamoDbStore::builder()
-        .table("payments")
-        .client(wire.client())
-        .build()
-        .unwrap()
+    with_client(wire.client()).build().unwrap()
+}
+
+/// Returns the builder of a store with this client, or in the program `lean` with the lean client made from it.
+fn with_client(client: Client) -> DynamoDbStoreBuilder {
+    let builder = DynamoDbStore::builder().table("payments");
+    #[cfg(feature = "lean-client")]
+    if env!("CARGO_CRATE_NAME") == "lean" {
+        return builder.lean_client(idempotency_dynamodb::LeanClient::new(client));
+    }
+    builder.client(client)
+}
+
+/// Returns the builder of a store with a client from this configuration, or in the program `lean` with a lean client from it.
+fn with_config(config: &SdkConfig) -> DynamoDbStoreBuilder {
+    let builder = DynamoDbStore::builder().table("payments");
+    #[cfg(feature = "lean-client")]
+    if env!("CARGO_CRATE_NAME") == "lean" {
+        return builder.lean_client(idempotency_dynamodb::LeanClient::from_sdk_config(config));
+    }
+    builder.sdk_config(config)
 }
 
 fn id() -> RecordId {

@@ -5,11 +5,10 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field};
 use idempotency_core::store::{Change, StoreErrorKind, WriteOutcome};
-use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
-use crate::script::{Reply, Wire};
-use crate::{claim, claimed, failed, id, store};
+use super::script::{Reply, Wire};
+use super::{claim, claimed, failed, id, store, with_client};
 
 #[tokio::test]
 async fn a_failed_condition_returns_the_record() {
@@ -70,11 +69,8 @@ async fn a_failed_condition_with_an_empty_item_returns_no_record() {
 #[tokio::test]
 async fn a_send_that_ends_with_the_timeout_of_the_call_may_have_been_applied() {
     let wire = Wire::new([Reply::Silence]);
-    let store = DynamoDbStore::builder()
-        .table("payments")
-        .client(wire.client_with_a_timeout_of_the_whole_call())
-        .build()
-        .unwrap();
+    let client = wire.client_with_a_timeout_of_the_whole_call();
+    let store = with_client(client).build().unwrap();
     let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
     assert!(
         matches!(

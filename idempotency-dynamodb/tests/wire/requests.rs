@@ -5,11 +5,11 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
 use idempotency_core::store::{Change, ReadOutcome, Store, WriteOutcome};
-use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
+use idempotency_dynamodb::AttributeNames;
 use serde_json::json;
 
-use crate::script::{Reply, Wire};
-use crate::{claim, claimed, id, store};
+use super::script::{Reply, Wire};
+use super::{claim, claimed, id, store, with_client};
 
 #[tokio::test]
 async fn a_put_is_one_request_that_replaces_the_whole_item() {
@@ -85,9 +85,7 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
     let mut names = AttributeNames::default();
     names.key = "pk".to_owned();
-    let store = DynamoDbStore::builder()
-        .table("payments")
-        .client(wire.client())
+    let store = with_client(wire.client())
         .names(names)
         .composite_key("sk", "idempotency#charge")
         .build()

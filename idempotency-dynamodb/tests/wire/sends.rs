@@ -4,19 +4,15 @@ use std::time::Duration;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
-use idempotency_dynamodb::DynamoDbStore;
 
-use crate::script::{Reply, Wire};
-use crate::{claim, id};
+use super::script::{Reply, Wire};
+use super::{claim, id, with_config};
 
 /// Returns the timeouts of the sends of a claim whose first send hangs, without the pause between the sends.
 async fn times(limit: Duration) -> Vec<Duration> {
     let wire = Wire::new([Reply::Silence, Reply::ok()]);
-    let builder = DynamoDbStore::builder().table("payments");
-    let store = builder
-        .sdk_config(&wire.sdk_config("eu-central-2"))
-        .build()
-        .unwrap();
+    let config = wire.sdk_config("eu-central-2");
+    let store = with_config(&config).build().unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::with_limit(limit));
     let put = Write::Put(claim);
     // tokio suspends a task that never waits after some time, and its sends would appear to time out.

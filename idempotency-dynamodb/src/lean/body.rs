@@ -1,0 +1,191 @@
+//! Writes the body of a request, in the JSON of DynamoDB.
+
+use aws_smithy_types::base64;
+use serde_json::Error;
+
+use crate::request::{Attribute, Expressions, Request, Value};
+
+/// Returns the value of the header `x-amz-target`.
+pub(super) fn target(request: &Request<'_>) -> &'static str {
+    match request {
+        Request::Put { .. } => "DynamoDB_20120810.PutItem",
+        Request::Update { .. } => "DynamoDB_20120810.UpdateItem",
+        Request::Delete { .. } => "DynamoDB_20120810.DeleteItem",
+        Request::Get { .. } => "DynamoDB_20120810.GetItem",
+    }
+}
+
+/// Writes the body of a request to this table.
+pub(super) fn write(table: &str, request: &Request<'_>) -> Result<Vec<u8>, Error> {
+    let mut body = Body::with_capacity(request);
+    body.open("TableName")?;
+    body.text(table)?;
+    match request {
+        Request::Put {
+            item,
+            expressions,
+            returns_replaced,
+            returns_existing,
+        } => {
+            body.attributes("Item", item)?;
+            body.expressions(expressions, *returns_existing)?;
+            if *returns_replaced {
+                body.constant("ReturnValues", "ALL_OLD")?;
+            }
+        }
+        Request::Update { key, expressions } | Request::Delete { key, expressions } => {
+            body.attributes("Key", key)?;
+            body.expressions(expressions, true)?;
+        }
+        Request::Get { key, consistent } => {
+            body.attributes("Key", key)?;
+            body.name("ConsistentRead")?;
+            body.raw(if *consistent { "true" } else { "false" });
+        }
+    }
+    body.raw("}");
+    Ok(body.0)
+}
+
+/// A body, as far as it is written.
+struct Body(Vec<u8>);
+
+impl Body {
+    /// Returns an empty body with space for this request.
+    fn with_capacity(request: &Request<'_>) -> Self {
+        let attributes = match request {
+            Request::Put { item, .. } => item,
+            Request::Update { key, .. }
+            | Request::Delete { key, .. }
+            | Request::Get { key, .. } => key,
+        };
+        let values: usize = match request {
+            Request::Update { expressions, .. } => {
+                expressions.values().map(|(_, value)| length(&value)).sum()
+            }
+            _ => 0,
+        };
+        let attributes: usize = attributes.iter().map(|(_, value)| length(value)).sum();
+        // Without escapes, the names and the expressions of a request have about 1 KB.
+        let escapes = (attributes + values) / 8;
+        Self(Vec::with_capacity(1_024 + attributes + values + escapes))
+    }
+
+    fn raw(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    /// Writes a string with its quotes and escapes.
+    fn text(&mut self, text: &str) -> Result<(), Error> {
+        serde_json::to_writer(&mut self.0, text)
+    }
+
+    /// Begins an object with a member of this name.
+    fn open(&mut self, name: &str) -> Result<(), Error> {
+        self.raw("{");
+        self.text(name)?;
+        self.raw(":");
+        Ok(())
+    }
+
+    /// Begins a further member of an object.
+    fn name(&mut self, name: &str) -> Result<(), Error> {
+        self.raw(",");
+        self.text(name)?;
+        self.raw(":");
+        Ok(())
+    }
+
+    fn constant(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        self.name(name)?;
+        self.text(value)
+    }
+
+    fn attributes(&mut self, name: &str, attributes: &[Attribute<'_>]) -> Result<(), Error> {
+        let attributes = attributes.iter().map(|(name, value)| (*name, *value));
+        self.object(name, attributes, Self::value)
+    }
+
+    /// Writes a member that is an object.
+    fn object<'n, T>(
+        &mut self,
+        name: &str,
+        members: impl Iterator<Item = (&'n str, T)>,
+        write: impl Fn(&mut Self, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.name(name)?;
+        let mut empty = true;
+        for (name, value) in members {
+            if empty {
+                self.open(name)?;
+            } else {
+                self.name(name)?;
+            }
+            write(self, value)?;
+            empty = false;
+        }
+        self.raw(if empty { "{}" } else { "}" });
+        Ok(())
+    }
+
+    fn value(&mut self, value: Value<'_>) -> Result<(), Error> {
+        match value {
+            Value::Text(text) => {
+                self.raw("{\"S\":");
+                self.text(text)?;
+            }
+            Value::Number(number) => {
+                self.raw("{\"N\":\"");
+                serde_json::to_writer(&mut self.0, &number)?;
+                self.raw("\"");
+            }
+            Value::Bytes(bytes) => {
+                self.raw("{\"B\":\"");
+                self.raw(&base64::encode(bytes));
+                self.raw("\"");
+            }
+        }
+        self.raw("}");
+        Ok(())
+    }
+
+    /// Writes the expressions of a write with their placeholders. `returns_existing` is true if a failed condition brings back
+    /// the present item.
+    fn expressions(
+        &mut self,
+        expressions: &Expressions<'_>,
+        returns_existing: bool,
+    ) -> Result<(), Error> {
+        if let Some(update) = expressions.update() {
+            self.constant("UpdateExpression", update)?;
+        }
+        self.constant("ConditionExpression", expressions.condition())?;
+        // DynamoDB rejects an empty object.
+        let names = expressions.names();
+        if !names.is_empty() {
+            let names = names.iter();
+            let names = names.map(|(placeholder, name)| (placeholder.as_str(), name.as_str()));
+            self.object("ExpressionAttributeNames", names, Self::text)?;
+        }
+        if expressions.values().next().is_some() {
+            self.object(
+                "ExpressionAttributeValues",
+                expressions.values(),
+                Self::value,
+            )?;
+        }
+        if returns_existing {
+            self.constant("ReturnValuesOnConditionCheckFailure", "ALL_OLD")?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the length of a value without its escapes.
+fn length(value: &Value<'_>) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Number(_) => 20,
+        Value::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
+    }
+}

@@ -1,0 +1,82 @@
+//! Where requests go, and whose they are: an endpoint, and the credentials that sign.
+
+use aws_sdk_dynamodb::config::endpoint::Endpoint;
+use aws_sdk_dynamodb::config::http::HttpRequest;
+use aws_sdk_dynamodb::error::BoxError;
+use aws_smithy_runtime_api::client::identity::Identity;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::endpoint::EndpointAuthScheme;
+
+use super::sign::{CONTENT_TYPE, Hex, Signer, Uri, credentials};
+
+/// The name under which DynamoDB checks signatures.
+const SERVICE: &str = "dynamodb";
+
+/// An endpoint with the credentials for it.
+///
+/// It has no `Debug`: it contains keys.
+pub(super) struct Route {
+    pub(super) signer: Signer,
+    /// A request without target, time, signature and body.
+    request: HttpRequest,
+}
+
+impl Route {
+    /// Returns the route to an endpoint. `region` is that of the client; the endpoint can name another one to sign for.
+    pub(super) fn new(
+        identity: &Identity,
+        endpoint: &Endpoint,
+        region: &str,
+        user_agent: &str,
+    ) -> Result<Self, BoxError> {
+        let mut request = HttpRequest::new(SdkBody::empty());
+        request.set_method("POST")?;
+        request.uri_mut().set_endpoint(endpoint.url())?;
+        let signing = signing(endpoint);
+        let named = |name: &str| signing.and_then(|signing| signing.get(name)?.as_string());
+        let signer = Signer::new(
+            identity,
+            &Uri(request.uri()),
+            named("signingRegion").unwrap_or(region).to_owned(),
+            named("signingName").unwrap_or(SERVICE).to_owned(),
+        )?;
+        let token = credentials(identity)?.session_token();
+        let headers = request.headers_mut();
+        headers.try_insert("content-type", CONTENT_TYPE)?;
+        headers.try_insert("user-agent", user_agent.to_owned())?;
+        if let Some(token) = token {
+            headers.try_insert("x-amz-security-token", token.to_owned())?;
+        }
+        Ok(Self { signer, request })
+    }
+
+    /// Returns the URI of the endpoint.
+    pub(super) fn uri(&self) -> &str {
+        self.request.uri()
+    }
+
+    /// Returns a signed request.
+    pub(super) fn request(
+        &self,
+        target: &'static str,
+        body: SdkBody,
+        digest: &Hex,
+        now: std::time::SystemTime,
+    ) -> Result<HttpRequest, BoxError> {
+        let signature = self.signer.sign(target, digest, now)?;
+        let request = self.request.try_clone();
+        let mut request = request.ok_or("a request without a body can be cloned")?;
+        *request.body_mut() = body;
+        let headers = request.headers_mut();
+        headers.try_insert("x-amz-target", target)?;
+        headers.try_insert("x-amz-date", signature.date)?;
+        headers.try_insert("authorization", signature.authorization)?;
+        Ok(request)
+    }
+}
+
+/// Returns how an endpoint wants requests to be signed, if it says so.
+fn signing(endpoint: &Endpoint) -> Option<&EndpointAuthScheme> {
+    let mut schemes = endpoint.auth_schemes().iter();
+    schemes.find(|scheme| scheme.name() == "sigv4")
+}

@@ -1,0 +1,275 @@
+//! Signs requests with Signature Version 4.
+//!
+//! The headers that are signed are always the same five, so the canonical request is a fixed text with gaps. The signing key
+//! depends on the day alone, once credentials, region and service are known, and is kept for that day. Key and signature are
+//! computed by `aws-sigv4`; a test compares the whole with its signatures.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_sdk_dynamodb::config::Credentials;
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+use aws_sigv4::http_request::{
+    SignableBody, SignableRequest, SigningParams, SigningSettings, sign,
+};
+use aws_sigv4::sign::v4;
+use aws_smithy_runtime_api::client::identity::Identity;
+use sha2::{Digest, Sha256};
+
+/// The type of every body.
+pub(super) const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
+
+/// The number of seconds in a day.
+const DAY: u64 = 24 * 60 * 60;
+
+/// Signs requests to one endpoint with one set of credentials.
+///
+/// It has no `Debug`: it contains keys.
+pub(super) struct Signer {
+    identity: Identity,
+    region: String,
+    service: String,
+    /// The URI of the endpoint.
+    uri: String,
+    /// The canonical request before the time of the request, and between the time and the target. `None` if the endpoint has a
+    /// path: then `aws-sigv4` signs the whole request, because it must normalise the path.
+    canonical: Option<(String, String)>,
+    /// The names of the signed headers.
+    signed_headers: &'static str,
+    /// What depends on the day.
+    today: Mutex<Option<Arc<Day>>>,
+}
+
+/// What the signatures of one day have in common.
+struct Day {
+    /// The number of days since 1970.
+    number: u64,
+    /// The date, as `20261122`.
+    date: String,
+    /// The signing key.
+    key: Box<[u8]>,
+    /// Date, region and service, as they are signed.
+    scope: String,
+    /// The header up to the signature.
+    authorization: String,
+}
+
+/// The headers of one signature.
+pub(super) struct Signature {
+    /// `x-amz-date`.
+    pub(super) date: String,
+    /// `authorization`.
+    pub(super) authorization: String,
+}
+
+impl Signer {
+    /// Returns a signer for the endpoint `uri`, with an absolute path and no query.
+    pub(super) fn new(
+        identity: &Identity,
+        uri: &Uri<'_>,
+        region: String,
+        service: String,
+    ) -> Result<Self, BoxError> {
+        let token = credentials(identity)?.session_token();
+        let mut after_time = String::new();
+        if let Some(token) = token {
+            write!(after_time, "\nx-amz-security-token:{token}")?;
+        }
+        after_time.push_str("\nx-amz-target:");
+        let before_time = format!(
+            "POST\n/\n\ncontent-type:{CONTENT_TYPE}\nhost:{}\nx-amz-date:",
+            uri.host()
+        );
+        Ok(Self {
+            identity: identity.clone(),
+            region,
+            service,
+            uri: uri.0.to_owned(),
+            canonical: uri.is_plain().then_some((before_time, after_time)),
+            signed_headers: match token {
+                Some(_) => "content-type;host;x-amz-date;x-amz-security-token;x-amz-target",
+                None => "content-type;host;x-amz-date;x-amz-target",
+            },
+            today: Mutex::new(None),
+        })
+    }
+
+    /// Returns the identity whose keys sign.
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Signs a request with this target, and a body with this digest, sent at `now`.
+    pub(super) fn sign(
+        &self,
+        target: &'static str,
+        body: &Hex,
+        now: SystemTime,
+    ) -> Result<Signature, BoxError> {
+        let Some((before_time, after_time)) = &self.canonical else {
+            return self.sign_with_path(target, body, now);
+        };
+        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let day = self.day(seconds / DAY)?;
+        let date = time(&day.date, seconds % DAY);
+
+        let mut canonical = Sha256::new();
+        for part in [
+            before_time,
+            date.as_str(),
+            after_time,
+            target,
+            "\n\n",
+            self.signed_headers,
+            "\n",
+            body.as_str(),
+        ] {
+            canonical.update(part);
+        }
+        let text = format!(
+            "AWS4-HMAC-SHA256\n{date}\n{}\n{}",
+            day.scope,
+            Hex::of(canonical).as_str()
+        );
+        let signature = v4::calculate_signature(&day.key, text.as_bytes());
+        Ok(Signature {
+            date,
+            authorization: [day.authorization.as_str(), &signature].concat(),
+        })
+    }
+
+    /// Returns what depends on the day, from the last request if that was on the same day.
+    fn day(&self, number: u64) -> Result<Arc<Day>, BoxError> {
+        let mut today = self.today.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(day) = today.as_ref().filter(|day| day.number == number) {
+            return Ok(Arc::clone(day));
+        }
+        let credentials = credentials(&self.identity)?;
+        let begin = Duration::from_secs(number * DAY);
+        // `2026-11-22T00:00:00Z`.
+        let date = DateTime::from_secs(i64::try_from(begin.as_secs())?);
+        let date = date.fmt(DateTimeFormat::DateTime)?;
+        let date = date.split('T').next().unwrap_or_default().replace('-', "");
+        let secret = credentials.secret_access_key();
+        let key = v4::generate_signing_key(secret, UNIX_EPOCH + begin, &self.region, &self.service);
+        let scope = format!("{date}/{}/{}/aws4_request", self.region, self.service);
+        let day = Arc::new(Day {
+            number,
+            key: key.as_ref().into(),
+            authorization: format!(
+                "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={}, Signature=",
+                credentials.access_key_id(),
+                self.signed_headers
+            ),
+            date,
+            scope,
+        });
+        *today = Some(Arc::clone(&day));
+        Ok(day)
+    }
+
+    /// Signs a request to an endpoint with a path.
+    fn sign_with_path(
+        &self,
+        target: &'static str,
+        body: &Hex,
+        now: SystemTime,
+    ) -> Result<Signature, BoxError> {
+        let params = v4::SigningParams::builder()
+            .identity(&self.identity)
+            .region(&self.region)
+            .name(&self.service)
+            .time(now)
+            .settings(SigningSettings::default())
+            .build()?;
+        let headers = [("content-type", CONTENT_TYPE), ("x-amz-target", target)];
+        let body = SignableBody::Precomputed(body.as_str().to_owned());
+        let request = SignableRequest::new("POST", &self.uri, headers.into_iter(), body)?;
+        let (instructions, _) = sign(request, &SigningParams::V4(params))?.into_parts();
+        let header = |name| {
+            let mut headers = instructions.headers();
+            let found = headers.find(|(header, _)| *header == name);
+            found.map_or_else(String::new, |(_, value)| value.to_owned())
+        };
+        Ok(Signature {
+            date: header("x-amz-date"),
+            authorization: header("authorization"),
+        })
+    }
+}
+
+/// Returns the keys of an identity.
+pub(super) fn credentials(identity: &Identity) -> Result<&Credentials, BoxError> {
+    identity
+        .data()
+        .ok_or_else(|| "the identity has no AWS credentials".into())
+}
+
+/// The URI of an endpoint.
+pub(super) struct Uri<'a>(pub(super) &'a str);
+
+impl Uri<'_> {
+    /// Returns host and port, as the header `host` has them: without the usual port of the scheme.
+    fn host(&self) -> &str {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("https", self.0));
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let usual = if scheme == "https" { ":443" } else { ":80" };
+        authority.strip_suffix(usual).unwrap_or(authority)
+    }
+
+    /// Returns true if there is no path, and no user.
+    fn is_plain(&self) -> bool {
+        let rest = self.0.split_once("://").map_or(self.0, |(_, rest)| rest);
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        !rest.contains(['/', '?', '@'])
+    }
+}
+
+/// A SHA-256 digest as lower-case hexadecimal digits.
+pub(super) struct Hex(String);
+
+impl Hex {
+    /// Returns the digest of a body.
+    pub(super) fn of_body(body: &[u8]) -> Self {
+        Self::of(Sha256::new_with_prefix(body))
+    }
+
+    fn of(digest: Sha256) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digest = digest.finalize();
+        let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+        let bytes = digest.iter();
+        Self(
+            bytes
+                .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+                .collect(),
+        )
+    }
+
+    fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Returns date and time, as `20261122T070658Z`.
+fn time(date: &str, second: u64) -> String {
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let mut text = String::with_capacity(16);
+    text.push_str(date);
+    text.push('T');
+    for part in [hour, minute, second] {
+        for digit in [part / 10, part % 10] {
+            // One digit. The default cannot be needed.
+            text.push(
+                char::from_digit(u32::try_from(digit).unwrap_or_default(), 10).unwrap_or('0'),
+            );
+        }
+    }
+    text.push('Z');
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Credentials: kept as the SDK keeps them, loaded again before they expire, and never shown.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use aws_config::SdkConfig;
+use aws_credential_types::credential_fn::provide_credentials_fn;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_dynamodb::config::{Credentials, IdentityCache, SharedCredentialsProvider};
+use idempotency_core::store::Store;
+use idempotency_dynamodb::LeanClient;
+
+use super::recorder::{Kind, Recorder};
+
+fn unused() -> Credentials {
+    Credentials::new("unused", "s3cr3t", None, None, "test")
+}
+
+/// Returns a configuration whose credentials are named by their number, and the count of them.
+fn numbered(recorder: &Recorder, valid_for: Duration) -> (SdkConfig, Arc<AtomicUsize>) {
+    let loads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&loads);
+    let provider = provide_credentials_fn(move || {
+        let loads = Arc::clone(&counted);
+        async move {
+            // Requests that wait for the same credentials meet here.
+            tokio::task::yield_now().await;
+            let access = format!("key{}", loads.fetch_add(1, Ordering::Relaxed));
+            let expiry = SystemTime::now() + valid_for;
+            let token = Some("t0ken".to_owned());
+            Ok(Credentials::new(
+                access,
+                "s3cr3t",
+                token,
+                Some(expiry),
+                "test",
+            ))
+        }
+    });
+    let config = recorder.config(unused());
+    let config = config.credentials_provider(SharedCredentialsProvider::new(provider));
+    (config.build(), loads)
+}
+
+/// Returns the access keys of these requests.
+fn keys(recorder: &Recorder) -> Vec<String> {
+    let sent = recorder.take();
+    let key = |credential: &str| credential.split('/').next().unwrap().to_owned();
+    sent.iter().map(|sent| key(sent.credential())).collect()
+}
+
+#[tokio::test]
+async fn credentials_are_loaded_once_and_kept() {
+    for kind in Kind::ALL {
+        let recorder = Recorder::default();
+        let (config, loads) = numbered(&recorder, Duration::from_secs(3_600));
+        let store = kind.store(&config, "payments").build().unwrap();
+        for _ in 0..3 {
+            store.warm_up().await.unwrap();
+        }
+        assert_eq!(keys(&recorder), ["key0"; 3]);
+        assert_eq!(loads.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[tokio::test]
+async fn requests_that_begin_together_load_credentials_once() {
+    let recorder = Recorder::default();
+    let (config, loads) = numbered(&recorder, Duration::from_secs(3_600));
+    let store = Arc::new(Kind::Lean.store(&config, "payments").build().unwrap());
+    let requests: Vec<_> = (0..8)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { store.warm_up().await.unwrap() })
+        })
+        .collect();
+    for request in requests {
+        request.await.unwrap();
+    }
+    assert_eq!(keys(&recorder), ["key0"; 8]);
+    assert_eq!(loads.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn credentials_that_are_about_to_expire_are_loaded_again() {
+    for kind in Kind::ALL {
+        let recorder = Recorder::default();
+        let (config, _) = numbered(&recorder, Duration::from_secs(4));
+        let store = kind.store(&config, "payments").build().unwrap();
+        for _ in 0..3 {
+            store.warm_up().await.unwrap();
+        }
+        assert_eq!(keys(&recorder), ["key0", "key1", "key2"]);
+    }
+}
+
+#[tokio::test]
+async fn a_cache_of_the_user_counts() {
+    let recorder = Recorder::default();
+    let (config, _) = numbered(&recorder, Duration::from_secs(3_600));
+    let config = config
+        .into_builder()
+        .identity_cache(IdentityCache::no_cache());
+    let store = Kind::Lean
+        .store(&config.build(), "payments")
+        .build()
+        .unwrap();
+    for _ in 0..3 {
+        store.warm_up().await.unwrap();
+    }
+    let keys: BTreeSet<_> = keys(&recorder).into_iter().collect();
+    assert_eq!(keys.len(), 3);
+}
+
+#[tokio::test]
+async fn credentials_that_cannot_be_loaded_are_the_same_error() {
+    let mut texts = Vec::new();
+    for kind in Kind::ALL {
+        let recorder = Recorder::default();
+        let failing = provide_credentials_fn(|| async {
+            Err::<Credentials, _>(CredentialsError::not_loaded("the role was deleted"))
+        });
+        let config = recorder.config(unused());
+        let config = config.credentials_provider(SharedCredentialsProvider::new(failing));
+        let store = kind.store(&config.build(), "payments").build().unwrap();
+        let error = store.warm_up().await.unwrap_err();
+        texts.push(format!("{:?} {error}", error.kind()));
+        assert!(keys(&recorder).is_empty());
+    }
+    assert!(texts[0].starts_with("Credentials there are no credentials for"));
+    assert_eq!(texts[0], texts[1]);
+}
+
+#[tokio::test]
+async fn nothing_shows_credentials() {
+    let recorder = Recorder::default();
+    let config = recorder.config(unused()).build();
+    let store = Kind::Lean.store(&config, "payments").build().unwrap();
+    store.warm_up().await.unwrap();
+    let client = LeanClient::from_sdk_config(&config);
+    for text in [format!("{client:?}"), format!("{store:?}")] {
+        assert!(text.contains("eu-west-1"), "{text}");
+        assert!(
+            !text.contains("s3cr3t") && !text.contains("unused"),
+            "{text}"
+        );
+    }
+    // The SDK's client shows its settings, with the access key and without the secret.
+    let builder = Kind::Lean.store(&config, "payments");
+    assert!(!format!("{builder:?}").contains("s3cr3t"));
+}
+
+#[test]
+fn an_adaptive_client_is_refused_with_what_to_use() {
+    let config = Recorder::default().config(unused());
+    let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
+    let store = Kind::Lean.store(&config.build(), "payments").build();
+    let error = store.unwrap_err().to_string();
+    assert!(
+        error.contains("use the standard mode (AWS_RETRY_MODE"),
+        "{error}"
+    );
+}

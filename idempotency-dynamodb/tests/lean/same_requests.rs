@@ -1,0 +1,210 @@
+//! Both clients send the same requests to the same endpoints, signed for the same credentials, with every configuration.
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::config::{Credentials, Region};
+use aws_types::sdk_config::Builder;
+use idempotency_core::example::StoreExt;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::{claimable, held_by};
+use idempotency_core::protocol::policy::OnTimeout;
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+use idempotency_core::store::{Change, Store};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+use super::recorder::{Kind, Recorder, Sent};
+
+const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
+
+fn credentials() -> Credentials {
+    Credentials::new("access", "secret", None, None, "test")
+}
+
+fn of_account() -> Credentials {
+    let credentials = Credentials::builder().access_key_id("access");
+    let credentials = credentials
+        .secret_access_key("secret")
+        .account_id("444455556666");
+    credentials.provider_name("test").build()
+}
+
+fn of_session() -> Credentials {
+    Credentials::new(
+        "access",
+        "secret",
+        Some("token/+=".to_owned()),
+        None,
+        "test",
+    )
+}
+
+/// Returns what a client sends for each kind of request, or the error of the first one.
+async fn sent(
+    kind: Kind,
+    configure: &dyn Fn(Builder) -> Builder,
+    credentials: Credentials,
+    table: &str,
+) -> Result<Vec<Sent>, String> {
+    let recorder = Recorder::default();
+    let config: SdkConfig = configure(recorder.config(credentials)).build();
+    let store = kind.store(&config, table).build().unwrap();
+    let failed =
+        |error: idempotency_core::store::StoreError| format!("{:?}: {error}", error.kind());
+    store.warm_up().await.map_err(failed)?;
+    let (id, owner) = (
+        RecordId::new("charge#\"é\n"),
+        OwnerToken::from_bytes([7; 16]),
+    );
+    let record = Record {
+        expiration: Field::Value(EpochSeconds::new(-1)),
+        in_progress_expiration: Field::Value(EpochMillis::new(i64::MAX)),
+        status: Field::Value(Status::InProgress),
+        data: Field::Value(Data::new("\"\\u0000 \u{1F980} </script>\"")),
+        owner: Field::Value(owner.clone()),
+        ..Record::default()
+    };
+    let change = Change {
+        set: Record {
+            data: Field::Value(Data::new("\u{0}\u{1f}\u{7f}\u{2028}")),
+            ..Record::default()
+        },
+        remove: vec![Attribute::Owner],
+    };
+    let claimable = claimable(EpochMillis::new(1_700_000_000_999), OnTimeout::Rerun);
+    store.put(&id, &record, &claimable).await;
+    store.update(&id, &change, &held_by(&owner)).await;
+    store.delete(&id, &held_by(&owner)).await;
+    store.get(&id).await;
+    Ok(recorder.take())
+}
+
+async fn compare(
+    configure: &dyn Fn(Builder) -> Builder,
+    credentials: fn() -> Credentials,
+    table: &str,
+) -> Result<String, String> {
+    let sdk = sent(Kind::Sdk, configure, credentials(), table).await;
+    let lean = sent(Kind::Lean, configure, credentials(), table).await;
+    let (sdk, lean) = match (sdk, lean) {
+        (Ok(sdk), Ok(lean)) => (sdk, lean),
+        (Err(sdk), Err(lean)) => {
+            assert_eq!(lean, sdk);
+            return Err(lean);
+        }
+        (sdk, lean) => panic!("{sdk:?} by the SDK, {lean:?} by the lean client"),
+    };
+    assert_eq!(lean.len(), 5);
+    for (lean, sdk) in lean.iter().zip(&sdk) {
+        assert_eq!((&lean.method, &lean.uri), (&sdk.method, &sdk.uri));
+        assert_eq!(lean.body, sdk.body);
+        assert_eq!(lean.credential(), sdk.credential());
+        for name in [
+            "content-type",
+            "x-amz-target",
+            "x-amz-security-token",
+            "host",
+        ] {
+            assert_eq!(lean.header(name), sdk.header(name), "{name}");
+        }
+        assert_eq!(
+            lean.header("x-amz-date").len(),
+            sdk.header("x-amz-date").len()
+        );
+    }
+    Ok(lean[0].uri.clone())
+}
+
+#[tokio::test]
+async fn an_endpoint_follows_region_partition_and_settings() {
+    let region = |name: &'static str| move |it: Builder| it.region(Region::from_static(name));
+    let url = |url: &'static str| move |it: Builder| it.endpoint_url(url);
+    let configurations: [(&dyn Fn(Builder) -> Builder, &str); 9] = [
+        (&|it| it, "https://dynamodb.eu-west-1.amazonaws.com/"),
+        (
+            &region("cn-north-1"),
+            "https://dynamodb.cn-north-1.amazonaws.com.cn/",
+        ),
+        (
+            &region("us-gov-west-1"),
+            "https://dynamodb.us-gov-west-1.amazonaws.com/",
+        ),
+        // Signed for another region.
+        (&region("local"), "http://localhost:8000/"),
+        (
+            &|it| it.region(Region::new("us-east-1")).use_fips(true),
+            "https://dynamodb-fips.us-east-1.amazonaws.com/",
+        ),
+        (
+            &|it| it.use_dual_stack(true),
+            "https://dynamodb.eu-west-1.api.aws/",
+        ),
+        (&url("http://127.0.0.1:8000"), "http://127.0.0.1:8000/"),
+        (
+            &url("https://proxy.example:443/"),
+            "https://proxy.example:443/",
+        ),
+        (
+            &url("https://proxy.example/a%20b/../c"),
+            "https://proxy.example/a%20b/../c/",
+        ),
+    ];
+    for (configure, uri) in configurations {
+        for credentials in [credentials, of_session] {
+            let sent = compare(configure, credentials, "payments").await;
+            assert_eq!(sent.as_deref(), Ok(uri));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_follows_the_account_of_the_credentials_and_of_the_table() {
+    let same = |it: Builder| it;
+    for (credentials, table, uri) in [
+        (
+            of_account as fn() -> Credentials,
+            "payments",
+            "https://444455556666.ddb.eu-west-1.amazonaws.com/",
+        ),
+        (
+            of_account,
+            ARN,
+            "https://111122223333.ddb.eu-west-1.amazonaws.com/",
+        ),
+        (
+            credentials,
+            ARN,
+            "https://111122223333.ddb.eu-west-1.amazonaws.com/",
+        ),
+    ] {
+        let sent = compare(&same, credentials, table).await;
+        assert_eq!(sent.as_deref(), Ok(uri));
+    }
+    use aws_types::endpoint_config::AccountIdEndpointMode;
+    let disabled = |it: Builder| it.account_id_endpoint_mode(AccountIdEndpointMode::Disabled);
+    let sent = compare(&disabled, of_account, ARN).await;
+    assert_eq!(
+        sent.as_deref(),
+        Ok("https://dynamodb.eu-west-1.amazonaws.com/")
+    );
+}
+
+#[tokio::test]
+async fn an_impossible_endpoint_is_the_same_error() {
+    let both = |it: Builder| it.use_fips(true).endpoint_url("http://127.0.0.1:8000");
+    let error = compare(&both, credentials, "payments").await.unwrap_err();
+    assert!(error.starts_with("Rejected: "), "{error}");
+    let none = |it: Builder| it.endpoint_url("not a url");
+    compare(&none, credentials, "payments").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_request_names_this_crate_and_the_application() {
+    let recorder = Recorder::default();
+    let name = aws_config::AppName::new("shop").unwrap();
+    let config = recorder.config(credentials()).app_name(name).build();
+    let store = Kind::Lean.store(&config, "payments").build().unwrap();
+    store.warm_up().await.unwrap();
+    let sent = recorder.take();
+    let agent = sent[0].header("user-agent");
+    assert!(agent.starts_with("idempotency-dynamodb/"), "{agent}");
+    assert!(agent.ends_with(" app/shop"), "{agent}");
+}
