@@ -4,7 +4,7 @@ pub mod hostile;
 pub mod soak;
 mod table;
 
-pub use table::Table;
+pub use table::{Table, has_lean_client, store_on};
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,17 +1,33 @@
-//! A table in the embedded DynamoDB, with a store on it through the AWS SDK.
+//! A table in the embedded DynamoDB, with a store on it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::clock::Clock;
-use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, Operation, Outcome, with_backend,
-};
+use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
+use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
 use crate::START;
+
+/// Returns true if this is the test program `lean`, which runs the tests of other programs with the lean client.
+pub fn has_lean_client() -> bool {
+    let program = std::env::current_exe().unwrap_or_default();
+    let name = program.file_stem().unwrap_or_default().to_string_lossy();
+    name.starts_with("lean-")
+}
+
+/// Returns the builder of a store on a database, with the client that this test program tests.
+pub fn store_on(database: &EmbeddedDynamoDb) -> DynamoDbStoreBuilder {
+    let config = database.sdk_config();
+    if has_lean_client() {
+        DynamoDbStore::builder().lean_client(LeanClient::from_sdk_config(&config))
+    } else {
+        DynamoDbStore::builder().sdk_config(&config)
+    }
+}
 
 /// The table's name.
 const TABLE: &str = "idempotency";
@@ -36,10 +52,7 @@ impl Table {
     pub async fn start() -> Result<Self, BoxError> {
         let database = EmbeddedDynamoDb::start().await?;
         database.create_table(TableSpec::new(TABLE)).await?;
-        let store = DynamoDbStore::builder()
-            .sdk_config(&database.sdk_config())
-            .table(TABLE)
-            .build()?;
+        let store = store_on(&database).table(TABLE).build()?;
         let clock = ManualClock::at(START);
         let store = Arc::new(store);
         let backend = Backend::new(

@@ -212,7 +212,7 @@ pub(crate) async fn differences(
     let mut names: Vec<_> = pairs
         .filter(|((_, one), (_, other))| one != other)
         .map(|((name, one), (_, other))| {
-            crate::say(format_args!("  {name}: {one} here, {other} there"));
+            super::say(format_args!("  {name}: {one} here, {other} there"));
             name
         })
         .collect();

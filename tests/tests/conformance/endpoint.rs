@@ -20,8 +20,8 @@ use aws_sdk_dynamodb::types::{
 use idempotency_lambda::BoxError;
 use idempotency_testkit::ManualClock;
 
-use crate::say;
-use crate::table::TableFactory;
+use super::say;
+use super::table::TableFactory;
 
 const ENDPOINT: &str = "CONFORMANCE_DYNAMODB_ENDPOINT";
 const DYNAMODB_LOCAL: &str = "CONFORMANCE_DYNAMODB_LOCAL";

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::Store;
-use idempotency_dynamodb::DynamoDbStore;
+use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::conformance::{ForeignRecord, ForeignValue, StoreFactory};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
@@ -63,9 +63,13 @@ impl TableFactory {
 impl StoreFactory for TableFactory {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
         Box::pin(async move {
-            let store = DynamoDbStore::builder()
-                .client(self.client.clone())
-                .table(&self.table);
+            let store = DynamoDbStore::builder().table(&self.table);
+            let client = self.client.clone();
+            let store = if idempotency_tests::has_lean_client() {
+                store.lean_client(LeanClient::new(client))
+            } else {
+                store.client(client)
+            };
             let store = match &self.composite {
                 None => store,
                 Some((sort_key, partition)) => store.composite_key(sort_key, partition),

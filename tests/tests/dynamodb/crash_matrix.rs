@@ -19,7 +19,7 @@ use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{START, operation, ours};
+use idempotency_tests::{START, operation, ours, store_on};
 use serde_json::json;
 
 /// The path of the call that dies.
@@ -81,11 +81,7 @@ struct Harness {
 
 impl Harness {
     fn new(database: &EmbeddedDynamoDb, table: &str) -> Self {
-        let store = DynamoDbStore::builder()
-            .sdk_config(&database.sdk_config())
-            .table(table)
-            .build()
-            .unwrap();
+        let store = store_on(database).table(table).build().unwrap();
         Self {
             clock: ManualClock::at(START),
             store: Arc::new(FaultyStore::new(store)),

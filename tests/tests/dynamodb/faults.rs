@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_core::clock::Clock;
 use idempotency_lambda::{BoxError, Deadline, ErrorKind, Operation, with_backend};
 use idempotency_testkit::dynamodb::Fault;
-use idempotency_tests::{Table, operation, ours};
+use idempotency_tests::{Table, operation, ours, store_on};
 use serde_json::{Value, json};
 
 fn charge() -> Operation {
@@ -208,10 +208,7 @@ async fn errors_of_permissions_and_missing_tables_name_the_table_and_the_remedy(
         "{text}"
     );
 
-    let missing = idempotency_lambda::DynamoDbStore::builder()
-        .sdk_config(&table.database.sdk_config())
-        .table("elsewhere")
-        .build()?;
+    let missing = store_on(&table.database).table("elsewhere").build()?;
     let charge = operation()
         .key("order_id")
         .store(std::sync::Arc::new(missing))
