@@ -1,0 +1,109 @@
+//! A block: some calls of one contestant, one after the other or several in flight, checked for having done their work.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::contestants::{Contestant, Kind};
+use crate::event::Event;
+use crate::failure::{Failure, fail};
+use crate::process::Process;
+use crate::server::{Requests, Server};
+
+/// What the calls of a block are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Calls {
+    /// Of events that were not sent before.
+    Fresh,
+    /// Of events that were.
+    Duplicate,
+}
+
+/// What a block took.
+pub struct Block {
+    pub wall: Vec<Duration>,
+    /// From the first event to the last response.
+    pub elapsed: Duration,
+    pub cpu: Duration,
+    /// The ids of the payments, by event.
+    pub payments: Vec<String>,
+}
+
+/// Sends these events, so many at a time, and checks every response and the number of requests.
+pub async fn run(
+    contestant: &Contestant,
+    process: &Process,
+    server: &Server,
+    calls: Calls,
+    events: &[Event],
+    in_flight: usize,
+) -> Result<Block, Failure> {
+    process.settle().await?;
+    server.take_requests();
+    let mut responses = Vec::with_capacity(events.len());
+    let mut wall = Vec::with_capacity(events.len());
+    let mut pending = VecDeque::with_capacity(in_flight);
+    let mut left = events.iter();
+    let cpu = process.cpu()?;
+    let began = Instant::now();
+    loop {
+        while pending.len() < in_flight
+            && let Some(event) = left.next()
+        {
+            pending.push_back((Instant::now(), process.send(&event.text)));
+        }
+        let Some((sent, response)) = pending.pop_front() else {
+            break;
+        };
+        responses.push(process.response(response).await?);
+        wall.push(sent.elapsed());
+    }
+    let elapsed = began.elapsed();
+    process.settle().await?;
+    let cpu = process.cpu()?.saturating_sub(cpu);
+
+    let expected = requests(contestant, calls, events.len());
+    let found = server.take_requests();
+    if found != expected {
+        return fail(format!(
+            "`{}` did other work than the others: {calls:?} calls sent {found:?}, not {expected:?}",
+            contestant.name
+        ));
+    }
+    let payments = events.iter().zip(&responses).map(|(event, response)| {
+        let payment = event.payment_id(response);
+        payment.map_err(|Failure(text)| Failure(format!("`{}`: {text}", contestant.name)))
+    });
+    Ok(Block {
+        wall,
+        elapsed,
+        cpu,
+        payments: payments.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Returns the requests that so many calls send: one claim, and one completion after a run.
+fn requests(contestant: &Contestant, calls: Calls, count: usize) -> Requests {
+    let count = count as u64;
+    let requests: &[&str] = match (contestant.kind, calls) {
+        (Kind::Bare, _) => &[],
+        (_, Calls::Fresh) => &["PutItem", "UpdateItem"],
+        (_, Calls::Duplicate) if contestant.cached => &[],
+        (_, Calls::Duplicate) => &["PutItem"],
+    };
+    requests
+        .iter()
+        .map(|operation| ((*operation).to_owned(), count))
+        .collect()
+}
+
+/// Fails if a duplicate got another response than the first call.
+pub fn same_payments(
+    contestant: &Contestant,
+    fresh: &Block,
+    duplicates: &Block,
+) -> Result<(), Failure> {
+    if contestant.kind != Kind::Bare && fresh.payments != duplicates.payments {
+        return fail(format!("`{}` ran again for a duplicate", contestant.name));
+    }
+    Ok(())
+}

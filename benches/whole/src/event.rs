@@ -1,0 +1,199 @@
+//! The events, and what a response to them must be.
+
+use idempotency_testkit::events;
+use serde_json::{Value, json};
+
+use crate::contestants::EventKind;
+use crate::failure::{Failure, fail};
+
+const AMOUNT: u64 = 4_200;
+
+/// What an event is made of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Shape {
+    pub kind: EventKind,
+    /// The length of the event as text. The smallest order has about 120 bytes, the smallest HTTP event about 900.
+    pub event_bytes: usize,
+    /// The length of the receipt's text.
+    pub receipt_bytes: usize,
+}
+
+/// An event that was not sent before.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub text: String,
+    pub number: u32,
+    order_id: String,
+    kind: EventKind,
+    receipt_bytes: usize,
+}
+
+/// Makes events with a new order each. All orders have ids of one length.
+#[derive(Debug)]
+pub struct Events {
+    shape: Shape,
+    items: Vec<Value>,
+    /// Tells the events of one process from those of another one.
+    series: u32,
+    next: u32,
+}
+
+impl Events {
+    pub fn new(shape: Shape, series: u32) -> Self {
+        let mut events = Self {
+            shape,
+            items: Vec::new(),
+            series,
+            next: 0,
+        };
+        loop {
+            let missing = shape.event_bytes.saturating_sub(events.sent(0).text.len());
+            // An item takes about 70 bytes in an order.
+            let items = events.items.len();
+            if missing < 35 {
+                return events;
+            }
+            let more = items..items + (missing / 90).max(1);
+            events.items.extend(more.map(item));
+        }
+    }
+
+    /// Returns the next event.
+    pub fn next(&mut self) -> Event {
+        self.next += 1;
+        self.sent(self.next)
+    }
+
+    pub fn take(&mut self, count: usize) -> Vec<Event> {
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    /// Returns the event with this number again.
+    pub fn sent(&self, number: u32) -> Event {
+        let order_id = format!("o-{:06}-{number:09}", self.series);
+        let order = json!({
+            "user_id": "u-1",
+            "order_id": order_id,
+            "amount": AMOUNT,
+            "currency": "EUR",
+            "receipt_bytes": self.shape.receipt_bytes,
+            "items": self.items,
+        });
+        let text = match self.shape.kind {
+            EventKind::Order => order.to_string(),
+            EventKind::Http => events::api_gateway_v2("POST", "/charges")
+                .header("Idempotency-Key", &order_id)
+                .header("Content-Type", "application/json")
+                .claim("sub", "u-1")
+                .json(&order)
+                .to_string(),
+        };
+        Event {
+            text,
+            number,
+            order_id,
+            kind: self.shape.kind,
+            receipt_bytes: self.shape.receipt_bytes,
+        }
+    }
+}
+
+fn item(number: usize) -> Value {
+    json!({
+        "sku": format!("sku-{number:06}"),
+        "quantity": number % 3 + 1,
+        "price": 9.5,
+        "note": if number % 4 == 0 { Value::Null } else { "gift \"wrapped\"".into() },
+    })
+}
+
+impl Event {
+    /// Checks the response to this event, and returns the id of its payment: another one for each run of the handler.
+    pub fn payment_id(&self, response: &str) -> Result<String, Failure> {
+        let response: Value = serde_json::from_str(response)?;
+        let receipt = match self.kind {
+            EventKind::Order => response,
+            EventKind::Http => {
+                if response["statusCode"] != 200 {
+                    return fail(format!("the status is {}", response["statusCode"]));
+                }
+                serde_json::from_str(response["body"].as_str().unwrap_or_default())?
+            }
+        };
+        let payment_id = receipt["payment_id"].as_str().unwrap_or_default();
+        let text = receipt["text"].as_str().unwrap_or_default();
+        let right = payment_id.starts_with(&format!("pay-{}-", self.order_id))
+            && receipt["amount"] == AMOUNT
+            && receipt["currency"] == "EUR"
+            && text.len() == self.receipt_bytes;
+        if !right {
+            return fail(format!(
+                "the response is not the receipt of {}",
+                self.order_id
+            ));
+        }
+        Ok(payment_id.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(kind: EventKind, event_bytes: usize) -> Events {
+        let shape = Shape {
+            kind,
+            event_bytes,
+            receipt_bytes: 3,
+        };
+        Events::new(shape, 7)
+    }
+
+    #[test]
+    fn an_event_is_as_long_as_it_should_be() {
+        for bytes in [200, 4096, 65_536, 262_144] {
+            let length = events(EventKind::Order, bytes).next().text.len();
+            let (least, most) = (bytes * 9 / 10, bytes + bytes / 10);
+            assert!((least..=most).contains(&length), "{length} for {bytes}");
+        }
+    }
+
+    #[test]
+    fn events_of_one_series_differ_in_their_order_alone() {
+        let mut events = events(EventKind::Order, 200);
+        let (one, two) = (events.next(), events.next());
+        assert_ne!(one.text, two.text);
+        assert_eq!(one.text.replace("000000001", "000000002"), two.text);
+        assert_eq!(events.sent(1).text, one.text);
+    }
+
+    #[test]
+    fn the_receipt_of_another_order_is_refused() {
+        let mut events = events(EventKind::Order, 200);
+        let (one, two) = (events.next(), events.next());
+        let receipt = json!({
+            "payment_id": format!("pay-{}-9", one.order_id),
+            "amount": AMOUNT,
+            "currency": "EUR",
+            "text": "abc",
+        });
+        let payment = one.payment_id(&receipt.to_string()).unwrap();
+        assert!(payment.ends_with("-9"));
+        assert!(two.payment_id(&receipt.to_string()).is_err());
+    }
+
+    #[test]
+    fn the_receipt_of_an_http_event_is_in_its_body() {
+        let event = events(EventKind::Http, 4096).next();
+        let receipt = json!({
+            "payment_id": format!("pay-{}-1", event.order_id),
+            "amount": AMOUNT,
+            "currency": "EUR",
+            "text": "abc",
+        });
+        let response =
+            |status: u16| json!({"statusCode": status, "body": receipt.to_string()}).to_string();
+        assert!(event.payment_id(&response(200)).is_ok());
+        assert!(event.payment_id(&response(409)).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! The arguments of the runner.
+
+use std::path::PathBuf;
+
+use crate::failure::{Failure, fail};
+use crate::samples::Setting;
+
+pub const USAGE: &str = "\
+usage: whole [--quick] [--only NAME,..] [--parts PART,..] [--servers SERVER,..] [--sizes BYTES,..] [--seed N] [--rounds N] [--output FILE]
+Measures the contestants of benches/contestants.json in alternation, prints tables and writes the results as JSON.
+  --quick      few calls: shows that everything works, and proves nothing
+  --only       these contestants alone
+  --parts      these parts alone: warm, cold, sizes, cache, in-flight
+  --servers    these databases alone: embedded, stub, stub-tls
+  --sizes      these sizes of events alone, such as 200,4096,65536
+  --seed       the order of the contestants in the rounds
+  --rounds     rounds for each process
+  --output     where the results go; nowhere if it is not given";
+
+pub struct Options {
+    pub quick: bool,
+    pub only: Option<Vec<String>>,
+    parts: Option<Vec<String>>,
+    servers: Option<Vec<String>>,
+    sizes: Option<Vec<String>>,
+    pub seed: u64,
+    pub output: Option<PathBuf>,
+    /// Processes of each contestant, one after the other.
+    pub generations: usize,
+    /// Rounds for each process.
+    pub rounds: usize,
+    /// Calls in a block. Each round has two blocks of fresh calls and two of duplicates.
+    pub calls: usize,
+    /// Calls before the first round.
+    pub warm_up: usize,
+    /// Starts of each contestant.
+    pub starts: usize,
+    /// Records in the larger cache.
+    pub many_records: usize,
+}
+
+impl Options {
+    /// Reads the arguments; `None` if help was asked for.
+    pub fn read(mut args: impl Iterator<Item = String>) -> Result<Option<Self>, Failure> {
+        let mut options = Self {
+            quick: false,
+            only: None,
+            parts: None,
+            servers: None,
+            sizes: None,
+            seed: 1,
+            output: None,
+            generations: 4,
+            rounds: 10,
+            calls: 25,
+            warm_up: 300,
+            starts: 30,
+            many_records: 100_000,
+        };
+        while let Some(arg) = args.next() {
+            if matches!(arg.as_str(), "-h" | "--help") {
+                return Ok(None);
+            }
+            if arg == "--quick" {
+                options.quick = true;
+                options.generations = 1;
+                (options.rounds, options.calls, options.warm_up) = (3, 10, 20);
+                (options.starts, options.many_records) = (3, 1000);
+                continue;
+            }
+            let Some(value) = args.next() else {
+                return fail(format!("`{arg}` is not known, or needs a value\n{USAGE}"));
+            };
+            let list = || Some(value.split(',').map(str::to_owned).collect());
+            match arg.as_str() {
+                "--only" => options.only = list(),
+                "--parts" => options.parts = list(),
+                "--servers" => options.servers = list(),
+                "--sizes" => options.sizes = list(),
+                "--seed" => options.seed = value.parse()?,
+                "--rounds" => options.rounds = value.parse()?,
+                "--output" => options.output = Some(value.into()),
+                _ => return fail(format!("`{arg}` is not known\n{USAGE}")),
+            }
+        }
+        Ok(Some(options))
+    }
+
+    /// Returns true if the options choose this setting.
+    pub fn wants(&self, setting: &Setting) -> bool {
+        let has = |list: &Option<Vec<String>>, name: &str| {
+            list.as_ref()
+                .is_none_or(|list| list.iter().any(|chosen| chosen == name))
+        };
+        has(&self.parts, setting.part.name())
+            && has(&self.servers, setting.server.name())
+            && has(&self.sizes, &setting.event_bytes.to_string())
+    }
+}

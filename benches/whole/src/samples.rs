@@ -1,0 +1,197 @@
+//! What was measured: for each setting and measure, one sample of each contestant for each round.
+
+use serde::Serialize;
+
+use crate::contestants::{Contestant, Kind, Part};
+use crate::server::ServerKind;
+use crate::statistics::Summary;
+
+/// What a number was measured under.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    pub part: Part,
+    pub server: ServerKind,
+    /// The size that was asked for. The events of a kind that cannot be so small are larger.
+    pub event_bytes: usize,
+    pub receipt_bytes: usize,
+    /// Records in the local cache.
+    pub records: usize,
+    /// Invocations in flight.
+    pub in_flight: usize,
+}
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    FreshCpu,
+    FreshWall,
+    DuplicateCpu,
+    DuplicateWall,
+    /// From the start of the process to its first poll for an event.
+    FirstPoll,
+    /// From the start of the process to the response to its first event, which waited for it.
+    FirstResponse,
+    /// From the first poll to the response to the first event.
+    FirstCall,
+    /// CPU time until the first response.
+    StartCpu,
+    PeakMemory,
+}
+
+impl Measure {
+    /// Returns the name, as in the results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FreshCpu => "fresh_cpu",
+            Self::FreshWall => "fresh_wall",
+            Self::DuplicateCpu => "duplicate_cpu",
+            Self::DuplicateWall => "duplicate_wall",
+            Self::FirstPoll => "first_poll",
+            Self::FirstResponse => "first_response",
+            Self::FirstCall => "first_call",
+            Self::StartCpu => "start_cpu",
+            Self::PeakMemory => "peak_memory",
+        }
+    }
+
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::PeakMemory => "KiB",
+            Self::FirstPoll | Self::FirstResponse | Self::FirstCall | Self::StartCpu => "ms",
+            _ => "us",
+        }
+    }
+}
+
+/// The samples of one contestant.
+struct Series {
+    setting: Setting,
+    measure: Measure,
+    contestant: String,
+    /// By round; compared with the same round of another contestant.
+    rounds: Vec<f64>,
+    /// By call, for the percentiles of times.
+    calls: Vec<f64>,
+}
+
+#[derive(Default)]
+pub struct Samples {
+    series: Vec<Series>,
+}
+
+/// A line of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    #[serde(flatten)]
+    pub setting: Setting,
+    pub contestant: String,
+    pub measure: Measure,
+    pub unit: &'static str,
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// To the better hand-written contestant of the group, round by round.
+    pub ratio: Option<Ratio>,
+}
+
+/// The ratio of two contestants in the same rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    pub to: String,
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+impl Samples {
+    /// Adds the value of a round.
+    pub fn add(&mut self, setting: Setting, measure: Measure, contestant: &str, value: f64) {
+        self.of(setting, measure, contestant).rounds.push(value);
+    }
+
+    /// Adds the values of the calls in the round.
+    pub fn add_calls(
+        &mut self,
+        setting: Setting,
+        measure: Measure,
+        contestant: &str,
+        values: impl IntoIterator<Item = f64>,
+    ) {
+        let series = self.of(setting, measure, contestant);
+        let from = series.calls.len();
+        series.calls.extend(values);
+        let round = Summary::of(&series.calls[from..]);
+        series.rounds.extend(round.map(|round| round.median));
+    }
+
+    fn of(&mut self, setting: Setting, measure: Measure, contestant: &str) -> &mut Series {
+        let found = self.series.iter().position(|series| {
+            series.setting == setting
+                && series.measure == measure
+                && series.contestant == contestant
+        });
+        let index = found.unwrap_or_else(|| {
+            self.series.push(Series {
+                setting,
+                measure,
+                contestant: contestant.to_owned(),
+                rounds: Vec::new(),
+                calls: Vec::new(),
+            });
+            self.series.len() - 1
+        });
+        &mut self.series[index]
+    }
+
+    /// Returns the results.
+    pub fn lines(&self, contestants: &[Contestant]) -> Vec<Line> {
+        let line = |series: &Series| {
+            let of_calls = if series.calls.is_empty() {
+                &series.rounds
+            } else {
+                &series.calls
+            };
+            Some(Line {
+                setting: series.setting,
+                contestant: series.contestant.clone(),
+                measure: series.measure,
+                unit: series.measure.unit(),
+                summary: Summary::of(of_calls)?,
+                ratio: self.ratio(series, contestants),
+            })
+        };
+        self.series.iter().filter_map(line).collect()
+    }
+
+    fn ratio(&self, series: &Series, contestants: &[Contestant]) -> Option<Ratio> {
+        let named = |name: &str| {
+            contestants
+                .iter()
+                .find(|contestant| contestant.name == name)
+        };
+        let own = named(&series.contestant)?;
+        let better = self.series.iter().filter(|other| {
+            other.setting == series.setting
+                && other.measure == series.measure
+                && other.rounds.len() == series.rounds.len()
+                && named(&other.contestant)
+                    .is_some_and(|other| other.kind == Kind::ByHand && other.group == own.group)
+        });
+        let better = better.min_by(|one, two| {
+            let median =
+                |series: &Series| Summary::of(&series.rounds).map_or(f64::MAX, |all| all.median);
+            median(one).total_cmp(&median(two))
+        })?;
+        let ratios = series
+            .rounds
+            .iter()
+            .zip(&better.rounds)
+            .map(|(own, other)| own / other);
+        Some(Ratio {
+            to: better.contestant.clone(),
+            summary: Summary::of(&ratios.collect::<Vec<_>>())?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

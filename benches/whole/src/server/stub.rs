@@ -1,0 +1,112 @@
+//! A stand-in for DynamoDB that responds from memory: one thread for each connection, so that no request waits for another one.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::Requests;
+use super::http;
+use super::table::Table;
+use super::tls::Tls;
+use crate::failure::Failure;
+
+/// The stand-in. Its threads end with the process.
+pub struct Stub {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    tls: Option<Tls>,
+}
+
+#[derive(Default)]
+struct Shared {
+    table: Table,
+    requests: Mutex<Requests>,
+}
+
+impl Stub {
+    /// Listens on a port of the loopback interface.
+    pub fn start(through_tls: bool) -> Result<Self, Failure> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let tls = through_tls.then(Tls::new).transpose()?;
+        let shared = Arc::new(Shared::default());
+        let (config, kept) = (tls.as_ref().map(Tls::server), Arc::clone(&shared));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (config, shared) = (config.clone(), Arc::clone(&shared));
+                // A connection ends with its client.
+                thread::spawn(move || drop(connection(stream, config, &shared)));
+            }
+        });
+        Ok(Self {
+            address,
+            shared: kept,
+            tls,
+        })
+    }
+
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let endpoint = format!("{scheme}://{}", self.address);
+        let mut variables = vec![
+            ("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint),
+            ("AWS_REGION".to_owned(), "eu-central-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID".to_owned(), "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY".to_owned(), "test".to_owned()),
+        ];
+        variables.extend(self.tls.iter().flat_map(Tls::environment));
+        variables
+    }
+
+    pub fn take_requests(&self) -> Requests {
+        let mut requests = self
+            .shared
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut requests)
+    }
+}
+
+fn connection(
+    stream: TcpStream,
+    config: Option<Arc<ServerConfig>>,
+    shared: &Shared,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    match config {
+        None => serve(stream, shared),
+        Some(config) => {
+            let session = ServerConnection::new(config).map_err(io::Error::other)?;
+            serve(StreamOwned::new(session, stream), shared)
+        }
+    }
+}
+
+fn serve(mut stream: impl Read + Write, shared: &Shared) -> io::Result<()> {
+    let mut received = Vec::with_capacity(64 * 1024);
+    let mut response = Vec::with_capacity(64 * 1024);
+    while let Some(request) = http::read(&mut stream, &mut received)? {
+        {
+            let mut requests = shared
+                .requests
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            match requests.get_mut(&request.operation) {
+                Some(count) => *count += 1,
+                None => drop(requests.insert(request.operation.clone(), 1)),
+            }
+        }
+        let (status, body) = shared
+            .table
+            .apply(&request.operation, &received[request.body.clone()]);
+        http::write(&mut response, status, &body);
+        stream.write_all(&response)?;
+        stream.flush()?;
+        received.drain(..request.body.end);
+    }
+    Ok(())
+}
