@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
 use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda, Reply};
+use idempotency_tests::has_lean_client;
 use serde_json::json;
 
 const ROLE: &str = "TESTS_ROLE";
@@ -41,8 +42,16 @@ fn the_function() {
 
 fn function() -> FunctionSpec {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["the_function", "--exact", "--nocapture"]);
-    FunctionSpec::new("payment", command).env(ROLE, "function")
+    // In the program `lean` this file is a module.
+    let module = module_path!().split_once("::");
+    let test = module.map_or("the_function".to_owned(), |(_, module)| {
+        format!("{module}::the_function")
+    });
+    command.args([&test, "--exact", "--nocapture"]);
+    let client = if has_lean_client() { "lean" } else { "sdk" };
+    FunctionSpec::new("payment", command)
+        .env(ROLE, "function")
+        .env("IDEMPOTENCY_CLIENT", client)
 }
 
 async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
@@ -86,11 +95,17 @@ async fn a_duplicate_in_another_process_gets_the_first_response() -> Result<(), 
         error_type(lambda.invoke(order("good", 2)).await),
         "IdempotencyPayloadMismatch"
     );
-    let writes = database
-        .requests()
-        .into_iter()
-        .filter(|request| request.operation != "GetItem");
+    let requests = database.requests();
+    let writes = requests.iter();
+    let writes = writes.filter(|request| request.operation != "GetItem");
     assert_eq!(writes.count(), 4);
+    // The lean client does not say which attempt a request is.
+    let is_lean = |request: &Request| request.attempt.is_none();
+    assert!(
+        requests
+            .iter()
+            .all(|request| is_lean(request) == has_lean_client())
+    );
     Ok(())
 }
 
