@@ -88,31 +88,40 @@ typescript = root / "typescript"
 
 
 def npm(name):
-    package = json.loads((typescript / "node_modules" / name / "package.json").read_text())
-    return f"{name} {package['version']}"
+    return json.loads((typescript / "node_modules" / name / "package.json").read_text())["version"]
 
 
-def contestant(name, directory, command, versions):
-    # What Lambda sets for these runtimes, beside what it sets for every function.
-    env = {"_HANDLER": "handler.handler", "LAMBDA_TASK_ROOT": str(directory)}
-    return {"name": name, "command": list(map(str, command)), "directory": str(directory), "env": env, "versions": versions}
+def contestant(language, directory, command, versions):
+    return {
+        "name": f"powertools-{language.lower()}",
+        "label": f"Powertools for {language}",
+        "language": language,
+        "kind": "peer",
+        "event": "order",
+        "group": "typed",
+        "command": list(map(str, command)),
+        "directory": str(directory),
+        # What Lambda sets for these runtimes, beside what it sets for every function.
+        "env": {"_HANDLER": "handler.handler", "LAMBDA_TASK_ROOT": str(directory)},
+        "versions": versions,
+        "parts": ["warm", "cold"],
+    }
 
 
-node = subprocess.check_output([typescript / "node", "--version"], text=True).strip().removeprefix("v")
 contestants = [
     contestant(
-        "powertools-python",
+        "Python",
         root / "python/task",
         [root / "python/bin/python", "-m", "awslambdaric", "handler.handler"],
-        [f"CPython {platform.python_version()}"]
-        + [f"{name} {importlib.metadata.version(name)}" for name in ("aws-lambda-powertools", "boto3", "awslambdaric")],
+        {"CPython": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in ("aws-lambda-powertools", "boto3", "awslambdaric")},
     ),
     contestant(
-        "powertools-typescript",
+        "TypeScript",
         typescript / "dist",
         [typescript / "node", typescript / "node_modules/aws-lambda-ric/index.mjs", "handler.handler"],
-        [f"Node {node}"]
-        + [npm(name) for name in ("@aws-lambda-powertools/idempotency", "@aws-sdk/client-dynamodb", "aws-lambda-ric", "esbuild")],
+        {"Node": subprocess.check_output([typescript / "node", "--version"], text=True).strip().removeprefix("v")}
+        | {name: npm(name) for name in ("@aws-lambda-powertools/idempotency", "@aws-sdk/client-dynamodb", "aws-lambda-ric", "esbuild")},
     ),
 ]
 (root / "contestants.json").write_text(json.dumps(contestants, indent=2) + "\n")

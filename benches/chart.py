@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Draws the results of the benchmark: the tables of the documents and docs/assets/performance.svg.
+
+    benches/chart.py           # writes them anew, from benches/results/whole.json
+    benches/chart.py --check   # fails if they are not what the results say
+
+A table is between two comments of a Markdown file: `<!-- results: NAME -->` and `<!-- end of results -->`. The names are those of
+`TABLES`, at the end. It needs Python's standard library alone.
+"""
+
+import json
+import pathlib
+import re
+import sys
+from xml.sax.saxutils import escape
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benches/results/whole.json"
+PICTURE = ROOT / "docs/assets/performance.svg"
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs/evidence/performance.md")
+TABLE = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", re.S)
+
+# What the README and the picture show: events of this size. Warm calls on a database that evaluates every condition; starts through
+# TLS, as on Lambda.
+SIZE, SERVER = 4096, {"warm": "embedded", "cold": "stub-tls"}
+BY_HAND = "by hand, on the AWS SDK"
+# The rows: contestants that are there, with their colours. The hand-written row is the better flavour of each measure.
+ROWS = (
+    (BY_HAND, "#7f7f7f"),
+    ("typed", "#1f77b4"),
+    ("raw", "#17becf"),
+    ("lean", "#2ca02c"),
+    ("powertools-python", "#ff7f0e"),
+    ("powertools-typescript", "#d62728"),
+)
+# Title, part, measure.
+MEASURES = (
+    ("fresh call", "warm", "fresh_wall"),
+    ("its CPU", "warm", "fresh_cpu"),
+    ("duplicate", "warm", "duplicate_wall"),
+    ("its CPU", "warm", "duplicate_cpu"),
+    ("first response after a start, TLS", "cold", "first_response"),
+    ("peak memory", "warm", "peak_memory"),
+)
+PANELS = (
+    ("A fresh call", "warm", "fresh_wall"),
+    ("A duplicate", "warm", "duplicate_wall"),
+    ("The first response after a start, through TLS", "cold", "first_response"),
+    ("Peak memory", "warm", "peak_memory"),
+)
+SERVERS = {"embedded": "embedded DynamoDB", "stub": "stub", "stub-tls": "stub, TLS"}
+
+
+def amount(number, unit):
+    """Writes a number of the results with three digits and the unit that a reader expects."""
+    for larger, factor, source in (("s", 1e6, "us"), ("ms", 1e3, "us"), ("s", 1e3, "ms"), ("MiB", 1024, "KiB")):
+        if unit == source and number >= factor:
+            number, unit = number / factor, larger
+            break
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
+    return f"{number:.{digits}f} {'µs' if unit == 'us' else unit}"
+
+
+def ratio(number):
+    return f"{number:.1f} ×" if number >= 10 else f"{number:.2f} ×"
+
+
+def kib(size):
+    """Writes a size of an event or a response."""
+    return f"{size / 1024:.1f} KB" if size < 1024 else f"{size / 1024:.0f} KB"
+
+
+def table(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+class Results:
+    """The file of the results."""
+
+    def __init__(self, file):
+        self.all = json.loads(file.read_text())
+        if self.all["schema"] != 1:
+            sys.exit(f"{file} has schema {self.all['schema']}, which this script does not know")
+        self.contestants = {one["name"]: one for one in self.all["contestants"]}
+        self.lines = self.all["measures"]
+
+    def find(self, contestant, measure, **setting):
+        """Returns the line of a contestant; of the better hand-written one for `BY_HAND`."""
+        names = [contestant]
+        if contestant == BY_HAND:
+            group = self.contestants["typed"]["group"]
+            names = [one["name"] for one in self.of_kind("by-hand") if one["group"] == group]
+        fits = [
+            line for line in self.lines
+            if line["contestant"] in names and line["measure"] == measure
+            and all(line[name] == value for name, value in setting.items())
+        ]
+        return min(fits, key=lambda line: line["median"], default=None)
+
+    def of_kind(self, kind):
+        return [one for one in self.contestants.values() if one["kind"] == kind]
+
+    def label(self, contestant):
+        return self.contestants[contestant]["label"] if contestant in self.contestants else contestant
+
+    def rows(self):
+        """Returns the name and the colour of each row that was measured."""
+        return [(name, colour) for name, colour in ROWS if name == BY_HAND or name in self.contestants]
+
+    def times(self, line, by_hand):
+        """Returns the ratio to the hand-written one: of the rounds if the runner has it, else of the medians."""
+        if line.get("ratio"):
+            return line["ratio"]["median"]
+        return line["median"] / by_hand["median"]
+
+
+def cell(line):
+    """Writes a median with its ratio and the ratio's range."""
+    if not line:
+        return ""
+    shown = amount(line["median"], line["unit"])
+    if line.get("ratio"):
+        of = line["ratio"]
+        shown += f" ({of['median']:.2f}; {of['p10']:.2f} to {of['p90']:.2f})"
+    return shown
+
+
+def summary(results):
+    rows = []
+    for name, _ in results.rows():
+        row = [results.label(name)]
+        for _, part, measure in MEASURES:
+            setting = {"part": part, "server": SERVER[part], "event_bytes": SIZE}
+            line, by_hand = results.find(name, measure, **setting), results.find(BY_HAND, measure, **setting)
+            shown = amount(line["median"], line["unit"]) if line else ""
+            if line and by_hand and name != BY_HAND:
+                shown += f" ({ratio(results.times(line, by_hand))})"
+            row.append(shown)
+        rows.append(row)
+    return table(["", *(title for title, _, _ in MEASURES)], rows)
+
+
+def environment(results):
+    machine, date = results.all["machine"], results.all["date"]
+    rows = [
+        ["date", date + (", **a short run, which proves nothing**" if results.all["quick"] else "")],
+        ["machine", f"{machine['processor']}, {machine['cores']} cores, {machine['memory_mib'] / 1024:.0f} GiB, {machine['system']}"],
+        ["load before and after", f"{machine['load_before']}, {machine['load_after']} (processes that run or wait for a core)"],
+        ["Rust", results.all["versions"].get("rustc", "")],
+    ]
+    for side, title in (("by-hand", "crates, by hand"), ("functions", "crates, ours")):
+        of_side = [f"{name.partition('/')[2]} {version}" for name, version in sorted(results.all["versions"].items()) if name.startswith(side + "/")]
+        rows.append([title, ", ".join(of_side)])
+    for one in results.of_kind("peer"):
+        rows.append([one["label"], ", ".join(f"{name} {version}" for name, version in one["versions"].items())])
+    return table(["", ""], rows)
+
+
+def settings(results, part):
+    """Returns each setting of a part once, in the order of the file."""
+    names = ("server", "event_bytes", "receipt_bytes", "records", "in_flight")
+    return list(dict.fromkeys(tuple(line[name] for name in names) for line in results.lines if line["part"] == part))
+
+
+def blocks(results, part, measures, title):
+    """Writes a table for each setting of a part, with a row for each contestant."""
+    parts = []
+    for setting in settings(results, part):
+        names = dict(zip(("server", "event_bytes", "receipt_bytes", "records", "in_flight"), setting))
+        rows = []
+        for one in results.contestants.values():
+            found = [results.find(one["name"], measure, part=part, **names) for _, measure in measures]
+            if any(found):
+                rows.append([one["label"], *map(cell, found)])
+        parts.append(f"{title(**names)}:\n\n" + table(["", *(head for head, _ in measures)], rows))
+    return "\n\n".join(parts)
+
+
+def warm(results):
+    heads = [("fresh, CPU", "fresh_cpu"), ("fresh, wall", "fresh_wall"), ("duplicate, CPU", "duplicate_cpu"),
+             ("duplicate, wall", "duplicate_wall"), ("peak memory", "peak_memory")]
+    return blocks(results, "warm", heads, lambda server, event_bytes, **_: f"**{kib(event_bytes)} event, {SERVERS[server]}**")
+
+
+def cold(results):
+    heads = [("first poll", "first_poll"), ("first response", "first_response"), ("first event to its response", "first_call"),
+             ("CPU until the first response", "start_cpu")]
+    return blocks(results, "cold", heads, lambda server, event_bytes, **_: f"**{kib(event_bytes)} event, {SERVERS[server]}**")
+
+
+def growth(results):
+    heads = [("fresh, CPU", "fresh_cpu"), ("fresh, wall", "fresh_wall"), ("duplicate, CPU", "duplicate_cpu"), ("duplicate, wall", "duplicate_wall")]
+    titles = {
+        "sizes": lambda event_bytes, receipt_bytes, **_: f"**Event and response of {kib(event_bytes)}**",
+        "cache": lambda records, **_: f"**{records:,} records in the local cache**",
+        "in-flight": lambda in_flight, **_: f"**{in_flight} in flight in one process**",
+    }
+    return "\n\n".join(filter(None, (blocks(results, part, heads, title) for part, title in titles.items())))
+
+
+def binaries(results):
+    rows = []
+    for one in results.contestants.values():
+        if one["binary"]:
+            stripped = one["binary"]["stripped_bytes"] or one["binary"]["bytes"]
+            rows.append([one["label"], f"{stripped / 1e6:.2f} MB"])
+    return table(["", "without symbols"], list(dict.fromkeys(map(tuple, rows))))
+
+
+def targets(results):
+    """Writes each target once: for each contestant the range over databases and sizes, and in how many cases it is met."""
+    groups = {}
+    for one in results.all["targets"]:
+        # The name of the hand-written contestant differs between groups.
+        what = re.sub(r"ratio to .*", "ratio to by hand", one["what"])
+        what = re.sub(r"times that of .*", "times ours", what)
+        through_tls = ", TLS" if one["server"] == "stub-tls" and one["limit"] < 0.5 else ""
+        key = (what + through_tls, one["limit"], one["at_least"], one["contestant"])
+        groups.setdefault(key, []).append(one)
+    rows = []
+    for (what, limit, at_least, contestant), all_of in groups.items():
+        values = sorted(one["measured"] for one in all_of)
+        met = sum(one["met"] for one in all_of)
+        spread = f"{values[0]:.2f} to {values[-1]:.2f}" if len(values) > 1 else f"{values[0]:.2f}"
+        verdict = "yes" if met == len(all_of) else f"**no**: {met} of {len(all_of)}"
+        rows.append([what.replace("_", " "), f"{'≥' if at_least else '≤'} {limit:.2f}", results.label(contestant), spread, verdict])
+    return table(["target", "limit", "contestant", "measured", "met"], sorted(rows, key=lambda row: row[:2]))
+
+
+def text(x, y, words, size=12, anchor="start", fill="#333", weight="normal"):
+    return (f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" '
+            f'font-weight="{weight}">{escape(words)}</text>')
+
+
+def panel(results, title, part, measure, x, y, width, height):
+    """Draws one measure: a bar for each row, with its value and its ratio."""
+    setting = {"part": part, "server": SERVER[part], "event_bytes": SIZE}
+    found = [(name, colour, results.find(name, measure, **setting)) for name, colour in results.rows()]
+    found = [one for one in found if one[2]]
+    yield f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="4" fill="#fff" stroke="#d5d5d5"/>'
+    yield text(x + 12, y + 22, title, 14, weight="bold")
+    if not found:
+        yield text(x + width / 2, y + height / 2, "not measured in this run", 12, "middle", "#767676")
+        return
+    by_hand = results.find(BY_HAND, measure, **setting)
+    left, room = x + 196, width - 196 - 124
+    most = max(line["median"] for _, _, line in found)
+    for index, (name, colour, line) in enumerate(found):
+        top = y + 36 + index * 25
+        long = max(2, room * line["median"] / most)
+        shown = amount(line["median"], line["unit"])
+        if by_hand and name != BY_HAND:
+            shown += f" ({ratio(results.times(line, by_hand))})"
+        yield text(left - 8, top + 13, results.label(name).replace("`", ""), 12, "end", "#333")
+        yield f'<rect x="{left}" y="{top}" width="{long:.1f}" height="17" rx="2" fill="{colour}"/>'
+        yield text(left + long + 6, top + 13, shown, 12, fill="#555")
+
+
+def picture(results):
+    width, tall, gap, top = 1040, 44 + 25 * len(results.rows()), 8, 62
+    height = top + 2 * (tall + gap)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
+        "<title>Times and memory of an idempotent function: by hand, with this framework, with Powertools for Python and TypeScript</title>",
+        # Opaque, so that it can be read on a dark page too.
+        f'<rect width="{width}" height="{height}" fill="#f4f4f4"/>',
+        text(12, 26, "One idempotent Lambda function, written in several ways", 16, weight="bold"),
+        text(12, 46, f"{kib(SIZE)} event, local Lambda and DynamoDB on one machine, medians of one run. In brackets: times the better "
+                     "hand-written one. Shorter is better.", 12, fill="#555"),
+    ]
+    wide = (width - 3 * gap) // 2
+    for index, (title, part, measure) in enumerate(PANELS):
+        x, y = gap + (index % 2) * (wide + gap), top + (index // 2) * (tall + gap)
+        parts += panel(results, title, part, measure, x, y, wide, tall)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+TABLES = {
+    "summary": summary, "environment": environment, "warm": warm, "cold": cold, "growth": growth, "binaries": binaries, "targets": targets,
+}
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments not in ([], ["--check"]):
+        sys.exit(__doc__)
+    results = Results(RESULTS)
+
+    def fill(found):
+        if found[2] not in TABLES:
+            sys.exit(f"no table is called `{found[2]}`; there are: {', '.join(TABLES)}")
+        return f"{found[1]}\n{TABLES[found[2]](results)}\n\n{found[3]}"
+
+    wanted = {PICTURE: picture(results)}
+    for document in DOCUMENTS:
+        present = document.read_text()
+        wanted[document] = TABLE.sub(fill, present)
+        if not TABLE.search(present):
+            sys.exit(f"{document.relative_to(ROOT)} has no `<!-- results: .. -->`")
+    old = [file for file, content in wanted.items() if not file.exists() or file.read_text() != content]
+    if arguments:
+        for file in old:
+            print(f"{file.relative_to(ROOT)} is not what {RESULTS.relative_to(ROOT)} says: run benches/chart.py")
+        sys.exit(bool(old))
+    for file in old:
+        file.write_text(wanted[file])
+        print(f"wrote {file.relative_to(ROOT)}")
+
+
+main()
