@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws the results of the benchmark: the tables of the documents and docs/assets/performance.svg.
 
-    benches/chart.py           # writes them anew, from benches/results/whole.json
+    benches/chart.py           # writes them anew, from benches/results/whole.json and benches/instructions.txt
     benches/chart.py --check   # fails if they are not what the results say
 
 A table is between two comments of a Markdown file: `<!-- results: NAME -->` and `<!-- end of results -->`. The names are those of
@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benches/results/whole.json"
+INSTRUCTIONS = ROOT / "benches/instructions.txt"
 PICTURE = ROOT / "docs/assets/performance.svg"
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs/evidence/performance.md")
 TABLE = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end of results -->)", re.S)
@@ -29,7 +30,7 @@ ROWS = (
     (BY_HAND, "#7f7f7f"),
     ("typed", "#1f77b4"),
     ("raw", "#17becf"),
-    ("lean", "#2ca02c"),
+    ("typed-lean", "#2ca02c"),
     ("powertools-python", "#ff7f0e"),
     ("powertools-typescript", "#d62728"),
 )
@@ -79,7 +80,10 @@ class Results:
     """The file of the results."""
 
     def __init__(self, file):
-        self.all = json.loads(file.read_text())
+        # Before the first run on a quiet machine the documents say so.
+        nothing = {"schema": 1, "contestants": [], "measures": [], "targets": []}
+        self.measured = file.exists()
+        self.all = json.loads(file.read_text()) if self.measured else nothing
         if self.all["schema"] != 1:
             sys.exit(f"{file} has schema {self.all['schema']}, which this script does not know")
         self.contestants = {one["name"]: one for one in self.all["contestants"]}
@@ -89,7 +93,7 @@ class Results:
         """Returns the line of a contestant; of the better hand-written one for `BY_HAND`."""
         names = [contestant]
         if contestant == BY_HAND:
-            group = self.contestants["typed"]["group"]
+            group = self.contestants.get("typed", {}).get("group")
             names = [one["name"] for one in self.of_kind("by-hand") if one["group"] == group]
         fits = [
             line for line in self.lines
@@ -228,6 +232,21 @@ def targets(results):
     return table(["target", "limit", "contestant", "measured", "met"], sorted(rows, key=lambda row: row[:2]))
 
 
+def keys(_):
+    """Writes the instructions from an event to its key, as ratios to one pass over the same event."""
+    counts = dict(line.split() for line in INSTRUCTIONS.read_text().splitlines() if not line.startswith("#"))
+    sizes = list(dict.fromkeys(name.rpartition("/")[2] for name in counts if name.startswith("reference/")))
+    rows = []
+    for source, reference in (("raw", "ignored_any"), ("typed", "to_writer")):
+        for expression in dict.fromkeys(name.split("/")[1] for name in counts if name.startswith("key/")):
+            row = [expression, source]
+            for size in sizes:
+                count, base = (counts.get(name) for name in (f"key/{expression}/{source}/{size}", f"reference/{reference}/{size}"))
+                row.append(ratio(int(count) / int(base)) if count and base else "")
+            rows.append(row)
+    return table(["key", "from", *sizes], rows)
+
+
 def text(x, y, words, size=12, anchor="start", fill="#333", weight="normal"):
     return (f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" '
             f'font-weight="{weight}">{escape(words)}</text>')
@@ -277,7 +296,7 @@ def picture(results):
 
 
 TABLES = {
-    "summary": summary, "environment": environment, "warm": warm, "cold": cold, "growth": growth, "binaries": binaries, "targets": targets,
+    "summary": summary, "environment": environment, "warm": warm, "cold": cold, "growth": growth, "binaries": binaries, "targets": targets, "keys": keys,
 }
 
 
@@ -290,7 +309,8 @@ def main():
     def fill(found):
         if found[2] not in TABLES:
             sys.exit(f"no table is called `{found[2]}`; there are: {', '.join(TABLES)}")
-        return f"{found[1]}\n{TABLES[found[2]](results)}\n\n{found[3]}"
+        content = TABLES[found[2]](results) if results.measured or found[2] == "keys" else "Not measured yet: `benches/run.sh`."
+        return f"{found[1]}\n{content}\n\n{found[3]}"
 
     wanted = {PICTURE: picture(results)}
     for document in DOCUMENTS:
@@ -301,7 +321,7 @@ def main():
     old = [file for file, content in wanted.items() if not file.exists() or file.read_text() != content]
     if arguments:
         for file in old:
-            print(f"{file.relative_to(ROOT)} is not what {RESULTS.relative_to(ROOT)} says: run benches/chart.py")
+            print(f"{file.relative_to(ROOT)} is not what the results say: run benches/chart.py")
         sys.exit(bool(old))
     for file in old:
         file.write_text(wanted[file])

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds and measures whole functions: by hand, with this framework, and in other languages (benches/README.md).
-#   benches/run.sh            builds all, measures all (about 20 minutes after the build), writes benches/results/whole.json
+#   benches/run.sh            builds all, measures all (about 20 minutes after the build), writes benches/results/whole.json, and
+#                             draws the tables of the documents and the picture from it (chart.py)
 #   benches/run.sh --quick    a few calls of each: shows that everything works, and proves nothing
 #   benches/run.sh --check    compiles everything without building it; measures nothing
 # Other arguments go to the runner: `benches/run.sh --only typed,by-hand-typed --parts warm`. Results are then written only with
@@ -62,7 +63,12 @@ for folder in by-hand functions; do
     fi
 done
 crate whole build --release
+if [[ -z $only || $only == *powertools* ]]; then peers/setup.sh; fi
 
-output=()
-if ((${#arguments[@]} == 0)); then output=(--output results/whole.json); fi
-"$target/whole/release/whole" "${arguments[@]}" "${output[@]}"
+if ((${#arguments[@]} == 0)); then
+    mkdir -p results
+    "$target/whole/release/whole" --output results/whole.json
+    ./chart.py
+else
+    "$target/whole/release/whole" "${arguments[@]}"
+fi
