@@ -263,7 +263,7 @@ def panel(results, title, part, measure, x, y, width, height):
         yield text(x + width / 2, y + height / 2, "not measured in this run", 12, "middle", "#767676")
         return
     by_hand = results.find(BY_HAND, measure, **setting)
-    left, room = x + 196, width - 196 - 124
+    left, room = x + 222, width - 222 - 122
     most = max(line["median"] for _, _, line in found)
     for index, (name, colour, line) in enumerate(found):
         top = y + 36 + index * 25
