@@ -9,7 +9,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{Builder, StalledStreamProtectionConfig};
+use aws_sdk_dynamodb::config::{Builder, SharedHttpClient, StalledStreamProtectionConfig};
 use idempotency_core::config::ConfigurationError;
 
 /// The timeout to open a connection, TLS included.
@@ -83,29 +83,47 @@ pub(crate) fn is_present(region: &Region) -> bool {
 
 async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError> {
     let region = region.filter(is_present).ok_or_else(no_region)?;
-    let config = aws_config::defaults(behavior())
+    let mut config = aws_config::defaults(behavior())
         .region(region)
         .retry_config(retries(None))
-        .timeout_config(timeouts())
-        // Requests are small, and the timeout of a send covers a stream that stalls.
-        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-        .load()
-        .await;
-    Ok(from_sdk_config(&config))
+        .timeout_config(timeouts());
+    // For the requests of credential providers too.
+    if let Some(http_client) = own_http_client() {
+        config = config.http_client(http_client);
+    }
+    Ok(from_sdk_config(&config.load().await))
 }
 
-/// Makes a client from the caller's configuration. Timeouts and retry settings that it does not set are those of this crate.
+/// Returns the HTTP client of this crate's features. `None` without them: then the SDK uses its own, if it has one.
+fn own_http_client() -> Option<SharedHttpClient> {
+    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+    let client = Some(crate::http_client::http_client());
+    #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]
+    let client = None;
+    client
+}
+
+/// Makes a client from the caller's configuration. Timeouts, retry settings and an HTTP client that it does not set are those of
+/// this crate.
 pub(crate) fn from_sdk_config(config: &SdkConfig) -> Client {
     let own = config
         .timeout_config()
         .map_or_else(TimeoutConfig::builder, TimeoutConfig::to_builder);
     let timeouts = own.take_unset_from(timeouts().to_builder()).build();
+    let limited = timeouts.operation_attempt_timeout().is_some();
     // From the converted configuration, in which the SDK has applied the environment variables for retries.
     let mut builder = Builder::from(config);
     let retries = retries(builder.clone().build().retry_config());
     builder = builder.timeout_config(timeouts).retry_config(retries);
     if config.behavior_version().is_none() {
         builder = builder.behavior_version(behavior());
+    }
+    if config.http_client().is_none() {
+        builder.set_http_client(own_http_client());
+    }
+    if limited && config.stalled_stream_protection().is_none() {
+        // Requests are small, and the timeout of a send covers a stream that stalls.
+        builder = builder.stalled_stream_protection(StalledStreamProtectionConfig::disabled());
     }
     Client::from_conf(builder.build())
 }

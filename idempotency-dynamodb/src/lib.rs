@@ -7,6 +7,7 @@
 //! | [`DynamoDbStore`], [`DynamoDbStoreBuilder`] | the store and its settings |
 //! | [`default_client`] | a DynamoDB client with timeouts and retries that suit a Lambda function |
 //! | `LeanClient` (feature `lean-client`) | a client that needs less CPU than the SDK's |
+//! | `http_client` | the HTTP client of that client, for other AWS clients of the process |
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`AttributeNames`] | the names of a record's attributes |
 //!
@@ -17,15 +18,26 @@
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
 //! | `lean` | the client of the feature `lean-client` |
+//! | `client`, `http_client` | make the SDK's client |
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
 //! | `sends` | notes for each send whether it may have been applied |
 //! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `rustls-ring` (default) | an HTTP client whose TLS provider is `ring`: the shortest start of a process |
+//! | `rustls-aws-lc` | one with AWS-LC, which also has a post-quantum key exchange. It takes precedence over `ring` |
+//!
+//! With neither, a client needs an HTTP client of the caller, or that of the SDK's feature `default-https-client`. A caller who needs
+//! AWS-LC as it is validated for FIPS 140-3 sets an HTTP client of `aws-smithy-http-client` with its feature `rustls-aws-lc-fips`.
 
 mod attribute_names;
 mod builder;
 mod client;
 mod composite;
 mod failure;
+#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+mod http_client;
 mod item;
 mod json;
 #[cfg(feature = "lean-client")]
@@ -46,6 +58,8 @@ pub mod fuzzing;
 pub use attribute_names::AttributeNames;
 pub use builder::DynamoDbStoreBuilder;
 pub use client::default_client;
+#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+pub use http_client::http_client;
 #[cfg(feature = "lean-client")]
 pub use lean::LeanClient;
 pub use store::DynamoDbStore;

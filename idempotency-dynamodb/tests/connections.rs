@@ -1,4 +1,4 @@
-//! The SDK's real HTTP client: how many connections it opens, and which failed connections certainly did not carry a write.
+//! The real HTTP client: how many connections it opens, and which failed connections certainly did not carry a write.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail")]
 
@@ -26,6 +26,7 @@ fn store(endpoint: String) -> DynamoDbStore {
         .retry_config(RetryConfig::disabled())
         .timeout_config(TimeoutConfig::disabled())
         .endpoint_url(endpoint)
+        .http_client(idempotency_dynamodb::http_client())
         .build();
     let client = Client::from_conf(config);
     let builder = DynamoDbStore::builder().table("payments");

@@ -36,6 +36,7 @@ async fn database() -> Client {
         .region(Region::new("eu-west-1"))
         .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
         .endpoint_url(format!("http://127.0.0.1:{port}"))
+        .http_client(idempotency_dynamodb::http_client())
         .build();
     let client = Client::from_conf(config);
     create(&client, "simple", &["id"]).await;

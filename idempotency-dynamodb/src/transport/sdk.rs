@@ -11,7 +11,9 @@ use aws_sdk_dynamodb::config::interceptors::{
     FinalizerInterceptorContextRef,
 };
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::config::{
+    Builder, ConfigBag, Intercept, RuntimeComponents, SharedInterceptor,
+};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
@@ -19,6 +21,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 use idempotency_core::store::StoreError;
 
 use super::Reply;
@@ -55,7 +58,7 @@ pub(super) async fn send(
                 .set_return_values(returns_replaced.then_some(ReturnValue::AllOld));
             let result = call
                 .customize()
-                .interceptor(Interceptor::<PutItemError>::of(sends))
+                .config_override(noting::<PutItemError>(sends))
                 .send();
             match result.await {
                 Ok(output) => Ok(Reply::Success(output.attributes)),
@@ -77,7 +80,7 @@ pub(super) async fn send(
                 .return_values_on_condition_check_failure(ALL_OLD);
             let result = call
                 .customize()
-                .interceptor(Interceptor::<UpdateItemError>::of(sends))
+                .config_override(noting::<UpdateItemError>(sends))
                 .send();
             match result.await {
                 Ok(_) => Ok(Reply::Success(None)),
@@ -98,7 +101,7 @@ pub(super) async fn send(
                 .return_values_on_condition_check_failure(ALL_OLD);
             let result = call
                 .customize()
-                .interceptor(Interceptor::<DeleteItemError>::of(sends))
+                .config_override(noting::<DeleteItemError>(sends))
                 .send();
             match result.await {
                 Ok(_) => Ok(Reply::Success(None)),
@@ -114,9 +117,11 @@ pub(super) async fn send(
                 .table_name(table)
                 .set_key(Some(to_item(key)))
                 .consistent_read(consistent);
-            let interceptor = Interceptor::<GetItemError>::of(sends);
-            let result = call.customize().interceptor(interceptor).send().await;
-            match result {
+            let result = call
+                .customize()
+                .config_override(noting::<GetItemError>(sends))
+                .send();
+            match result.await {
                 Ok(output) => Ok(Reply::Success(output.item)),
                 Err(error) => Err(sends.error(error)),
             }
@@ -179,13 +184,18 @@ struct Interceptor<E> {
     error: PhantomData<fn() -> E>,
 }
 
-impl<E> Interceptor<E> {
-    fn of(sends: &Sends) -> Self {
-        Self {
-            sends: sends.clone(),
-            error: PhantomData,
-        }
-    }
+/// Returns a configuration that notes the sends of one call.
+fn noting<E>(sends: &Sends) -> Builder
+where
+    E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+{
+    let mut config = Builder::new();
+    // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
+    config.push_interceptor(SharedInterceptor::permanent(Interceptor {
+        sends: sends.clone(),
+        error: PhantomData::<fn() -> E>,
+    }));
+    config
 }
 
 impl<E> fmt::Debug for Interceptor<E> {
@@ -194,6 +204,8 @@ impl<E> fmt::Debug for Interceptor<E> {
     }
 }
 
+// The SDK then calls it for the steps below alone.
+#[dyn_dispatch_hint]
 impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Interceptor<E> {
     fn name(&self) -> &'static str {
         "idempotency sends"

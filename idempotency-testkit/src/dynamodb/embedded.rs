@@ -184,7 +184,7 @@ impl fmt::Debug for EmbeddedDynamoDb {
 fn sdk_config(endpoint: &str) -> SdkConfig {
     // The SDK's default HTTP client would send requests for a loopback address to the proxy in `HTTP_PROXY`.
     let http = aws_smithy_http_client::Builder::new()
-        .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
         .build_https();
     let credentials = Credentials::new(ACCESS_KEY_ID, SECRET_ACCESS_KEY, None, None, "testkit");
     SdkConfig::builder()

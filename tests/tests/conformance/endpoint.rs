@@ -107,7 +107,8 @@ fn at(endpoint: &str) -> Client {
         .behavior_version(BehaviorVersion::latest())
         .region(Region::from_static("eu-central-1"))
         .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
-        .endpoint_url(endpoint);
+        .endpoint_url(endpoint)
+        .http_client(idempotency_dynamodb::http_client());
     Client::from_conf(config.build())
 }
 

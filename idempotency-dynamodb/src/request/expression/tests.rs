@@ -9,11 +9,33 @@ use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::Change;
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::item;
 
-/// Returns the values, after a check that exactly the used placeholders are declared and that no two have the same name.
+/// Returns the values, after the checks of [`declared`] and that no parentheses are doubled.
 fn checked<'a>(expressions: &Expressions<'a>) -> Vec<(String, Value<'a>)> {
+    assert!(!expressions.condition().contains("(("));
+    declared(expressions)
+}
+
+/// Returns true if a pair of parentheses contains only another pair.
+fn has_redundant_parentheses(text: &str) -> bool {
+    let (mut open, mut pairs) = (Vec::new(), Vec::new());
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'(' => open.push(at),
+            b')' => pairs.push((open.pop().unwrap(), at)),
+            _ => {}
+        }
+    }
+    let inside = |(from, to)| pairs.contains(&(from + 1, to - 1));
+    pairs.iter().copied().any(inside)
+}
+
+/// Returns the values, after a check that exactly the used placeholders are declared and that no two have the same name.
+fn declared<'a>(expressions: &Expressions<'a>) -> Vec<(String, Value<'a>)> {
     let texts = [
         expressions.update().unwrap_or_default(),
         expressions.condition(),
@@ -33,7 +55,10 @@ fn checked<'a>(expressions: &Expressions<'a>) -> Vec<(String, Value<'a>)> {
     assert_eq!(tokens.len(), declared.len(), "in {declared:?}");
     let distinct: BTreeSet<_> = names.iter().map(|(_, name)| name).collect();
     assert_eq!(distinct.len(), names.len());
-    assert!(texts.iter().all(|text| !text.contains("((")), "{texts:?}");
+    assert!(
+        !has_redundant_parentheses(expressions.condition()),
+        "{texts:?}"
+    );
     let values = expressions.values();
     values
         .map(|(placeholder, value)| (placeholder.to_owned(), value))
@@ -239,4 +264,163 @@ fn an_attribute_that_is_set_and_removed_is_removed_once() {
 #[test]
 fn an_empty_change_has_no_expression() {
     assert_eq!(update(&Change::default(), &Condition::NoRecord).0, None);
+}
+
+/// What a request contains of its expressions.
+type Rendering<'a> = (
+    Option<String>,
+    String,
+    Vec<(String, String)>,
+    Vec<(String, Value<'a>)>,
+);
+
+fn rendering<'a>(expressions: &Expressions<'a>) -> Rendering<'a> {
+    (
+        expressions.update().map(str::to_owned),
+        expressions.condition().to_owned(),
+        expressions.names().to_vec(),
+        declared(expressions),
+    )
+}
+
+fn of_change<'a>(
+    shapes: &Shapes,
+    (set, remove, condition): &'a (Record, Vec<Attribute>, Condition),
+) -> Expressions<'a> {
+    let set: Vec<_> = item::attributes(set).collect();
+    shapes.update(&AttributeNames::default(), &set, remove, condition)
+}
+
+#[test]
+fn conditions_that_differ_in_values_alone_share_their_texts() {
+    let shapes = Shapes::default();
+    let names = AttributeNames::default();
+    let at = |now| claimable(EpochMillis::new(now), OnTimeout::Rerun);
+    let (first, second) = (at(1_700_000_000_999), at(1_800_000_000_001));
+    let first = shapes.condition(&names, &first);
+    let second = shapes.condition(&names, &second);
+    assert!(Arc::ptr_eq(&first.rendered, &second.rendered));
+    assert_ne!(checked(&first), checked(&second));
+}
+
+#[test]
+fn shapes_that_are_not_kept_are_rendered_too() {
+    let shapes = Shapes::default();
+    let conditions: Vec<_> = (1..=2 * MAX_SHAPES)
+        .map(|count| {
+            let owner = |n| Condition::Equals(Attribute::Owner, Operand::Text(format!("{n}")));
+            Condition::Any((0..count).map(owner).collect())
+        })
+        .collect();
+    let names = AttributeNames::default();
+    for _ in 0..2 {
+        for condition in &conditions {
+            let kept = shapes.condition(&names, condition);
+            assert_eq!(rendering(&kept), rendering(&of(condition)));
+        }
+    }
+    assert!(shapes.kept.iter().all(|place| place.get().is_some()));
+}
+
+#[test]
+fn placeholders_after_the_last_letter_have_two_letters() {
+    let of = |index| placeholder(':', index);
+    assert_eq!([of(0), of(25), of(26), of(27)], [":a", ":z", ":aa", ":ab"]);
+    assert_eq!(
+        [of(51), of(52), of(701), of(702)],
+        [":az", ":ba", ":zz", ":aaa"]
+    );
+}
+
+#[test]
+fn threads_that_render_other_shapes_do_not_disturb_each_other() {
+    let shapes = Shapes::default();
+    std::thread::scope(|scope| {
+        for thread in 0..4_usize {
+            let shapes = &shapes;
+            scope.spawn(move || {
+                for count in 0..MAX_SHAPES {
+                    let exists = [Attribute::Owner, Attribute::Data, Attribute::Status];
+                    let exists = exists.map(Condition::Exists).into_iter().cycle();
+                    let condition = Condition::All(exists.skip(thread).take(count).collect());
+                    let kept = shapes.condition(&AttributeNames::default(), &condition);
+                    assert_eq!(rendering(&kept), rendering(&of(&condition)));
+                }
+            });
+        }
+    });
+}
+
+fn attribute() -> impl Strategy<Value = Attribute> {
+    prop::sample::select(vec![
+        Attribute::Expiration,
+        Attribute::InProgressExpiration,
+        Attribute::Status,
+        Attribute::Data,
+        Attribute::Validation,
+        Attribute::Owner,
+        Attribute::Failure,
+        Attribute::Operation,
+    ])
+}
+
+/// Values that are often equal to each other.
+fn operand() -> impl Strategy<Value = Operand> {
+    prop_oneof![
+        "[ab]{0,2}".prop_map(Operand::Text),
+        (0..3_i64).prop_map(|at| Operand::Seconds(EpochSeconds::new(at))),
+        (0..3_i64).prop_map(|at| Operand::Millis(EpochMillis::new(at))),
+    ]
+}
+
+fn condition() -> impl Strategy<Value = Condition> {
+    let leaf = prop_oneof![
+        Just(Condition::NoRecord),
+        attribute().prop_map(Condition::Exists),
+        attribute().prop_map(Condition::Missing),
+        (attribute(), operand()).prop_map(|(of, with)| Condition::Equals(of, with)),
+        (attribute(), operand()).prop_map(|(of, with)| Condition::Differs(of, with)),
+        (attribute(), operand()).prop_map(|(of, with)| Condition::Below(of, with)),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        let several = prop::collection::vec(inner, 0..4);
+        prop_oneof![
+            several.clone().prop_map(Condition::All),
+            several.prop_map(Condition::Any),
+        ]
+    })
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let text = || prop::option::of("[ab]{0,2}".prop_map(String::from));
+    let number = || prop::option::of(0..3_i64);
+    (number(), number(), text(), text(), text()).prop_map(
+        |(expiration, lease, data, validation, failure)| Record {
+            expiration: expiration.map(EpochSeconds::new).into(),
+            in_progress_expiration: lease.map(EpochMillis::new).into(),
+            data: data.map(Data::new).into(),
+            validation: validation.into(),
+            failure: failure.into(),
+            ..Record::default()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn kept_texts_are_those_of_a_fresh_store(
+        writes in prop::collection::vec(
+            (record(), prop::collection::vec(attribute(), 0..3), condition()),
+            1..2 * MAX_SHAPES,
+        ),
+    ) {
+        let shapes = Shapes::default();
+        for write in writes.iter().chain(&writes) {
+            let kept = of_change(&shapes, write);
+            let fresh = of_change(&Shapes::default(), write);
+            prop_assert_eq!(rendering(&kept), rendering(&fresh));
+        }
+    }
 }
