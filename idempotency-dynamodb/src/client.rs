@@ -82,6 +82,10 @@ pub(crate) fn is_present(region: &Region) -> bool {
 }
 
 async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError> {
+    Ok(from_sdk_config(&sdk_config_in(region).await?))
+}
+
+async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, ConfigurationError> {
     let region = region.filter(is_present).ok_or_else(no_region)?;
     let mut config = aws_config::defaults(behavior())
         .region(region)
@@ -91,7 +95,7 @@ async fn client_in(region: Option<Region>) -> Result<Client, ConfigurationError>
     if let Some(http_client) = own_http_client() {
         config = config.http_client(http_client);
     }
-    Ok(from_sdk_config(&config.load().await))
+    Ok(config.load().await)
 }
 
 /// Returns the HTTP client of this crate's features. `None` without them: then the SDK uses its own, if it has one.
@@ -265,5 +269,38 @@ mod tests {
         let timeouts = client.config().timeout_config().unwrap();
         assert_eq!(timeouts.connect_timeout(), Some(Duration::from_millis(200)));
         assert_eq!(timeouts.operation_attempt_timeout(), Some(SEND_TIMEOUT));
+    }
+
+    /// `aws_config` hands the HTTP client of its loader to the credential providers.
+    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+    #[tokio::test]
+    async fn client_and_credential_providers_have_the_http_client_of_this_crate() {
+        let region = Some(Region::from_static("eu-west-1"));
+        let config = sdk_config_in(region).await.unwrap();
+        for client in [
+            config.http_client(),
+            from_sdk_config(&config).config().http_client(),
+            from_sdk_config(&SdkConfig::builder().build())
+                .config()
+                .http_client(),
+        ] {
+            assert!(format!("{client:?}").contains("Https"), "{client:?}");
+        }
+    }
+
+    #[test]
+    fn stalled_streams_are_left_to_the_timeout_of_a_send_unless_the_caller_chose_otherwise() {
+        let enabled = |config: SdkConfig| {
+            let client = from_sdk_config(&config);
+            let chosen = client.config().stalled_stream_protection();
+            chosen.map(StalledStreamProtectionConfig::is_enabled)
+        };
+        let config = || SdkConfig::builder().region(Region::from_static("eu-west-1"));
+        assert_eq!(enabled(config().build()), Some(false));
+        let chosen = StalledStreamProtectionConfig::enabled().build();
+        let chosen = config().stalled_stream_protection(chosen);
+        assert_eq!(enabled(chosen.build()), Some(true));
+        let without_a_timeout = config().timeout_config(TimeoutConfig::disabled());
+        assert_eq!(enabled(without_a_timeout.build()), None);
     }
 }
