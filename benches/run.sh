@@ -22,6 +22,7 @@ if [[ ${1:-} == --check ]]; then
     crate by-hand check --all-targets
     crate functions check --all-targets --features http
     crate whole check --all-targets
+    crate client check --all-targets
     exit
 fi
 
