@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, ReadOutcome, Store, WriteOutcome};
+use idempotency_core::store::{Change, Consistency, ReadOutcome, SendLog, Store, WriteOutcome};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::factory::StoreFactory;
@@ -164,6 +164,12 @@ impl Trial {
         read(self.store.as_ref(), id).await
     }
 
+    /// Reads the record under `id` as it is now, or as it was.
+    pub(super) async fn reads_eventually(&self, id: &RecordId) -> Checked<Option<Record>> {
+        let log = SendLog::new();
+        found(self.store.read(id, Consistency::Eventual, &log).await)
+    }
+
     /// Checks that a read returns this record.
     pub(super) async fn finds(&self, id: &RecordId, expected: Option<&Record>) -> Checked {
         same("a read", self.read(id).await?.as_ref(), expected)
@@ -252,7 +258,12 @@ pub(super) fn never() -> Condition {
 }
 
 pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Checked<Option<Record>> {
-    match store.get(id).await {
+    found(store.get(id).await)
+}
+
+/// Returns the record that a read found.
+fn found(read: ReadOutcome) -> Checked<Option<Record>> {
+    match read {
         ReadOutcome::Found(record) => Ok(Some(record)),
         ReadOutcome::NotFound => Ok(None),
         ReadOutcome::Failed(error) => broken(format!("a read failed: {error}")),

@@ -33,6 +33,8 @@ pub(crate) enum Broken {
     WritesWhenRefused,
     DiffersNeedsAttribute,
     StaleReads,
+    MixesEventualReads,
+    InventsEventualReads,
     DropsEmptyTexts,
     TimesAsDoubles,
     FoldsIds,
@@ -327,9 +329,18 @@ impl Store for BrokenStore {
         Box::pin(async move {
             let id = self.id(id);
             let earlier = self.earlier.lock().unwrap().remove(&id);
-            match earlier.filter(|_| self.broken == Broken::StaleReads) {
-                Some(record) => ReadOutcome::Found(record),
-                None => self.inner.read(&id, consistency, log).await,
+            match (self.broken, earlier, consistency) {
+                (Broken::StaleReads, Some(earlier), _) => ReadOutcome::Found(earlier),
+                (Broken::MixesEventualReads, Some(earlier), Consistency::Eventual) => {
+                    let status = self.inner.record(&id).unwrap_or_default().status;
+                    ReadOutcome::Found(Record { status, ..earlier })
+                }
+                (Broken::InventsEventualReads, _, Consistency::Eventual)
+                    if self.inner.record(&id).is_none() =>
+                {
+                    ReadOutcome::Found(Record::default())
+                }
+                _ => self.inner.read(&id, consistency, log).await,
             }
         })
     }

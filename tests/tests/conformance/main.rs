@@ -88,6 +88,15 @@ async fn the_store_in_memory_conforms() {
 }
 
 #[tokio::test]
+async fn a_store_whose_eventual_reads_are_stale_conforms() {
+    for writes in [1, 3] {
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        store.lag(writes);
+        assert_conformance(InMemory(store), &clock()).await;
+    }
+}
+
+#[tokio::test]
 async fn a_closure_can_be_a_factory_and_one_thread_is_enough() {
     let store = Arc::new(MemoryStore::new());
     assert_conformance(move || Arc::clone(&store), &clock()).await;
@@ -241,6 +250,10 @@ caught! {
         "a_record_with_another_status_or_none_is_live_until_its_window_ends";
     a_store_that_reads_late_is_caught: StaleReads by
         "every_read_sees_the_previous_write";
+    a_store_whose_eventual_reads_mix_two_states_is_caught: MixesEventualReads by
+        "an_eventual_read_returns_a_state_that_the_record_had";
+    a_store_whose_eventual_reads_find_what_was_never_written_is_caught: InventsEventualReads by
+        "an_eventual_read_of_an_id_without_a_record_finds_nothing";
     a_store_that_drops_empty_texts_is_caught: DropsEmptyTexts by
         "empty_texts_read_back_as_present_and_empty";
     a_store_that_keeps_times_as_doubles_is_caught: TimesAsDoubles by

@@ -7,6 +7,7 @@ mod deploys;
 mod error_reporting;
 mod hazards;
 mod headers;
+mod lookup;
 mod panics;
 mod single_flight;
 mod store_timeout;

@@ -7,8 +7,8 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::record::{Field, Record, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::{
-    BoxError, Context, Error, ErrorKind, LambdaEvent, OnError, OnInProgress, Operation, idempotent,
-    with_backend,
+    BoxError, Context, Error, ErrorKind, LambdaEvent, Lookup, OnError, OnInProgress, Operation,
+    idempotent, with_backend,
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
@@ -80,6 +80,30 @@ async fn however_little_time_is_left_a_hanging_store_is_reported_before_the_dead
         let (result, took) = call_with_left(&harness, &charge(), left).await;
         assert_eq!(ours(&result.unwrap_err()).kind(), ErrorKind::StoreFailed);
         assert_eq!(took, expected, "with {left} ms left");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_reads_first_reports_a_hanging_store_as_soon() {
+    for (left, expected) in [
+        (30_000, 3_000),
+        (6_000, 3_000),
+        (3_000, 1_500),
+        (1_200, 600),
+        (1_000, 550),
+        (400, 325),
+        (300, 244),
+    ] {
+        let harness = hanging(EVERY_KIND);
+        let builder = operation().key("order_id").lookup(Lookup::ReadFirst);
+        let charge = builder.build().unwrap();
+        let (result, took) = call_with_left(&harness, &charge, left).await;
+        let error = result.unwrap_err();
+        assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+        assert_eq!(took, expected, "with {left} ms left");
+        assert!(took * 6 <= left as i64 * 5, "with {left} ms left");
+        // The read, the claim, and a release because the claim may have been applied.
+        assert_eq!(harness.requests(), [1, 0, 1, 1]);
     }
 }
 

@@ -76,6 +76,22 @@ fn under_hold_there_is_no_second_run_after_one_that_may_have_started() {
 }
 
 #[test]
+fn with_stale_reads_before_the_claim_callers_still_agree_under_every_fault() {
+    let counts = play(&Faults::none().reading_first());
+    assert!(counts.replayed > 0 && counts.in_progress > 0 && counts.late_responses > 0);
+    let counts = play(&Faults::everything().reading_first());
+    assert!(counts.crashed > 0 && counts.unknown > 0 && counts.late_responses > 0);
+    assert!(counts.replayed > 0 && counts.panicked > 0);
+}
+
+#[test]
+fn with_stale_reads_before_the_claim_there_is_no_second_run_under_hold() {
+    let counts = play(&Faults::everything().reading_first().under_hold());
+    assert!(counts.unresolved > 0 && counts.panicked > 0);
+    assert_eq!(counts.second_runs, 0);
+}
+
+#[test]
 fn a_seed_always_gives_the_same_history() {
     let faults = Faults::everything();
     for seed in 0..20 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::RecordId;
+use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
     Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
     WriteOutcome,
@@ -13,6 +13,9 @@ use idempotency_core::store::{
 
 use super::executor::{Dice, Time, yield_now};
 use super::schedule::Faults;
+
+/// How many of the last states of the record an eventual read may return.
+const STALEST: u64 = 4;
 
 /// A write in transit.
 #[derive(Clone)]
@@ -28,6 +31,8 @@ pub(crate) struct Network {
     dice: Dice,
     time: Time,
     faults: Faults,
+    /// The states of the only record, the latest last.
+    states: Mutex<Vec<Option<Record>>>,
     /// Writes whose senders gave up. They may still arrive.
     late: Mutex<Vec<Sent>>,
 }
@@ -39,6 +44,7 @@ impl Network {
             dice,
             time,
             faults,
+            states: Mutex::default(),
             late: Mutex::default(),
         })
     }
@@ -67,7 +73,19 @@ impl Network {
             Write::Update(_) | Write::Delete => fence(&sent.condition),
         };
         let log = SendLog::new();
-        ready(self.table.write(&sent.id, &sent.write, condition, &log))
+        let write = ready(self.table.write(&sent.id, &sent.write, condition, &log));
+        let mut states = self.states.lock().unwrap();
+        states.push(self.table.record(&sent.id));
+        write
+    }
+
+    /// Returns one of the last states of the record: as it is, or as it was before some of the last writes.
+    fn earlier(&self) -> ReadOutcome {
+        let states = self.states.lock().unwrap();
+        let age = usize::try_from(self.dice.below(STALEST)).unwrap();
+        let at = states.len().checked_sub(age + 1);
+        let state = at.and_then(|at| states[at].clone());
+        state.map_or(ReadOutcome::NotFound, ReadOutcome::Found)
     }
 
     async fn travel(&self) {
@@ -161,7 +179,10 @@ impl Store for Network {
             if self.dice.percent(self.faults.lost) {
                 return ReadOutcome::Failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
             }
-            let read = ready(self.table.read(id, consistency, log));
+            let read = match consistency {
+                Consistency::Strong => ready(self.table.read(id, consistency, log)),
+                Consistency::Eventual => self.earlier(),
+            };
             self.travel().await;
             read
         })

@@ -10,8 +10,8 @@ use idempotency_core::clock::Clock;
 use idempotency_core::protocol::Source;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, ErrorKind, OnInProgress, OnTimeout, Operation, OutcomeKind,
-    with_backend,
+    Backend, BoxError, Deadline, ErrorKind, Lookup, OnInProgress, OnTimeout, Operation,
+    OutcomeKind, with_backend,
 };
 use idempotency_testkit::SeededRandom;
 use idempotency_tests::{START, operation, ours, unless_it_panics};
@@ -35,6 +35,8 @@ pub(crate) struct Faults {
     /// The largest error of a clock, in milliseconds.
     pub(crate) skew: u64,
     pub(crate) hold: bool,
+    /// True if calls read the record before they claim.
+    pub(crate) read_first: bool,
     /// True if the store checks the conditions of completions and releases.
     pub(crate) fences: bool,
 }
@@ -51,6 +53,7 @@ impl Faults {
             handler_panics: 0,
             skew: 0,
             hold: false,
+            read_first: false,
             fences: true,
         }
     }
@@ -90,6 +93,13 @@ impl Faults {
 
     pub(crate) fn under_hold(self) -> Self {
         Self { hold: true, ..self }
+    }
+
+    pub(crate) fn reading_first(self) -> Self {
+        Self {
+            read_first: true,
+            ..self
+        }
     }
 
     pub(crate) fn without_fences(self) -> Self {
@@ -207,6 +217,11 @@ fn charge(dice: &Dice, faults: &Faults) -> Operation {
         .key("order_id")
         .validate("amount")
         .local_cache(if dice.percent(50) { 8 } else { 0 })
+        .lookup(if faults.read_first {
+            Lookup::ReadFirst
+        } else {
+            Lookup::ClaimFirst
+        })
         .on_in_progress(if dice.percent(50) {
             OnInProgress::Wait
         } else {

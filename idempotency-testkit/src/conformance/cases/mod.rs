@@ -11,6 +11,7 @@ mod identity;
 mod late;
 mod limits;
 mod races;
+mod reads;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
         identity::CASES,
         late::CASES,
         races::CASES,
+        reads::CASES,
         foreign::CASES,
         limits::CASES,
     ]

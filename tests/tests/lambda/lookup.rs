@@ -1,0 +1,251 @@
+//! `lookup = "read-first"`: what a user sees of the read before the claim.
+
+use std::time::Duration;
+
+use idempotency_core::config::Variables;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::store::Consistency;
+use idempotency_lambda::{
+    BoxError, Error, ErrorKind, LambdaEvent, Lookup, Operation, OutcomeKind, idempotent,
+    with_backend, with_tenant,
+};
+use idempotency_lambda::{OnInProgress, OperationBuilder, Source};
+use idempotency_testkit::store::{StoreCall, StoreExt, StoreFault, StoreOperation};
+use idempotency_tests::{Harness, id, operation, ours};
+use serde_json::{Value, json};
+
+use crate::event;
+
+fn builder() -> OperationBuilder {
+    operation().key("order_id").lookup(Lookup::ReadFirst)
+}
+
+fn reading_first() -> Operation {
+    builder().build().unwrap()
+}
+
+fn order() -> Value {
+    json!({ "order_id": 7 })
+}
+
+/// Returns how current each read had to be.
+fn reads(harness: &Harness) -> Vec<Consistency> {
+    let calls = harness.store.calls().into_iter();
+    calls
+        .filter_map(|call| match call {
+            StoreCall::Read { consistency, .. } => Some(consistency),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_duplicate_of_a_finished_call_is_read_and_writes_nothing() {
+    let (harness, charge) = (Harness::default(), reading_first());
+    let first = harness.call(&charge, order()).await.unwrap();
+    assert!(!first.is_replayed());
+    assert_eq!(harness.requests(), [1, 1, 0, 1]);
+    let again = harness.call_elsewhere(&charge, order()).await.unwrap();
+    assert_eq!(harness.requests(), [1, 1, 0, 2]);
+    let OutcomeKind::Replayed(replay) = again.kind() else {
+        panic!("the response is replayed: {again:?}");
+    };
+    assert_eq!(replay.source(), Source::Store);
+    assert_eq!((again.into_response(), harness.runs()), (1, 1));
+    assert_eq!(reads(&harness), [Consistency::Eventual; 2]);
+}
+
+#[tokio::test]
+async fn the_variable_and_the_attribute_switch_it_on() {
+    #[idempotent(key = "order_id", lookup = "read-first")]
+    async fn charge(event: LambdaEvent<Value>) -> Result<Value, Error> {
+        Ok(event.payload)
+    }
+    let harness = Harness::default();
+    let call = charge(event(order()));
+    with_backend(harness.backend.clone(), call).await.unwrap();
+    assert_eq!(harness.requests(), [1, 1, 0, 1]);
+
+    let variable = ("IDEMPOTENCY_LOOKUP".to_owned(), "Read-First".to_owned());
+    let of_variable = operation()
+        .key("order_id")
+        .variables(Variables::from_iter([variable]))
+        .build()
+        .unwrap();
+    let harness = Harness::default();
+    harness.call(&of_variable, order()).await.unwrap();
+    assert_eq!(harness.requests(), [1, 1, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_read_that_finds_nothing_though_there_is_a_response_leads_to_a_claim_that_finds_it() {
+    let (harness, charge) = (Harness::default(), reading_first());
+    harness.store.lag(2);
+    harness.call(&charge, order()).await.unwrap();
+    let again = harness.call_elsewhere(&charge, order()).await.unwrap();
+    assert!(again.is_replayed());
+    assert_eq!((again.into_response(), harness.runs()), (1, 1));
+    assert_eq!(harness.requests(), [2, 1, 0, 2]);
+}
+
+#[tokio::test]
+async fn a_read_that_finds_a_finished_claim_still_in_progress_refuses_no_call() {
+    let (harness, charge) = (Harness::default(), reading_first());
+    harness.store.lag(1);
+    harness.call(&charge, order()).await.unwrap();
+    // The read finds the claim of the first call, which has completed since.
+    let again = harness.call_elsewhere(&charge, order()).await.unwrap();
+    assert!(again.is_replayed());
+    assert_eq!(harness.requests(), [2, 1, 0, 2]);
+}
+
+#[tokio::test]
+async fn a_retry_of_a_failed_run_is_not_refused_by_a_stale_claim() {
+    let (harness, charge) = (Harness::default(), reading_first());
+    harness.store.lag(1);
+    let failed = harness
+        .call_with(&charge, order(), async |_| {
+            Err::<usize, BoxError>("declined".into())
+        })
+        .await;
+    assert_eq!(failed.unwrap_err().to_string(), "declined");
+    let again = harness.call(&charge, order()).await.unwrap();
+    assert_eq!((again.is_replayed(), harness.runs()), (false, 2));
+}
+
+#[tokio::test]
+async fn an_evicted_response_is_replayed_until_the_read_sees_the_eviction() {
+    let (harness, charge) = (Harness::default(), reading_first());
+    harness.store.lag(1);
+    harness.call(&charge, order()).await.unwrap();
+    let everything = Condition::All(Vec::new());
+    harness
+        .store
+        .delete(&id(&charge, &json!(7)), &everything)
+        .await;
+    let stale = harness.call_elsewhere(&charge, order()).await.unwrap();
+    assert!(stale.is_replayed());
+    harness.store.lag(0);
+    let fresh = harness.call_elsewhere(&charge, order()).await.unwrap();
+    assert_eq!((fresh.is_replayed(), harness.runs()), (false, 2));
+}
+
+#[tokio::test]
+async fn an_expired_response_that_a_read_finds_is_not_replayed() {
+    let charge = builder()
+        .expires_after(Duration::from_secs(60))
+        .build()
+        .unwrap();
+    let harness = Harness::default();
+    harness.call(&charge, order()).await.unwrap();
+    harness.clock.advance(Duration::from_secs(62));
+    let again = harness.call_elsewhere(&charge, order()).await.unwrap();
+    assert_eq!((again.is_replayed(), harness.runs()), (false, 2));
+}
+
+#[tokio::test]
+async fn another_payload_is_refused_by_the_claim() {
+    let (harness, charge) = (Harness::default(), builder().validate("amount"));
+    let charge = charge.build().unwrap();
+    let of = |amount: u32| json!({ "order_id": 7, "amount": amount });
+    harness.call(&charge, of(1)).await.unwrap();
+    let error = harness.call_elsewhere(&charge, of(2)).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::PayloadMismatch);
+    assert_eq!(harness.requests(), [2, 1, 0, 2]);
+    let again = harness.call_elsewhere(&charge, of(1)).await.unwrap();
+    assert!(again.is_replayed());
+}
+
+#[tokio::test]
+async fn a_failed_read_ends_no_call() {
+    for fault in [StoreFault::Throttle, StoreFault::LoseReply] {
+        let (harness, charge) = (Harness::default(), reading_first());
+        harness.store.inject(StoreOperation::Read, 1, fault);
+        let outcome = harness.call(&charge, order()).await.unwrap();
+        assert!(!outcome.is_replayed(), "{fault:?}");
+        assert_eq!(harness.requests(), [1, 1, 0, 1], "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_error_of_a_store_that_fails_is_that_of_the_claim() {
+    let (harness, charge) = (Harness::default(), reading_first());
+    harness
+        .store
+        .inject(StoreOperation::Read, 1, StoreFault::LoseReply);
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::Throttle);
+    let error = harness.call(&charge, order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert!(error.to_string().contains("Throttled"), "{error}");
+    assert!(!error.to_string().contains("Unreachable"), "{error}");
+}
+
+#[tokio::test]
+async fn the_cache_and_a_concurrent_call_are_asked_before_the_read() {
+    let charge = builder()
+        .local_cache(8)
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap();
+    let harness = Harness::default();
+    let first = harness.call_with(&charge, order(), async |run| {
+        tokio::task::yield_now().await;
+        Ok(run)
+    });
+    let (first, second) = tokio::join!(first, harness.call(&charge, order()));
+    assert!(!first.unwrap().is_replayed() && second.unwrap().is_replayed());
+    assert_eq!(harness.requests(), [1, 1, 0, 1]);
+    assert!(harness.call(&charge, order()).await.unwrap().is_replayed());
+    assert_eq!(harness.requests(), [1, 1, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_response_that_the_read_found_is_cached() {
+    let (harness, elsewhere) = (Harness::default(), reading_first());
+    harness.call_elsewhere(&elsewhere, order()).await.unwrap();
+    let cached = builder().local_cache(8).build().unwrap();
+    for requests in [[1, 1, 0, 2], [1, 1, 0, 2]] {
+        assert!(harness.call(&cached, order()).await.unwrap().is_replayed());
+        assert_eq!(harness.requests(), requests);
+    }
+}
+
+#[tokio::test]
+async fn tenants_share_no_response() {
+    let (harness, charge) = (Harness::default(), reading_first());
+    for (tenant, is_replayed) in [("a", false), ("b", false), ("a", true)] {
+        let outcome = with_tenant(tenant, harness.call(&charge, order())).await;
+        assert_eq!(outcome.unwrap().is_replayed(), is_replayed, "{tenant}");
+    }
+}
+
+#[tokio::test]
+async fn every_read_of_a_wait_is_consistent() {
+    let charge = builder()
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap();
+    let harness = Harness::with_clock(idempotency_testkit::ManualClock::auto_advancing(
+        idempotency_tests::START,
+    ));
+    let waits = harness.call_with(&charge, order(), async |run| {
+        let waits = harness.call_elsewhere(&charge, order());
+        let finishes = async {
+            // Lets the other process read, claim and wait.
+            for _ in 0..8 {
+                tokio::task::yield_now().await;
+            }
+            harness.store.inner().evict(&id(&charge, &json!(7)));
+        };
+        let (waited, ()) = tokio::join!(waits, finishes);
+        waited.unwrap();
+        Ok(run)
+    });
+    waits.await.unwrap();
+    let reads = reads(&harness);
+    assert_eq!(reads[..2], [Consistency::Eventual; 2]);
+    assert!(reads.len() > 2, "{reads:?}");
+    assert!(reads[2..].iter().all(|read| *read == Consistency::Strong));
+}
