@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use idempotency_core::key::HashAlgorithm;
+use idempotency_core::protocol::policy::Lookup;
 
 use crate::exit;
 
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     /// Create or check the table
     #[command(subcommand)]
     Table(TableCommand),
+    /// Print what calls cost: requests, capacity units, and money
+    Cost(CostArguments),
 }
 
 /// The commands on the table.
@@ -93,6 +96,45 @@ pub(crate) struct KeyArguments {
     /// The file with the event; `-` or none is standard input
     #[arg(value_name = "EVENT.JSON")]
     pub(crate) file: Option<PathBuf>,
+}
+
+/// The arguments of `idempotency cost`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+W is a write unit and R a read unit of DynamoDB. Prices are yours: look them up for your region, on demand or provisioned. With prices the
+output has two more tables: money for a million calls, and the share of duplicates above which read-first is cheaper.
+A response is reckoned as one attribute that is not compressed; all other attributes of its record as 256 bytes.")]
+pub(crate) struct CostArguments {
+    /// The size of a response as JSON text, in bytes; repeat it for more columns [default: 500, 1000, 4000, 40000, 400000]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) response: Vec<usize>,
+    /// claim-first or read-first: how calls look for their record
+    #[arg(long, value_name = "NAME", default_value = "claim-first")]
+    pub(crate) lookup: Lookup,
+    /// The price of a million write units
+    #[arg(long, value_name = "PRICE", value_parser = price, requires = "read_price")]
+    pub(crate) write_price: Option<f64>,
+    /// The price of a million read units
+    #[arg(long, value_name = "PRICE", value_parser = price, requires = "write_price")]
+    pub(crate) read_price: Option<f64>,
+    /// How many calls in a hundred are duplicates of finished calls; repeat it for more rows
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_values = ["1", "10"])]
+    pub(crate) duplicates: Vec<f64>,
+}
+
+/// Parses a price.
+fn price(text: &str) -> Result<f64, String> {
+    number(text, f64::MAX).ok_or_else(|| "write a price, such as 0.625".to_owned())
+}
+
+/// Parses a share in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    number(text, 100.0).ok_or_else(|| "write a number from 0 to 100".to_owned())
+}
+
+fn number(text: &str, largest: f64) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    (number.is_finite() && (0.0..=largest).contains(&number)).then_some(number)
 }
 
 /// The table and the output format.

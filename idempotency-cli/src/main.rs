@@ -10,11 +10,13 @@
 //! | `key` | `idempotency key`: one event, or one a line |
 //! | `record` | `idempotency get` and `evict` |
 //! | `table` | `idempotency table create` and `check` |
+//! | `cost` | `idempotency cost` |
 //! | `connection` | the table and the client that the environment variables describe |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
 mod connection;
+mod cost;
 mod exit;
 mod json;
 mod key;

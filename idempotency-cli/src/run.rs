@@ -8,7 +8,7 @@ use idempotency_dynamodb::TableConfig;
 use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::{json, key, record, table};
+use crate::{cost, json, key, record, table};
 
 /// A variable that only functions read. It causes no warning if it is set.
 const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
@@ -21,6 +21,7 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
             let variables = variables.into_iter().collect();
             (key::run(arguments, &variables), arguments.json)
         }
+        Command::Cost(arguments) => (cost::run(arguments), false),
         Command::Get(arguments) => (
             on_store(&arguments.store, variables, async |connection| {
                 record::get(arguments, &connection).await

@@ -10,6 +10,7 @@
 //! | `http_client` | the HTTP client of that client, for other AWS clients of the process |
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`AttributeNames`] | the names of a record's attributes |
+//! | [`capacity`] | what each path of a call costs, in capacity units |
 //!
 //! | module | what it does |
 //! |---|---|
@@ -33,6 +34,7 @@
 
 mod attribute_names;
 mod builder;
+pub mod capacity;
 mod client;
 mod composite;
 mod failure;

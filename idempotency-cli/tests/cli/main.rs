@@ -1,6 +1,7 @@
 //! The command as a process: its arguments, streams and exit code.
 #![allow(clippy::unwrap_used)]
 
+mod cost;
 mod jsonl;
 mod key;
 mod records;

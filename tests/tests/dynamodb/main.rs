@@ -1,6 +1,7 @@
 //! The whole framework on the embedded DynamoDB, through the AWS SDK: requests, faults on the wire, crashes.
 #![allow(clippy::unwrap_used)]
 
+mod capacity;
 mod costs;
 mod crash_matrix;
 mod faults;

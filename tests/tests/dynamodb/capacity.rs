@@ -1,0 +1,338 @@
+//! The units of each request, as the database reports them, against `idempotency_dynamodb::capacity`, which `idempotency cost`
+//! prints.
+//!
+//! DynamoDB reports no units for a refused write, and neither does the embedded database. Its documentation says that such a write
+//! consumes units by the size of the item. For these writes the rule is applied to the stored item.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeSerializationInterceptorContextMut,
+};
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError as SdkBoxError;
+use aws_sdk_dynamodb::operation::delete_item::{DeleteItemInput, DeleteItemOutput};
+use aws_sdk_dynamodb::operation::get_item::{GetItemInput, GetItemOutput};
+use aws_sdk_dynamodb::operation::put_item::{PutItemInput, PutItemOutput};
+use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+use idempotency_core::clock::Clock;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_core::store::{Change, SendLog, Store, Write};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_dynamodb::capacity::{Path, RecordSize, write_units};
+use idempotency_lambda::{
+    Backend, BoxError, Deadline, DynamoDbStore, Lookup, OnError, OnInProgress, Operation,
+    with_backend,
+};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
+use idempotency_testkit::{ManualClock, SeededRandom};
+use idempotency_tests::{START, id, operation};
+use serde_json::{Value, json};
+
+/// The responses, as bytes of JSON text.
+const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
+
+/// A request that the database served: its operation, and the units that it reported.
+type Served = (&'static str, Option<f64>);
+
+/// Asks for the units of each request, and notes them.
+#[derive(Clone, Debug, Default)]
+struct Units(Arc<Mutex<Vec<Served>>>);
+
+impl Intercept for Units {
+    fn name(&self) -> &'static str {
+        "units"
+    }
+
+    fn modify_before_serialization(
+        &self,
+        context: &mut BeforeSerializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), SdkBoxError> {
+        let total = Some(ReturnConsumedCapacity::Total);
+        let input = context.input_mut();
+        if let Some(input) = input.downcast_mut::<PutItemInput>() {
+            input.return_consumed_capacity = total;
+        } else if let Some(input) = input.downcast_mut::<UpdateItemInput>() {
+            input.return_consumed_capacity = total;
+        } else if let Some(input) = input.downcast_mut::<DeleteItemInput>() {
+            input.return_consumed_capacity = total;
+        } else if let Some(input) = input.downcast_mut::<GetItemInput>() {
+            input.return_consumed_capacity = total;
+        }
+        Ok(())
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), SdkBoxError> {
+        let served = match context.output_or_error() {
+            // Only a claim is refused in these tests.
+            Err(_) => ("PutItem!", None),
+            Ok(output) => {
+                if let Some(output) = output.downcast_ref::<PutItemOutput>() {
+                    ("PutItem", output.consumed_capacity())
+                } else if let Some(output) = output.downcast_ref::<UpdateItemOutput>() {
+                    ("UpdateItem", output.consumed_capacity())
+                } else if let Some(output) = output.downcast_ref::<DeleteItemOutput>() {
+                    ("DeleteItem", output.consumed_capacity())
+                } else if let Some(output) = output.downcast_ref::<GetItemOutput>() {
+                    ("GetItem", output.consumed_capacity())
+                } else {
+                    return Ok(());
+                }
+            }
+        };
+        let (operation, capacity) = served;
+        let units = capacity.and_then(|capacity| capacity.capacity_units());
+        self.0.lock().unwrap().push((operation, units));
+        Ok(())
+    }
+}
+
+/// A database, and a store whose requests are noted.
+struct Measured {
+    database: EmbeddedDynamoDb,
+    store: Arc<DynamoDbStore>,
+    units: Units,
+    processes: Mutex<u64>,
+}
+
+impl Measured {
+    async fn start() -> Result<Self, BoxError> {
+        let database = EmbeddedDynamoDb::start().await?;
+        database.create_table(TableSpec::new("idempotency")).await?;
+        let units = Units::default();
+        let config = aws_sdk_dynamodb::config::Builder::from(&database.sdk_config());
+        let client = Client::from_conf(config.interceptor(units.clone()).build());
+        let store = DynamoDbStore::builder().client(client).table("idempotency");
+        Ok(Self {
+            database,
+            store: Arc::new(store.build()?),
+            units,
+            processes: Mutex::default(),
+        })
+    }
+
+    /// Calls the operation in a new process, by this clock.
+    async fn call(
+        &self,
+        operation: &Operation,
+        clock: Arc<dyn Clock>,
+        handler: impl AsyncFnOnce() -> Result<String, BoxError>,
+    ) -> Result<String, BoxError> {
+        let seed = {
+            let mut processes = self.processes.lock().unwrap();
+            *processes += 1;
+            *processes
+        };
+        let random = Arc::new(SeededRandom::new(seed));
+        let backend = Backend::new(self.store.clone(), clock, random);
+        let deadline = Deadline::At(EpochMillis::new(START + 30_000));
+        let payload = order();
+        let call = operation.run(&payload, deadline, || handler());
+        Ok(with_backend(backend, call).await?.into_response())
+    }
+
+    /// Returns the requests since the last call of this function.
+    fn take(&self) -> Vec<Served> {
+        std::mem::take(&mut *self.units.0.lock().unwrap())
+    }
+
+    /// Returns the size of the only item, by DynamoDB's rules.
+    async fn item_size(&self) -> Result<usize, BoxError> {
+        let items = self.database.items("idempotency").await?;
+        let [item] = items.as_slice() else {
+            return Err(format!("{} items", items.len()).into());
+        };
+        let size = |value: &AttributeValue| match value {
+            AttributeValue::S(text) => text.len(),
+            // One byte for two digits, plus one.
+            AttributeValue::N(digits) => digits.len().div_ceil(2) + 1,
+            other => panic!("{other:?} is no attribute of a record"),
+        };
+        Ok(item
+            .iter()
+            .map(|(name, value)| name.len() + size(value))
+            .sum())
+    }
+}
+
+fn order() -> Value {
+    json!({ "order_id": 7 })
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(ManualClock::at(START))
+}
+
+/// Returns a response whose JSON text has this many bytes.
+fn response(bytes: usize) -> String {
+    "r".repeat(bytes - 2)
+}
+
+/// A clock that stands still. In the pause of a wait the other call completes.
+struct CompletesInThePause {
+    store: Arc<DynamoDbStore>,
+    id: RecordId,
+    data: String,
+}
+
+impl Clock for CompletesInThePause {
+    fn now(&self) -> EpochMillis {
+        EpochMillis::new(START)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        if duration > Duration::from_millis(25) {
+            // The time limit of a request.
+            return Box::pin(std::future::pending());
+        }
+        let (store, id, data) = (self.store.clone(), self.id.clone(), self.data.clone());
+        Box::pin(async move {
+            let completion = Write::Update(Change {
+                set: Record {
+                    status: Field::Value(Status::Completed),
+                    data: Field::Value(Data::new(data)),
+                    ..Record::default()
+                },
+                remove: Vec::new(),
+            });
+            let always = Condition::All(Vec::new());
+            store
+                .write(&id, &completion, &always, &SendLog::new())
+                .await;
+        })
+    }
+}
+
+/// Performs the path, and returns its requests and the size of the record that its calls met.
+async fn requests_of(
+    path: Path,
+    lookup: Lookup,
+    bytes: usize,
+) -> Result<(Vec<Served>, usize), BoxError> {
+    let measured = Measured::start().await?;
+    let builder = || operation().key("order_id").lookup(lookup);
+    let charge = builder().build()?;
+    let text = response(bytes);
+    let first = || measured.call(&charge, clock(), async || Ok(text.clone()));
+    let fails = async || Err("declined".into());
+    match path {
+        Path::FirstRun => drop(first().await?),
+        Path::Duplicate => {
+            first().await?;
+            measured.take();
+            assert_eq!(first().await?, text);
+        }
+        Path::InProgress => {
+            let outer = measured.call(&charge, clock(), async || {
+                measured.take();
+                let error = first().await.unwrap_err();
+                assert!(error.to_string().contains("in progress"), "{error}");
+                let seen = (measured.take(), measured.item_size().await?);
+                Err(Box::new(Seen(seen)) as BoxError)
+            });
+            let error = outer.await.unwrap_err();
+            let Seen(seen) = *error.downcast::<Seen>()?;
+            return Ok(seen);
+        }
+        Path::Waited => {
+            let id = id(&charge, &json!(7));
+            let claim = Write::Put(Record {
+                expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
+                in_progress_expiration: Field::Value(EpochMillis::new(START + 30_000)),
+                status: Field::Value(Status::InProgress),
+                owner: Field::Value(OwnerToken::from_bytes([9; 16])),
+                ..Record::default()
+            });
+            let always = Condition::All(Vec::new());
+            measured
+                .store
+                .write(&id, &claim, &always, &SendLog::new())
+                .await;
+            measured.take();
+            let clock = CompletesInThePause {
+                store: measured.store.clone(),
+                id,
+                data: serde_json::to_string(&text)?,
+            };
+            let waits = builder().on_in_progress(OnInProgress::Wait).build()?;
+            let size = measured.item_size().await?;
+            let waited = measured.call(&waits, Arc::new(clock), fails).await?;
+            assert_eq!(waited, text);
+            let mut served = measured.take();
+            // The completion is the other call's.
+            served.retain(|(operation, _)| *operation != "UpdateItem");
+            return Ok((served, size));
+        }
+        Path::Released => drop(measured.call(&charge, clock(), fails).await.unwrap_err()),
+        Path::Recorded => {
+            let records = builder().on_error(OnError::Record).build()?;
+            drop(measured.call(&records, clock(), fails).await.unwrap_err());
+        }
+        Path::WarmUp => measured.store.warm_up().await?,
+        other => panic!("{other:?} is not measured"),
+    }
+    let size = measured.item_size().await.unwrap_or_default();
+    Ok((measured.take(), size))
+}
+
+/// What the inner call of a run saw.
+#[derive(Debug)]
+struct Seen((Vec<Served>, usize));
+
+impl std::fmt::Display for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("seen")
+    }
+}
+
+impl std::error::Error for Seen {}
+
+#[tokio::test]
+async fn each_path_consumes_the_units_of_the_documentation() -> Result<(), BoxError> {
+    for path in Path::ALL {
+        for lookup in [Lookup::ClaimFirst, Lookup::ReadFirst] {
+            for bytes in RESPONSES {
+                let what = format!("{path:?}, {lookup:?}, {bytes} bytes");
+                let (served, size) = requests_of(path, lookup, bytes).await?;
+                let operations: Vec<_> = served.iter().map(|(name, _)| *name).collect();
+                assert_eq!(operations, path.requests(lookup), "{what}");
+                let (mut write, mut read) = (0.0, 0.0);
+                for (operation, reported) in served {
+                    match (operation, reported) {
+                        ("GetItem", Some(units)) => read += units,
+                        ("PutItem!", None) => write += write_units(size),
+                        ("PutItem" | "UpdateItem" | "DeleteItem", Some(units)) => write += units,
+                        other => panic!("{what}: {other:?}"),
+                    }
+                }
+                let expected = path.capacity(lookup, RecordSize::of_response(bytes));
+                assert_eq!((write, read), (expected.write, expected.read), "{what}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_other_attributes_of_a_record_take_no_more_than_is_reckoned() -> Result<(), BoxError> {
+    let (_, size) = requests_of(Path::FirstRun, Lookup::ClaimFirst, 500).await?;
+    let others = size - 500;
+    assert!(
+        (150..=RecordSize::OTHER_ATTRIBUTES).contains(&others),
+        "{others}"
+    );
+    Ok(())
+}
