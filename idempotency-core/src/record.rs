@@ -5,6 +5,10 @@
 //! too.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use serde::de::IgnoredAny;
 
 use crate::owner::OwnerToken;
 use crate::time::{EpochMillis, EpochSeconds};
@@ -145,24 +149,59 @@ impl Status {
 /// let data = Data::new(r#"{"card":"4242"}"#);
 /// assert_eq!(format!("{data:?}"), "Data(15 bytes)");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Data(std::sync::Arc<str>);
+#[derive(Clone)]
+pub struct Data(Arc<Inner>);
+
+struct Inner {
+    text: String,
+    /// Whether the text is JSON, once that was asked: a response in the local cache is read as often as it is replayed.
+    is_json: OnceLock<bool>,
+}
 
 impl Data {
     /// Returns the response with this JSON text.
-    pub fn new(text: impl Into<std::sync::Arc<str>>) -> Self {
-        Self(text.into())
+    pub fn new(text: impl Into<String>) -> Self {
+        Self::with(text.into(), OnceLock::new())
+    }
+
+    /// Returns the response with a text that is certain to be JSON.
+    pub(crate) fn of_json(text: String) -> Self {
+        Self::with(text, OnceLock::from(true))
+    }
+
+    fn with(text: String, is_json: OnceLock<bool>) -> Self {
+        Self(Arc::new(Inner { text, is_json }))
     }
 
     /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.text
+    }
+
+    /// Returns true if the text is JSON. It is checked once.
+    pub(crate) fn is_json(&self) -> bool {
+        let check = || serde_json::from_str::<IgnoredAny>(self.as_str()).is_ok();
+        *self.0.is_json.get_or_init(check)
+    }
+}
+
+impl PartialEq for Data {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Data {}
+
+impl Hash for Data {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 
 impl fmt::Debug for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Data({} bytes)", self.0.len())
+        write!(f, "Data({} bytes)", self.as_str().len())
     }
 }
 
@@ -241,6 +280,21 @@ mod tests {
     fn the_separators_in_a_tenant_are_escaped() {
         let id = RecordId::of("shop", Some("blue#42b7%23"), "42b7");
         assert_eq!(id.as_str(), "shop#tenant=blue%2342b7%2523#42b7");
+    }
+
+    #[test]
+    fn a_text_is_json_or_not_whether_it_was_asked_before_or_not() {
+        for (text, is_json) in [("42", true), ("4 2", false), ("", false), ("[\"a\"]", true)] {
+            let data = Data::new(text);
+            assert_eq!(
+                (data.is_json(), data.clone().is_json()),
+                (is_json, is_json),
+                "{text}"
+            );
+            assert_eq!(data, Data::new(text));
+        }
+        let known = Data::of_json("42".to_owned());
+        assert!(known.is_json() && known == Data::new("42") && known != Data::new("43"));
     }
 
     #[test]

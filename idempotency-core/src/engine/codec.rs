@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::proof;
 use crate::typed::{self, ReadError};
 
 /// How responses of one type are written and read.
@@ -27,6 +28,8 @@ use crate::typed::{self, ReadError};
 pub struct Codec<R> {
     pub(super) write: fn(&R) -> Written,
     read: Read<R>,
+    /// Returns true if `write` wrote this text as JSON, and its type proves that `read` reads it.
+    proves: fn(&str) -> bool,
 }
 
 /// The function that reads a response.
@@ -65,7 +68,18 @@ impl<R> Codec<R> {
         Self {
             write,
             read: Read::Own(read),
+            proves: |_| false,
         }
+    }
+
+    /// Returns true if it is certain that this text, which was just written, can be read back.
+    pub(super) fn proves(&self, text: &str) -> bool {
+        (self.proves)(text)
+    }
+
+    /// Returns true if what it writes and reads back is JSON, whatever the type is.
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.read, Read::Typed(_))
     }
 
     /// Reads a response from its JSON text.
@@ -86,6 +100,7 @@ impl<R: Serialize + DeserializeOwned> Codec<R> {
                 Err(_) => Written::NotSerializable,
             },
             read: Read::Typed(typed::read),
+            proves: proof::of::<R>,
         }
     }
 }

@@ -84,6 +84,9 @@ fn serialized<R>(
     let written = catch_unwind(AssertUnwindSafe(|| (codec.write)(response)));
     match written {
         Ok(Written::Text(text)) if !store_when.allows(&text, report) => HandlerResult::NotStored,
+        Ok(Written::Text(text)) if codec.proves(&text) => {
+            HandlerResult::Returned(Data::of_json(text))
+        }
         // For example, a NaN becomes null. Such a response must not be stored as if duplicates could get it.
         Ok(Written::Text(text)) if !can_be_read(&text, codec) => {
             report.note(format!(
@@ -92,6 +95,7 @@ fn serialized<R>(
             ));
             HandlerResult::NotDeserializable
         }
+        Ok(Written::Text(text)) if codec.is_json() => HandlerResult::Returned(Data::of_json(text)),
         Ok(Written::Text(text)) => HandlerResult::Returned(Data::new(text)),
         Ok(Written::Release) => HandlerResult::NotStored,
         Ok(Written::ReleaseWithWarning(why)) => {

@@ -9,12 +9,14 @@
 //! | `timeout` | limits the time of one request |
 //! | `backend` | store, clock, randomness and cache of a process |
 //! | `codec` | how a response becomes JSON text and back |
+//! | `proof` | which types prove that a response can be read back |
 
 mod backend;
 mod codec;
 mod driver;
 mod finish;
 mod handler;
+mod proof;
 mod single_flight;
 mod timeout;
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use super::text::CodePoints;
 use super::{Integer, Json, Text, float};
 
 /// The layout of a text: canonical, or that of `to_string` in an expression.
@@ -177,8 +178,13 @@ fn write_integer(out: &mut impl Sink, integer: &Integer) {
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 fn write_string(out: &mut impl Sink, text: &Text) {
+    write_characters(out, text.as_bytes());
+}
+
+/// Writes a string of these characters, which are the bytes of a [`Text`].
+pub(super) fn write_characters(out: &mut impl Sink, characters: &[u8]) {
     out.ascii(b"\"");
-    let mut codes = text.code_points();
+    let mut codes = CodePoints::of(characters);
     loop {
         out.ascii(codes.plain_run());
         let Some(code) = codes.next() else {

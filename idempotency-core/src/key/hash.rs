@@ -7,8 +7,9 @@ use md5::Md5;
 use sha2::digest::Output;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-use super::Json;
 use super::canonical::Sink;
+use super::tape::{self, Tape};
+use super::{Budget, Json};
 
 /// A digest algorithm, for keys and for the part that `validate` selects.
 ///
@@ -79,12 +80,39 @@ impl HashAlgorithm {
     /// ```
     #[must_use]
     pub fn hex_of(&self, json: &Json) -> String {
+        self.hex_of_written(json)
+    }
+
+    /// Returns the digest of the canonical text of a JSON text, in lower-case hex; `None` if the text is not JSON, or its values
+    /// take more than `memory_limit` bytes.
+    ///
+    /// It is [`hex_of`](Self::hex_of) the value, but mostly no value is made.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::key::{HashAlgorithm, Json};
+    /// let digest = HashAlgorithm::Sha256.hex_of_json(r#"{"b": 2, "a": 1}"#, 1024);
+    /// assert_eq!(digest, Some(HashAlgorithm::Sha256.hex(r#"{"a": 1, "b": 2}"#)));
+    /// assert_eq!(HashAlgorithm::Sha256.hex_of_json("{", 1024), None);
+    /// ```
+    #[must_use]
+    pub fn hex_of_json(&self, text: &str, memory_limit: usize) -> Option<String> {
+        tape::digest(text.as_bytes(), *self, memory_limit).or_else(|| {
+            let mut budget = Budget::new(memory_limit);
+            let json = Json::parse_within(text.as_bytes(), &mut budget).ok()?;
+            Some(self.hex_of(&json))
+        })
+    }
+
+    /// Returns the digest of a canonical text while it is written.
+    pub(super) fn hex_of_written(&self, text: impl Canonical) -> String {
         match self {
-            Self::Md5 => streamed::<Md5>(json),
-            Self::Sha224 => streamed::<Sha224>(json),
-            Self::Sha256 => streamed::<Sha256>(json),
-            Self::Sha384 => streamed::<Sha384>(json),
-            Self::Sha512 => streamed::<Sha512>(json),
+            Self::Md5 => streamed::<Md5>(text),
+            Self::Sha224 => streamed::<Sha224>(text),
+            Self::Sha256 => streamed::<Sha256>(text),
+            Self::Sha384 => streamed::<Sha384>(text),
+            Self::Sha512 => streamed::<Sha512>(text),
         }
     }
 
@@ -101,13 +129,31 @@ impl HashAlgorithm {
     }
 }
 
-fn streamed<D: Digest>(json: &Json) -> String {
+/// What has a canonical text.
+pub(super) trait Canonical {
+    /// Writes the text.
+    fn write(self, out: &mut impl Sink);
+}
+
+impl Canonical for &Json {
+    fn write(self, out: &mut impl Sink) {
+        self.write_canonical_to(out);
+    }
+}
+
+impl Canonical for &mut Tape<'_> {
+    fn write(self, out: &mut impl Sink) {
+        Tape::write(self, out);
+    }
+}
+
+fn streamed<D: Digest>(text: impl Canonical) -> String {
     let mut blocks = Blocks {
         digest: D::new(),
         block: [0; BLOCK],
         filled: 0,
     };
-    json.write_canonical_to(&mut blocks);
+    text.write(&mut blocks);
     hex(&blocks.finalize())
 }
 
@@ -124,6 +170,7 @@ struct Blocks<D> {
 
 impl<D: Digest> Blocks<D> {
     /// Takes a piece that does not fit into the block.
+    #[inline(never)]
     fn overflow(&mut self, piece: &[u8]) {
         let (first, rest) = piece.split_at(BLOCK - self.filled);
         self.block[self.filled..].copy_from_slice(first);
@@ -143,7 +190,7 @@ impl<D: Digest> Blocks<D> {
 }
 
 impl<D: Digest> Sink for Blocks<D> {
-    #[inline]
+    #[inline(always)]
     fn ascii(&mut self, piece: &[u8]) {
         match self.block.get_mut(self.filled..self.filled + piece.len()) {
             Some(free) => {

@@ -12,10 +12,11 @@ mod magnitude;
 mod object;
 mod parse;
 mod payload;
-mod scan;
+pub(crate) mod scan;
 mod select;
 mod selector;
 mod sum;
+mod tape;
 mod text;
 
 pub(crate) use budget::{Budget, Exhausted, limit_for};

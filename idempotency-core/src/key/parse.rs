@@ -84,18 +84,18 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// Reads the whole text with `read`, which reads one value.
-    pub(super) fn document(
+    pub(super) fn document<T>(
         mut self,
-        read: impl FnOnce(&mut Self) -> Result<Json, JsonErrorKind>,
-    ) -> Result<Json, JsonError> {
+        read: impl FnOnce(&mut Self) -> Result<T, JsonErrorKind>,
+    ) -> Result<T, JsonError> {
         self.only_value(read)
             .map_err(|kind| JsonError::new(kind, self.bytes, self.at))
     }
 
-    fn only_value(
+    fn only_value<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<Json, JsonErrorKind>,
-    ) -> Result<Json, JsonErrorKind> {
+        read: impl FnOnce(&mut Self) -> Result<T, JsonErrorKind>,
+    ) -> Result<T, JsonErrorKind> {
         if self.bytes.starts_with("\u{feff}".as_bytes()) {
             return Err(JsonErrorKind::ByteOrderMark);
         }
@@ -144,10 +144,10 @@ impl<'a, 'b> Reader<'a, 'b> {
     }
 
     /// Reads an array or an object with `read`, which begins behind its opening bracket.
-    pub(super) fn nested(
+    pub(super) fn nested<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<Json, JsonErrorKind>,
-    ) -> Result<Json, JsonErrorKind> {
+        read: impl FnOnce(&mut Self) -> Result<T, JsonErrorKind>,
+    ) -> Result<T, JsonErrorKind> {
         if self.depth >= MAX_DEPTH {
             return Err(JsonErrorKind::TooDeep);
         }
@@ -245,48 +245,44 @@ impl<'a, 'b> Reader<'a, 'b> {
     /// Reads a string. The first pass finds its length, so that the second fills a block of the right size.
     pub(super) fn string(&mut self) -> Result<Text, JsonErrorKind> {
         let quote = self.at;
-        let mut length = 0;
-        let mut escaped = false;
-        self.characters(|run, escape| {
-            length += run.len() + escape.map_or(0, length_of);
-            escaped |= escape.is_some();
-        })?;
+        let length = self.skip_characters()?;
+        let within = &self.bytes[quote + 1..self.at - 1];
         let mut text = self.budget.list(length)?;
-        if escaped {
-            self.at = quote;
-            self.characters(|run, escape| {
-                text.extend_from_slice(run);
-                if let Some(code) = escape {
-                    push_code_point(&mut text, code);
-                }
-            })?;
+        if length == within.len() {
+            // Without escapes: each escape is longer than what it stands for.
+            text.extend_from_slice(within);
         } else {
-            text.extend_from_slice(&self.bytes[quote + 1..self.at - 1]);
+            let behind = std::mem::replace(&mut self.at, quote);
+            self.characters(&mut text)?;
+            self.at = behind;
         }
         Ok(Text::from_trusted(text))
     }
 
-    /// Skips a string. Calls `take` with each run of bytes without escapes, and with the escape that follows it.
-    pub(super) fn characters(
-        &mut self,
-        mut take: impl FnMut(&[u8], Option<u32>),
-    ) -> Result<(), JsonErrorKind> {
+    /// Skips a string. Returns how many bytes its characters take.
+    pub(super) fn skip_characters(&mut self) -> Result<usize, JsonErrorKind> {
         let quote = self.at;
         self.at += 1;
+        // The bytes of escapes beyond what they stand for.
+        let mut spare = 0;
         loop {
-            let run = self.at;
             self.skip_plain();
-            let run = run..self.at;
             match self.peek() {
                 Some(b'"') => {
+                    let length = self.at - quote - 1 - spare;
                     self.at += 1;
-                    take(&self.bytes[run], None);
-                    return Ok(());
+                    return Ok(length);
                 }
                 Some(b'\\') => {
-                    self.at += 1;
-                    let code = self.escape()?;
-                    take(&self.bytes[run], Some(code));
+                    let escaped = self.bytes.get(self.at + 1).copied();
+                    if escaped.and_then(short_escape).is_some() {
+                        self.at += 2;
+                        spare += 1;
+                    } else {
+                        let backslash = self.at;
+                        let code = self.long_escape()?;
+                        spare += self.at - backslash - length_of(code);
+                    }
                 }
                 Some(_) => return Err(JsonErrorKind::ControlCharacter),
                 None => {
@@ -297,24 +293,34 @@ impl<'a, 'b> Reader<'a, 'b> {
         }
     }
 
-    fn escape(&mut self) -> Result<u32, JsonErrorKind> {
-        let escaped = self.peek();
+    /// Appends the characters of a string that was skipped before.
+    pub(super) fn characters(&mut self, text: &mut Vec<u8>) -> Result<(), JsonErrorKind> {
         self.at += 1;
-        Ok(match escaped {
-            Some(b'"') => 0x22,
-            Some(b'\\') => 0x5C,
-            Some(b'/') => 0x2F,
-            Some(b'b') => 0x08,
-            Some(b'f') => 0x0C,
-            Some(b'n') => 0x0A,
-            Some(b'r') => 0x0D,
-            Some(b't') => 0x09,
-            Some(b'u') => return self.unicode_escape(),
-            _ => {
-                self.at -= 1;
-                return Err(JsonErrorKind::InvalidEscape);
+        loop {
+            let run = self.at;
+            self.skip_plain();
+            text.extend_from_slice(&self.bytes[run..self.at]);
+            if self.peek() != Some(b'\\') {
+                return Ok(());
             }
-        })
+            let escaped = self.bytes.get(self.at + 1).copied();
+            if let Some(byte) = escaped.and_then(short_escape) {
+                self.at += 2;
+                text.push(byte);
+            } else {
+                push_code_point(text, self.long_escape()?);
+            }
+        }
+    }
+
+    /// Reads an escape of four hexadecimal digits.
+    fn long_escape(&mut self) -> Result<u32, JsonErrorKind> {
+        self.at += 1;
+        if self.peek() != Some(b'u') {
+            return Err(JsonErrorKind::InvalidEscape);
+        }
+        self.at += 1;
+        self.unicode_escape()
     }
 
     /// Returns one character for two escapes that form a surrogate pair; any other surrogate stays alone.
@@ -344,6 +350,19 @@ impl<'a, 'b> Reader<'a, 'b> {
         self.at += 4;
         Ok(code)
     }
+}
+
+/// Returns the byte that an escape of one letter stands for.
+fn short_escape(letter: u8) -> Option<u8> {
+    Some(match letter {
+        b'"' | b'\\' | b'/' => letter,
+        b'b' => 0x08,
+        b'f' => 0x0C,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        _ => return None,
+    })
 }
 
 /// Returns how many bytes [`push_code_point`] appends.

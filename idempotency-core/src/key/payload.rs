@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Budget, EvaluationError, Expression, Json, JsonError, Selection};
+use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selection};
 
 /// A JSON value and the memory that is left for the results of expressions on it.
 ///
@@ -35,6 +35,37 @@ impl ParsedPayload {
     pub fn parse(text: &str, memory_limit: usize) -> Result<Self, JsonError> {
         let mut budget = Budget::new(memory_limit);
         let json = Json::parse_within(text.as_bytes(), &mut budget)?;
+        Ok(Self { json, budget })
+    }
+
+    /// Reads what these expressions look at from a JSON text. They have the same results as on the whole value, and only what they
+    /// look at takes memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::key::{Expression, ParsedPayload};
+    /// let id = Expression::compile("order.id")?;
+    /// let mut payload = ParsedPayload::parse_for([&id], r#"{"note": "long", "order": {"id": 7}}"#, 1024)?;
+    /// assert_eq!(payload.select(&id)?.value.to_canonical(), "7");
+    /// assert_eq!(payload.json().to_canonical(), r#"{"order": {"id": 7}}"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse_for<'e>(
+        expressions: impl IntoIterator<Item = &'e Expression>,
+        text: &str,
+        memory_limit: usize,
+    ) -> Result<Self, JsonError> {
+        let needs = expressions
+            .into_iter()
+            .map(|expression| expression.needs().clone())
+            .fold(Needs::Kind, Needs::and);
+        let mut budget = Budget::new(memory_limit);
+        let json = needs.read(text.as_bytes(), &mut budget)?;
         Ok(Self { json, budget })
     }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::select::Needs;
+use super::tape;
 use super::{Budget, EvaluationError, Expression, HashAlgorithm, Json, is_absent_key};
 
 /// The expressions and the hash algorithm that identify the calls of an operation.
@@ -113,6 +114,15 @@ impl Selector {
             hash: self.hash.hex_of(&part),
             of_null: part == Json::Null,
         }))
+    }
+
+    /// Returns the digest of the key of a payload, if the whole payload is the key and nothing is validated. `None` says
+    /// nothing: the value of the payload decides.
+    pub(crate) fn digest_of_whole(&self, text: &str, memory_limit: usize) -> Option<String> {
+        match (&self.key, &self.validate) {
+            (None, None) => tape::digest(text.as_bytes(), self.hash, memory_limit),
+            _ => None,
+        }
     }
 
     /// Returns what both expressions look at in a payload. They have the same results on a payload of only that.

@@ -58,7 +58,7 @@ impl Text {
 
     /// Returns the code points in order, surrogates included.
     pub(crate) fn code_points(&self) -> CodePoints<'_> {
-        CodePoints { rest: &self.0 }
+        CodePoints::of(&self.0)
     }
 
     /// Returns the bytes of each code point, the last code point first.
@@ -114,6 +114,11 @@ pub(crate) struct CodePoints<'a> {
 }
 
 impl<'a> CodePoints<'a> {
+    /// Returns the code points of these bytes, which are those of a [`Text`].
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
     /// Returns the characters up to the next one that a JSON string must escape, and skips them: printable ASCII without `"`
     /// and `\`.
     pub(crate) fn plain_run(&mut self) -> &'a [u8] {

@@ -145,6 +145,13 @@ impl CompiledOperation {
         tenant: Option<&str>,
         mut budget: Budget,
     ) -> Result<Identity, Error> {
+        if let Some(digest) = self.selector.digest_of_whole(text, budget.limit()) {
+            return Ok(Identity(State::Protected {
+                id: RecordId::of(self.key_prefix(), tenant, &digest),
+                validation: None,
+                missing: Vec::new(),
+            }));
+        }
         let needs = self.selector.needs();
         let payload = needs.read(text.as_bytes(), &mut budget).map_err(|error| {
             let detail = match error.kind() {

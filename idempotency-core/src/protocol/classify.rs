@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::condition::claimable;
 use super::policy::OnTimeout;
-use crate::record::{Data, Field, Record, Status};
+use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
 
 /// What a record means to a call.
@@ -114,15 +114,11 @@ pub(super) fn same_payload(existing: &Record, call: &Call) -> bool {
 /// Returns what the data of a completed record means.
 pub(super) fn response_of(existing: &Record) -> RecordState {
     match &existing.data {
-        Field::Value(data) if is_json(data) => RecordState::Replay,
+        Field::Value(data) if data.is_json() => RecordState::Replay,
         Field::Value(_) => RecordState::Corrupt("its data is not JSON"),
         Field::Unreadable => RecordState::Corrupt("its data is of an unknown type"),
         Field::Absent => RecordState::ResponseUnavailable,
     }
-}
-
-fn is_json(data: &Data) -> bool {
-    serde_json::from_str::<serde::de::IgnoredAny>(data.as_str()).is_ok()
 }
 
 /// Returns true if a lease has expired. The comparison is strict, like every comparison here: the last millisecond belongs to

@@ -2,7 +2,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use idempotency_core::key::{Expression, HashAlgorithm, ParsedPayload};
+use idempotency_core::key::{Expression, HashAlgorithm};
 
 /// What the fingerprint is.
 #[derive(Clone, Debug)]
@@ -25,9 +25,9 @@ pub(super) fn of(parts: &Parts, body: &[u8], memory_limit: usize) -> String {
     let json = Some(body)
         .filter(|_| is_json(parts))
         .and_then(|body| std::str::from_utf8(body).ok())
-        .and_then(|text| ParsedPayload::parse(text, memory_limit).ok());
+        .and_then(|text| HASH.hex_of_json(text, memory_limit));
     let (form, digest) = match json {
-        Some(json) => ("json", HASH.hex_of(json.json())),
+        Some(digest) => ("json", digest),
         None => ("bytes", HASH.hex_of_bytes(body)),
     };
     let query = sorted(parts.uri.query().unwrap_or_default());

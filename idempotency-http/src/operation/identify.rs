@@ -191,7 +191,11 @@ impl Event<'_> {
             Some(payload) => payload,
             none => {
                 let text = self.request.event(operation.needs_body());
-                let payload = ParsedPayload::parse(&text, operation.0.memory_limit);
+                let payload = ParsedPayload::parse_for(
+                    operation.expressions(),
+                    &text,
+                    operation.0.memory_limit,
+                );
                 none.insert(payload.map_err(|error| {
                     let error = operation
                         .error(ErrorKind::InvalidPayload)
@@ -246,6 +250,12 @@ impl Event<'_> {
 impl HttpOperation {
     /// Returns true if an expression can read the body.
     fn needs_body(&self) -> bool {
+        self.expressions()
+            .any(|expression| reads_body(expression.as_str()))
+    }
+
+    /// Returns the expressions that are evaluated on the event.
+    fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let key = match &self.0.key {
             KeyRule::Expression(expression) => Some(expression),
             KeyRule::Header(_) => None,
@@ -258,8 +268,7 @@ impl HttpOperation {
             FingerprintRule::Expression(expression) => Some(expression),
             FingerprintRule::Request | FingerprintRule::None => None,
         };
-        let mut expressions = [key, caller, fingerprint].into_iter().flatten();
-        expressions.any(|expression| reads_body(expression.as_str()))
+        [key, caller, fingerprint].into_iter().flatten()
     }
 }
 

@@ -58,9 +58,10 @@ impl Reader<'_, '_> {
 
     /// Skips a string. Returns true if it has an escape.
     pub(in crate::key) fn skip_string(&mut self) -> Result<bool, JsonErrorKind> {
-        let mut escaped = false;
-        self.characters(|_, escape| escaped |= escape.is_some())?;
-        Ok(escaped)
+        let quote = self.at;
+        let length = self.skip_characters()?;
+        // A quote on each side, and each escape is longer than what it stands for.
+        Ok(length + 2 != self.at - quote)
     }
 
     /// Skips the characters of a string up to a quote, a backslash, a control character or the end of the text.
@@ -69,7 +70,7 @@ impl Reader<'_, '_> {
     }
 
     /// Skips a number. Returns the place of its digits if it is an integer.
-    pub(super) fn skip_number(&mut self) -> Result<Option<Range<usize>>, JsonErrorKind> {
+    pub(in crate::key) fn skip_number(&mut self) -> Result<Option<Range<usize>>, JsonErrorKind> {
         let start = self.at;
         let _negative = self.take("-");
         let first = self.at;

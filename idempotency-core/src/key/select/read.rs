@@ -2,7 +2,6 @@
 
 use super::needs::{Elements, Needs, Parts, WINDOW, at, farthest};
 use crate::key::parse::Reader;
-use crate::key::text::push_code_point;
 use crate::key::{Json, JsonErrorKind, List, Object};
 
 type Result<T> = std::result::Result<T, JsonErrorKind>;
@@ -73,22 +72,16 @@ impl Reader<'_, '_> {
         if !escaped {
             return parts.of_member(&self.bytes[quote + 1..self.at - 1]);
         }
+        // A character takes at most six bytes in the text. A longer name is none of those.
         let longest = parts.longest_name();
-        let mut name = Vec::with_capacity(longest);
-        // A longer name is none of those: its end is not needed.
-        let mut fits = true;
+        if self.at - quote - 2 > 6 * longest {
+            return None;
+        }
+        let mut name = Vec::new();
         let behind = std::mem::replace(&mut self.at, quote);
-        let _read_before = self.characters(|run, escape| {
-            fits &= name.len() + run.len() <= longest;
-            if fits {
-                name.extend_from_slice(run);
-                if let Some(code) = escape {
-                    push_code_point(&mut name, code);
-                }
-            }
-        });
+        let _read_before = self.characters(&mut name);
         self.at = behind;
-        fits.then(|| parts.of_member(&name)).flatten()
+        parts.of_member(&name)
     }
 
     /// Goes back to `start`, reads there, and returns to the place before.

@@ -1,0 +1,313 @@
+//! The digest of a text's canonical form, without a tree of its values.
+//!
+//! Where a whole text is the key, nothing is evaluated: the values are only sorted and written. So the text is read into one list
+//! of places, and each string and number is written from where it stands. A tree would take an allocation for each of them.
+
+use super::canonical::{Sink, write_characters};
+use super::hash::HashAlgorithm;
+use super::parse::Reader;
+use super::{Budget, JsonErrorKind, float};
+
+/// A tree takes at most this many bytes of memory for each byte of its text. The most is an array of one-digit numbers that is
+/// just moved to a larger block: 36.
+const TREE_BYTES: usize = 64;
+/// Up to this many members are sorted by insertion.
+const FEW: usize = 16;
+
+/// One value or name of a text.
+#[derive(Clone, Copy)]
+struct Place {
+    kind: Kind,
+    /// Where its text begins. Of a list: how many places its first level has.
+    start: u32,
+    /// Where its text ends. Of a list: the place behind its last one.
+    end: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The text is the canonical form: a word or an integer.
+    Verbatim,
+    Float,
+    /// The characters of a string without escapes.
+    Plain,
+    /// The characters of a string with escapes.
+    Escaped,
+    Array,
+    /// Names and values take turns.
+    Object,
+}
+
+/// Returns the digest of the canonical form of a JSON text, in lower-case hexadecimal digits.
+///
+/// It returns `None` where the tree must decide: the text is not JSON, or a tree of it could take more than `memory_limit`
+/// bytes, or it has no value that can be a key, or a name has escapes.
+pub(crate) fn digest(text: &[u8], hash: HashAlgorithm, memory_limit: usize) -> Option<String> {
+    if text.len() > memory_limit / TREE_BYTES {
+        return None;
+    }
+    let text_length = u32::try_from(text.len()).ok()?;
+    // About one place for each eight bytes of text.
+    let mut places = Vec::with_capacity(text_length as usize / 8 + 1);
+    let mut budget = Budget::unbounded();
+    let reader = Reader::new(text, 0, &mut budget);
+    reader.document(|reader| reader.places(&mut places)).ok()?;
+    let mut tape = Tape {
+        text,
+        places: &places,
+        order: Vec::new(),
+        characters: Vec::new(),
+    };
+    if tape.is_absent_key() {
+        return None;
+    }
+    Some(hash.hex_of_written(&mut tape))
+}
+
+impl Reader<'_, '_> {
+    /// Reads the places of the next value.
+    fn places(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
+        let start = self.at;
+        let kind = match self.peek() {
+            Some(b'"') => return self.place_of_string(places),
+            Some(b'{') => return self.nested(|reader| reader.places_of_members(places)),
+            Some(b'[') => return self.nested(|reader| reader.places_of_elements(places)),
+            Some(b'0'..=b'9') => self.kind_of_number()?,
+            Some(b'-') if !self.bytes[self.at..].starts_with(b"-I") => self.kind_of_number()?,
+            _ => {
+                self.value()?;
+                Kind::Verbatim
+            }
+        };
+        places.push(Place::new(kind, start, self.at));
+        Ok(())
+    }
+
+    fn kind_of_number(&mut self) -> Result<Kind, JsonErrorKind> {
+        let whole = self.skip_number()?;
+        Ok(whole.map_or(Kind::Float, |_| Kind::Verbatim))
+    }
+
+    fn place_of_string(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
+        let start = self.at + 1;
+        let kind = match self.skip_string()? {
+            true => Kind::Escaped,
+            false => Kind::Plain,
+        };
+        places.push(Place::new(kind, start, self.at - 1));
+        Ok(())
+    }
+
+    fn places_of_elements(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
+        let list = places.len();
+        let mut count = 0;
+        places.push(Place::new(Kind::Array, 0, 0));
+        if !self.take("]") {
+            loop {
+                self.places(places)?;
+                count += 1;
+                if !self.another(b']')? {
+                    break;
+                }
+            }
+        }
+        places[list] = Place::new(Kind::Array, count, places.len());
+        Ok(())
+    }
+
+    fn places_of_members(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
+        let list = places.len();
+        let mut count = 0;
+        places.push(Place::new(Kind::Object, 0, 0));
+        if !self.take("}") {
+            loop {
+                self.name_begins()?;
+                let name = places.len();
+                self.place_of_string(places)?;
+                if places[name].kind == Kind::Escaped {
+                    // Not wrong, but the tree must compare it. Any error leads there.
+                    return Err(JsonErrorKind::ExpectedName);
+                }
+                self.colon()?;
+                self.places(places)?;
+                count += 1;
+                if !self.another(b'}')? {
+                    break;
+                }
+            }
+        }
+        places[list] = Place::new(Kind::Object, count, places.len());
+        Ok(())
+    }
+}
+
+impl Place {
+    /// The text is at most 4 GB, and has at most as many places as bytes.
+    #[allow(clippy::cast_possible_truncation)]
+    fn new(kind: Kind, start: usize, end: usize) -> Self {
+        Self {
+            kind,
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+}
+
+/// A text and its places.
+pub(super) struct Tape<'t> {
+    text: &'t [u8],
+    places: &'t [Place],
+    /// The names of the objects that are being written, each object's sorted.
+    order: Vec<u32>,
+    /// The characters of a string with escapes.
+    characters: Vec<u8>,
+}
+
+impl<'t> Tape<'t> {
+    fn of(&self, place: usize) -> &'t [u8] {
+        let Place { start, end, .. } = self.places[place];
+        &self.text[start as usize..end as usize]
+    }
+
+    /// Returns the place behind a value.
+    fn behind(&self, place: usize) -> usize {
+        let Place { kind, end, .. } = self.places[place];
+        match kind {
+            Kind::Array | Kind::Object => end as usize,
+            _ => place + 1,
+        }
+    }
+
+    /// Returns true if the value is no key, as [`is_absent_key`](super::is_absent_key) does. It also returns true where that
+    /// depends on a name that occurs twice: the tree then decides.
+    fn is_absent_key(&self) -> bool {
+        let is_null =
+            |place: usize| self.places[place].kind == Kind::Verbatim && self.of(place) == b"null";
+        let end = self.behind(0);
+        match self.places[0].kind {
+            Kind::Verbatim => is_null(0),
+            Kind::Float => false,
+            Kind::Plain | Kind::Escaped => self.of(0).is_empty(),
+            Kind::Array => {
+                let mut elements = self.each_from(1, end, 0);
+                elements.all(is_null)
+            }
+            Kind::Object => {
+                let mut values = self.each_from(2, end, 1);
+                let Some(value) = values.find(|&value| !is_null(value)) else {
+                    return true;
+                };
+                let name = self.of(value - 1);
+                values.any(|other| self.of(other - 1) == name)
+            }
+        }
+    }
+
+    /// Returns each value from `place` to `end`, with this many places between two values.
+    fn each_from(&self, place: usize, end: usize, between: usize) -> impl Iterator<Item = usize> {
+        let within = move |value: usize| (value < end).then_some(value);
+        let next = move |&value: &usize| within(self.behind(value) + between);
+        std::iter::successors(within(place), next)
+    }
+
+    /// Writes the canonical text.
+    pub(super) fn write(&mut self, out: &mut impl Sink) {
+        self.write_value(0, out);
+    }
+
+    fn write_value(&mut self, place: usize, out: &mut impl Sink) {
+        match self.places[place].kind {
+            Kind::Verbatim => match self.of(place) {
+                b"-0" => out.ascii(b"0"),
+                text => out.ascii(text),
+            },
+            Kind::Float => {
+                // All bytes of a number are ASCII.
+                let text = std::str::from_utf8(self.of(place)).unwrap_or_default();
+                float::write(out, text.parse().unwrap_or(f64::NAN));
+            }
+            Kind::Plain => write_characters(out, self.of(place)),
+            Kind::Escaped => {
+                self.characters.clear();
+                let quote = self.places[place].start as usize - 1;
+                let mut budget = Budget::unbounded();
+                let mut reader = Reader::new(self.text, 0, &mut budget);
+                reader.at = quote;
+                let _read_before = reader.characters(&mut self.characters);
+                write_characters(out, &self.characters);
+            }
+            Kind::Array => self.write_elements(place, out),
+            Kind::Object => self.write_members(place, out),
+        }
+    }
+
+    fn write_elements(&mut self, list: usize, out: &mut impl Sink) {
+        let end = self.behind(list);
+        let mut place = list + 1;
+        out.ascii(b"[");
+        while place < end {
+            if place > list + 1 {
+                out.ascii(b", ");
+            }
+            self.write_value(place, out);
+            place = self.behind(place);
+        }
+        out.ascii(b"]");
+    }
+
+    fn write_members(&mut self, list: usize, out: &mut impl Sink) {
+        let first = self.order.len();
+        self.sort_members(list);
+        let last = self.order.len();
+        let mut between: &[u8] = b"";
+        out.ascii(b"{");
+        for at in first..last {
+            let name = self.order[at] as usize;
+            // Of members with one name, the last counts.
+            if at + 1 < last && self.of(name) == self.of(self.order[at + 1] as usize) {
+                continue;
+            }
+            out.ascii(between);
+            between = b", ";
+            write_characters(out, self.of(name));
+            out.ascii(b": ");
+            self.write_value(name + 1, out);
+        }
+        out.ascii(b"}");
+        self.order.truncate(first);
+    }
+
+    /// Appends the names of an object in their order; of equal names, the first comes first.
+    #[allow(clippy::cast_possible_truncation)]
+    fn sort_members(&mut self, list: usize) {
+        let (first, end) = (self.order.len(), self.behind(list));
+        let few = self.places[list].start as usize <= FEW;
+        let mut name = list + 1;
+        let mut is_sorted = true;
+        while name < end {
+            let own = self.of(name);
+            let mut at = self.order.len();
+            self.order.push(name as u32);
+            if few {
+                while at > first && self.of(self.order[at - 1] as usize) > own {
+                    self.order.swap(at - 1, at);
+                    at -= 1;
+                }
+            } else if at > first && is_sorted {
+                is_sorted = self.of(self.order[at - 1] as usize) <= own;
+            }
+            name = self.behind(name + 1);
+        }
+        if !is_sorted {
+            let (text, places) = (self.text, self.places);
+            let name = |place: &u32| {
+                let Place { start, end, .. } = places[*place as usize];
+                &text[start as usize..end as usize]
+            };
+            self.order[first..].sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.cmp(b)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
