@@ -10,7 +10,7 @@ use super::{Budget, JsonErrorKind, float};
 
 /// A tree takes at most this many bytes of memory for each byte of its text. The most is an array of one-digit numbers that is
 /// just moved to a larger block: 36.
-const TREE_BYTES: usize = 64;
+const TREE_BYTES: usize = 40;
 /// Up to this many members are sorted by insertion.
 const FEW: usize = 16;
 

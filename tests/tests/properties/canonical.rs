@@ -1,11 +1,53 @@
 //! Canonical JSON: it reads back as itself, ignores order and spaces, keeps every digit, and equals a slow reference.
 
-use idempotency_core::key::Json;
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::key::{HashAlgorithm, Json, is_absent_key};
+use idempotency_core::operation::CompiledOperation;
+use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::cases;
 use crate::strategies::{plain_tree, tree};
+
+/// More than any text here needs.
+const MEMORY: usize = 64 * 1024 * 1024;
+
+/// Checks that the digests which are made while a text is written are those of its canonical text.
+fn check_digests(text: &str) -> Result<(), TestCaseError> {
+    let json = Json::parse(text);
+    for hash in [
+        HashAlgorithm::Md5,
+        HashAlgorithm::Sha256,
+        HashAlgorithm::Sha512,
+    ] {
+        // With little memory a tree is made, with much none.
+        for memory in [MEMORY, 39 * text.len() + 4_096] {
+            let found = hash.hex_of_json(text, memory);
+            match &json {
+                Ok(json) => {
+                    let whole = hash.hex(&json.to_canonical());
+                    prop_assert_eq!(hash.hex_of(json), whole.clone());
+                    prop_assert_eq!(found, Some(whole));
+                }
+                Err(_) => prop_assert_eq!(found, None),
+            }
+        }
+    }
+    let settings = Settings {
+        key_prefix: Some("shop".into()),
+        ..Settings::default()
+    };
+    let operation = CompiledOperation::new("charge", &settings, &Variables::default()).unwrap();
+    if let (Ok(json), Ok(identity)) = (&json, operation.identify(text, None)) {
+        let key = HashAlgorithm::Md5.hex(&json.to_canonical());
+        let expected = (!is_absent_key(json)).then(|| format!("shop#{key}"));
+        prop_assert_eq!(identity.key().map(|id| id.as_str().to_owned()), expected);
+    } else {
+        prop_assert!(json.is_err());
+    }
+    Ok(())
+}
 
 fn canonical(text: &str) -> String {
     Json::parse(text).unwrap().to_canonical()
@@ -65,6 +107,33 @@ proptest! {
         let once = canonical(&tree.text(seed));
         prop_assert!(once.is_ascii());
         prop_assert_eq!(canonical(&once), once);
+    }
+
+    #[test]
+    fn a_digest_made_while_writing_is_that_of_the_canonical_text(tree in tree(), seed: u64) {
+        check_digests(&tree.text(seed))?;
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_canonical_text_with_members_of_one_name(
+        members in vec(("[a-c]", tree()), 0..30),
+        seed: u64,
+    ) {
+        let members = members.iter().map(|(name, tree)| format!("\"{name}\": {}", tree.text(seed)));
+        check_digests(&format!("{{{}}}", members.collect::<Vec<_>>().join(",")))?;
+    }
+
+    #[test]
+    fn a_damaged_text_has_no_digest(tree in tree(), seed: u64, at in any::<prop::sample::Index>(), byte in " -~") {
+        let mut text = tree.text(seed);
+        let mut at = at.index(text.len() + 1);
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        text.insert_str(at, &byte);
+        check_digests(&text)?;
+        text.truncate(at);
+        check_digests(&text)?;
     }
 
     #[test]
