@@ -77,7 +77,7 @@ impl<R> Codec<R> {
         (self.proves)(text)
     }
 
-    /// Returns true if what it writes and reads back is JSON, whatever the type is.
+    /// Returns true if its texts are those of `serde_json`.
     pub(super) fn is_json(&self) -> bool {
         matches!(self.read, Read::Typed(_))
     }

@@ -5,6 +5,7 @@ mod calls;
 mod compose;
 mod processes;
 mod ready;
+mod typed;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -121,7 +121,11 @@ fn a_text_that_is_not_json_or_could_need_too_much_memory_is_left_to_the_tree() {
     let text = format!("[{}]", vec!["0"; 100].join(","));
     assert!(digest(text.as_bytes(), HashAlgorithm::Md5, TREE_BYTES * text.len()).is_some());
     assert_eq!(
-        digest(text.as_bytes(), HashAlgorithm::Md5, TREE_BYTES * text.len() - 1),
+        digest(
+            text.as_bytes(),
+            HashAlgorithm::Md5,
+            TREE_BYTES * text.len() - 1
+        ),
         None
     );
 }
