@@ -189,3 +189,6 @@ fn length(value: &Value<'_>) -> usize {
         Value::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,5 @@
+//! Checks the correction of the clock.
+
 use std::time::UNIX_EPOCH;
 
 use aws_smithy_types::body::SdkBody;

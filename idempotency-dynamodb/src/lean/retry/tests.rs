@@ -1,3 +1,5 @@
+//! Checks which sends are repeated, and the pauses.
+
 use std::io;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Compares signatures with those of `aws-sigv4`.
+
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningParams, SigningSettings};
 use proptest::prelude::*;
 
