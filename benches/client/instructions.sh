@@ -12,7 +12,7 @@ trap 'rm -rf "$counts"' EXIT
 
 cargo build --quiet --release --locked --target-dir "$target"
 program=$(realpath "$target/release/idempotency-bench-client")
-for name in by-hand store; do
+for name in by-hand store lean; do
     valgrind --tool=callgrind --collect-atstart=no --toggle-collect=idempotency_bench_client::counted_calls \
         --callgrind-out-file="$counts/$name" "$program" "$name" "$calls" >"$counts/out" 2>"$counts/log" ||
         { cat "$counts/log" >&2; exit 1; }

@@ -6,8 +6,12 @@
 //! |---|---|
 //! | `by-hand` | the SDK with its default settings, `PutItem` and `UpdateItem` as the best engineer would write them |
 //! | `store` | our store, on a client that it makes from an `SdkConfig` |
+//! | `lean` | our store, on the lean client |
+//!
+//! `client loopback [ROUNDS] [CALLS]` compares the CPU time of the three over connections.
 
 mod by_hand;
+mod loopback;
 mod stub;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
@@ -19,7 +23,7 @@ use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{Change, SendLog, Store, Write, WriteOutcome};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::DynamoDbStore;
+use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 
 use stub::Stub;
 
@@ -53,6 +57,13 @@ pub(crate) fn sdk_config(stub: &Stub) -> SdkConfig {
         )
         .retry_config(aws_config::retry::RetryConfig::standard())
         .build()
+}
+
+/// Returns our store on the lean client.
+fn lean_store(config: &SdkConfig) -> DynamoDbStore {
+    let builder = DynamoDbStore::builder().table("payments");
+    let client = LeanClient::from_sdk_config(config);
+    builder.lean_client(client).build().unwrap()
 }
 
 /// One call that is not a duplicate: a claim and its completion, through a store.
@@ -101,6 +112,9 @@ fn counted_calls(run: &mut dyn FnMut()) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let name = arguments.first().map_or("store", String::as_str);
+    if name == "loopback" || name == "serve" {
+        return loopback::run(&arguments);
+    }
     let calls: i64 = arguments.get(1).map_or(10, |calls| calls.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -115,6 +129,10 @@ fn main() {
         }
         "store" => {
             let store = DynamoDbStore::from_sdk_config(&config, "payments").unwrap();
+            Box::new(move |number| runtime.block_on(call(&store, number)))
+        }
+        "lean" => {
+            let store = lean_store(&config);
             Box::new(move |number| runtime.block_on(call(&store, number)))
         }
         other => panic!("there is no contestant {other}"),
