@@ -81,12 +81,12 @@ awk -v now="$counts/now" -v compiler="# $compiler" '
                 fails(sprintf("%s takes %.1f %% more than the baseline, of which %d %% are allowed", name, 100 * (count[name] - expected) / expected, limit))
         }
         # The targets. A text is read in the time of a check of its form, and a value in that of writing it.
-        split("1KB 4KB 32KB 256KB 6MB", sizes, " ")
+        split("4KB 32KB 256KB 6MB", sizes, " ")
         for (at in sizes) {
             at_most("key/path/raw/" sizes[at], 1.5, "reference/ignored_any/" sizes[at])
             at_most("key/header/raw/" sizes[at], 1.5, "reference/ignored_any/" sizes[at])
         }
-        for (at in sizes) if (sizes[at] != "1KB") at_most("key/path/typed/" sizes[at], 1, "reference/to_writer/" sizes[at])
+        for (at in sizes) at_most("key/path/typed/" sizes[at], 1, "reference/to_writer/" sizes[at])
         # 25 microseconds are about 2.5 times the time of the reference.
         split("value typed raw", forms, " ")
         for (at in forms) at_most("attribute/" forms[at] "/cached/4KB", 1.25, "reference/ignored_any/4KB")
