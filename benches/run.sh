@@ -3,7 +3,7 @@
 #   benches/run.sh            builds all, measures all (about 20 minutes after the build), writes benches/results/whole.json, and
 #                             draws the tables of the documents and the picture from it (chart.py)
 #   benches/run.sh --quick    a few calls of each: shows that everything works, and proves nothing
-#   benches/run.sh --check    compiles everything without building it; measures nothing
+#   benches/run.sh --check    checks format and code of everything, and tests the runner; measures nothing
 # Other arguments go to the runner: `benches/run.sh --only typed,by-hand-typed --parts warm`. Results are then written only with
 # `--output FILE`. `--only` also chooses what is built.
 set -euo pipefail
@@ -19,10 +19,13 @@ crate() {
 }
 
 if [[ ${1:-} == --check ]]; then
-    crate by-hand check --all-targets
-    crate functions check --all-targets --features http
-    crate whole check --all-targets
+    for folder in by-hand functions whole; do
+        cargo fmt --check --manifest-path "$folder/Cargo.toml"
+        crate "$folder" check --all-targets --all-features
+    done
     crate client check --all-targets
+    # Without the embedded DynamoDB, which the other tests cover and which takes long to compile.
+    crate whole test --no-default-features
     exit
 fi
 
@@ -33,8 +36,8 @@ while (($#)); do
     shift
 done
 
-# bins <folder>: the `--bin` arguments for the chosen contestants of a folder.
-bins() {
+# programs <folder>: the programs of the chosen contestants in a folder.
+programs() {
     python3 - "$1" "$only" <<'PYTHON'
 import json, sys
 folder, only = sys.argv[1], sys.argv[2].split(",") if sys.argv[2] else None
@@ -44,24 +47,23 @@ programs = {
     for entry in json.load(open("contestants.json"))
     if entry["command"][0].startswith(prefix) and (only is None or entry["name"] in only)
 }
-print(" ".join("--bin " + program for program in sorted(programs)))
+print(*sorted(programs))
 PYTHON
 }
 
+# The programs of these features are built by themselves: a feature would be in every other program too.
+declare -A feature=([http]=http [typed_lean]=lean-client)
+
 for folder in by-hand functions; do
-    read -ra chosen <<<"$(bins "$folder")"
-    if ((${#chosen[@]})); then
-        if [[ $folder == functions && " ${chosen[*]} " == *' http '* ]]; then
-            # Built by itself: the feature would be in every other program too.
-            crate "$folder" build --release --features http --bin http
-            kept=()
-            for ((index = 0; index < ${#chosen[@]}; index += 2)); do
-                if [[ ${chosen[index + 1]} != http ]]; then kept+=("${chosen[@]:index:2}"); fi
-            done
-            chosen=("${kept[@]}")
+    plain=()
+    for program in $(programs "$folder"); do
+        if [[ $folder == functions && -n ${feature[$program]:-} ]]; then
+            crate "$folder" build --release --features "${feature[$program]}" --bin "$program"
+        else
+            plain+=(--bin "$program")
         fi
-        if ((${#chosen[@]})); then crate "$folder" build --release "${chosen[@]}"; fi
-    fi
+    done
+    if ((${#plain[@]})); then crate "$folder" build --release "${plain[@]}"; fi
 done
 crate whole build --release
 if [[ -z $only || $only == *powertools* ]]; then peers/setup.sh; fi
