@@ -234,7 +234,8 @@ def targets(results):
 
 def keys(_):
     """Writes the instructions from an event to its key, as ratios to one pass over the same event."""
-    counts = dict(line.split() for line in INSTRUCTIONS.read_text().splitlines() if not line.startswith("#"))
+    # Each line has the name of a case, its instructions, and the bytes of its event.
+    counts = dict(line.split()[:2] for line in INSTRUCTIONS.read_text().splitlines() if not line.startswith("#"))
     sizes = list(dict.fromkeys(name.rpartition("/")[2] for name in counts if name.startswith("reference/")))
     rows = []
     for source, reference in (("raw", "ignored_any"), ("typed", "to_writer")):

@@ -2,7 +2,7 @@
 # Counts the instructions of each case of the hot path with callgrind, and compares them with benches/instructions.txt:
 #   benches/instructions.sh [case]     prints the counts; fails if one is too far above the baseline, or misses its target
 #   benches/instructions.sh --ci       the same without the events of 6 MB, which take minutes
-#   benches/instructions.sh --write    writes the baseline
+#   benches/instructions.sh --write    writes the baseline; then run benches/chart.py, which writes the tables that show it
 # The argument chooses the cases whose name has it, such as key/path/raw. It needs valgrind (the Debian package has it).
 #
 # Counts do not depend on the load of the machine. They do depend on the compiler and the C library, which chooses its functions by
