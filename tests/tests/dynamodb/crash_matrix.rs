@@ -12,8 +12,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::store::WriteOutcome;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, OnError, OnInProgress, OnTimeout,
-    Operation, Outcome, with_backend,
+    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Lookup, OnError, OnInProgress,
+    OnTimeout, Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
@@ -37,6 +37,10 @@ enum Path {
     Cached,
     /// It waits for another call that runs.
     Waiting,
+    /// The first call of its key, under `read-first`.
+    ReadFirst,
+    /// A response is stored. Under `read-first`.
+    ReadFirstDuplicate,
     /// It overran its lease, and another call took over and completed.
     Fenced,
 }
@@ -51,6 +55,14 @@ const STEPS: &[(Path, &str, StoreOperation, usize)] = &[
     (Path::Duplicate, "claim", StoreOperation::Put, 1),
     (Path::Waiting, "claim", StoreOperation::Put, 1),
     (Path::Waiting, "read", StoreOperation::Read, 1),
+    (Path::ReadFirst, "first read", StoreOperation::Read, 1),
+    (Path::ReadFirst, "claim", StoreOperation::Put, 1),
+    (
+        Path::ReadFirstDuplicate,
+        "first read",
+        StoreOperation::Read,
+        1,
+    ),
     (Path::Fenced, "completion", StoreOperation::Update, 2),
 ];
 
@@ -129,7 +141,12 @@ impl Harness {
     /// Plays a call on its path. The future never ends if the process dies.
     async fn play(&self, path: Path, charge: &Operation) {
         match path {
-            Path::Fresh | Path::Duplicate | Path::Cached | Path::Waiting => {
+            Path::Fresh
+            | Path::Duplicate
+            | Path::Cached
+            | Path::Waiting
+            | Path::ReadFirst
+            | Path::ReadFirstDuplicate => {
                 let _ = self.call(charge, async |run| Ok(run)).await;
             }
             Path::Failure => drop(self.call(charge, async |_| Err("declined".into())).await),
@@ -156,9 +173,12 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
     let charge = reject().build().unwrap();
     let own = match path {
         Path::Waiting => reject().on_in_progress(OnInProgress::Wait).build().unwrap(),
+        Path::ReadFirst | Path::ReadFirstDuplicate => {
+            reject().lookup(Lookup::ReadFirst).build().unwrap()
+        }
         _ => reject().build().unwrap(),
     };
-    if path == Path::Duplicate {
+    if matches!(path, Path::Duplicate | Path::ReadFirstDuplicate) {
         harness.call(&charge, async |run| Ok(run)).await.unwrap();
     }
     if path == Path::Waiting {
@@ -185,7 +205,11 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
         "after"
     };
     let runs = harness.runs.load(Ordering::Relaxed);
-    let path = format!("{path:?}").to_lowercase();
+    let path = match path {
+        Path::ReadFirst => "read-first".to_owned(),
+        Path::ReadFirstDuplicate => "read-first, duplicate".to_owned(),
+        _ => format!("{path:?}").to_lowercase(),
+    };
     format!("| {path} | {when} the {name} | {early} | {late} | {runs} |")
 }
 

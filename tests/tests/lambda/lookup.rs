@@ -249,3 +249,40 @@ async fn every_read_of_a_wait_is_consistent() {
     assert!(reads.len() > 2, "{reads:?}");
     assert!(reads[2..].iter().all(|read| *read == Consistency::Strong));
 }
+
+#[idempotent(sqs, key = "order_id", lookup = "read-first")]
+async fn of_a_message(order: Value) -> Result<Value, BoxError> {
+    Ok(order)
+}
+
+#[idempotent(http, shared_by_all_callers = true, lookup = "read-first")]
+async fn of_a_request(
+    _: LambdaEvent<aws_lambda_events::apigw::ApiGatewayV2httpRequest>,
+) -> Result<aws_lambda_events::apigw::ApiGatewayV2httpResponse, BoxError> {
+    let mut response = aws_lambda_events::apigw::ApiGatewayV2httpResponse::default();
+    response.status_code = 200;
+    Ok(response)
+}
+
+#[tokio::test]
+async fn batches_and_http_read_first_too() {
+    use idempotency_testkit::events;
+    let context = || event(Value::Null).context;
+    let harness = Harness::default();
+    for requests in [[1, 1, 0, 1], [1, 1, 0, 2]] {
+        let batch = events::sqs("orders").json(&order()).parse().unwrap();
+        let handler = of_a_message(LambdaEvent::new(batch, context()));
+        let response = with_backend(harness.another_process(), handler).await;
+        assert!(response.unwrap().batch_item_failures.is_empty());
+        assert_eq!(harness.requests(), requests);
+    }
+    let harness = Harness::default();
+    for requests in [[1, 1, 0, 1], [1, 1, 0, 2]] {
+        let request = events::api_gateway_v2("POST", "/payments").header("Idempotency-Key", "k-1");
+        let handler = of_a_request(LambdaEvent::new(request.parse().unwrap(), context()));
+        with_backend(harness.another_process(), handler)
+            .await
+            .unwrap();
+        assert_eq!(harness.requests(), requests);
+    }
+}
