@@ -29,6 +29,12 @@ pub struct AttributeNames {
     pub status: String,
     /// The stored response.
     pub data: String,
+    /// A compressed response.
+    pub data_zstd: String,
+    /// The description of a response that is split over several items.
+    pub data_pieces: String,
+    /// A piece of a split response. It is in an item of its own.
+    pub data_piece: String,
     /// The validation digest.
     pub validation: String,
     /// The token of the owner of the claim.
@@ -37,6 +43,15 @@ pub struct AttributeNames {
     pub failure: String,
     /// The path of the operation that claimed the key.
     pub operation: String,
+}
+
+/// An attribute of a record that only this store knows: the protocol sees the response alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Further {
+    /// A compressed response.
+    Compressed,
+    /// The description of a split response.
+    Pieces,
 }
 
 impl Default for AttributeNames {
@@ -48,6 +63,9 @@ impl Default for AttributeNames {
             in_progress_expiration: name(Attribute::InProgressExpiration),
             status: name(Attribute::Status),
             data: name(Attribute::Data),
+            data_zstd: "data_zstd".to_owned(),
+            data_pieces: "data_pieces".to_owned(),
+            data_piece: "data_piece".to_owned(),
             validation: name(Attribute::Validation),
             owner: name(Attribute::Owner),
             failure: name(Attribute::Failure),
@@ -72,6 +90,14 @@ impl AttributeNames {
         }
     }
 
+    /// Returns the name of an attribute that only this store knows.
+    pub(crate) fn further(&self, further: Further) -> &str {
+        match further {
+            Further::Compressed => &self.data_zstd,
+            Further::Pieces => &self.data_pieces,
+        }
+    }
+
     /// Checks that DynamoDB accepts each name, and that no two attributes have the same name.
     pub(crate) fn check(&self, sort_key: Option<&str>) -> Result<(), ConfigurationError> {
         let mut all = vec![
@@ -80,6 +106,9 @@ impl AttributeNames {
             ("in_progress_expiration", &self.in_progress_expiration),
             ("status", &self.status),
             ("data", &self.data),
+            ("data_zstd", &self.data_zstd),
+            ("data_pieces", &self.data_pieces),
+            ("data_piece", &self.data_piece),
             ("validation", &self.validation),
             ("owner", &self.owner),
             ("failure", &self.failure),

@@ -11,6 +11,7 @@ use idempotency_core::config::ConfigurationError;
 use crate::attribute_names::AttributeNames;
 use crate::client;
 use crate::composite::{Composite, check_partition};
+use crate::large::Settings;
 #[cfg(feature = "lean-client")]
 use crate::lean::{Lean, LeanClient};
 use crate::store::DynamoDbStore;
@@ -47,6 +48,7 @@ pub struct DynamoDbStoreBuilder {
     lean: Option<LeanClient>,
     names: AttributeNames,
     composite: Option<Composite>,
+    large: Settings,
 }
 
 impl DynamoDbStoreBuilder {
@@ -132,6 +134,32 @@ impl DynamoDbStoreBuilder {
         self
     }
 
+    /// Sets the length above which the text of a response is compressed, in bytes; `None` compresses none. Default: 16 KiB, or
+    /// `None` without the feature `zstd`.
+    ///
+    /// A response that does not become smaller is stored as it is. Libraries in other languages cannot read a compressed response:
+    /// set `None` for a table that is shared with one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_dynamodb::DynamoDbStore;
+    /// // Records are those of Powertools for AWS Lambda (Python), whatever the length of a response.
+    /// let builder = DynamoDbStore::builder().compress_above(None).split_large_responses(false);
+    /// ```
+    pub fn compress_above(mut self, bytes: Option<usize>) -> Self {
+        self.large.compress_above = bytes;
+        self
+    }
+
+    /// Sets whether a response that does not fit one item is split over several items of the table. Default: true.
+    ///
+    /// If not, such a response is too large: its caller gets it, and duplicates get `ResponseUnavailable`.
+    pub fn split_large_responses(mut self, split: bool) -> Self {
+        self.large.split = split;
+        self
+    }
+
     /// Builds the store.
     ///
     /// # Errors
@@ -161,6 +189,7 @@ impl DynamoDbStoreBuilder {
         if let Some(Composite { partition, .. }) = &self.composite {
             check_partition(partition)?;
         }
+        self.large.check()?;
         let table_ref = TableRef {
             table,
             region,
@@ -186,6 +215,7 @@ impl DynamoDbStoreBuilder {
             table_ref,
             self.names,
             self.composite,
+            self.large,
         ))
     }
 }

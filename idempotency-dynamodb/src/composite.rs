@@ -3,7 +3,10 @@
 use idempotency_core::config::ConfigurationError;
 
 /// The longest value of a partition key, in bytes: DynamoDB's limit.
-const MAX_PARTITION_BYTES: usize = 2048;
+pub(crate) const MAX_PARTITION_BYTES: usize = 2048;
+
+/// The longest value of a sort key, in bytes: DynamoDB's limit.
+pub(crate) const MAX_SORT_BYTES: usize = 1024;
 
 /// The sort key and the partition of every record.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use std::io;
 use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
-use crate::size;
 use crate::table_ref::{TableRef, is_of_aws};
+use crate::{large, size};
 
 /// The most characters of the service's message that an error quotes.
 const MAX_QUOTED: usize = 400;
@@ -69,12 +69,36 @@ impl TableRef {
     }
 
     /// Returns the error of a record that is too large to be sent.
-    pub(crate) fn too_large(&self, bytes: usize) -> StoreError {
+    ///
+    /// `split` is true if a large response could have been split.
+    pub(crate) fn too_large(&self, bytes: usize, split: bool) -> StoreError {
         let (largest, remedy) = (size::LARGEST, TOO_LARGE);
+        let more = ", or set IDEMPOTENCY_LARGE_RESPONSES=split";
+        let more = if split { "" } else { more };
         StoreError::new(
             StoreErrorKind::TooLarge,
-            format!("the record has {bytes} bytes and {self} accepts at most {largest}: {remedy}"),
+            format!(
+                "the record has {bytes} bytes and {self} accepts at most {largest}: {remedy}{more}"
+            ),
         )
+    }
+
+    /// Returns the error of a response that is longer than any that is stored.
+    pub(crate) fn too_long(&self, bytes: usize) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::TooLarge,
+            format!(
+                "the response has {bytes} bytes and {self} stores at most {}: {TOO_LARGE}",
+                large::LARGEST_TEXT
+            ),
+        )
+    }
+
+    /// Returns the error of a response whose pieces the table does not accept.
+    pub(crate) fn no_pieces(&self, cause: StoreError) -> StoreError {
+        let text =
+            format!("the response does not fit one item, and its pieces were refused: {cause}");
+        StoreError::new(StoreErrorKind::TooLarge, text).with_source(cause)
     }
 
     /// Classifies an error response, or one that could not be read.

@@ -62,6 +62,14 @@ pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
     }
 }
 
+/// Takes bytes out of an item. `None` if the attribute is missing or of another type.
+pub(crate) fn bytes(item: &mut Item, name: &str) -> Option<Vec<u8>> {
+    match item.remove(name) {
+        Some(AttributeValue::B(bytes)) => Some(bytes.into_inner()),
+        _ => None,
+    }
+}
+
 /// Reads a time; fractions are cut off.
 fn whole<T>(value: Option<AttributeValue>, of: impl Fn(i64) -> T) -> Field<T> {
     match value {

@@ -11,6 +11,7 @@
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`AttributeNames`] | the names of a record's attributes |
 //! | [`capacity`] | what each path of a call costs, in capacity units |
+//! | [`record_of_piece`] | the record of an item that is a piece of a large response |
 //!
 //! | module | what it does |
 //! |---|---|
@@ -21,6 +22,7 @@
 //! | `lean` | the client of the feature `lean-client` |
 //! | `client`, `http_client` | make the SDK's client |
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
+//! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
 //! | `sends` | notes for each send whether it may have been applied |
 //! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
 //!
@@ -42,6 +44,7 @@ mod failure;
 mod http_client;
 mod item;
 mod json;
+mod large;
 #[cfg(feature = "lean-client")]
 mod lean;
 mod number;
@@ -62,6 +65,7 @@ pub use builder::DynamoDbStoreBuilder;
 pub use client::default_client;
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use http_client::http_client;
+pub use large::record_of_piece;
 #[cfg(feature = "lean-client")]
 pub use lean::LeanClient;
 pub use store::DynamoDbStore;

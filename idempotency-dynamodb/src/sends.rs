@@ -64,6 +64,15 @@ impl Sends {
         }
     }
 
+    /// Starts the notes of a request for a piece of a response. It changes nothing of the record, so it cannot be applied to it.
+    /// Several can run at a time.
+    pub(crate) fn of_piece(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
+        Self {
+            harmless: true,
+            ..Self::new(log, table, action)
+        }
+    }
+
     /// Returns the name or ARN of the table.
     pub(crate) fn table(&self) -> &str {
         &self.table.table

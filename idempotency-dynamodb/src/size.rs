@@ -1,9 +1,32 @@
 //! The size of an item, as DynamoDB counts it.
 
+use idempotency_core::record::Attribute as Field;
+
+use crate::attribute_names::AttributeNames;
 use crate::request::{Attribute, Value};
 
 /// The largest item, in bytes: 400 KB, attribute names included.
 pub(crate) const LARGEST: usize = 400 * 1024;
+
+/// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set
+/// itself. A recorded failure is not counted, because a claim replaces it.
+pub(crate) fn kept(names: &AttributeNames, set: &[(Field, Value<'_>)]) -> usize {
+    let largest = [
+        // Ten digits, thirteen digits.
+        (Field::Expiration, 7),
+        (Field::InProgressExpiration, 8),
+        (Field::Status, "INPROGRESS".len()),
+        // The longest digest, in hexadecimal digits.
+        (Field::Validation, 128),
+        (Field::Owner, 32),
+        (Field::Operation, 128),
+    ];
+    let kept = largest
+        .iter()
+        .filter(|(field, _)| !set.iter().any(|(known, _)| known == field));
+    kept.map(|(field, bytes)| names.of(*field).len() + bytes)
+        .sum()
+}
 
 /// Returns the size of these attributes, in bytes: their names and texts in UTF-8, and their bytes as they are.
 pub(crate) fn of<'a>(attributes: impl IntoIterator<Item = Attribute<'a>>) -> usize {

@@ -6,6 +6,7 @@ use idempotency_core::config::{ConfigurationError, Variables};
 use crate::attribute_names::AttributeNames;
 use crate::builder::DynamoDbStoreBuilder;
 use crate::composite::check_partition;
+use crate::large::Settings;
 use crate::store::DynamoDbStore;
 
 const TABLE: &str = "IDEMPOTENCY_TABLE";
@@ -17,6 +18,8 @@ const IN_PROGRESS_EXPIRATION: &str = "IDEMPOTENCY_IN_PROGRESS_EXPIRY_ATTR";
 const STATUS: &str = "IDEMPOTENCY_STATUS_ATTR";
 const DATA: &str = "IDEMPOTENCY_DATA_ATTR";
 const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
+const COMPRESS_ABOVE: &str = "IDEMPOTENCY_COMPRESS_ABOVE";
+const LARGE_RESPONSES: &str = "IDEMPOTENCY_LARGE_RESPONSES";
 
 /// A table and its layout, as `IDEMPOTENCY_TABLE` and the `IDEMPOTENCY_*_ATTR` variables describe them.
 ///
@@ -41,6 +44,10 @@ pub struct TableConfig {
     pub sort_key: Option<String>,
     /// The value of the partition key in every record, if the table has a sort key.
     pub partition: String,
+    /// The length above which the text of a response is compressed, in bytes. `None`: none is.
+    pub compress_above: Option<usize>,
+    /// True if a response that does not fit one item is split over several items.
+    pub split_large_responses: bool,
 }
 
 impl TableConfig {
@@ -55,13 +62,15 @@ impl TableConfig {
         STATUS,
         DATA,
         VALIDATION,
+        COMPRESS_ABOVE,
+        LARGE_RESPONSES,
     ];
 
     /// Reads the configuration from environment variables.
     ///
     /// # Errors
     ///
-    /// If no table is set.
+    /// If no table is set, or if a variable for large responses has another value than those that it can have.
     ///
     /// # Examples
     ///
@@ -83,11 +92,14 @@ impl TableConfig {
             )
         })?;
         let sort_key = variables.value(SORT_KEY);
+        let large = large(variables)?;
         Ok(Self {
             table: table.to_owned(),
             names: names(variables),
             sort_key: sort_key.map(str::to_owned),
             partition: partition(variables),
+            compress_above: large.compress_above,
+            split_large_responses: large.split,
         })
     }
 
@@ -95,9 +107,11 @@ impl TableConfig {
     ///
     /// # Errors
     ///
-    /// If an attribute name is not valid in DynamoDB or is used twice, or if the value of the partition key is too long.
+    /// If an attribute name is not valid in DynamoDB or is used twice, if the value of the partition key is too long, or if a
+    /// variable for large responses has another value than those that it can have.
     pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
         names(variables).check(variables.value(SORT_KEY))?;
+        large(variables)?.check()?;
         check_partition(&partition(variables))
     }
 
@@ -125,7 +139,9 @@ impl TableConfig {
     pub fn builder(&self) -> DynamoDbStoreBuilder {
         let builder = DynamoDbStore::builder()
             .table(&self.table)
-            .names(self.names.clone());
+            .names(self.names.clone())
+            .compress_above(self.compress_above)
+            .split_large_responses(self.split_large_responses);
         match &self.sort_key {
             Some(sort_key) => builder.composite_key(sort_key, &self.partition),
             None => builder,
@@ -149,6 +165,31 @@ fn names(variables: &Variables) -> AttributeNames {
         }
     }
     names
+}
+
+/// Returns how large responses are stored: the defaults, changed by the variables.
+fn large(variables: &Variables) -> Result<Settings, ConfigurationError> {
+    let mut settings = Settings::default();
+    if let Some(value) = variables.value(COMPRESS_ABOVE) {
+        settings.compress_above = match value {
+            "off" => None,
+            bytes => Some(bytes.parse().map_err(|_| {
+                let remedy = "write a number of bytes, such as `16384`, or `off`";
+                ConfigurationError::value(COMPRESS_ABOVE, value, remedy)
+            })?),
+        };
+    }
+    if let Some(value) = variables.value(LARGE_RESPONSES) {
+        settings.split = match value {
+            "split" => true,
+            "off" => false,
+            _ => {
+                let remedy = "write `split` or `off`";
+                return Err(ConfigurationError::value(LARGE_RESPONSES, value, remedy));
+            }
+        };
+    }
+    Ok(settings)
 }
 
 /// Returns the value of the partition key for a table with a sort key.
@@ -193,5 +234,29 @@ mod tests {
         assert_eq!(partition(&variables(&[function])), "idempotency#shop");
         let set = ("IDEMPOTENCY_STATIC_PK_VALUE", "all");
         assert_eq!(partition(&variables(&[function, set])), "all");
+    }
+
+    #[test]
+    fn large_responses_are_compressed_and_split_unless_the_variables_say_otherwise() {
+        let read = |pairs: &[(&str, &str)]| {
+            let settings = large(&variables(pairs))?;
+            Ok::<_, ConfigurationError>((settings.compress_above, settings.split))
+        };
+        let default = cfg!(feature = "zstd").then_some(16_384);
+        assert_eq!(read(&[]), Ok((default, true)));
+        let both_off = [(COMPRESS_ABOVE, "off"), (LARGE_RESPONSES, "off")];
+        assert_eq!(read(&both_off), Ok((None, false)));
+        assert_eq!(
+            read(&[(COMPRESS_ABOVE, "1000"), (LARGE_RESPONSES, "split")]),
+            Ok((Some(1_000), true))
+        );
+        assert_eq!(
+            read(&[(COMPRESS_ABOVE, "16 KB")]).unwrap_err().to_string(),
+            "IDEMPOTENCY_COMPRESS_ABOVE is `16 KB`: write a number of bytes, such as `16384`, or `off`"
+        );
+        assert_eq!(
+            read(&[(LARGE_RESPONSES, "on")]).unwrap_err().to_string(),
+            "IDEMPOTENCY_LARGE_RESPONSES is `on`: write `split` or `off`"
+        );
     }
 }

@@ -8,7 +8,7 @@ use idempotency_core::record::{Attribute, Field, Record, RecordId};
 use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
 
 use super::shown::{Shown, State};
-use super::{missing, read};
+use super::{Found, missing, read};
 use crate::arguments::EvictArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -19,11 +19,12 @@ pub(crate) async fn evict(
     connection: &Connection,
 ) -> Result<Exit, Failure> {
     let id = RecordId::new(&arguments.key);
-    let record = read(&id, connection).await?;
-    let record = record.ok_or_else(|| missing(&id, connection))?;
+    let found = read(&id, connection).await?;
+    let Found { record, unreadable } = found.ok_or_else(|| missing(&id, connection))?;
     let shown = Shown {
         id: &id,
         record: &record,
+        unreadable: unreadable.as_deref(),
         now: time::now(),
         with_data: false,
     };
@@ -60,7 +61,8 @@ pub(crate) async fn evict(
     } else {
         writeln!(
             output,
-            "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response"
+            "evicted {id}: the next call runs the handler; local caches of running functions may still replay the response, and pieces \
+             of a large response stay until they expire"
         )
     };
     written.map_err(Failure::output)?;

@@ -10,6 +10,7 @@ use std::io::Write;
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{Consistency, ReadOutcome, SendLog, Store};
+use idempotency_dynamodb::record_of_piece;
 
 use crate::arguments::GetArguments;
 use crate::connection::Connection;
@@ -23,7 +24,7 @@ pub(crate) async fn get(
 ) -> Result<Exit, Failure> {
     let id = RecordId::new(&arguments.key);
     let mut output = std::io::stdout().lock();
-    let Some(record) = read(&id, connection).await? else {
+    let Some(found) = read(&id, connection).await? else {
         if !arguments.store.json {
             return Err(missing(&id, connection));
         }
@@ -36,7 +37,8 @@ pub(crate) async fn get(
     };
     let shown = Shown {
         id: &id,
-        record: &record,
+        record: &found.record,
+        unreadable: found.unreadable.as_deref(),
         now: time::now(),
         with_data: arguments.show_data,
     };
@@ -49,14 +51,30 @@ pub(crate) async fn get(
     Ok(Exit::Done)
 }
 
+/// A record, and why its response cannot be read.
+struct Found {
+    record: Record,
+    unreadable: Option<String>,
+}
+
 /// Reads the record; `None` if there is none.
-async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Record>, Failure> {
+async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Found>, Failure> {
+    if let Some(record) = record_of_piece(id.as_str()) {
+        let message = format!(
+            "`{id}` is a piece of a large response: give the key of its record, `{record}`"
+        );
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    let log = SendLog::new();
     match connection
         .records()?
-        .read(id, Consistency::Strong, &SendLog::new())
+        .read(id, Consistency::Strong, &log)
         .await
     {
-        ReadOutcome::Found(record) => Ok(Some(record)),
+        ReadOutcome::Found(record) => Ok(Some(Found {
+            record,
+            unreadable: log.take_unreadable(),
+        })),
         ReadOutcome::NotFound => Ok(None),
         ReadOutcome::Failed(error) => Err(Failure::new(Exit::Failed, error)),
         other => Err(Failure::new(

@@ -15,6 +15,8 @@ use crate::time::{distance, rfc3339};
 pub(super) struct Shown<'a> {
     pub(super) id: &'a RecordId,
     pub(super) record: &'a Record,
+    /// Why its response cannot be read, if the store says it.
+    pub(super) unreadable: Option<&'a str>,
     pub(super) now: EpochMillis,
     /// True if the stored response is shown. It can contain personal data.
     pub(super) with_data: bool,
@@ -130,6 +132,7 @@ impl Shown<'_> {
                     .map(json::number),
             ),
             ("data", data.filter(|_| self.with_data)),
+            ("data_unreadable", self.unreadable.map(json::text)),
         ])
     }
 
@@ -144,6 +147,9 @@ impl Shown<'_> {
     }
 
     fn data(&self) -> Option<String> {
+        if let Some(reason) = self.unreadable {
+            return Some(format!("present, but {reason}"));
+        }
         described(&self.record.data, |data| {
             if self.with_data {
                 data.as_str().to_owned()
@@ -270,6 +276,7 @@ mod tests {
             let shown = Shown {
                 id: &id,
                 record: &record,
+                unreadable: None,
                 now: NOW,
                 with_data,
             };
@@ -277,5 +284,28 @@ mod tests {
         };
         assert!(!shown(false).contains("s3cr3t"), "{}", shown(false));
         assert_eq!(shown(true).matches("s3cr3t").count(), 2);
+    }
+
+    #[test]
+    fn a_response_that_cannot_be_read_is_shown_with_the_reason() {
+        let record = Record {
+            data: Field::Unreadable,
+            ..record(Status::Completed, i64::MAX, 1)
+        };
+        let shown = Shown {
+            id: &RecordId::new("a#b"),
+            record: &record,
+            unreadable: Some("piece 2 of 3 of its response is missing"),
+            now: NOW,
+            with_data: false,
+        };
+        let text = shown.to_string();
+        let line = "data         present, but piece 2 of 3 of its response is missing";
+        assert!(text.contains(line), "{text}");
+        let json = shown.to_json().to_canonical();
+        assert!(
+            json.contains(r#""data_unreadable": "piece 2 of 3"#),
+            "{json}"
+        );
     }
 }

@@ -141,6 +141,7 @@ impl<R> Driver<'_, R> {
                 existing,
                 maybe_applied,
             }) => {
+                report.unreadable(log.take_unreadable());
                 return WriteResult::ConditionFailed {
                     existing,
                     maybe_applied,
@@ -177,7 +178,10 @@ impl<R> Driver<'_, R> {
         let log = SendLog::with_limit(limit);
         let request = store.read(&self.call.id, consistency, &log);
         let error = match self.in_time(request, limit, report).await {
-            Some(ReadOutcome::Found(record)) => return Input::Read(Some(record)),
+            Some(ReadOutcome::Found(record)) => {
+                report.unreadable(log.take_unreadable());
+                return Input::Read(Some(record));
+            }
             Some(ReadOutcome::NotFound) => return Input::Read(None),
             Some(ReadOutcome::Failed(error)) => error,
             None => log.timed_out(&store.name()).1,

@@ -5,7 +5,9 @@ use super::handler::Finished;
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::outcome::{Ending, Outcome, Replay};
-use crate::protocol::{Completion, Refusal, RefusalDetail, Resolution, Source, recorded_path};
+use crate::protocol::{
+    Completion, Refusal, RefusalDetail, Resolution, Source, UNREADABLE_DATA, recorded_path,
+};
 use crate::record::Record;
 use crate::store::StoreError;
 
@@ -27,7 +29,14 @@ impl<R> Driver<'_, R> {
                 .replay(&record, source, ran, report)
                 .map_err(Ending::Refused),
             (Resolution::Refuse(refusal), _) => {
-                Err(Ending::Refused(self.refusal(&refusal, ran, store_error)))
+                let mut error = self.refusal(&refusal, ran, store_error);
+                // The store knows more about this defect than the protocol.
+                if refusal.detail == Some(RefusalDetail::Defect(UNREADABLE_DATA))
+                    && let Some(reason) = report.take_unreadable()
+                {
+                    error = error.with_detail(reason);
+                }
+                Err(Ending::Refused(error))
             }
             // Unreachable: the protocol resolves a call as `Own` only after a run.
             (Resolution::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),

@@ -22,6 +22,7 @@ pub(crate) struct Report<'a> {
     handler: Option<HandlerProgress>,
     claim: Option<ClaimEnd>,
     taken_over: bool,
+    unreadable: Option<String>,
     note: Option<String>,
     store_requests: u32,
     store_time: Duration,
@@ -48,6 +49,7 @@ impl<'a> Report<'a> {
             handler: None,
             claim: None,
             taken_over: false,
+            unreadable: None,
             note: None,
             store_requests: 0,
             store_time: Duration::ZERO,
@@ -65,6 +67,16 @@ impl<'a> Report<'a> {
     /// Records that the call's claim replaced the claim of a run that ended without a result.
     pub(crate) fn took_over(&mut self) {
         self.taken_over = true;
+    }
+
+    /// Records why the response of the record that the store returned cannot be read; `None` if it can be read.
+    pub(crate) fn unreadable(&mut self, reason: Option<String>) {
+        self.unreadable = reason;
+    }
+
+    /// Takes the reason why the response of the last record cannot be read.
+    pub(crate) fn take_unreadable(&mut self) -> Option<String> {
+        self.unreadable.take()
     }
 
     /// Counts a request to the store, and starts to measure its time.

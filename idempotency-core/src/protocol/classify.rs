@@ -111,12 +111,15 @@ pub(super) fn same_payload(existing: &Record, call: &Call) -> bool {
         .is_none_or(|mine| existing.validation.value() == Some(mine))
 }
 
+/// The defect of a record whose data the store cannot read. The store can say more.
+pub(crate) const UNREADABLE_DATA: &str = "its data is of an unknown type";
+
 /// Returns what the data of a completed record means.
 pub(super) fn response_of(existing: &Record) -> RecordState {
     match &existing.data {
         Field::Value(data) if data.is_json() => RecordState::Replay,
         Field::Value(_) => RecordState::Corrupt("its data is not JSON"),
-        Field::Unreadable => RecordState::Corrupt("its data is of an unknown type"),
+        Field::Unreadable => RecordState::Corrupt(UNREADABLE_DATA),
         Field::Absent => RecordState::ResponseUnavailable,
     }
 }

@@ -25,6 +25,7 @@ mod step;
 mod write;
 
 pub use call::Call;
+pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify, is_takeover};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
 pub use in_flight::{InFlight, InFlightKey, Stage};

@@ -50,6 +50,8 @@ struct Notes {
     last: Option<Arc<StoreError>>,
     /// The record that the write replaced.
     replaced: Option<Record>,
+    /// Why the response of the record that was returned cannot be read.
+    unreadable: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,7 @@ impl SendLog {
                 maybe_applied: false,
                 last: None,
                 replaced: None,
+                unreadable: None,
             })),
         }
     }
@@ -172,6 +175,19 @@ impl SendLog {
     /// ```
     pub fn take_replaced(&self) -> Option<Record> {
         self.notes().replaced.take()
+    }
+
+    /// Notes why the response of the record that the store returns cannot be read, such as "piece 2 of 3 of its response is missing".
+    ///
+    /// The record then has [`Field::Unreadable`](crate::record::Field::Unreadable) data, the handler does not run, and the caller's
+    /// error contains this text.
+    pub fn unreadable(&self, reason: impl Into<String>) {
+        self.notes().unreadable = Some(reason.into());
+    }
+
+    /// Takes the reason why the response of the returned record cannot be read, if the store noted one.
+    pub fn take_unreadable(&self) -> Option<String> {
+        self.notes().unreadable.take()
     }
 
     /// Returns true if, by the notes, any send of the request may have been applied.

@@ -14,7 +14,7 @@ use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::Attribute;
 
 use super::Value;
-use crate::attribute_names::AttributeNames;
+use crate::attribute_names::{AttributeNames, Further};
 
 /// The number of shapes that a store keeps. The requests of the protocol have fewer; other shapes are rendered each time.
 const MAX_SHAPES: usize = 24;
@@ -62,7 +62,7 @@ impl Shapes {
         names: &AttributeNames,
         condition: &'a Condition,
     ) -> Expressions<'a> {
-        self.update(names, &[], &[], condition)
+        self.update(names, &[], None, &[], condition)
     }
 
     /// Returns the expressions of an update that sets and removes these attributes.
@@ -70,11 +70,12 @@ impl Shapes {
         &self,
         names: &AttributeNames,
         set: &[(Attribute, Value<'a>)],
+        further: Option<(Further, Value<'a>)>,
         remove: &[Attribute],
         condition: &'a Condition,
     ) -> Expressions<'a> {
         let mut draft = Draft::default();
-        draft.update(set, remove);
+        draft.update(set, further, remove);
         draft.shape.update = draft.shape.tokens.len();
         draft.condition(condition, false);
         Expressions {
@@ -119,6 +120,8 @@ enum Token {
     Key,
     /// The placeholder of an attribute.
     Name(Attribute),
+    /// The placeholder of an attribute that only the store knows.
+    Further(Further),
     /// The placeholder of the value with this index.
     Value(usize),
     Set,
@@ -161,6 +164,7 @@ impl Rendered {
         let names = names.into_iter().enumerate().map(|(index, token)| {
             let name = match token {
                 Token::Name(attribute) => attributes.of(attribute),
+                Token::Further(further) => attributes.further(further),
                 _ => &attributes.key,
             };
             (placeholder('#', index), name.to_owned())
@@ -180,7 +184,7 @@ fn text(tokens: &[Token], names: &mut Vec<Token>) -> String {
     let mut text = String::new();
     for token in tokens {
         match token {
-            Token::Key | Token::Name(_) => {
+            Token::Key | Token::Name(_) | Token::Further(_) => {
                 let known = names.iter().position(|name| name == token);
                 let index = known.unwrap_or_else(|| {
                     names.push(*token);
@@ -237,7 +241,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds the clauses of an update.
-    fn update(&mut self, set: &[(Attribute, Value<'a>)], remove: &[Attribute]) {
+    fn update(
+        &mut self,
+        set: &[(Attribute, Value<'a>)],
+        further: Option<(Further, Value<'a>)>,
+        remove: &[Attribute],
+    ) {
         let mut first = Token::Set;
         for (attribute, value) in set {
             // DynamoDB rejects two clauses on one attribute. The removal takes precedence.
@@ -246,6 +255,10 @@ impl<'a> Draft<'a> {
                 self.push(&[first, Token::Name(*attribute), Token::Equals, value]);
                 first = Token::Comma;
             }
+        }
+        if let Some((further, value)) = further {
+            let value = self.value(value);
+            self.push(&[first, Token::Further(further), Token::Equals, value]);
         }
         let mut first = Token::Remove;
         for (index, attribute) in remove.iter().enumerate() {

@@ -55,6 +55,5 @@ pub(crate) enum Value<'a> {
     /// A whole number: type `N`.
     Number(i64),
     /// Bytes: type `B`, a part of a large response. In DynamoDB's JSON they are base64; an item's size counts them as they are.
-    #[cfg_attr(not(test), allow(dead_code))]
     Bytes(&'a [u8]),
 }

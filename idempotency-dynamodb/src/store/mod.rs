@@ -1,4 +1,6 @@
-//! The store: one request for each operation, unless the SDK has to send again.
+//! The store: one request for each operation, unless the client has to send again, or a response is in pieces.
+
+mod pieces;
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +10,16 @@ use aws_config::SdkConfig;
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::RecordId;
+use idempotency_core::record::{Attribute as Field, Record, RecordId};
 use idempotency_core::store::{
     Consistency, ReadOutcome, SendLog, Store, StoreError, Write, WriteOutcome,
 };
 
 use crate::attribute_names::AttributeNames;
 use crate::builder::DynamoDbStoreBuilder;
-use crate::composite::Composite;
+use crate::composite::{Composite, MAX_PARTITION_BYTES, MAX_SORT_BYTES};
 use crate::item::{self, Item};
+use crate::large::{Form, PieceName, Settings};
 use crate::request::{Attribute, Request, Shapes, Value};
 use crate::sends::{READ, Sends};
 use crate::size;
@@ -46,6 +49,8 @@ pub struct DynamoDbStore {
     table_ref: Arc<TableRef>,
     names: AttributeNames,
     composite: Option<Composite>,
+    /// How large responses are stored.
+    large: Settings,
     /// The expressions of the requests, without their values.
     shapes: Shapes,
     /// True if a read has shown that the table has the configured keys.
@@ -81,12 +86,14 @@ impl DynamoDbStore {
         table_ref: TableRef,
         names: AttributeNames,
         composite: Option<Composite>,
+        large: Settings,
     ) -> Self {
         Self {
             transport,
             table_ref: Arc::new(table_ref),
             names,
             composite,
+            large,
             shapes: Shapes::default(),
             keys_checked: AtomicBool::new(false),
         }
@@ -135,7 +142,7 @@ impl DynamoDbStore {
         Ok(item)
     }
 
-    /// Performs a write, after a check of the table's keys if there was none.
+    /// Performs a write, after a check of the table's keys if there was none, and after the pieces of its response.
     async fn perform(
         &self,
         id: &RecordId,
@@ -143,42 +150,105 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
+        let not_sent = |error| WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        };
         if matches!(write, Write::Put(_))
             && let Err(error) = self.check_keys(log).await
         {
-            return WriteOutcome::Failed {
-                maybe_applied: false,
-                error,
-            };
+            return not_sent(error);
+        }
+        let form = match self.form(id, write) {
+            Ok(form) => form,
+            Err(error) => return not_sent(error),
+        };
+        if let Form::Split(stored) = &form {
+            let expiration = written(write).and_then(|record| record.expiration.value().copied());
+            // Boxed, so that the future of every other write stays small.
+            let written = Box::pin(self.write_pieces(id, stored, expiration, log));
+            if let Err(error) = written.await {
+                return not_sent(error);
+            }
         }
         let sends = Sends::new(log, &self.table_ref, action(write));
-        let request = match self.request(id, write, condition) {
+        let request = match self.request(id, write, &form, condition) {
             Ok(request) => request,
-            Err(error) => {
-                return WriteOutcome::Failed {
-                    maybe_applied: false,
-                    error,
-                };
-            }
+            Err(error) => return not_sent(error),
         };
         let reply = self.transport.send(request, &sends).await;
         match reply {
             Ok(Reply::Success(replaced)) => {
                 if let Some(replaced) = replaced {
-                    log.replaced(item::record(replaced, &self.names));
+                    log.replaced(self.replaced(replaced));
                 }
                 WriteOutcome::Applied
             }
-            Ok(Reply::ConditionFailed(existing)) => WriteOutcome::ConditionFailed {
-                existing: existing
-                    .filter(|item| !item.is_empty())
-                    .map(|item| item::record(item, &self.names)),
-                maybe_applied: sends.maybe_applied(),
-            },
+            Ok(Reply::ConditionFailed(existing)) => {
+                let maybe_applied = sends.maybe_applied();
+                let existing = match existing.filter(|item| !item.is_empty()) {
+                    None => None,
+                    Some(item) => match self.record(id, item, log).await {
+                        Ok(record) => Some(record),
+                        // The present record is not known, so neither is what the refusal means.
+                        Err(error) => {
+                            return WriteOutcome::Failed {
+                                maybe_applied,
+                                error,
+                            };
+                        }
+                    },
+                };
+                WriteOutcome::ConditionFailed {
+                    existing,
+                    maybe_applied,
+                }
+            }
             Err(error) => WriteOutcome::Failed {
                 maybe_applied: sends.maybe_applied(),
                 error,
             },
+        }
+    }
+
+    /// Chooses the form of the response that a write contains.
+    ///
+    /// # Errors
+    ///
+    /// If the response is longer than any that is stored.
+    fn form<'a>(&self, id: &RecordId, write: &'a Write) -> Result<Form<'a>, StoreError> {
+        let Some((record, data)) = written(write).and_then(|record| {
+            let data = record.data.value()?;
+            self.large
+                .concern(data.as_str().len())
+                .then_some((record, data))
+        }) else {
+            return Ok(Form::Plain);
+        };
+        let set: Vec<_> = item::attributes(record)
+            .filter(|(attribute, _)| *attribute != Field::Data)
+            .collect();
+        let attributes = set
+            .iter()
+            .map(|(attribute, value)| (self.names.of(*attribute), *value));
+        let mut taken = size::of(attributes.chain(self.key(id.as_str())));
+        if matches!(write, Write::Update(_)) {
+            taken += size::kept(&self.names, &set);
+        }
+        let longest_id = self
+            .composite
+            .as_ref()
+            .map_or(MAX_PARTITION_BYTES, |_| MAX_SORT_BYTES);
+        let form = Form::of(
+            data,
+            self.large,
+            &self.names,
+            size::LARGEST.saturating_sub(taken),
+            id.as_str().len() + PieceName::MORE_BYTES <= longest_id,
+        );
+        match form {
+            Form::TooLong => Err(self.table_ref.too_long(data.as_str().len())),
+            form => Ok(form),
         }
     }
 
@@ -191,14 +261,18 @@ impl DynamoDbStore {
         &'a self,
         id: &'a RecordId,
         write: &'a Write,
+        form: &'a Form<'a>,
         condition: &'a Condition,
     ) -> Result<Request<'a>, StoreError> {
         let key = self.key(id.as_str());
+        let further = form.further();
+        let named = further.map(|(further, value)| (self.names.further(further), value));
         Ok(match write {
             Write::Put(record) => {
                 let mut item = key;
-                let attributes = item::attributes(record);
+                let attributes = item::attributes(record).map(|attribute| form.apply(attribute));
                 item.extend(attributes.map(|(attribute, value)| (self.names.of(attribute), value)));
+                item.extend(named);
                 self.fits(item.iter().copied())?;
                 Request::Put {
                     item,
@@ -209,16 +283,24 @@ impl DynamoDbStore {
                 }
             }
             Write::Update(change) => {
-                let set: Vec<_> = item::attributes(&change.set).collect();
+                let set: Vec<_> = item::attributes(&change.set)
+                    .map(|attribute| form.apply(attribute))
+                    .collect();
                 let attributes = set
                     .iter()
                     .map(|(attribute, value)| (self.names.of(*attribute), *value));
                 let attributes = attributes.chain(key.iter().copied());
-                self.fits(attributes)?;
+                self.fits(attributes.chain(named))?;
                 let shapes = &self.shapes;
                 Request::Update {
                     key,
-                    expressions: shapes.update(&self.names, &set, &change.remove, condition),
+                    expressions: shapes.update(
+                        &self.names,
+                        &set,
+                        further,
+                        &change.remove,
+                        condition,
+                    ),
                 }
             }
             Write::Delete => Request::Delete {
@@ -234,9 +316,20 @@ impl DynamoDbStore {
     ) -> Result<(), StoreError> {
         let bytes = size::of(attributes);
         if bytes > size::LARGEST {
-            return Err(self.table_ref.too_large(bytes));
+            return Err(self.table_ref.too_large(bytes, self.large.split));
         }
         Ok(())
+    }
+}
+
+/// Returns the record that a write puts, or what it sets. `None` if it leaves no response.
+fn written(write: &Write) -> Option<&Record> {
+    match write {
+        Write::Put(record) => Some(record),
+        // The removal takes precedence.
+        Write::Update(change) if change.remove.contains(&Field::Data) => None,
+        Write::Update(change) => Some(&change.set),
+        Write::Delete => None,
     }
 }
 
@@ -269,7 +362,10 @@ impl Store for DynamoDbStore {
         Box::pin(async move {
             let consistent = consistency == Consistency::Strong;
             match self.get(id.as_str(), consistent, log).await {
-                Ok(Some(item)) => ReadOutcome::Found(item::record(item, &self.names)),
+                Ok(Some(item)) => match self.record(id, item, log).await {
+                    Ok(record) => ReadOutcome::Found(record),
+                    Err(error) => ReadOutcome::Failed(error),
+                },
                 Ok(None) => ReadOutcome::NotFound,
                 Err(error) => ReadOutcome::Failed(error),
             }

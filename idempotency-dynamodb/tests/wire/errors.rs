@@ -65,7 +65,7 @@ async fn missing_credentials_are_an_error_before_any_request() {
 }
 
 #[tokio::test]
-async fn a_response_of_more_than_400_kb_is_an_error_before_any_request() {
+async fn a_response_of_more_than_400_kb_that_is_not_split_is_an_error_before_any_request() {
     let wire = Wire::new([]);
     let large = Record {
         data: Field::Value(Data::new("x".repeat(400 * 1024))),
@@ -75,7 +75,11 @@ async fn a_response_of_more_than_400_kb_is_an_error_before_any_request() {
         set: large.clone(),
         remove: Vec::new(),
     };
-    let store = store(&wire);
+    let store = with_client(wire.client())
+        .compress_above(None)
+        .split_large_responses(false)
+        .build()
+        .unwrap();
     for write in [
         store.put(&id(), &large, &Condition::NoRecord).await,
         store.update(&id(), &change, &Condition::NoRecord).await,
@@ -92,6 +96,12 @@ async fn a_response_of_more_than_400_kb_is_an_error_before_any_request() {
             error
                 .to_string()
                 .starts_with("the record has 409615 bytes and DynamoDB table `payments`"),
+            "{error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .ends_with("or set IDEMPOTENCY_LARGE_RESPONSES=split"),
             "{error}"
         );
     }

@@ -193,7 +193,8 @@ impl HttpLayerBuilder {
         self.map(|rules| rules.max_request_body(bytes))
     }
 
-    /// Sets the most bytes of a response's body that are stored. Default: 1 MiB. A DynamoDB item has at most 400 KB.
+    /// Sets the most bytes of a response's body that are stored. Default: 1 MiB. Lambda returns at most 6 MB, and
+    /// DynamoDB holds that.
     pub fn max_response_body(self, bytes: usize) -> Self {
         self.map(|rules| rules.max_response_body(bytes))
     }

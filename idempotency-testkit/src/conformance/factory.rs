@@ -74,6 +74,12 @@ pub trait StoreFactory: Send + Sync {
         None
     }
 
+    /// Returns the length of the longest response, in bytes, if the store keeps longer ones than
+    /// [`largest_record`](Self::largest_record) admits, for example because it compresses or splits them.
+    fn largest_response(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns true if a write whose condition failed returns the record. If not, the suite reads the record instead.
     fn failed_conditions_return_the_record(&self) -> bool {
         true

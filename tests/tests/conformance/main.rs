@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{MemoryStore, Store};
@@ -122,6 +123,43 @@ async fn the_dynamodb_store_conforms_with_a_composite_key() -> Result<(), BoxErr
         .composite("sk", "idempotency#one")
         .losing_replies(&database);
     nothing_was_skipped(&assert_conformance(factory, &clock()).await);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dynamodb_store_conforms_with_large_responses() -> Result<(), BoxError> {
+    let database = Arc::new(EmbeddedDynamoDb::start().await?);
+    database.create_table(TableSpec::new("large")).await?;
+    let factory = TableFactory::new(quick_client(&database), "large").losing_replies(&database);
+    let report = assert_conformance(factory.with_large_responses(), &clock()).await;
+    let skipped: Vec<_> = report.skipped().map(|(_, reason)| reason).collect();
+    assert_eq!(
+        skipped,
+        ["the factory knows no limit on a record's size"; 4]
+    );
+    say(report);
+    let left = database.items("large").await?;
+    let pieces = left.iter().filter(|item| item.contains_key("data_piece"));
+    assert_eq!(
+        pieces.count(),
+        left.len(),
+        "the pieces stay until they expire"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_responses_conform_with_a_composite_key() -> Result<(), BoxError> {
+    let database = Arc::new(EmbeddedDynamoDb::start().await?);
+    let table = TableSpec::new("large").with_sort_key("sk");
+    database.create_table(table).await?;
+    let factory = TableFactory::new(quick_client(&database), "large")
+        .composite("sk", "idempotency#one")
+        .with_large_responses();
+    assert_conformance(factory, &clock()).await;
+    let left = database.items("large").await?;
+    let partition = AttributeValue::S("idempotency#one".to_owned());
+    assert!(!left.is_empty() && left.iter().all(|item| item["id"] == partition));
     Ok(())
 }
 

@@ -18,11 +18,16 @@ use idempotency_testkit::store::StoreOperation;
 /// The size limit of an item, in bytes.
 const LARGEST: usize = 400 * 1024;
 
+/// The largest response of Lambda, in bytes.
+const LARGEST_RESPONSE: usize = 6_291_556;
+
 pub(crate) struct TableFactory {
     client: Client,
     table: String,
     /// The name of the sort key and the value of the partition key.
     composite: Option<(String, String)>,
+    /// True if large responses are compressed and split.
+    large: bool,
     /// The embedded database, if replies can be lost.
     database: Option<Arc<EmbeddedDynamoDb>>,
 }
@@ -33,6 +38,7 @@ impl TableFactory {
             client,
             table: table.into(),
             composite: None,
+            large: false,
             database: None,
         }
     }
@@ -40,6 +46,13 @@ impl TableFactory {
     pub(crate) fn composite(self, sort_key: &str, partition: &str) -> Self {
         let composite = Some((sort_key.to_owned(), partition.to_owned()));
         Self { composite, ..self }
+    }
+
+    pub(crate) fn with_large_responses(self) -> Self {
+        Self {
+            large: true,
+            ..self
+        }
     }
 
     pub(crate) fn losing_replies(self, database: &Arc<EmbeddedDynamoDb>) -> Self {
@@ -64,6 +77,11 @@ impl StoreFactory for TableFactory {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
         Box::pin(async move {
             let store = DynamoDbStore::builder().table(&self.table);
+            let store = if self.large {
+                store
+            } else {
+                store.compress_above(None).split_large_responses(false)
+            };
             let client = self.client.clone();
             let store = if idempotency_tests::has_lean_client() {
                 store.lean_client(LeanClient::new(client))
@@ -114,7 +132,11 @@ impl StoreFactory for TableFactory {
     }
 
     fn largest_record(&self) -> Option<usize> {
-        Some(LARGEST)
+        (!self.large).then_some(LARGEST)
+    }
+
+    fn largest_response(&self) -> Option<usize> {
+        self.large.then_some(LARGEST_RESPONSE)
     }
 }
 

@@ -5,4 +5,5 @@ mod capacity;
 mod costs;
 mod crash_matrix;
 mod faults;
+mod large;
 mod takeovers;

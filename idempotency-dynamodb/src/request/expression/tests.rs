@@ -217,7 +217,7 @@ fn seconds_are_never_compared_with_milliseconds() {
 fn update(change: &Change, condition: &Condition) -> (Option<String>, String) {
     let names = AttributeNames::default();
     let set: Vec<_> = item::attributes(&change.set).collect();
-    let expressions = Shapes::default().update(&names, &set, &change.remove, condition);
+    let expressions = Shapes::default().update(&names, &set, None, &change.remove, condition);
     checked(&expressions);
     let update = expressions.update();
     let update = update.map(|update| named(&expressions, update));

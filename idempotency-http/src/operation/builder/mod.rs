@@ -260,7 +260,7 @@ impl HttpOperationBuilder {
 
     /// Sets the most bytes of a response's body that are stored. Default: 1 MiB.
     ///
-    /// A store can have a lower limit of its own, such as 400 KB for a DynamoDB item: a response that it refuses is completed
+    /// A store can have a lower limit of its own, such as 6 MB in DynamoDB: a response that it refuses is completed
     /// as under [`Unstorable::Complete`], or refused under [`Unstorable::Refuse`] without `store_when`.
     pub fn max_response_body(mut self, bytes: usize) -> Self {
         self.rules.max_body = bytes;

@@ -12,6 +12,7 @@ mod late;
 mod limits;
 mod races;
 mod reads;
+mod responses;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
         reads::CASES,
         foreign::CASES,
         limits::CASES,
+        responses::CASES,
     ]
     .into_iter()
     .flatten()

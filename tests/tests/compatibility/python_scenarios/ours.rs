@@ -75,6 +75,9 @@ impl<'a> Play<'a> {
         let config = Builder::from(&database.sdk_config()).retry_config(RetryConfig::disabled());
         let store = DynamoDbStore::builder()
             .client(Client::from_conf(config.build()))
+            // As the guide says for a table that is shared.
+            .compress_above(None)
+            .split_large_responses(false)
             .table(TABLE);
         let (table, store) = match &scenario.store.sort_key {
             None => (TableSpec::new(TABLE), store),

@@ -1,0 +1,182 @@
+//! Writes and reads the pieces of a large response.
+//!
+//! A piece is an item of its own. No send of one touches the record, so none counts as "maybe applied" for the record's write.
+
+use std::future::ready;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use idempotency_core::protocol::condition::{Condition, Operand};
+use idempotency_core::record::{Attribute, Field, Record, RecordId};
+use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use idempotency_core::time::EpochSeconds;
+
+use super::DynamoDbStore;
+use crate::item::{self, Item};
+use crate::large::{Manifest, Stored, Taken, decompressed};
+use crate::request::{Request, Value};
+use crate::sends::{READ, Sends};
+use crate::transport::Reply;
+
+/// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
+const AT_A_TIME: usize = 4;
+
+impl DynamoDbStore {
+    /// Writes the pieces of a response, before the record that names them.
+    ///
+    /// A piece that is there already is kept, unless it expires earlier.
+    ///
+    /// # Errors
+    ///
+    /// If a piece could not be written. If the same request would fail again, the error is that of a response that is too large:
+    /// the record can then be completed without it.
+    pub(super) async fn write_pieces(
+        &self,
+        id: &RecordId,
+        stored: &Stored<'_>,
+        expiration: Option<EpochSeconds>,
+        log: &SendLog,
+    ) -> Result<(), StoreError> {
+        self.check_keys(log).await?;
+        // A piece without an expiration stays until it is deleted.
+        let longer = match expiration {
+            Some(at) => Condition::Below(Attribute::Expiration, Operand::Seconds(at)),
+            None => Condition::Exists(Attribute::Expiration),
+        };
+        let condition = Condition::Any(vec![Condition::NoRecord, longer]);
+        let pieces = stored.pieces().enumerate();
+        let pieces: Vec<_> = pieces
+            .map(|(index, bytes)| {
+                let piece = stored.manifest.piece(id, index).to_string();
+                self.write_piece(piece, bytes, expiration, &condition, log)
+            })
+            .collect();
+        let written = stream::iter(pieces).buffer_unordered(AT_A_TIME);
+        written
+            .try_for_each(|()| ready(Ok(())))
+            .await
+            .map_err(|error| match error.kind() {
+                StoreErrorKind::AccessDenied
+                | StoreErrorKind::Rejected
+                | StoreErrorKind::TooLarge
+                | StoreErrorKind::WrongSchema => self.table_ref.no_pieces(error),
+                _ => error,
+            })
+    }
+
+    async fn write_piece(
+        &self,
+        piece: String,
+        bytes: &[u8],
+        expiration: Option<EpochSeconds>,
+        condition: &Condition,
+        log: &SendLog,
+    ) -> Result<(), StoreError> {
+        let mut item = self.key(&piece);
+        item.push((&self.names.data_piece, Value::Bytes(bytes)));
+        item.extend(expiration.map(|at| {
+            let name = self.names.expiration.as_str();
+            (name, Value::Number(at.get()))
+        }));
+        let request = Request::Put {
+            item,
+            expressions: self.shapes.condition(&self.names, condition),
+            returns_replaced: false,
+            returns_existing: false,
+        };
+        let sends = Sends::of_piece(log, &self.table_ref, "dynamodb:PutItem");
+        // A failed condition: the piece is there, and lives as long as this one would.
+        self.transport.send(request, &sends).await.map(drop)
+    }
+
+    /// Reads the record of an item, with a response that is compressed or in pieces.
+    ///
+    /// A response that cannot be read is [`Field::Unreadable`]; `log` says why.
+    ///
+    /// # Errors
+    ///
+    /// If a piece could not be asked for.
+    pub(super) async fn record(
+        &self,
+        id: &RecordId,
+        mut item: Item,
+        log: &SendLog,
+    ) -> Result<Record, StoreError> {
+        let taken = Taken::of(&mut item, &self.names);
+        let mut record = item::record(item, &self.names);
+        let response = match taken {
+            Taken::Plain => return Ok(record),
+            Taken::Compressed(bytes) => decompressed(&bytes).map_err(str::to_owned),
+            // Boxed, so that the future of every other request stays small.
+            Taken::Split(manifest) => Box::pin(self.read_pieces(id, &manifest, log))
+                .await?
+                .and_then(|bytes| manifest.response(bytes).map_err(str::to_owned)),
+            Taken::Damaged(defect) => Err(defect.to_owned()),
+        };
+        record.data = match response {
+            Ok(data) => Field::Value(data),
+            Err(defect) => {
+                log.unreadable(defect);
+                Field::Unreadable
+            }
+        };
+        Ok(record)
+    }
+
+    /// Reads the record that a write replaced. A large response is not read: nothing needs it.
+    pub(super) fn replaced(&self, mut item: Item) -> Record {
+        let taken = Taken::of(&mut item, &self.names);
+        let mut record = item::record(item, &self.names);
+        if !matches!(taken, Taken::Plain) {
+            record.data = Field::Unreadable;
+        }
+        record
+    }
+
+    /// Reads the bytes of all pieces. The inner error says which piece is missing or has another length.
+    async fn read_pieces(
+        &self,
+        id: &RecordId,
+        manifest: &Manifest,
+        log: &SendLog,
+    ) -> Result<Result<Vec<u8>, String>, StoreError> {
+        let count = manifest.pieces();
+        let pieces: Vec<_> = (0..count)
+            .map(|index| self.read_piece(manifest.piece(id, index).to_string(), log))
+            .collect();
+        let mut read = stream::iter(pieces).buffered(AT_A_TIME);
+        let mut all = Vec::with_capacity(manifest.bytes());
+        for index in 0..count {
+            match read.try_next().await?.flatten() {
+                Some(bytes) if bytes.len() == manifest.length(index) => all.extend(bytes),
+                bytes => {
+                    let what = if bytes.is_some() {
+                        "damaged"
+                    } else {
+                        "missing"
+                    };
+                    let number = index + 1;
+                    return Ok(Err(format!(
+                        "piece {number} of {count} of its response is {what}"
+                    )));
+                }
+            }
+        }
+        Ok(Ok(all))
+    }
+
+    /// Reads the bytes of a piece. `None` if it is missing.
+    async fn read_piece(
+        &self,
+        piece: String,
+        log: &SendLog,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let sends = Sends::of_piece(log, &self.table_ref, READ);
+        let request = Request::Get {
+            key: self.key(&piece),
+            consistent: true,
+        };
+        let (Reply::Success(item) | Reply::ConditionFailed(item)) =
+            self.transport.send(request, &sends).await?;
+        Ok(item.and_then(|mut item| item::bytes(&mut item, &self.names.data_piece)))
+    }
+}
