@@ -144,7 +144,7 @@ impl DynamoDbStoreBuilder {
     ///
     /// ```
     /// # use idempotency_dynamodb::DynamoDbStore;
-    /// // Records are those of Powertools for AWS Lambda (Python), whatever the length of a response.
+    /// // Records are those of Powertools for AWS Lambda (Python), for responses of any length.
     /// let builder = DynamoDbStore::builder().compress_above(None).split_large_responses(false);
     /// ```
     pub fn compress_above(mut self, bytes: Option<usize>) -> Self {

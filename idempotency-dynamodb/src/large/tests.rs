@@ -185,7 +185,7 @@ fn a_text_longer_than_lambdas_limit_has_no_form() {
 }
 
 #[test]
-fn a_split_response_reads_back_whatever_the_length_of_its_last_piece() {
+fn a_split_response_reads_back_with_a_last_piece_of_any_length() {
     for bytes in [
         PIECE_BYTES - 1,
         PIECE_BYTES,

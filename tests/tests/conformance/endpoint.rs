@@ -64,12 +64,15 @@ pub(crate) async fn factories() -> Result<Vec<(TableFactory, ManualClock)>, BoxE
         say(format_args!(
             "running the conformance suite on `{table}` at {endpoint}"
         ));
-        let factory = TableFactory::new(client.clone(), table);
-        let factory = match sort_key {
-            None => factory,
-            Some(sort_key) => factory.composite(sort_key, "idempotency#conformance"),
+        let factory = || {
+            let factory = TableFactory::new(client.clone(), &table);
+            match sort_key {
+                None => factory,
+                Some(sort_key) => factory.composite(sort_key, "idempotency#conformance"),
+            }
         };
-        factories.push((factory, clock()?));
+        factories.push((factory(), clock()?));
+        factories.push((factory().with_large_responses(), clock()?));
     }
     if factories.is_empty() {
         return Err(

@@ -225,7 +225,11 @@ async fn the_embedded_database_differs_from_dynamodb_local_only_as_documented()
 
 /// Checks that only the case with lost replies was skipped, because an external database cannot lose replies on request.
 fn nothing_was_skipped_but_lost_replies(report: &Report) {
-    let skipped: Vec<_> = report.skipped().map(|(_, reason)| reason).collect();
+    let skipped = report.skipped().map(|(_, reason)| reason);
+    // A store that splits large responses has no limit on a record.
+    let skipped: Vec<_> = skipped
+        .filter(|reason| *reason != "the factory knows no limit on a record's size")
+        .collect();
     assert_eq!(skipped, ["the factory loses no replies"], "{report}");
     say(report);
 }

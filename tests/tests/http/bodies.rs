@@ -1,6 +1,6 @@
 //! Binary bodies, byte for byte, and bodies that the table cannot hold.
 
-use crate::functions::BINARY;
+use crate::functions::{BINARY, LARGEST_BODY};
 use crate::harness::{FUNCTIONS, Harness};
 use crate::source::{Request, Source};
 
@@ -35,7 +35,11 @@ async fn a_response_that_the_table_cannot_hold_is_never_replayed_and_never_runs_
         ("large, Release", 200),
         ("large, Refuse", 500),
     ] {
-        let harness = Harness::start(role).await;
+        let off = [
+            ("IDEMPOTENCY_COMPRESS_ABOVE", "off"),
+            ("IDEMPOTENCY_LARGE_RESPONSES", "off"),
+        ];
+        let harness = Harness::start_with(role, &off).await;
         let request = Request::post("/reports", "\"k-1\"");
         for status in [first, 500] {
             let received = harness.send(Source::ApiGatewayV2, &request).await;
@@ -48,4 +52,16 @@ async fn a_response_that_the_table_cannot_hold_is_never_replayed_and_never_runs_
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_body_of_nearly_6_mb_is_replayed_byte_for_byte() {
+    let harness = Harness::start("largest").await;
+    let request = Request::post("/reports", "\"k-1\"");
+    let first = harness.send(Source::ApiGatewayV2, &request).await;
+    assert_eq!((first.status, first.body.len()), (200, LARGEST_BODY));
+    assert_eq!(first.header("idempotent-replayed"), None);
+    let replay = harness.send(Source::ApiGatewayV2, &request).await;
+    assert_eq!(replay.header("idempotent-replayed"), Some("true"));
+    assert!(replay.body == first.body);
 }

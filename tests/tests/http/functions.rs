@@ -211,6 +211,29 @@ fn log_everything() {
     log.with_ansi(false).init();
 }
 
+/// The length of the body of the role `largest`: what Lambda returns, less the rest of the response.
+pub(crate) const LARGEST_BODY: usize = 6_291_556 - 1_000;
+
+/// Serves a body of nearly 6 MB that compression makes a quarter smaller.
+async fn largest() -> Result<(), BoxError> {
+    let idempotent = Operation::builder("shop::largest")
+        .http()
+        .caller(CALLER)
+        .max_response_body(LARGEST_BODY)
+        .build()?;
+    let body = async || {
+        let mut state = 1_u64;
+        let letters = (0..LARGEST_BODY).map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            char::from(b'a' + u8::try_from(state % 26).unwrap_or_default())
+        });
+        letters.collect::<String>()
+    };
+    http::run(Router::new().fallback(any(body)).layer(idempotent)).await
+}
+
 /// Serves responses that an item of the table cannot hold.
 async fn large(policy: http::Unstorable) -> Result<(), BoxError> {
     let idempotent = Operation::builder("shop::large")
@@ -258,6 +281,7 @@ pub(crate) async fn main_of(role: &str) -> Result<(), BoxError> {
         "large, Complete" => large(http::Unstorable::Complete).await,
         "large, Release" => large(http::Unstorable::Release).await,
         "large, Refuse" => large(http::Unstorable::Refuse).await,
+        "largest" => largest().await,
         "canary" => {
             log_everything();
             let app = Router::new().fallback(any(async || CANARY)).layer(layer()?);
