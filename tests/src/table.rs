@@ -50,9 +50,20 @@ impl Table {
     ///
     /// If the database does not start.
     pub async fn start() -> Result<Self, BoxError> {
+        Self::start_with(|store| store).await
+    }
+
+    /// Starts a database with an empty table, whose store has further settings.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not start, or if a setting is wrong.
+    pub async fn start_with(
+        settings: impl FnOnce(DynamoDbStoreBuilder) -> DynamoDbStoreBuilder,
+    ) -> Result<Self, BoxError> {
         let database = EmbeddedDynamoDb::start().await?;
         database.create_table(TableSpec::new(TABLE)).await?;
-        let store = store_on(&database).table(TABLE).build()?;
+        let store = settings(store_on(&database).table(TABLE)).build()?;
         let clock = ManualClock::at(START);
         let store = Arc::new(store);
         let backend = Backend::new(

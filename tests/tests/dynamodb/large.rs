@@ -313,14 +313,15 @@ impl Claimed {
 
 #[tokio::test]
 async fn a_late_owner_that_wrote_its_pieces_gets_the_winners_response() -> Result<(), BoxError> {
-    let Claimed { store, id, .. } = Claimed::start().await?;
-    let takeover = store.put(&id, &claim(2), &held_by(&owner(1))).await;
+    let claimed = Claimed::start().await?;
+    let Claimed { store, id, .. } = &claimed;
+    let takeover = store.put(id, &claim(2), &held_by(&owner(1))).await;
     assert!(matches!(takeover, WriteOutcome::Applied));
     let winner = completion(&of_three_pieces(6));
-    let won = store.update(&id, &winner, &held_by(&owner(2))).await;
+    let won = store.update(id, &winner, &held_by(&owner(2))).await;
     assert!(matches!(won, WriteOutcome::Applied));
     let late = completion(&of_three_pieces(5));
-    match store.update(&id, &late, &held_by(&owner(1))).await {
+    match store.update(id, &late, &held_by(&owner(1))).await {
         WriteOutcome::ConditionFailed {
             existing: Some(existing),
             maybe_applied: false,

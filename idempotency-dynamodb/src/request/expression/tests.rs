@@ -288,7 +288,7 @@ fn of_change<'a>(
     (set, remove, condition): &'a (Record, Vec<Attribute>, Condition),
 ) -> Expressions<'a> {
     let set: Vec<_> = item::attributes(set).collect();
-    shapes.update(&AttributeNames::default(), &set, remove, condition)
+    shapes.update(&AttributeNames::default(), &set, None, remove, condition)
 }
 
 #[test]
