@@ -115,7 +115,12 @@ impl Measured {
         let units = Units::default();
         let config = aws_sdk_dynamodb::config::Builder::from(&database.sdk_config());
         let client = Client::from_conf(config.interceptor(units.clone()).build());
-        let store = DynamoDbStore::builder().client(client).table("idempotency");
+        let store = DynamoDbStore::builder()
+            .client(client)
+            .table("idempotency")
+            // The tables count what is stored.
+            .compress_above(None)
+            .split_large_responses(false);
         Ok(Self {
             database,
             store: Arc::new(store.build()?),
