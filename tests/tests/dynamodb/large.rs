@@ -4,14 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::condition::{Condition, held_by};
-use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, WriteOutcome};
-use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind, Operation};
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
-use idempotency_testkit::store::StoreExt;
-use idempotency_tests::{Table, operation, ours, store_on};
+use idempotency_lambda::{BoxError, ErrorKind, Operation};
+use idempotency_testkit::dynamodb::Fault;
+use idempotency_tests::{Table, operation, ours};
 use serde_json::{Value, json};
 
 /// The largest text of a response that is stored: Lambda's limit.
@@ -39,7 +34,7 @@ fn response(length: usize, seed: u64) -> String {
 }
 
 /// A response of three pieces.
-fn of_three_pieces(seed: u64) -> String {
+pub(crate) fn of_three_pieces(seed: u64) -> String {
     response(1_300_000, seed)
 }
 
@@ -265,72 +260,6 @@ async fn an_owner_whose_lease_ends_while_it_writes_pieces_changes_nothing() -> R
     Ok(())
 }
 
-/// A table with a store over it, and a claim of `owner(1)`.
-struct Claimed {
-    database: EmbeddedDynamoDb,
-    store: DynamoDbStore,
-    id: RecordId,
-}
-
-fn owner(number: u8) -> OwnerToken {
-    OwnerToken::from_bytes([number; 16])
-}
-
-fn claim(number: u8) -> Record {
-    Record {
-        owner: Field::Value(owner(number)),
-        status: Field::Value(Status::InProgress),
-        ..Record::default()
-    }
-}
-
-fn completion(response: &str) -> Change {
-    Change {
-        set: Record {
-            data: Field::Value(Data::new(format!("\"{response}\""))),
-            status: Field::Value(Status::Completed),
-            ..Record::default()
-        },
-        remove: Vec::new(),
-    }
-}
-
-impl Claimed {
-    async fn start() -> Result<Self, BoxError> {
-        let database = EmbeddedDynamoDb::start().await?;
-        database.create_table(TableSpec::new("idempotency")).await?;
-        let store = store_on(&database).table("idempotency").build()?;
-        let id = RecordId::new("shop#42b7");
-        let placed = store.put(&id, &claim(1), &Condition::NoRecord).await;
-        assert!(matches!(placed, WriteOutcome::Applied));
-        Ok(Self {
-            database,
-            store,
-            id,
-        })
-    }
-}
-
-#[tokio::test]
-async fn a_late_owner_that_wrote_its_pieces_gets_the_winners_response() -> Result<(), BoxError> {
-    let claimed = Claimed::start().await?;
-    let Claimed { store, id, .. } = &claimed;
-    let takeover = store.put(id, &claim(2), &held_by(&owner(1))).await;
-    assert!(matches!(takeover, WriteOutcome::Applied));
-    let winner = completion(&of_three_pieces(6));
-    let won = store.update(id, &winner, &held_by(&owner(2))).await;
-    assert!(matches!(won, WriteOutcome::Applied));
-    let late = completion(&of_three_pieces(5));
-    match store.update(id, &late, &held_by(&owner(1))).await {
-        WriteOutcome::ConditionFailed {
-            existing: Some(existing),
-            maybe_applied: false,
-        } => assert!(existing.data == winner.set.data),
-        other => panic!("{other:?}"),
-    }
-    Ok(())
-}
-
 #[tokio::test]
 async fn two_runs_with_the_same_response_share_its_pieces_for_the_longer_window()
 -> Result<(), BoxError> {
@@ -427,43 +356,6 @@ async fn lost_replies_and_throttled_pieces_are_sent_again() -> Result<(), BoxErr
     let (own, is_replayed) = call(&table, &text).await?;
     assert!(!is_replayed && own == text);
     assert_replays(&table, &text).await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn pieces_whose_replies_are_lost_leave_the_completion_not_applied() -> Result<(), BoxError> {
-    let Claimed {
-        database,
-        store,
-        id,
-    } = Claimed::start().await?;
-    database.inject(
-        Fault::on("PutItem")
-            .always()
-            .internal_error_although_applied(),
-    );
-    let change = completion(&of_three_pieces(11));
-    let owner = owner(1);
-    let written = store.update(&id, &change, &held_by(&owner)).await;
-    let WriteOutcome::Failed {
-        maybe_applied: false,
-        error,
-    } = written
-    else {
-        panic!("{written:?}");
-    };
-    assert!(error.kind().is_transient(), "{error}");
-    let record = database
-        .item("idempotency", [("id", id.as_str())])
-        .await?
-        .unwrap();
-    assert!(
-        !record.contains_key("data"),
-        "no reader can take it for a response"
-    );
-    database.clear_faults();
-    let written = store.update(&id, &change, &held_by(&owner)).await;
-    assert!(matches!(written, WriteOutcome::Applied));
     Ok(())
 }
 

@@ -6,4 +6,5 @@ mod costs;
 mod crash_matrix;
 mod faults;
 mod large;
+mod pieces;
 mod takeovers;
