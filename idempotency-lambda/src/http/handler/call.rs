@@ -126,7 +126,9 @@ pub async fn run<R, E>(
     };
     let view = |response: &R| Some((form.to_http)(response)?.map(Bytes::from));
     let call = http.call(place, &request);
-    Ok(form.of(call.run(handler, view).await?))
+    // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
+    let response = Box::pin(call.run(handler, view)).await?;
+    Ok(form.of(response))
 }
 
 /// Returns the response of a function whose settings cannot be used. Its own rules do not exist.
