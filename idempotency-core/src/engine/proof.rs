@@ -2,10 +2,11 @@
 //!
 //! Only a type whose every value is read back from its own JSON is here. A struct is not: its `Serialize` and `Deserialize` can
 //! differ, and a NaN becomes null, in one response and not in the next. So nothing is learned from earlier responses.
+//!
+//! A `RawValue` is not here either: a `Deserializer` that is not of `serde_json` can make one of any text.
 
 use std::any::TypeId;
 
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::key::scan;
@@ -13,6 +14,9 @@ use crate::key::scan;
 /// The most levels of a value that is certain to be read. `serde_json` reads up to 127; deeper ones are read before they are
 /// stored.
 const DEPTH: usize = 100;
+/// The names with which `serde_json` marks values of its own begin with this. It reads an object with such a name as what the mark
+/// stands for, or not at all.
+const MARK: &[u8] = b"$serde_json::private::";
 
 /// Returns true if every value of the type can be read back from the JSON text that `serde_json` wrote of it. `text` is the
 /// text of one value.
@@ -29,17 +33,15 @@ pub(super) fn of<R>(text: &str) -> bool {
         TypeId::of::<u32>(),
         TypeId::of::<u64>(),
         TypeId::of::<usize>(),
-        // Its text is not taken apart, so it may be of any depth.
-        TypeId::of::<Box<RawValue>>(),
     ]) || is_any_of(&[
         TypeId::of::<Value>(),
         TypeId::of::<Map<String, Value>>(),
         TypeId::of::<Vec<Value>>(),
-    ]) && is_shallow(text.as_bytes())
+    ]) && is_readable(text.as_bytes())
 }
 
-/// Returns true if a JSON text has at most [`DEPTH`] levels of arrays and objects.
-fn is_shallow(text: &[u8]) -> bool {
+/// Returns true if a JSON text has at most [`DEPTH`] levels of arrays and objects, and no string that begins with [`MARK`].
+fn is_readable(text: &[u8]) -> bool {
     let mut depth = 0_usize;
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -52,6 +54,7 @@ fn is_shallow(text: &[u8]) -> bool {
                 }
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
+            b'"' if text.get(at..).is_some_and(|rest| rest.starts_with(MARK)) => return false,
             b'"' => loop {
                 at += scan::plain(text.get(at..).unwrap_or_default());
                 match text.get(at) {
@@ -95,12 +98,28 @@ mod tests {
             &serde_json::json!([1.5, -0.0, 1e300, "]", {"a": null}])
         ));
         assert!(proves(&vec![Value::Null]) && proves(&Map::new()));
-        let raw = RawValue::from_string("[".repeat(1000) + &"]".repeat(1000)).unwrap();
-        assert!(proves(&raw));
+    }
+
+    #[test]
+    fn a_value_with_a_mark_of_serde_json_is_no_proof() {
+        for mark in ["RawValue", "Number"] {
+            let name = format!("$serde_json::private::{mark}");
+            for value in [Value::from("1"), Value::from("no JSON"), Value::from(5)] {
+                let marked: Map<_, _> = [(name.clone(), value)].into_iter().collect();
+                assert!(!proves(&marked) && !proves(&vec![Value::Object(marked.clone())]));
+                assert!(!proves(&serde_json::json!({ "a": [marked] })));
+            }
+        }
+        // It stands at the beginning of a name. Elsewhere it is a text as any other.
+        assert!(proves(
+            &serde_json::json!({ "\"$serde_json::private::RawValue": "$serde_json" })
+        ));
     }
 
     #[test]
     fn any_other_type_is_no_proof() {
+        let raw = serde_json::value::RawValue::from_string("1".to_owned()).unwrap();
+        assert!(!proves(&raw));
         #[derive(serde::Deserialize, Serialize)]
         struct Paid {
             amount: u64,

@@ -148,6 +148,36 @@ fn a_response_that_cannot_be_read_back_is_not_stored() {
     );
 }
 
+#[test]
+fn an_object_that_serde_json_takes_for_its_own_marker_is_not_stored() {
+    // The names are those of a payload that the handler sends back.
+    let marked =
+        |value| serde_json::json!({ "items": [{ "$serde_json::private::RawValue": value }] });
+    for value in [serde_json::json!(5), serde_json::json!("no JSON")] {
+        let shop = Shop::new(Settings::default());
+        let response = marked(value);
+        assert_eq!(
+            shop.call(Codec::json(), response.clone()).response(),
+            &response
+        );
+        let record = shop.store.record(&shop.id()).unwrap();
+        assert!(record.data.value().is_none());
+    }
+}
+
+#[test]
+fn a_raw_value_that_was_made_without_a_check_is_not_stored() {
+    use serde::Deserialize;
+    use serde::de::value::{Error, MapDeserializer};
+    let parts = [("$serde_json::private::RawValue", "no JSON")];
+    let map = MapDeserializer::<_, Error>::new(parts.into_iter());
+    let raw = Box::<serde_json::value::RawValue>::deserialize(map).unwrap();
+    let shop = Shop::new(Settings::default());
+    assert_eq!(shop.call(Codec::json(), raw).response().get(), "no JSON");
+    let record = shop.store.record(&shop.id()).unwrap();
+    assert!(record.data.value().is_none());
+}
+
 /// The codec of numbers: a negative one is released, zero is its own caller's, and 13 cannot be written.
 fn numbers() -> Codec<i32> {
     let write = |number: &i32| match number {
