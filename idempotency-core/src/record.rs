@@ -169,7 +169,9 @@ impl Data {
         Self::with(text, OnceLock::from(true))
     }
 
-    fn with(text: String, is_json: OnceLock<bool>) -> Self {
+    fn with(mut text: String, is_json: OnceLock<bool>) -> Self {
+        // A text that was just written can have as much room again, and the cache would keep it without counting it.
+        text.shrink_to_fit();
         Self(Arc::new(Inner { text, is_json }))
     }
 
@@ -295,6 +297,18 @@ mod tests {
         }
         let known = Data::of_json("42".to_owned());
         assert!(known.is_json() && known == Data::new("42") && known != Data::new("43"));
+    }
+
+    #[test]
+    fn a_response_keeps_no_room_that_it_does_not_need() {
+        let roomy = || {
+            let mut text = String::with_capacity(4096);
+            text.push_str("42");
+            text
+        };
+        for data in [Data::new(roomy()), Data::of_json(roomy())] {
+            assert!(data.0.text.capacity() < 64 && data.as_str() == "42");
+        }
     }
 
     #[test]
