@@ -21,7 +21,6 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
-use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 use idempotency_core::store::StoreError;
 
 use super::Reply;
@@ -204,8 +203,6 @@ impl<E> fmt::Debug for Interceptor<E> {
     }
 }
 
-// The SDK then calls it for the steps below alone.
-#[dyn_dispatch_hint]
 impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Interceptor<E> {
     fn name(&self) -> &'static str {
         "idempotency sends"
@@ -237,10 +234,13 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for I
     fn read_before_transmit(
         &self,
         context: &BeforeTransmitInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
+        components: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.sends.starts(context.request().uri());
+        // The SDK looks for the HTTP client after this step. Without one it sends nothing.
+        if components.http_client().is_some() {
+            self.sends.starts(context.request().uri());
+        }
         Ok(())
     }
 
