@@ -229,6 +229,13 @@ impl TableRef {
             );
             return (StoreErrorKind::Credentials, message);
         }
+        if texts.iter().any(|text| text.contains("http client")) {
+            let message = format!(
+                "the client for {self} has no HTTP client: enable the feature `rustls-ring` or `rustls-aws-lc` of this \
+                 framework, or set a client that has one"
+            );
+            return (StoreErrorKind::Rejected, message);
+        }
         let message = format!(
             "{action} to {self} could not be prepared: check the client's region and endpoint"
         );

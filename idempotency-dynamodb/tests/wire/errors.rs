@@ -65,6 +65,31 @@ async fn missing_credentials_are_an_error_before_any_request() {
 }
 
 #[tokio::test]
+async fn a_missing_http_client_is_an_error_before_any_request() {
+    let store = with_client(Wire::client_without_an_http_client()).build();
+    let WriteOutcome::Failed {
+        maybe_applied,
+        error,
+    } = store
+        .unwrap()
+        .put(&id(), &claim(), &Condition::NoRecord)
+        .await
+    else {
+        panic!("the request did not fail")
+    };
+    assert!(!maybe_applied, "{error}");
+    let text = error.to_string();
+    // A build of the whole workspace has the SDK's own HTTP client, because a crate of the tests needs it.
+    if error.kind() != StoreErrorKind::Unreachable {
+        assert_eq!(error.kind(), StoreErrorKind::Rejected, "{text}");
+        assert!(text.contains("has no HTTP client"), "{text}");
+        assert!(text.contains("the feature `rustls-ring`"), "{text}");
+    } else {
+        assert!(text.starts_with("no connection to"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_response_of_more_than_400_kb_that_is_not_split_is_an_error_before_any_request() {
     let wire = Wire::new([]);
     let large = Record {

@@ -149,6 +149,16 @@ impl Wire {
         Client::from_conf(self.config().build())
     }
 
+    /// Returns a client that can send nothing, as one has it without a TLS provider.
+    pub(crate) fn client_without_an_http_client() -> Client {
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("eu-west-1"))
+            .endpoint_url("http://127.0.0.1:1")
+            .credentials_provider(credentials());
+        Client::from_conf(config.build())
+    }
+
     fn config(&self) -> aws_sdk_dynamodb::config::Builder {
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(3));
         aws_sdk_dynamodb::Config::builder()
