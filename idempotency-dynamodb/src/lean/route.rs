@@ -23,12 +23,21 @@ pub(super) struct Route {
 
 impl Route {
     /// Returns the route to an endpoint. `region` is that of the client; the endpoint can name another one to sign for.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint has headers, which this client does not send, or is no URI.
     pub(super) fn new(
         identity: &Identity,
         endpoint: &Endpoint,
         region: &str,
         user_agent: &str,
     ) -> Result<Self, BoxError> {
+        // DynamoDB's endpoints have none. A resolver of the user's own can set some, and would rely on them.
+        if endpoint.headers().next().is_some() {
+            let why = "the lean client sends no headers of an endpoint: use the SDK's client";
+            return Err(why.into());
+        }
         let mut request = HttpRequest::new(SdkBody::empty());
         request.set_method("POST")?;
         request.uri_mut().set_endpoint(endpoint.url())?;

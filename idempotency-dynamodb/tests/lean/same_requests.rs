@@ -1,6 +1,9 @@
 //! Both clients send the same requests to the same endpoints, signed for the same credentials, with every configuration.
 
+use std::error::Error as _;
+
 use aws_config::SdkConfig;
+use aws_sdk_dynamodb::config::endpoint::{Endpoint, EndpointFuture, Params, ResolveEndpoint};
 use aws_sdk_dynamodb::config::{Credentials, Region};
 use aws_types::sdk_config::Builder;
 use idempotency_core::example::StoreExt;
@@ -10,6 +13,7 @@ use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{Change, Store};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
+use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 
 use super::recorder::{Kind, Recorder, Sent};
 
@@ -194,6 +198,36 @@ async fn an_impossible_endpoint_is_the_same_error() {
     assert!(error.starts_with("Rejected: "), "{error}");
     let none = |it: Builder| it.endpoint_url("not a url");
     compare(&none, credentials, "payments").await.unwrap_err();
+}
+
+/// Resolves an endpoint that wants a header in every request.
+#[derive(Debug)]
+struct WithHeader;
+
+impl ResolveEndpoint for WithHeader {
+    fn resolve_endpoint<'a>(&'a self, _: &'a Params) -> EndpointFuture<'a> {
+        let endpoint = Endpoint::builder()
+            .url("https://host")
+            .header("via", "proxy");
+        EndpointFuture::ready(Ok(endpoint.build()))
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_with_headers_is_an_error_before_any_request() {
+    let recorder = Recorder::default();
+    let config = aws_sdk_dynamodb::config::Builder::from(&recorder.config(credentials()).build());
+    let config = config.endpoint_resolver(WithHeader).build();
+    let client = LeanClient::new(aws_sdk_dynamodb::Client::from_conf(config));
+    let store = DynamoDbStore::builder().table("payments");
+    let store = store.lean_client(client).build().unwrap();
+    let error = store.warm_up().await.unwrap_err();
+    assert!(
+        error
+            .source()
+            .is_some_and(|it| it.to_string().contains("use the SDK's client"))
+    );
+    assert!(recorder.take().is_empty());
 }
 
 #[tokio::test]
