@@ -139,6 +139,18 @@ async fn every_error_response_is_repeated_as_often_and_ends_alike() {
 }
 
 #[tokio::test]
+async fn every_status_without_an_error_code_is_repeated_as_often_and_ends_alike() {
+    for status in 300..600 {
+        let [sdk, lean] = Kind::ALL.map(|kind| claimed(kind, vec![error(status, "{}"); 3]));
+        let (sdk, lean) = (sdk.await, lean.await);
+        assert_eq!(lean.0, sdk.0, "{status}");
+        assert_eq!(lean.1.len(), sdk.1.len(), "{status}: {}", sdk.0);
+        // A proxy can have written it, after DynamoDB applied the write.
+        assert!(sdk.0.starts_with("true "), "{status}: {}", sdk.0);
+    }
+}
+
+#[tokio::test]
 async fn a_send_refused_for_a_wrong_clock_is_repeated_with_the_clock_of_dynamodb() {
     let refused = (
         400,

@@ -45,6 +45,19 @@ fn only_a_fault_that_can_pass_is_worth_another_send() {
 }
 
 #[test]
+fn the_error_codes_are_those_of_the_sdk() {
+    use aws_runtime::retries::classifiers::{THROTTLING_ERRORS, TRANSIENT_ERRORS};
+    for (own, of_sdk) in [
+        (THROTTLED, THROTTLING_ERRORS),
+        (TRANSIENT, TRANSIENT_ERRORS),
+    ] {
+        let mut of_sdk = of_sdk.to_vec();
+        of_sdk.sort_unstable();
+        assert_eq!(own, of_sdk);
+    }
+}
+
+#[test]
 fn a_broken_connection_is_worth_another_send_and_a_bad_request_is_not() {
     let cause = || Box::new(io::Error::from(io::ErrorKind::ConnectionReset));
     let transient = Some(ErrorKind::TransientError);

@@ -59,7 +59,7 @@ proptest! {
         body in proptest::collection::vec(any::<u8>(), 0..2_000),
         access in "[A-Z0-9]{1,30}",
         secret in "[A-Za-z0-9+/]{1,60}",
-        token in proptest::option::of("[A-Za-z0-9+/=]{1,900}"),
+        token in proptest::option::of("[A-Za-z0-9+/=]{1,900} ?"),
         region in "[a-z]{2}-[a-z]{3,9}-[1-9]",
         // From 1970 to 9999.
         times in proptest::collection::vec(0_u64..253_402_300_800, 1..4),
