@@ -94,6 +94,14 @@ impl TableRef {
         )
     }
 
+    /// Returns the error of a read that was answered with a failed condition, which no read has.
+    pub(crate) fn read_refused(&self) -> StoreError {
+        let text = format!(
+            "{self} gave a reply to a read that only a write can have: check the endpoint and the proxies before it"
+        );
+        StoreError::new(StoreErrorKind::Rejected, text)
+    }
+
     /// Returns the error of a response whose pieces the table does not accept.
     pub(crate) fn no_pieces(&self, cause: StoreError) -> StoreError {
         let text =

@@ -136,10 +136,21 @@ impl DynamoDbStore {
         let sends = Sends::new(log, &self.table_ref, READ);
         let key = self.key(id);
         let request = Request::Get { key, consistent };
-        let (Reply::Success(item) | Reply::ConditionFailed(item)) =
-            self.transport.send(request, &sends).await?;
+        let item = self.read_item(request, &sends).await?;
         self.keys_checked.store(true, Ordering::Release);
         Ok(item)
+    }
+
+    /// Sends a read. A failed condition is an error: a read has none, and no item must be inferred from it.
+    async fn read_item(
+        &self,
+        request: Request<'_>,
+        sends: &Sends,
+    ) -> Result<Option<Item>, StoreError> {
+        match self.transport.send(request, sends).await? {
+            Reply::Success(item) => Ok(item),
+            Reply::ConditionFailed(_) => Err(self.table_ref.read_refused()),
+        }
     }
 
     /// Performs a write, after a check of the table's keys if there was none, and after the pieces of its response.

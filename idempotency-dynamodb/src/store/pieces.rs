@@ -15,7 +15,6 @@ use crate::item::{self, Item};
 use crate::large::{Manifest, Stored, Taken, decompressed};
 use crate::request::{Request, Value};
 use crate::sends::{READ, Sends};
-use crate::transport::Reply;
 
 /// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
 const AT_A_TIME: usize = 4;
@@ -175,8 +174,7 @@ impl DynamoDbStore {
             key: self.key(&piece),
             consistent: true,
         };
-        let (Reply::Success(item) | Reply::ConditionFailed(item)) =
-            self.transport.send(request, &sends).await?;
+        let item = self.read_item(request, &sends).await?;
         Ok(item.and_then(|mut item| item::bytes(&mut item, &self.names.data_piece)))
     }
 }
