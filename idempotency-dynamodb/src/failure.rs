@@ -102,10 +102,11 @@ impl TableRef {
         StoreError::new(StoreErrorKind::Rejected, text)
     }
 
-    /// Returns the error of a response whose pieces the table does not accept.
+    /// Returns the error of a response whose pieces could not be written.
     pub(crate) fn no_pieces(&self, cause: StoreError) -> StoreError {
-        let text =
-            format!("the response does not fit one item, and its pieces were refused: {cause}");
+        let text = format!(
+            "the response does not fit one item, and its pieces could not be written: {cause}"
+        );
         StoreError::new(StoreErrorKind::TooLarge, text).with_source(cause)
     }
 

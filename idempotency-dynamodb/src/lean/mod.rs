@@ -140,6 +140,11 @@ impl Lean {
         }
     }
 
+    /// Returns the SDK's client from which this one has its settings.
+    pub(crate) fn sdk(&self) -> &Client {
+        self.client.sdk()
+    }
+
     /// Sends a request.
     pub(crate) async fn send(
         &self,

@@ -3,7 +3,11 @@
 //! A piece is an item of its own. No send of one touches the record, so none counts as "maybe applied" for the record's write.
 
 use std::future::ready;
+use std::pin::pin;
+use std::time::Duration;
 
+use aws_sdk_dynamodb::config::AsyncSleep as _;
+use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
@@ -19,6 +23,18 @@ use crate::sends::{READ, Sends};
 /// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
 const AT_A_TIME: usize = 4;
 
+/// The most requests for one piece, each of which the client repeats on its own.
+const MAX_TRIES: u32 = 4;
+
+/// The pause before a piece is requested again. It doubles with each further pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Returns how long all pieces may take if the caller waits for `limit`. The rest is for the record: with the pieces, or without
+/// the response.
+fn time_for_pieces(limit: Duration) -> Duration {
+    limit * 3 / 4
+}
+
 impl DynamoDbStore {
     /// Writes the pieces of a response, before the record that names them.
     ///
@@ -26,9 +42,35 @@ impl DynamoDbStore {
     ///
     /// # Errors
     ///
-    /// If a piece could not be written. If the same request would fail again, the error is that of a response that is too large:
-    /// the record can then be completed without it.
+    /// If a piece could not be written, also not later. The handler has run, so the error is that of a response that is too large
+    /// unless the record cannot be written either: the key can then be completed without its response, and the handler does not run again.
     pub(super) async fn write_pieces(
+        &self,
+        id: &RecordId,
+        stored: &Stored<'_>,
+        expiration: Option<EpochSeconds>,
+        log: &SendLog,
+    ) -> Result<(), StoreError> {
+        let writing = pin!(self.write_every_piece(id, stored, expiration, log));
+        let limit = log.limit().map(time_for_pieces);
+        let written = match (limit, self.transport.sleep()) {
+            (Some(limit), Some(sleep)) => match select(writing, pin!(sleep.sleep(limit))).await {
+                Either::Left((written, _)) => written,
+                Either::Right(((), _)) => Err(StoreError::new(
+                    StoreErrorKind::Unreachable,
+                    format!("{} took longer than {limit:?} for them", self.table_ref),
+                )),
+            },
+            _ => writing.await,
+        };
+        written.map_err(|error| match error.kind() {
+            // The record cannot be written either.
+            StoreErrorKind::Credentials | StoreErrorKind::TableMissing => error,
+            _ => self.table_ref.no_pieces(error),
+        })
+    }
+
+    async fn write_every_piece(
         &self,
         id: &RecordId,
         stored: &Stored<'_>,
@@ -50,18 +92,10 @@ impl DynamoDbStore {
             })
             .collect();
         let written = stream::iter(pieces).buffer_unordered(AT_A_TIME);
-        written
-            .try_for_each(|()| ready(Ok(())))
-            .await
-            .map_err(|error| match error.kind() {
-                StoreErrorKind::AccessDenied
-                | StoreErrorKind::Rejected
-                | StoreErrorKind::TooLarge
-                | StoreErrorKind::WrongSchema => self.table_ref.no_pieces(error),
-                _ => error,
-            })
+        written.try_for_each(|()| ready(Ok(()))).await
     }
 
+    /// Writes one piece, and requests it again after an error that is temporary.
     async fn write_piece(
         &self,
         piece: String,
@@ -70,21 +104,34 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> Result<(), StoreError> {
-        let mut item = self.key(&piece);
-        item.push((&self.names.data_piece, Value::Bytes(bytes)));
-        item.extend(expiration.map(|at| {
-            let name = self.names.expiration.as_str();
-            (name, Value::Number(at.get()))
-        }));
-        let request = Request::Put {
-            item,
-            expressions: self.shapes.condition(&self.names, condition),
-            returns_replaced: false,
-            returns_existing: false,
-        };
-        let sends = Sends::of_piece(log, &self.table_ref, "dynamodb:PutItem");
-        // A failed condition: the piece is there, and lives as long as this one would.
-        self.transport.send(request, &sends).await.map(drop)
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            let mut item = self.key(&piece);
+            item.push((&self.names.data_piece, Value::Bytes(bytes)));
+            item.extend(expiration.map(|at| {
+                let name = self.names.expiration.as_str();
+                (name, Value::Number(at.get()))
+            }));
+            let request = Request::Put {
+                item,
+                expressions: self.shapes.condition(&self.names, condition),
+                returns_replaced: false,
+                returns_existing: false,
+            };
+            let sends = Sends::of_piece(log, &self.table_ref, "dynamodb:PutItem");
+            match (
+                self.transport.send(request, &sends).await,
+                self.transport.sleep(),
+            ) {
+                (Err(error), Some(sleep)) if error.kind().is_transient() && attempt < MAX_TRIES => {
+                    sleep.sleep(pause).await;
+                    pause *= 2;
+                }
+                // A failed condition: the piece is there, and lives as long as this one would.
+                (sent, _) => return sent.map(drop),
+            }
+        }
+        Ok(())
     }
 
     /// Reads the record of an item, with a response that is compressed or in pieces.

@@ -14,6 +14,8 @@ mod sdk;
 pub(crate) use sdk::to_value;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::SharedAsyncSleep;
+use aws_smithy_async::rt::sleep::default_async_sleep;
 use idempotency_core::store::StoreError;
 
 use crate::item::Item;
@@ -38,6 +40,16 @@ pub(crate) enum Reply {
 }
 
 impl Transport {
+    /// Returns the timer of the client.
+    pub(crate) fn sleep(&self) -> Option<SharedAsyncSleep> {
+        let client = match self {
+            Self::Sdk(client) => client,
+            #[cfg(feature = "lean-client")]
+            Self::Lean(client) => client.sdk(),
+        };
+        client.config().sleep_impl().or_else(default_async_sleep)
+    }
+
     /// Sends a request to the table of `sends`.
     ///
     /// # Errors

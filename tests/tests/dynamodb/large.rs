@@ -61,7 +61,7 @@ fn counted(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
 }
 
 /// Calls with this response. Returns the response that the caller gets, and whether it is replayed.
-async fn call(table: &Table, response: &str) -> Result<(String, bool), BoxError> {
+pub(crate) async fn call(table: &Table, response: &str) -> Result<(String, bool), BoxError> {
     let outcome = table
         .call(&export(), &order(), async || Ok(response.to_owned()))
         .await?;
@@ -84,7 +84,7 @@ async fn assert_replays(table: &Table, response: &str) {
 }
 
 /// Calls a second time, and returns the error. Asserts that the handler did not run.
-async fn duplicate_fails(table: &Table) -> (ErrorKind, String) {
+pub(crate) async fn duplicate_fails(table: &Table) -> (ErrorKind, String) {
     let runs = AtomicUsize::new(0);
     let (export, order) = (export(), order());
     let duplicate = table.call(&export, &order, async || {

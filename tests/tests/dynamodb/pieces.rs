@@ -1,15 +1,17 @@
 //! The outcome of one write whose response is in pieces: a fenced one, and one whose pieces may have been applied.
 
+use std::time::Duration;
+
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, WriteOutcome};
-use idempotency_lambda::{BoxError, DynamoDbStore};
+use idempotency_core::store::{Change, SendLog, Store as _, StoreErrorKind, Write, WriteOutcome};
+use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::store::StoreExt;
-use idempotency_tests::store_on;
+use idempotency_tests::{Table, store_on};
 
-use crate::large::of_three_pieces;
+use super::large::{call, duplicate_fails, of_three_pieces};
 
 /// A table with a store over it, and a claim of `owner(1)`.
 struct Claimed {
@@ -99,7 +101,8 @@ async fn pieces_whose_replies_are_lost_leave_the_completion_not_applied() -> Res
     else {
         panic!("{written:?}");
     };
-    assert!(error.kind().is_transient(), "{error}");
+    // Without its response the key can still be completed.
+    assert_eq!(error.kind(), StoreErrorKind::TooLarge, "{error}");
     let record = database
         .item("idempotency", [("id", id.as_str())])
         .await?
@@ -111,5 +114,59 @@ async fn pieces_whose_replies_are_lost_leave_the_completion_not_applied() -> Res
     database.clear_faults();
     let written = store.update(&id, &change, &held_by(&owner)).await;
     assert!(matches!(written, WriteOutcome::Applied));
+    Ok(())
+}
+
+/// Lets this fault happen to every write of a piece.
+fn on_each_piece(database: &EmbeddedDynamoDb, fault: fn() -> Fault) {
+    database.inject_chosen(move |request| {
+        let is_piece = request
+            .key("id")
+            .is_some_and(|id| id.matches('#').count() > 1);
+        is_piece.then(fault)
+    });
+}
+
+#[tokio::test]
+async fn throttled_pieces_never_let_the_handler_run_again() -> Result<(), BoxError> {
+    let table = Table::start().await?;
+    on_each_piece(&table.database, || Fault::on("PutItem").throttle());
+    let text = of_three_pieces(16);
+    let (own, is_replayed) = call(&table, &text).await?;
+    assert!(!is_replayed && own == text);
+    // The lease would have ended.
+    table.clock.advance(Duration::from_secs(31));
+    let (kind, _) = duplicate_fails(&table).await;
+    assert_eq!(kind, ErrorKind::ResponseUnavailable);
+    Ok(())
+}
+
+#[tokio::test]
+async fn pieces_leave_time_for_the_completion_without_the_response() -> Result<(), BoxError> {
+    let Claimed {
+        database,
+        store,
+        id,
+    } = Claimed::start().await?;
+    on_each_piece(&database, || {
+        Fault::on("PutItem").delay(Duration::from_secs(60))
+    });
+    let limit = Duration::from_millis(800);
+    let log = SendLog::with_limit(limit);
+    let (change, held) = (completion(&of_three_pieces(17)), held_by(&owner(1)));
+    let write = Write::Update(change);
+    let written = tokio::time::timeout(limit, store.write(&id, &write, &held, &log)).await?;
+    let WriteOutcome::Failed {
+        maybe_applied: false,
+        error,
+    } = written
+    else {
+        panic!("{written:?}");
+    };
+    assert_eq!(error.kind(), StoreErrorKind::TooLarge, "{error}");
+    assert!(
+        error.to_string().contains("could not be written"),
+        "{error}"
+    );
     Ok(())
 }

@@ -104,7 +104,7 @@ pub async fn run<R, E>(
     let request = ReceivedRequest::new(&parts, &body).with_event(&text);
     let (operation, http) = match registered.http() {
         Ok(found) => found,
-        Err(error) => return misconfigured(error, &request, &form).await,
+        Err(error) => return Box::pin(misconfigured(error, &request, &form)).await,
     };
     let operation = match store {
         Some(store) => registered.with_store(operation, store),
@@ -126,7 +126,7 @@ pub async fn run<R, E>(
     };
     let view = |response: &R| Some((form.to_http)(response)?.map(Bytes::from));
     let call = http.call(place, &request);
-    // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
+    // A future of 4 KB, as the one above. On the heap they do not make that of each handler larger, which is moved several times.
     let response = Box::pin(call.run(handler, view)).await?;
     Ok(form.of(response))
 }
