@@ -22,10 +22,13 @@ static GLOBAL: OnceCell<Backend> = OnceCell::const_new();
 /// If the variables describe no store that can be used.
 pub(crate) async fn global_backend() -> Result<&'static Backend, Error> {
     GLOBAL
-        .get_or_try_init(async || {
-            default_store::from_variables(variables())
-                .await
-                .map(backend_over)
+        .get_or_try_init(|| {
+            // The future takes 12 KB, because it makes a client. On the heap it is not a part of the future of each call.
+            Box::pin(async {
+                default_store::from_variables(variables())
+                    .await
+                    .map(backend_over)
+            })
         })
         .await
         .map_err(|error| configuration_error(&error))
