@@ -9,7 +9,7 @@
 //!
 //! Proxies, trusted certificate authorities, timeouts and the reuse of connections are those of the SDK's client.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{HttpClient, RuntimeComponents, SharedHttpClient};
@@ -58,17 +58,7 @@ type Timeouts = (Option<Duration>, Option<Duration>);
 /// The connectors that were made. Requests with the same timeouts share a connector, and so its connections.
 #[derive(Debug, Default)]
 struct Https {
-    connectors: RwLock<Vec<(Timeouts, SharedHttpConnector)>>,
-}
-
-impl Https {
-    fn made(&self, timeouts: Timeouts) -> Option<SharedHttpConnector> {
-        let connectors = self.connectors.read();
-        let connectors = connectors.unwrap_or_else(PoisonError::into_inner);
-        let mut connectors = connectors.iter();
-        let connector = connectors.find(|(of, _)| *of == timeouts);
-        connector.map(|(_, connector)| connector.clone())
-    }
+    connectors: Mutex<Vec<(Timeouts, SharedHttpConnector)>>,
 }
 
 impl HttpClient for Https {
@@ -78,12 +68,8 @@ impl HttpClient for Https {
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
         let timeouts = (settings.connect_timeout(), settings.read_timeout());
-        if let Some(connector) = self.made(timeouts) {
-            return connector;
-        }
-        let connectors = self.connectors.write();
+        let connectors = self.connectors.lock();
         let mut connectors = connectors.unwrap_or_else(PoisonError::into_inner);
-        // Another thread can have made it since.
         if let Some((_, connector)) = connectors.iter().find(|(of, _)| *of == timeouts) {
             return connector.clone();
         }
