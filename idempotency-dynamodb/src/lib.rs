@@ -54,6 +54,7 @@ mod size;
 mod store;
 mod table_config;
 mod table_ref;
+mod timer;
 mod transport;
 
 #[cfg(fuzzing)]

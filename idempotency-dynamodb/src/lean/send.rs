@@ -1,10 +1,5 @@
 //! Sends a request, several times if a send fails temporarily.
 
-use std::error::Error as StdError;
-use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::AsyncSleep as _;
@@ -26,6 +21,7 @@ use idempotency_core::store::StoreError;
 use crate::failure;
 use crate::item::Item;
 use crate::sends::{CONDITION_FAILED, SendEnd, Sends};
+use crate::timer::{TimedOut, within};
 use crate::transport::Reply;
 
 /// A request, ready to be signed and sent.
@@ -72,7 +68,13 @@ pub(super) async fn send(
     sends: &Sends,
 ) -> Result<Reply, StoreError> {
     let attempts = attempts(prepared, quota, request, sends);
-    match within(prepared, prepared.timeouts.operation_timeout(), attempts).await {
+    match within(
+        prepared.sleep(),
+        prepared.timeouts.operation_timeout(),
+        attempts,
+    )
+    .await
+    {
         Ok(result) => result,
         Err(timed_out) => {
             note(sends, &SendError::Timeout(timed_out.clone()));
@@ -92,7 +94,7 @@ async fn attempts(
     let timeout = prepared.timeouts.operation_attempt_timeout();
     let timeout = timeout.map(|own| sends.timeout(own));
     loop {
-        let sent = within(prepared, timeout, attempt(prepared, request, sends)).await;
+        let sent = within(prepared.sleep(), timeout, attempt(prepared, request, sends)).await;
         let error = match sent {
             Ok(Ok(item)) => {
                 sends.ends(SendEnd::Success);
@@ -253,36 +255,4 @@ impl Body {
     fn code(&self) -> Option<&str> {
         self.code.as_deref().map(reply::short_code)
     }
-}
-
-/// The error of a send or a request that took longer than this.
-#[derive(Clone, Debug)]
-struct TimedOut(Duration);
-
-impl fmt::Display for TimedOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "timeout after {:?}", self.0)
-    }
-}
-
-impl StdError for TimedOut {}
-
-/// Waits for a future, for at most `limit`.
-async fn within<F: Future>(
-    prepared: &Prepared,
-    limit: Option<Duration>,
-    future: F,
-) -> Result<F::Output, TimedOut> {
-    let (Some(limit), Some(sleep)) = (limit, prepared.sleep()) else {
-        return Ok(future.await);
-    };
-    let (mut future, mut sleep) = (pin!(future), pin!(sleep.sleep(limit)));
-    poll_fn(|context| {
-        // The future comes first: a result that is there counts, however late it is.
-        match future.as_mut().poll(context) {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => sleep.as_mut().poll(context).map(|()| Err(TimedOut(limit))),
-        }
-    })
-    .await
 }

@@ -3,11 +3,9 @@
 //! A piece is an item of its own. No send of one touches the record, so none counts as "maybe applied" for the record's write.
 
 use std::future::ready;
-use std::pin::pin;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::AsyncSleep as _;
-use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
@@ -19,6 +17,7 @@ use crate::item::{self, Item};
 use crate::large::{Manifest, Stored, Taken, decompressed};
 use crate::request::{Request, Value};
 use crate::sends::{READ, Sends};
+use crate::timer::{TimedOut, within};
 
 /// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
 const AT_A_TIME: usize = 4;
@@ -51,18 +50,15 @@ impl DynamoDbStore {
         expiration: Option<EpochSeconds>,
         log: &SendLog,
     ) -> Result<(), StoreError> {
-        let writing = pin!(self.write_every_piece(id, stored, expiration, log));
+        let writing = self.write_every_piece(id, stored, expiration, log);
         let limit = log.limit().map(time_for_pieces);
-        let written = match (limit, self.transport.sleep()) {
-            (Some(limit), Some(sleep)) => match select(writing, pin!(sleep.sleep(limit))).await {
-                Either::Left((written, _)) => written,
-                Either::Right(((), _)) => Err(StoreError::new(
-                    StoreErrorKind::Unreachable,
-                    format!("{} took longer than {limit:?} for them", self.table_ref),
-                )),
-            },
-            _ => writing.await,
-        };
+        let written = within(self.transport.sleep(), limit, writing).await;
+        let written = written.unwrap_or_else(|TimedOut(limit)| {
+            Err(StoreError::new(
+                StoreErrorKind::Unreachable,
+                format!("{} took longer than {limit:?} for them", self.table_ref),
+            ))
+        });
         written.map_err(|error| match error.kind() {
             // The record cannot be written either.
             StoreErrorKind::Credentials | StoreErrorKind::TableMissing => error,
@@ -104,8 +100,8 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> Result<(), StoreError> {
-        let mut pause = FIRST_PAUSE;
-        for attempt in 1.. {
+        let (mut tries, mut pause) = (1, FIRST_PAUSE);
+        loop {
             let mut item = self.key(&piece);
             item.push((&self.names.data_piece, Value::Bytes(bytes)));
             item.extend(expiration.map(|at| {
@@ -119,19 +115,17 @@ impl DynamoDbStore {
                 returns_existing: false,
             };
             let sends = Sends::of_piece(log, &self.table_ref, "dynamodb:PutItem");
-            match (
-                self.transport.send(request, &sends).await,
-                self.transport.sleep(),
-            ) {
-                (Err(error), Some(sleep)) if error.kind().is_transient() && attempt < MAX_TRIES => {
-                    sleep.sleep(pause).await;
+            let sent = self.transport.send(request, &sends).await;
+            match (sent, self.transport.sleep()) {
+                (Err(error), Some(timer)) if error.kind().is_transient() && tries < MAX_TRIES => {
+                    timer.sleep(pause).await;
+                    tries += 1;
                     pause *= 2;
                 }
                 // A failed condition: the piece is there, and lives as long as this one would.
                 (sent, _) => return sent.map(drop),
             }
         }
-        Ok(())
     }
 
     /// Reads the record of an item, with a response that is compressed or in pieces.
