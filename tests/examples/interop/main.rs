@@ -85,6 +85,7 @@ async fn play() -> Result<(), BoxError> {
         "another digest" => settings::another_digest,
         "falsy responses: Rust replays them, Python replays None" => settings::falsy_responses,
         "a response too large for Rust to store: Python replays None" => settings::large_response,
+        "a compressed or split response: Rust replays it, Python fails" => settings::large_forms,
         "a Python response that is not JSON: Rust reports a corrupt record" => settings::not_json,
     }
     Ok(())

@@ -72,6 +72,16 @@ impl Rust {
         Self::with_store(store.build()?, operation)
     }
 
+    /// Returns a process on the table `idempotency` that stores a response of any length as Python does, or not at all.
+    pub(crate) fn without_large_forms(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
+        let store = DynamoDbStore::builder()
+            .sdk_config(&database.sdk_config())
+            .table("idempotency")
+            .compress_above(None)
+            .split_large_responses(false);
+        Self::with_store(store.build()?, charge())
+    }
+
     /// Returns a process on a table with the sort key `sk`.
     pub(crate) fn composite(database: &EmbeddedDynamoDb) -> Result<Self, BoxError> {
         let mut names = AttributeNames::default();

@@ -89,7 +89,7 @@ pub(crate) async fn falsy_responses(harness: &mut Harness) -> Result<(), BoxErro
 
 pub(crate) async fn large_response(harness: &mut Harness) -> Result<(), BoxError> {
     let order = harness.order();
-    let rust = Rust::start(&harness.database, charge())?;
+    let rust = Rust::without_large_forms(&harness.database)?;
     let large = json!("x".repeat(410 * 1024));
     assert_eq!(
         rust.call_returning(&order, &large).await?,
@@ -103,6 +103,37 @@ pub(crate) async fn large_response(harness: &mut Harness) -> Result<(), BoxError
         .await?;
     assert_eq!(given, (Said::Returned(Value::Null), false));
     Ok(())
+}
+
+/// Checks a response that is compressed, and one that is compressed and split.
+pub(crate) async fn large_forms(harness: &mut Harness) -> Result<(), BoxError> {
+    let rust = Rust::start(&harness.database, charge())?;
+    for large in [json!("x".repeat(20 * 1024)), json!(noise(800 * 1024))] {
+        let order = harness.order();
+        let ran = rust.call_returning(&order, &large).await?;
+        assert_eq!(ran, Ended::Ran(large.clone()));
+        let given = rust.call_returning(&order, &json!("Rust")).await?;
+        assert_eq!(given, Ended::Replayed(large));
+        let failed = harness
+            .python
+            .call(Call::of(&order), &json!("Python"))
+            .await?;
+        assert_eq!(failed, (Said::Raised("JSONDecodeError".to_owned()), false));
+    }
+    Ok(())
+}
+
+/// Returns a text of this length that compression makes shorter by a quarter at most.
+fn noise(bytes: usize) -> String {
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut state = 1_u64;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(letters[(state >> 58) as usize])
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 pub(crate) async fn not_json(harness: &mut Harness) -> Result<(), BoxError> {
