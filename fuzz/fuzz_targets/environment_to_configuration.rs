@@ -5,7 +5,7 @@
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
 use idempotency_core::record::{Field, Record, RecordId, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
@@ -70,7 +70,7 @@ fuzz_target!(|text: &str| {
     // With durations of any length a call has an identity, and a record can be classified.
     let identity = operation.identify("[1]", None);
     assert!(identity.is_ok(), "{identity:?}");
-    let call = Call {
+    let call = CallTerms {
         id: RecordId::new("shop#1"),
         owner: OwnerToken::from_bytes([1; 16]),
         validation: None,

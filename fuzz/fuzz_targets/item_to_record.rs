@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::key::{Json, JsonErrorKind};
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Field, Record, RecordId};
@@ -149,7 +149,7 @@ fuzz_target!(|bytes: &[u8]| {
     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
         let mut policy = Policy::default();
         policy.on_timeout = on_timeout;
-        let call = Call {
+        let call = CallTerms {
             id: RecordId::new("shop#1"),
             owner: OwnerToken::from_bytes([1; 16]),
             validation: None,

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::engine::Backend;
 use crate::future::BoxFuture;
 use crate::owner::OwnerToken;
-use crate::protocol::Call;
+use crate::protocol::CallTerms;
 use crate::protocol::condition::Condition;
 use crate::protocol::policy::Policy;
 use crate::random::{Random, RandomError};
@@ -50,8 +50,8 @@ pub fn backend_over(store: Arc<dyn Store>) -> Backend {
 }
 
 /// Returns a call of the record `a#1` with the default policy, without deadline and validation.
-pub fn call() -> Call {
-    Call {
+pub fn call() -> CallTerms {
+    CallTerms {
         id: RecordId::new("a#1"),
         owner: OwnerToken::from_bytes([1; 16]),
         validation: None,

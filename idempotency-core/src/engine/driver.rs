@@ -15,7 +15,7 @@ use crate::future::BoxFuture;
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::condition::Condition;
 use crate::protocol::{
-    Attempt, Call, Effect, InFlight, Input, Write, WriteErrorKind, WriteResult, is_takeover,
+    Attempt, CallTerms, Effect, InFlight, Input, Write, WriteErrorKind, WriteResult, is_takeover,
 };
 use crate::record::Record;
 use crate::store::{Consistency, ReadOutcome, SendLog, StoreError, StoreErrorKind, WriteOutcome};
@@ -29,7 +29,7 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) shares_prefix: bool,
     pub(crate) cache: Option<CacheLimits>,
     pub(crate) store_when: StoreWhen<'a>,
-    pub(crate) call: Call,
+    pub(crate) call: CallTerms,
     pub(crate) codec: Codec<R>,
 }
 

@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, Selector};
 use crate::outcome::{Ending, Outcome};
-use crate::protocol::Call;
+use crate::protocol::CallTerms;
 use crate::protocol::policy::Policy;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
@@ -233,7 +233,7 @@ impl CompiledOperation {
                 memory_limit: self.memory_limit,
             },
             codec,
-            call: Call {
+            call: CallTerms {
                 id: id.clone(),
                 owner,
                 validation: validation.map(str::to_owned),

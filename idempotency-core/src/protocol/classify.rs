@@ -1,8 +1,8 @@
 //! Classifies a record that prevents a claim.
 
-use super::call::Call;
 use super::condition::claimable;
 use super::policy::OnTimeout;
+use super::terms::CallTerms;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
 
@@ -46,7 +46,7 @@ pub enum RecordState {
 /// assert_eq!(classify(&claim, EpochMillis::new(30_000), &call), RecordState::InProgress);
 /// assert_eq!(classify(&claim, EpochMillis::new(30_001), &call), RecordState::Claimable);
 /// ```
-pub fn classify(existing: &Record, now: EpochMillis, call: &Call) -> RecordState {
+pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> RecordState {
     let hold = call.policy.on_timeout == OnTimeout::Hold;
     if is_claim_of(existing, call) {
         match lease(existing, now) {
@@ -78,7 +78,7 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &Call) -> RecordState
 }
 
 /// Returns true if the record is a claim made with this call's token.
-pub(super) fn is_claim_of(existing: &Record, call: &Call) -> bool {
+pub(super) fn is_claim_of(existing: &Record, call: &CallTerms) -> bool {
     existing.owner.value() == Some(&call.owner)
         && existing.status.value() == Some(&Status::InProgress)
 }
@@ -98,14 +98,14 @@ pub(super) fn is_claim_of(existing: &Record, call: &Call) -> bool {
 /// let expired = Record { status: Field::Value(Status::Completed), ..Record::default() };
 /// assert!(is_takeover(&killed, &call) && !is_takeover(&expired, &call));
 /// ```
-pub fn is_takeover(replaced: &Record, call: &Call) -> bool {
+pub fn is_takeover(replaced: &Record, call: &CallTerms) -> bool {
     replaced.status.value() == Some(&Status::InProgress)
         && !replaced.failure.exists()
         && !is_claim_of(replaced, call)
 }
 
 /// Returns true if the record belongs to this call's payload, or if the operation does not validate payloads.
-pub(super) fn same_payload(existing: &Record, call: &Call) -> bool {
+pub(super) fn same_payload(existing: &Record, call: &CallTerms) -> bool {
     call.validation
         .as_ref()
         .is_none_or(|mine| existing.validation.value() == Some(mine))

@@ -1,6 +1,6 @@
 //! Fixed values for the tests of the protocol.
 
-use super::Call;
+use super::CallTerms;
 use super::policy::Policy;
 use crate::owner::OwnerToken;
 use crate::record::{Data, Field, Record, RecordId, Status};
@@ -26,8 +26,8 @@ pub(super) fn another() -> OwnerToken {
 }
 
 /// Returns a call with 30 s left.
-pub(super) fn call() -> Call {
-    Call {
+pub(super) fn call() -> CallTerms {
+    CallTerms {
         id: RecordId::new("charge#1"),
         owner: me(),
         validation: None,

@@ -1,7 +1,7 @@
 //! What a call publishes to the duplicates in its process.
 
-use super::call::Call;
 use super::classify::is_expired;
+use super::terms::CallTerms;
 use crate::record::RecordId;
 use crate::time::EpochMillis;
 
@@ -52,13 +52,13 @@ pub enum Stage {
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{Call, InFlightKey};
+/// use idempotency_core::protocol::{CallTerms, InFlightKey};
 /// # use idempotency_core::owner::OwnerToken;
 /// # let call = idempotency_core::example::call();
-/// let duplicate = Call { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
+/// let duplicate = CallTerms { owner: OwnerToken::from_bytes([2; 16]), ..call.clone() };
 /// assert_eq!(InFlightKey::of(&call), InFlightKey::of(&duplicate));
 /// // A call with the same key but another payload must get `PayloadMismatch`, so it does not follow this leader.
-/// let other_payload = Call { validation: Some("9f2c".to_owned()), ..call.clone() };
+/// let other_payload = CallTerms { validation: Some("9f2c".to_owned()), ..call.clone() };
 /// assert_ne!(InFlightKey::of(&call), InFlightKey::of(&other_payload));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +69,7 @@ pub struct InFlightKey {
 
 impl InFlight {
     /// Returns the progress of a call that is about to claim.
-    pub fn of(call: &Call, now: EpochMillis) -> Self {
+    pub fn of(call: &CallTerms, now: EpochMillis) -> Self {
         Self {
             stage: Stage::Claiming,
             until: call.lease_end(now),
@@ -123,7 +123,7 @@ impl Stage {
 
 impl InFlightKey {
     /// Returns the key of a call.
-    pub fn of(call: &Call) -> Self {
+    pub fn of(call: &CallTerms) -> Self {
         Self {
             id: call.id.clone(),
             validation: call.validation.clone(),

@@ -9,7 +9,6 @@
 //!
 //! The rules, with their reasons, are in `docs/reference/protocol.md`.
 
-mod call;
 mod classify;
 pub mod condition;
 mod effect;
@@ -22,9 +21,9 @@ mod read;
 mod requests;
 mod resolution;
 mod step;
+mod terms;
 mod write;
 
-pub use call::Call;
 pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify, is_takeover};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
@@ -33,4 +32,5 @@ pub use read::Consistency;
 pub(crate) use requests::recorded_path;
 pub use resolution::{Completion, Refusal, RefusalDetail, Resolution, Source};
 pub use step::Attempt;
+pub use terms::CallTerms;
 pub use write::{Change, Write};

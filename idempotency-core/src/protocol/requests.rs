@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::call::Call;
 use super::condition::{Condition, claimable, held_by};
 use super::effect::Effect;
 use super::policy::OnTimeout;
+use super::terms::CallTerms;
 use super::write::{Change, Write};
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::EpochMillis;
@@ -21,13 +21,13 @@ pub(crate) fn recorded_path(path: &str) -> &str {
     &path[..path.floor_char_boundary(LONGEST_PATH)]
 }
 
-fn operation(call: &Call) -> Field<String> {
+fn operation(call: &CallTerms) -> Field<String> {
     let path = call.operation.as_deref();
     path.map(|path| recorded_path(path).to_owned()).into()
 }
 
 /// Returns the claim: a put of a record in progress, if there is no record or a claimable one.
-pub(super) fn claim(call: &Call, now: EpochMillis) -> Effect {
+pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
     let lease_end = call.lease_end(now);
     let window_end = now.floor_to_seconds().plus(call.policy.expires_after);
     let kept_until = match call.policy.on_timeout {
@@ -49,7 +49,7 @@ pub(super) fn claim(call: &Call, now: EpochMillis) -> Effect {
 }
 
 /// Returns the attributes of this call's completed record. `data` is `None` if the response cannot be stored.
-pub(super) fn completed(call: &Call, now: EpochMillis, data: Option<&Data>) -> Record {
+pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<&Data>) -> Record {
     Record {
         expiration: Field::Value(now.floor_to_seconds().plus(call.policy.expires_after)),
         status: Field::Value(Status::Completed),
@@ -62,7 +62,7 @@ pub(super) fn completed(call: &Call, now: EpochMillis, data: Option<&Data>) -> R
 
 /// Returns the completion: an update, only while the record is still this call's claim. The claim names the operation
 /// already.
-pub(super) fn complete(call: &Call, record: &Record) -> Effect {
+pub(super) fn complete(call: &CallTerms, record: &Record) -> Effect {
     Effect::Write(
         Write::Update(Change {
             set: Record {
@@ -76,7 +76,7 @@ pub(super) fn complete(call: &Call, record: &Record) -> Effect {
 }
 
 /// Returns the completion of a claim that was evicted while the handler ran: a put, only while there is no record.
-pub(super) fn restore(call: &Call, record: &Record, lease_end: EpochMillis) -> Effect {
+pub(super) fn restore(call: &CallTerms, record: &Record, lease_end: EpochMillis) -> Effect {
     Effect::Write(
         Write::Put(Record {
             owner: Field::Value(call.owner.clone()),
@@ -88,13 +88,13 @@ pub(super) fn restore(call: &Call, record: &Record, lease_end: EpochMillis) -> E
 }
 
 /// Returns the release: a delete, only while the record is still this call's claim.
-pub(super) fn release(call: &Call) -> Effect {
+pub(super) fn release(call: &CallTerms) -> Effect {
     Effect::Write(Write::Delete, held_by(&call.owner))
 }
 
 /// Returns the write of a recorded failure. It ends the lease at the time of the claim, so that calls under every policy and
 /// in every language can claim the key again, and removes the owner token.
-pub(super) fn record_failure(call: &Call, failure: &str, claimed_at: EpochMillis) -> Effect {
+pub(super) fn record_failure(call: &CallTerms, failure: &str, claimed_at: EpochMillis) -> Effect {
     Effect::Write(
         Write::Update(Change {
             set: Record {

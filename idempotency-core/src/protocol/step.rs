@@ -8,11 +8,11 @@ mod state;
 
 use std::time::Duration;
 
-use super::call::Call;
 use super::effect::{Effect, Input};
 use super::in_flight::{InFlight, Stage};
 use super::limits::time_limit;
 use super::resolution::Source;
+use super::terms::CallTerms;
 use crate::error::ErrorKind;
 use crate::time::EpochMillis;
 use state::{Completing, State, refuse};
@@ -23,9 +23,9 @@ use state::{Completing, State, refuse};
 ///
 /// ```
 /// use idempotency_core::protocol::{Attempt, Completion, Effect, HandlerResult, Input, Resolution, Write, WriteResult};
-/// use idempotency_core::protocol::{Call, policy::Policy};
+/// use idempotency_core::protocol::{CallTerms, policy::Policy};
 /// use idempotency_core::{owner::OwnerToken, record::*, time::*};
-/// let call = Call {
+/// let call = CallTerms {
 ///     id: RecordId::new("a#1"),
 ///     owner: OwnerToken::from_bytes([1; 16]),
 ///     validation: None,
@@ -47,13 +47,13 @@ use state::{Completing, State, refuse};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
-    call: Call,
+    call: CallTerms,
     state: State,
 }
 
 impl Attempt {
     /// Begins a call. The first effect is always [`Effect::CheckLocal`].
-    pub fn begin(call: Call) -> (Self, Effect) {
+    pub fn begin(call: CallTerms) -> (Self, Effect) {
         let attempt = Self {
             call,
             state: State::Checking(None),
@@ -62,7 +62,7 @@ impl Attempt {
     }
 
     /// Returns the call of this attempt.
-    pub fn call(&self) -> &Call {
+    pub fn call(&self) -> &CallTerms {
         &self.call
     }
 
@@ -73,7 +73,7 @@ impl Attempt {
     /// ```
     /// # use idempotency_core::protocol::*;
     /// # use idempotency_core::time::EpochMillis;
-    /// # let call = Call { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
+    /// # let call = CallTerms { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
     /// # let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
     /// assert_eq!(attempt.in_flight().map(|in_flight| in_flight.stage), Some(Stage::Claiming));
@@ -121,7 +121,7 @@ impl Attempt {
     /// # use idempotency_core::protocol::*;
     /// # use idempotency_core::{record::Data, time::EpochMillis};
     /// # use std::time::Duration;
-    /// # let call = Call { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
+    /// # let call = CallTerms { deadline: Some(EpochMillis::new(30_000)), ..idempotency_core::example::call() };
     /// let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
     /// // Of the 3 s of `store_timeout`, 200 ms are kept for releasing the claim.

@@ -2,7 +2,7 @@
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::{
     Attempt, Completion, Effect, HandlerResult, Input, Refusal, RefusalDetail, Resolution, Source,
     Write,
@@ -27,7 +27,7 @@ impl Scenario {
         now: EpochMillis,
     ) -> (Attempt, Effect) {
         let deadline = now.plus(self.bounds.duration(delivery.lease));
-        Attempt::begin(Call {
+        Attempt::begin(CallTerms {
             id: key(),
             owner: OwnerToken::from_bytes([number; 16]),
             validation: delivery.payload.map(str::to_owned),

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::protocol::{
@@ -216,7 +216,7 @@ impl Scenario {
             return false;
         };
         let now = EpochMillis::new(lease.get() + 1);
-        let fresh = Call {
+        let fresh = CallTerms {
             id: key(),
             owner: OwnerToken::from_bytes([u8::MAX; 16]),
             validation: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::protocol::{RecordState, classify};
@@ -18,11 +18,11 @@ fn on_timeout() -> impl Strategy<Value = OnTimeout> {
     prop_oneof![Just(OnTimeout::Rerun), Just(OnTimeout::Hold)]
 }
 
-fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) -> Call {
+fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) -> CallTerms {
     let mut policy = Policy::default();
     policy.on_timeout = on_timeout;
     policy.expires_after = Duration::from_secs(60);
-    Call {
+    CallTerms {
         id: RecordId::new("shop#1"),
         owner,
         validation,

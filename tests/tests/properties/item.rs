@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
@@ -173,7 +173,7 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
             let owner = OwnerToken::from_bytes([1; 16]);
             let mut policy = Policy::default();
             policy.on_timeout = on_timeout;
-            let call = Call {
+            let call = CallTerms {
                 id: id.clone(),
                 owner,
                 validation: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::Call;
+use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::protocol::{
@@ -23,8 +23,8 @@ const HOUR: i64 = 60 * 60;
 /// The changes of daylight saving time in Europe in 2024: 01:00 UTC of the last Sundays of March and October.
 const CHANGES: [i64; 2] = [1_711_846_800, 1_729_990_800];
 
-fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> Call {
-    Call {
+fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> CallTerms {
+    CallTerms {
         id: RecordId::new("shop#1"),
         owner: OwnerToken::from_bytes([owner; 16]),
         validation: None,
@@ -63,7 +63,7 @@ fn left() -> impl Strategy<Value = Option<u64>> {
 }
 
 /// Begins a call and applies its claim to `store`.
-fn claim(store: &MemoryStore, call: Call, now: i64) -> Attempt {
+fn claim(store: &MemoryStore, call: CallTerms, now: i64) -> Attempt {
     let now = EpochMillis::new(now);
     let id = call.id.clone();
     let (attempt, effect) = Attempt::begin(call);

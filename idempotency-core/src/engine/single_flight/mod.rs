@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::timeout::timeout;
 use crate::future::BoxFuture;
-use crate::protocol::{Call, InFlight, InFlightKey, Input};
+use crate::protocol::{CallTerms, InFlight, InFlightKey, Input};
 use crate::record::Record;
 use crate::time::EpochMillis;
 
@@ -53,7 +53,7 @@ enum Role {
 
 impl SingleFlight {
     /// Returns the guard of a call that neither leads nor follows yet.
-    pub(super) fn guard(&self, call: &Call) -> FlightGuard<'_> {
+    pub(super) fn guard(&self, call: &CallTerms) -> FlightGuard<'_> {
         FlightGuard {
             single_flight: self,
             key: InFlightKey::of(call),

@@ -21,8 +21,8 @@ const RUNS: InFlight = InFlight {
     until: EpochMillis::new(9_000),
 };
 
-fn call(validation: &str) -> Call {
-    Call {
+fn call(validation: &str) -> CallTerms {
+    CallTerms {
         id: RecordId::new("charge#1"),
         owner: OwnerToken::from_bytes([1; 16]),
         validation: Some(validation.to_owned()),

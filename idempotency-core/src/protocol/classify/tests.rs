@@ -3,7 +3,7 @@
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::*;
 
-fn hold(mut call: Call) -> Call {
+fn hold(mut call: CallTerms) -> CallTerms {
     call.policy.on_timeout = OnTimeout::Hold;
     call
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::super::call::Call;
 use super::super::classify::{RecordState, classify, is_expired};
 use super::super::effect::{Effect, WriteResult};
 use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve, time_limit};
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::resolution::{Refusal, Source};
+use super::super::terms::CallTerms;
 use super::lookup;
 use super::state::{Claiming, GivingUp, Held, Next, READ, State, backoff, refuse, replay};
 use crate::error::ErrorKind;
@@ -17,7 +17,7 @@ use crate::time::EpochMillis;
 
 /// Handles a record from this process's memory. It is classified like any other record.
 pub(super) fn from_memory(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     wait_until: Option<EpochMillis>,
     record: Record,
@@ -33,7 +33,7 @@ pub(super) fn from_memory(
 
 /// Handles a key that this process's memory does not hold.
 pub(super) fn not_in_memory(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     wait_until: Option<EpochMillis>,
 ) -> Next {
@@ -42,7 +42,7 @@ pub(super) fn not_in_memory(
 }
 
 /// Asks the store for the first time: with a claim, or with a read before it. A call starts once at most.
-pub(super) fn start(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> Next {
+pub(super) fn start(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
     let requests_end = requests_end(call, now, wait_until);
     match call.policy.lookup {
         Lookup::ClaimFirst => first_claim(call, now, wait_until, requests_end),
@@ -52,7 +52,7 @@ pub(super) fn start(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> N
 
 /// Sends the first claim to the store.
 pub(super) fn first_claim(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     wait_until: EpochMillis,
     requests_end: EpochMillis,
@@ -74,7 +74,7 @@ pub(super) fn first_claim(
 
 /// Returns the end of the time for requests that begin now: `store_timeout` from now, and at most half of the time left, so
 /// that there is time for the handler too.
-fn requests_end(call: &Call, now: EpochMillis, wait_until: EpochMillis) -> EpochMillis {
+fn requests_end(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> EpochMillis {
     now.plus(call.policy.store_timeout.min(now.until(wait_until) / 2))
 }
 
@@ -102,7 +102,7 @@ pub(super) fn release_limit(now: EpochMillis, giving_up: &GivingUp) -> Duration 
 }
 
 /// Reads again after a pause. A wait is deliberate, so the time for requests begins again.
-pub(super) fn read_again(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+pub(super) fn read_again(call: &CallTerms, now: EpochMillis, claiming: Claiming) -> Next {
     let claiming = Claiming {
         requests_end: requests_end(call, now, claiming.wait_until),
         ..claiming
@@ -111,7 +111,7 @@ pub(super) fn read_again(call: &Call, now: EpochMillis, claiming: Claiming) -> N
 }
 
 /// Returns true if the deadline has expired. The call then neither claims nor waits.
-pub(super) fn is_too_late(call: &Call, now: EpochMillis) -> bool {
+pub(super) fn is_too_late(call: &CallTerms, now: EpochMillis) -> bool {
     call.deadline
         .is_some_and(|deadline| is_expired(deadline, now))
 }
@@ -129,7 +129,12 @@ fn has_time(now: EpochMillis, claiming: Claiming) -> bool {
 }
 
 /// Sends a claim. Every try has the same token, so a claim that arrives late is still this call's own.
-fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming, exhausted: ErrorKind) -> Next {
+fn send_claim(
+    call: &CallTerms,
+    now: EpochMillis,
+    claiming: Claiming,
+    exhausted: ErrorKind,
+) -> Next {
     if claiming.tries == MAX_CLAIMS {
         return give_up(call, claiming, exhausted);
     }
@@ -143,7 +148,7 @@ fn send_claim(call: &Call, now: EpochMillis, claiming: Claiming, exhausted: Erro
 
 /// Handles the result of a claim.
 pub(super) fn claim_written(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     mut claiming: Claiming,
     result: WriteResult,
@@ -177,7 +182,7 @@ pub(super) fn claim_written(
 
 /// Handles the result of a read.
 pub(super) fn read_done(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     claiming: Claiming,
     existing: Option<Record>,
@@ -194,7 +199,7 @@ pub(super) fn read_done(
 }
 
 /// Handles a failed read. A wait goes on, because the record was in progress at the last read.
-pub(super) fn read_failed(call: &Call, now: EpochMillis, claiming: Claiming) -> Next {
+pub(super) fn read_failed(call: &CallTerms, now: EpochMillis, claiming: Claiming) -> Next {
     // A wait sends no claim, so a read that belongs to a claim has a try before it.
     let waits = claiming.tries == 0;
     match wait_left(now, claiming.wait_until).filter(|_| waits) {
@@ -203,7 +208,7 @@ pub(super) fn read_failed(call: &Call, now: EpochMillis, claiming: Claiming) -> 
     }
 }
 
-fn record_found(call: &Call, now: EpochMillis, claiming: Claiming, existing: Record) -> Next {
+fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: Record) -> Next {
     match classify(&existing, now, call) {
         RecordState::OwnClaim => {
             let lease_end = existing
@@ -224,7 +229,7 @@ fn record_found(call: &Call, now: EpochMillis, claiming: Claiming, existing: Rec
     }
 }
 
-fn in_progress(call: &Call, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
+fn in_progress(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
     let other_lease_end = existing.in_progress_expiration.value().copied();
     match (
         call.policy.on_in_progress,
@@ -254,7 +259,7 @@ fn pause(claiming: Claiming, left: Duration) -> Next {
 }
 
 /// Runs the handler under this call's confirmed claim, unless its lease has expired.
-fn run(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
+fn run(call: &CallTerms, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
     if is_expired(lease_end, now) {
         return release(call, claiming, ErrorKind::NoTimeLeft);
     }
@@ -266,7 +271,7 @@ fn run(call: &Call, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis
 }
 
 /// Ends a call without a confirmed claim. If a claim may have been applied, tries to release it first.
-fn give_up(call: &Call, claiming: Claiming, kind: ErrorKind) -> Next {
+fn give_up(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
     if claiming.maybe_applied {
         release(call, claiming, kind)
     } else {
@@ -275,7 +280,7 @@ fn give_up(call: &Call, claiming: Claiming, kind: ErrorKind) -> Next {
 }
 
 /// Releases the claim before the handler ran. The caller gets `kind`, also if the release fails.
-fn release(call: &Call, claiming: Claiming, kind: ErrorKind) -> Next {
+fn release(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
     let giving_up = GivingUp {
         kind,
         wait_until: claiming.wait_until,

@@ -1,6 +1,5 @@
 //! After the handler: the completion, or the release.
 
-use super::super::call::Call;
 use super::super::classify::{
     RecordState, classify, is_claim_of, is_expired, response_of, same_payload,
 };
@@ -9,6 +8,7 @@ use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
 use super::super::policy::{OnError, OnTimeout};
 use super::super::requests;
 use super::super::resolution::{Completion, Resolution, Source};
+use super::super::terms::CallTerms;
 use super::state::{
     Completing, Held, Next, READ, State, Unstorable, backoff, finish, refuse, replay,
 };
@@ -21,7 +21,7 @@ const PANIC: &str = "panic";
 
 /// Handles the end of the handler.
 pub(super) fn handler_done(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     held: Held,
     result: HandlerResult,
@@ -57,7 +57,7 @@ pub(super) fn handler_done(
 }
 
 /// Returns the write that frees the key after a failed run, by the policy `on_error`.
-fn free_key(call: &Call, failure: &str, held: Held) -> Effect {
+fn free_key(call: &CallTerms, failure: &str, held: Held) -> Effect {
     match call.policy.on_error {
         OnError::Release => requests::release(call),
         OnError::Record => requests::record_failure(call, failure, held.claimed_at),
@@ -65,7 +65,7 @@ fn free_key(call: &Call, failure: &str, held: Held) -> Effect {
 }
 
 /// Sends the completion.
-pub(super) fn send_completion(call: &Call, mut completing: Completing) -> Next {
+pub(super) fn send_completion(call: &CallTerms, mut completing: Completing) -> Next {
     completing.tries += 1;
     let effect = requests::complete(call, &completing.record);
     (State::Completing(completing), effect)
@@ -73,7 +73,7 @@ pub(super) fn send_completion(call: &Call, mut completing: Completing) -> Next {
 
 /// Handles the result of a completion.
 pub(super) fn completion_written(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     mut completing: Completing,
     result: WriteResult,
@@ -120,7 +120,7 @@ pub(super) fn completion_written(
 
 /// Handles a claim that is gone: `existing` is not this call's claim any more, or there is no record.
 pub(super) fn claim_gone(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     completing: Completing,
     existing: Option<Record>,
@@ -139,7 +139,7 @@ pub(super) fn claim_gone(
 
 /// Handles the result of a restored completion.
 pub(super) fn restored(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     completing: Completing,
     result: WriteResult,
@@ -157,7 +157,12 @@ pub(super) fn restored(
 }
 
 /// Handles a record that prevented the completion.
-fn other_record(call: &Call, now: EpochMillis, completing: Completing, existing: Record) -> Next {
+fn other_record(
+    call: &CallTerms,
+    now: EpochMillis,
+    completing: Completing,
+    existing: Record,
+) -> Next {
     if is_claim_of(&existing, call) {
         // The condition holds for this record, and yet it failed: what is stored is unknown.
         return refuse(ErrorKind::CompletionUnknown);
@@ -175,7 +180,7 @@ fn other_record(call: &Call, now: EpochMillis, completing: Completing, existing:
 }
 
 /// Returns the state of a completed record of this payload whose window still runs, or `None` if it is not such a record.
-fn completed_state(call: &Call, now: EpochMillis, existing: &Record) -> Option<RecordState> {
+fn completed_state(call: &CallTerms, now: EpochMillis, existing: &Record) -> Option<RecordState> {
     let completed = existing.status.value() == Some(&Status::Completed);
     let runs = classify(existing, now, call) != RecordState::Claimable;
     (completed && runs && same_payload(existing, call)).then(|| response_of(existing))
@@ -190,7 +195,12 @@ fn confirmed(completing: Completing) -> Next {
 }
 
 /// Handles the result of a release after the handler ran. `returned` is true if the handler returned a response.
-pub(super) fn released(call: &Call, now: EpochMillis, returned: bool, result: WriteResult) -> Next {
+pub(super) fn released(
+    call: &CallTerms,
+    now: EpochMillis,
+    returned: bool,
+    result: WriteResult,
+) -> Next {
     match result {
         WriteResult::Applied => finish(Resolution::Own(Completion::Released)),
         WriteResult::ConditionFailed {

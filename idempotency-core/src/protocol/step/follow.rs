@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::super::call::Call;
 use super::super::classify::is_expired;
 use super::super::effect::Effect;
 use super::super::in_flight::{InFlight, Stage};
 use super::super::limits::{LONGEST_PAUSE, REPLY_TIMEOUT};
 use super::super::policy::OnInProgress;
 use super::super::resolution::{Refusal, Source};
+use super::super::terms::CallTerms;
 use super::claim::{from_memory, is_too_late, start, wait_left};
 use super::state::{Following, Next, State, refuse};
 use crate::error::ErrorKind;
@@ -20,7 +20,7 @@ const LEASE_GRACE: Duration = Duration::from_millis(1);
 
 /// Handles the progress of the leader: another call with the same key and payload is in progress in this process.
 pub(super) fn leader_found(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     wait_until: Option<EpochMillis>,
     leader: InFlight,
@@ -64,7 +64,7 @@ pub(super) fn leader_found(
 ///
 /// Progress that has not changed means a timeout.
 pub(super) fn leader_progress(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     following: Following,
     leader: InFlight,
@@ -77,7 +77,7 @@ pub(super) fn leader_progress(
 
 /// Handles the end of the leader. Its confirmed record is classified like any other record.
 pub(super) fn leader_done(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     following: Following,
     confirmed: Option<Record>,

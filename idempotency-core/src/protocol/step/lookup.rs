@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::super::call::Call;
 use super::super::classify::{RecordState, classify};
 use super::super::effect::Effect;
 use super::super::read::Consistency;
 use super::super::resolution::Source;
+use super::super::terms::CallTerms;
 use super::claim::{first_claim, is_too_late, limit};
 use super::state::{LookingUp, Next, State, refuse, replay};
 use crate::error::ErrorKind;
@@ -17,7 +17,7 @@ use crate::time::EpochMillis;
 
 /// Reads the record, eventually consistently.
 pub(super) fn start(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     wait_until: EpochMillis,
     requests_end: EpochMillis,
@@ -45,7 +45,7 @@ pub(super) fn read_limit(now: EpochMillis, looking_up: &LookingUp) -> Duration {
 /// A response that was found is replayed: it was stored once, for this payload, and its window runs. An operator may have
 /// deleted its record since.
 pub(super) fn read_done(
-    call: &Call,
+    call: &CallTerms,
     now: EpochMillis,
     looking_up: LookingUp,
     existing: Option<Record>,

@@ -20,11 +20,11 @@ use crate::record::{Data, Field, Status};
 use crate::time::EpochMillis;
 
 /// Feeds inputs at `NOW` and returns the last effect.
-fn play(call: Call, inputs: impl IntoIterator<Item = Input>) -> Effect {
+fn play(call: CallTerms, inputs: impl IntoIterator<Item = Input>) -> Effect {
     play_at(call, inputs.into_iter().map(|input| (NOW, input)))
 }
 
-fn play_at(call: Call, inputs: impl IntoIterator<Item = (EpochMillis, Input)>) -> Effect {
+fn play_at(call: CallTerms, inputs: impl IntoIterator<Item = (EpochMillis, Input)>) -> Effect {
     let (mut attempt, mut effect) = Attempt::begin(call);
     for (now, input) in inputs {
         (attempt, effect) = attempt.step(now, input);

@@ -4,7 +4,7 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::{
-    Call, Effect, HandlerResult, Input, Resolution, Write, WriteResult,
+    CallTerms, Effect, HandlerResult, Input, Resolution, Write, WriteResult,
 };
 use idempotency_core::record::{Attribute, Field, Record, Status};
 use idempotency_core::time::EpochMillis;
@@ -15,7 +15,7 @@ use super::{CallView, Rules, record_in};
 pub(crate) struct UnfencedCompletion;
 
 impl Rules for UnfencedCompletion {
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Update(change), _) if change.set.status.exists() => {
                 Effect::Write(Write::Update(change), Condition::All(Vec::new()))
@@ -29,7 +29,7 @@ impl Rules for UnfencedCompletion {
 pub(crate) struct UnfencedRelease;
 
 impl Rules for UnfencedRelease {
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Delete, _) => {
                 Effect::Write(Write::Delete, Condition::All(Vec::new()))
@@ -45,7 +45,7 @@ pub(crate) struct OwnRecordNotRecognised;
 impl Rules for OwnRecordNotRecognised {
     fn receives(
         &self,
-        call: &Call,
+        call: &CallTerms,
         _: CallView,
         now: EpochMillis,
         mut input: Input,
@@ -65,7 +65,7 @@ pub(crate) struct LateOwnerIgnoresThePayload;
 impl Rules for LateOwnerIgnoresThePayload {
     fn receives(
         &self,
-        call: &Call,
+        call: &CallTerms,
         view: CallView,
         now: EpochMillis,
         mut input: Input,
@@ -85,7 +85,7 @@ pub(crate) struct RespondsBeforeConfirmed;
 impl Rules for RespondsBeforeConfirmed {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         view: CallView,
         now: EpochMillis,
         input: Input,
@@ -105,7 +105,7 @@ pub(crate) struct LastErrorAlone;
 impl Rules for LastErrorAlone {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         view: CallView,
         now: EpochMillis,
         mut input: Input,
@@ -125,7 +125,7 @@ pub(crate) struct RestoresThoughMaybeApplied;
 impl Rules for RestoresThoughMaybeApplied {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         view: CallView,
         now: EpochMillis,
         mut input: Input,
@@ -148,7 +148,7 @@ pub(crate) struct CacheIgnoresTheWindow;
 impl Rules for CacheIgnoresTheWindow {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         _: CallView,
         now: EpochMillis,
         input: Input,
@@ -164,7 +164,7 @@ impl Rules for CacheIgnoresTheWindow {
 pub(crate) struct NewTokenForEachTry;
 
 impl NewTokenForEachTry {
-    fn token(call: &Call, tries: u8) -> OwnerToken {
+    fn token(call: &CallTerms, tries: u8) -> OwnerToken {
         OwnerToken::from_record(format!("{}.{tries}", call.owner.as_str()))
     }
 }
@@ -172,7 +172,7 @@ impl NewTokenForEachTry {
 impl Rules for NewTokenForEachTry {
     fn receives(
         &self,
-        call: &Call,
+        call: &CallTerms,
         view: CallView,
         now: EpochMillis,
         mut input: Input,
@@ -185,7 +185,7 @@ impl Rules for NewTokenForEachTry {
         (now, input)
     }
 
-    fn requests(&self, call: &Call, view: CallView, effect: Effect) -> Effect {
+    fn requests(&self, call: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Put(record), condition)
                 if record.status.value() == Some(&Status::InProgress) =>
@@ -206,7 +206,7 @@ impl Rules for NewTokenForEachTry {
     }
 }
 
-fn held(call: &Call, view: CallView) -> Condition {
+fn held(call: &CallTerms, view: CallView) -> Condition {
     let token = NewTokenForEachTry::token(call, view.claims);
     let text = |text: &str| Operand::Text(text.to_owned());
     Condition::All(vec![
@@ -221,7 +221,7 @@ pub(crate) struct StartsOnExpiredLease;
 impl Rules for StartsOnExpiredLease {
     fn receives(
         &self,
-        call: &Call,
+        call: &CallTerms,
         view: CallView,
         now: EpochMillis,
         input: Input,
@@ -240,7 +240,7 @@ impl Rules for StartsOnExpiredLease {
 pub(crate) struct WindowFreesALiveClaim;
 
 impl Rules for WindowFreesALiveClaim {
-    fn requests(&self, call: &Call, view: CallView, effect: Effect) -> Effect {
+    fn requests(&self, call: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Put(record), condition) if !view.ran => {
                 let now = view.now.floor_to_seconds();
@@ -263,7 +263,7 @@ pub(crate) struct RunsOnAFailedClaim;
 impl Rules for RunsOnAFailedClaim {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         view: CallView,
         _: EpochMillis,
         input: Input,
@@ -281,7 +281,7 @@ impl Rules for RunsOnAFailedClaim {
 pub(crate) struct RunsAgainAfterLostOwnership;
 
 impl Rules for RunsAgainAfterLostOwnership {
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Finish(Resolution::Refuse(refusal))
                 if refusal.kind == ErrorKind::LostOwnership =>
@@ -297,7 +297,7 @@ impl Rules for RunsAgainAfterLostOwnership {
 pub(crate) struct TimeFreesAHeldClaim;
 
 impl Rules for TimeFreesAHeldClaim {
-    fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Put(record), condition) if !view.ran => {
                 let expired =
@@ -315,7 +315,7 @@ pub(crate) struct PanicFreesAHeldClaim;
 impl Rules for PanicFreesAHeldClaim {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         _: CallView,
         now: EpochMillis,
         input: Input,
@@ -334,7 +334,7 @@ impl Rules for PanicFreesAHeldClaim {
 pub(crate) struct ClaimWithoutLease;
 
 impl Rules for ClaimWithoutLease {
-    fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Put(mut record), condition) if !view.ran => {
                 record.in_progress_expiration = Field::Absent;

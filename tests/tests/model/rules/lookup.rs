@@ -1,7 +1,7 @@
 //! Deliberate faults of the read before the first claim.
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::protocol::{Call, Consistency, Effect, Input, Write};
+use idempotency_core::protocol::{CallTerms, Consistency, Effect, Input, Write};
 use idempotency_core::record::Status;
 use idempotency_core::time::EpochMillis;
 
@@ -11,7 +11,7 @@ use super::{CallView, Rules, record_in};
 pub(crate) struct RunsOnAnAbsentRead;
 
 impl Rules for RunsOnAnAbsentRead {
-    fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Put(_), _) if view.claims == 0 => Effect::Run,
             other => other,
@@ -27,7 +27,7 @@ impl Rules for RunsOnAnAbsentRead {
 pub(crate) struct ClaimsUnconditionallyAfterTheRead;
 
 impl Rules for ClaimsUnconditionallyAfterTheRead {
-    fn requests(&self, _: &Call, view: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Put(record), _) if view.claims == 0 => {
                 Effect::Write(Write::Put(record), Condition::All(Vec::new()))
@@ -47,7 +47,7 @@ pub(crate) struct ReadIgnoresTheWindow;
 impl Rules for ReadIgnoresTheWindow {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         view: CallView,
         now: EpochMillis,
         input: Input,
@@ -73,7 +73,7 @@ pub(crate) struct ReadIgnoresThePayload;
 impl Rules for ReadIgnoresThePayload {
     fn receives(
         &self,
-        call: &Call,
+        call: &CallTerms,
         view: CallView,
         now: EpochMillis,
         mut input: Input,
@@ -96,7 +96,7 @@ impl Rules for ReadIgnoresThePayload {
 pub(crate) struct EveryReadIsEventual;
 
 impl Rules for EveryReadIsEventual {
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Read(_) => Effect::Read(Consistency::Eventual),
             other => other,

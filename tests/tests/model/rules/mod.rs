@@ -4,7 +4,7 @@ mod faults;
 mod lookup;
 mod single_flight;
 
-use idempotency_core::protocol::{Call, Effect, InFlightKey, Input, Resolution, WriteResult};
+use idempotency_core::protocol::{CallTerms, Effect, InFlightKey, Input, Resolution, WriteResult};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
@@ -28,7 +28,7 @@ pub(crate) trait Rules: Sync {
     /// Returns what the protocol receives instead of `input`.
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         _: CallView,
         now: EpochMillis,
         input: Input,
@@ -37,7 +37,7 @@ pub(crate) trait Rules: Sync {
     }
 
     /// Returns what the call requests instead of `effect`.
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         effect
     }
 
@@ -46,7 +46,7 @@ pub(crate) trait Rules: Sync {
     }
 
     /// Returns the key under which calls of a process join.
-    fn flight_key(&self, call: &Call) -> InFlightKey {
+    fn flight_key(&self, call: &CallTerms) -> InFlightKey {
         InFlightKey::of(call)
     }
 

@@ -1,7 +1,7 @@
 //! Deliberate faults of single flight.
 
 use idempotency_core::protocol::{
-    Call, Effect, InFlight, InFlightKey, Input, Resolution, Stage, Write,
+    CallTerms, Effect, InFlight, InFlightKey, Input, Resolution, Stage, Write,
 };
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -12,7 +12,7 @@ use super::{CallView, Rules};
 pub(crate) struct SingleFlightIgnoresThePayload;
 
 impl Rules for SingleFlightIgnoresThePayload {
-    fn flight_key(&self, call: &Call) -> InFlightKey {
+    fn flight_key(&self, call: &CallTerms) -> InFlightKey {
         key_without_payload(call)
     }
 }
@@ -21,13 +21,13 @@ impl Rules for SingleFlightIgnoresThePayload {
 pub(crate) struct LeaderSharesWithAnotherPayload;
 
 impl Rules for LeaderSharesWithAnotherPayload {
-    fn flight_key(&self, call: &Call) -> InFlightKey {
+    fn flight_key(&self, call: &CallTerms) -> InFlightKey {
         key_without_payload(call)
     }
 
     fn receives(
         &self,
-        call: &Call,
+        call: &CallTerms,
         _: CallView,
         now: EpochMillis,
         mut input: Input,
@@ -39,8 +39,8 @@ impl Rules for LeaderSharesWithAnotherPayload {
     }
 }
 
-fn key_without_payload(call: &Call) -> InFlightKey {
-    InFlightKey::of(&Call {
+fn key_without_payload(call: &CallTerms) -> InFlightKey {
+    InFlightKey::of(&CallTerms {
         validation: None,
         ..call.clone()
     })
@@ -52,7 +52,7 @@ pub(crate) struct LeaderOutlivesItsLease;
 impl Rules for LeaderOutlivesItsLease {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         _: CallView,
         now: EpochMillis,
         input: Input,
@@ -73,7 +73,7 @@ pub(crate) struct FollowerIgnoresTheWindow;
 impl Rules for FollowerIgnoresTheWindow {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         _: CallView,
         now: EpochMillis,
         input: Input,
@@ -89,7 +89,7 @@ impl Rules for FollowerIgnoresTheWindow {
 pub(crate) struct FollowerIgnoresItsDeadline;
 
 impl Rules for FollowerIgnoresItsDeadline {
-    fn requests(&self, _: &Call, _: CallView, effect: Effect) -> Effect {
+    fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::AwaitLeader(at_most) => Effect::AwaitLeader(at_most * 2),
             other => other,
@@ -103,7 +103,7 @@ pub(crate) struct WaitOutlivesTheLease;
 impl Rules for WaitOutlivesTheLease {
     fn receives(
         &self,
-        _: &Call,
+        _: &CallTerms,
         _: CallView,
         now: EpochMillis,
         input: Input,

@@ -90,7 +90,7 @@ fn no_handler_starts_under_an_expired_lease() {
 }
 
 /// Returns a call without a deadline, so that its lease is the configured one: 10 s.
-fn with_a_lease_of_ten_seconds() -> Call {
+fn with_a_lease_of_ten_seconds() -> CallTerms {
     let mut call = call();
     call.deadline = None;
     call.policy.lease = Duration::from_secs(10);

@@ -37,7 +37,7 @@ fn waits_on(round: u8) -> Input {
     at(Stage::Waiting { until, round }, 20_000)
 }
 
-fn waiting() -> Call {
+fn waiting() -> CallTerms {
     let mut call = call();
     call.policy.on_in_progress = OnInProgress::Wait;
     call

@@ -5,7 +5,7 @@ use super::*;
 /// Feeds inputs and returns the time limit of the request that follows, if it is sent at `now`.
 fn limit_at(
     now: EpochMillis,
-    call: Call,
+    call: CallTerms,
     inputs: impl IntoIterator<Item = (EpochMillis, Input)>,
 ) -> Duration {
     let (mut attempt, _) = Attempt::begin(call);
@@ -20,8 +20,8 @@ fn millis(milliseconds: u64) -> Duration {
 }
 
 /// Returns a call with this many milliseconds left.
-fn with_left(milliseconds: i64) -> Call {
-    Call {
+fn with_left(milliseconds: i64) -> CallTerms {
+    CallTerms {
         deadline: Some(now_plus(milliseconds)),
         ..call()
     }
@@ -188,7 +188,7 @@ fn after_the_handler_only_the_lease_bounds_the_requests_that_decide_the_callers_
 
 #[test]
 fn the_release_after_a_failed_run_is_bounded_by_the_setting_because_the_caller_waits() {
-    let of = |call: Call, at: i64, ran: HandlerResult| {
+    let of = |call: CallTerms, at: i64, ran: HandlerResult| {
         let inputs = [
             (NOW, MISS),
             (NOW, APPLIED),

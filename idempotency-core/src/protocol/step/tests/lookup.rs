@@ -9,7 +9,7 @@ use crate::time::EpochSeconds;
 
 const LOOKUP: Effect = Effect::Read(Consistency::Eventual);
 
-fn reading_first() -> Call {
+fn reading_first() -> CallTerms {
     let mut call = call();
     call.policy.lookup = Lookup::ReadFirst;
     call
@@ -20,7 +20,7 @@ fn reads(record: Record) -> Input {
 }
 
 /// Returns the claim that is sent at `now`.
-fn claim_at(call: &Call, now: EpochMillis) -> Effect {
+fn claim_at(call: &CallTerms, now: EpochMillis) -> Effect {
     Effect::Write(
         Write::Put(Record {
             expiration: Field::Value(EpochSeconds::new(now.floor_to_seconds().get() + 3_600)),
@@ -55,7 +55,7 @@ fn a_response_that_the_read_finds_is_replayed_from_the_store() {
 
 #[test]
 fn a_response_of_the_same_payload_is_replayed() {
-    let call = Call {
+    let call = CallTerms {
         validation: Some("v".to_owned()),
         ..reading_first()
     };
@@ -114,7 +114,7 @@ fn in_every_other_case_the_claim_decides() {
 
 #[test]
 fn a_response_of_another_payload_is_left_to_the_claim() {
-    let call = Call {
+    let call = CallTerms {
         validation: Some("mine".to_owned()),
         ..reading_first()
     };
@@ -203,7 +203,7 @@ fn the_read_may_take_half_of_the_time_of_a_claim_and_counts_in_the_store_timeout
 
 #[test]
 fn the_read_of_a_call_with_little_time_takes_half_of_its_minimum() {
-    let call = Call {
+    let call = CallTerms {
         deadline: Some(now_plus(300)),
         ..reading_first()
     };

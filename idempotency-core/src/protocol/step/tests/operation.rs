@@ -5,8 +5,8 @@ use crate::record::Attribute;
 
 const PATH: &str = "shop::charge";
 
-fn named() -> Call {
-    Call {
+fn named() -> CallTerms {
+    CallTerms {
         operation: Some(PATH.to_owned()),
         ..call()
     }
@@ -29,7 +29,7 @@ fn a_claim_names_its_operation_if_the_call_has_one() {
 #[test]
 fn a_record_names_at_most_128_bytes_of_a_path_and_no_part_of_a_character() {
     let recorded = |path: String| {
-        let call = Call {
+        let call = CallTerms {
             operation: Some(path),
             ..call()
         };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn waiting() -> Call {
+fn waiting() -> CallTerms {
     let mut call = call();
     call.policy.on_in_progress = OnInProgress::Wait;
     call

@@ -11,9 +11,9 @@ use crate::time::EpochMillis;
 ///
 /// ```
 /// use idempotency_core::owner::OwnerToken;
-/// use idempotency_core::protocol::{Call, policy::Policy};
+/// use idempotency_core::protocol::{CallTerms, policy::Policy};
 /// use idempotency_core::record::RecordId;
-/// let call = Call {
+/// let call = CallTerms {
 ///     id: RecordId::new("payments.charge#42"),
 ///     owner: OwnerToken::from_bytes([1; 16]),
 ///     validation: None,
@@ -24,7 +24,7 @@ use crate::time::EpochMillis;
 /// assert!(call.deadline.is_none());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Call {
+pub struct CallTerms {
     /// The record's id.
     pub id: RecordId,
     /// This call's own token: the same in all its tries, never used for another call.
@@ -39,7 +39,7 @@ pub struct Call {
     pub policy: Policy,
 }
 
-impl Call {
+impl CallTerms {
     /// Returns the end of the lease of a claim that is made now.
     pub(super) fn lease_end(&self, now: EpochMillis) -> EpochMillis {
         self.deadline.unwrap_or_else(|| now.plus(self.policy.lease))
