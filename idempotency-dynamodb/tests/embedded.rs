@@ -296,7 +296,7 @@ async fn a_claim_notes_the_record_that_it_replaces() {
             let put = Write::Put(record.clone());
             let put = store.write(&id, &put, &condition, &log).await;
             assert!(matches!(put, WriteOutcome::Applied), "{put:?}");
-            assert_eq!(log.take_replaced().as_ref(), replaced);
+            assert_eq!(log.take_replaced(), Some(replaced.cloned()));
         }
     }
 }

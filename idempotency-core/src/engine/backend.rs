@@ -93,7 +93,12 @@ impl Backend {
 
     /// Returns a token for a new call.
     pub(crate) fn owner_token(&self) -> Result<OwnerToken, RandomError> {
-        self.random.bytes().map(OwnerToken::from_bytes)
+        self.random_bytes().map(OwnerToken::from_bytes)
+    }
+
+    /// Returns sixteen new random bytes.
+    pub(super) fn random_bytes(&self) -> Result<[u8; 16], RandomError> {
+        self.random.bytes()
     }
 
     /// Returns a random time between zero and `at_most` ("full jitter"), or `at_most` if the random source fails.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::call::{Made, OfferedCall};
 use super::handler::{self, Finished, StoreWhen};
 use super::single_flight::FlightGuard;
 use super::timeout::timeout;
@@ -15,7 +16,7 @@ use crate::future::BoxFuture;
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::condition::Condition;
 use crate::protocol::{
-    Attempt, CallTerms, Effect, InFlight, Input, Write, WriteErrorKind, WriteResult, is_takeover,
+    Attempt, CallTerms, Effect, InFlight, Input, Run, Write, WriteErrorKind, WriteResult,
 };
 use crate::record::Record;
 use crate::store::{Consistency, ReadOutcome, SendLog, StoreError, StoreErrorKind, WriteOutcome};
@@ -34,13 +35,16 @@ pub(crate) struct Driver<'a, R> {
 }
 
 impl<R> Driver<'_, R> {
-    /// Drives the call to its end. The handler is polled only under a claim.
-    pub(crate) async fn drive<E>(
+    /// Drives the call to its end. The handler is built and polled only under a claim.
+    pub(crate) async fn drive<E, F: Future<Output = Result<R, E>>>(
         self,
         report: &mut Report<'_>,
-        handler: impl Future<Output = Result<R, E>>,
+        start: impl FnOnce(OfferedCall<'_>) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
-        let mut handler = Some(handler);
+        let mut start = Some(start);
+        let mut made = Made::default();
+        // A claim whose reply was lost leaves it so.
+        let mut run = Run::Unknown;
         let mut finished: Option<Finished<R, E>> = None;
         let mut store_error: Option<StoreError> = None;
         let mut guard = self.backend.single_flight().guard(&self.call);
@@ -57,7 +61,8 @@ impl<R> Driver<'_, R> {
                 }
                 Effect::Write(write, condition) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
-                    let written = self.write(&write, &condition, limit, &mut store_error, report);
+                    let error = &mut store_error;
+                    let written = self.write(&write, &condition, limit, error, &mut run, report);
                     Input::Written(written.await)
                 }
                 Effect::Read(consistency) => {
@@ -75,10 +80,19 @@ impl<R> Driver<'_, R> {
                     Input::Paused
                 }
                 Effect::Run => {
-                    let handler = self.only_run(&mut handler).map_err(Ending::Refused)?;
+                    let start = self.only_run(&mut start).map_err(Ending::Refused)?;
                     store_error = None;
+                    let lease_end = attempt.in_flight().map(|running| running.until);
+                    let handler = start(OfferedCall::under_claim(
+                        self.backend,
+                        &self.call,
+                        run,
+                        lease_end,
+                        &mut made,
+                    ));
                     let (result, own) =
                         handler::run(handler, self.codec, &self.store_when, report).await;
+                    made.end();
                     finished = Some(own);
                     Input::HandlerDone(result)
                 }
@@ -97,10 +111,10 @@ impl<R> Driver<'_, R> {
         }
     }
 
-    /// Takes the handler for its run. The protocol asks for one run only; if it asked again, the call would fail instead of
-    /// running the handler a second time.
-    fn only_run<F>(&self, handler: &mut Option<F>) -> Result<F, Error> {
-        handler.take().ok_or_else(|| self.contradiction(true))
+    /// Takes the start of the handler for its run. The protocol asks for one run only; if it asked again, the call would fail
+    /// instead of running the handler a second time.
+    fn only_run<S>(&self, start: &mut Option<S>) -> Result<S, Error> {
+        start.take().ok_or_else(|| self.contradiction(true))
     }
 
     fn cached(&self) -> Option<Record> {
@@ -122,6 +136,7 @@ impl<R> Driver<'_, R> {
         condition: &Condition,
         limit: Duration,
         store_error: &mut Option<StoreError>,
+        run: &mut Run,
         report: &mut Report<'_>,
     ) -> WriteResult {
         let store = self.backend.store();
@@ -129,11 +144,11 @@ impl<R> Driver<'_, R> {
         let request = store.write(&self.call.id, write, condition, &log);
         let (maybe_applied, error) = match self.in_time(request, limit, report).await {
             Some(WriteOutcome::Applied) => {
-                if log
-                    .take_replaced()
-                    .is_some_and(|replaced| is_takeover(&replaced, &self.call))
-                {
-                    report.took_over();
+                if let Some(replaced) = log.take_replaced() {
+                    *run = Run::replacing(replaced.as_ref(), &self.call);
+                    if let Run::Rerun { .. } = run {
+                        report.took_over();
+                    }
                 }
                 return WriteResult::Applied;
             }

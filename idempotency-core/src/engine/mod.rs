@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `driver` | performs the effects that the protocol asks for |
+//! | `call` | the call that a handler can ask for |
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the protocol's resolution into the caller's result |
 //! | `single_flight` | duplicates in one process share the work of one call |
@@ -12,6 +13,7 @@
 //! | `proof` | which types prove that a response can be read back |
 
 mod backend;
+mod call;
 mod codec;
 mod driver;
 mod finish;
@@ -21,6 +23,8 @@ mod single_flight;
 mod timeout;
 
 pub use backend::Backend;
+pub(crate) use call::Made;
+pub use call::{Call, OfferedCall, Token, run_without_claim};
 pub use codec::{Codec, Written};
 pub(crate) use driver::Driver;
 pub(crate) use handler::{StoreWhen, run_unprotected};

@@ -9,16 +9,19 @@
 mod identity;
 mod texts;
 
+pub use crate::engine::{Call, OfferedCall, Token, run_without_claim};
+pub use crate::protocol::Run;
 pub use identity::Identity;
 
 use std::future::Future;
 use std::panic::resume_unwind;
+use std::pin::Pin;
 
 use tracing::Instrument;
 
 use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
-use crate::engine::{Backend, Codec, Driver, StoreWhen, run_unprotected};
+use crate::engine::{Backend, Codec, Driver, Made, StoreWhen, run_unprotected};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::key::{Expression, Selector};
@@ -173,32 +176,94 @@ impl CompiledOperation {
     ) -> impl Future<Output = Result<Outcome<R>, E>> {
         // Each async function on the way would hold the handler once. The box is moved instead.
         let handler = Box::pin(handler);
-        async move {
-            let mut report = Report::new(&self.key_prefix, identity.key(), backend.clock());
-            if let Some(warning) = self.warning(identity) {
-                report.note(warning);
-            }
-            let span = report.span().clone();
-            let call = async {
-                match identity.protected() {
-                    Err(why) => run_unprotected(handler, why, &mut report).await,
-                    Ok((id, validation)) => {
-                        match self.driver(backend, id, validation, deadline, codec) {
-                            Ok(driver) => driver.drive(&mut report, handler).await,
-                            Err(error) => Err(Ending::Refused(error)),
-                        }
+        self.run_boxed(backend, identity, deadline, codec, convert, |_| handler)
+    }
+
+    /// Runs a handler as [`run`](Self::run) does, and offers it its [`Call`].
+    ///
+    /// `start` returns the handler's future. It is called once at most, under a claim or without protection, and the future is
+    /// polled next. The call is made only if `start` takes it: a handler that does not ask for its call costs nothing more.
+    /// `start` must not run code of the user's: in the future its panic is caught, here it is not.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run). If `start` takes the call of a run without protection, and the random source fails, the call ends
+    /// in [`Environment`](ErrorKind::Environment) and the handler does not run.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, engine::Codec, error::Error, operation::{CompiledOperation, Run}};
+    /// # let backend = idempotency_core::example::backend();
+    /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
+    /// # idempotency_core::example::ready(async {
+    /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
+    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    ///     let call = offered.take();
+    ///     async move { Ok::<_, Error>(call.run() == Run::First) }
+    /// });
+    /// assert!(run.await?.response());
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn run_with_offer<R, E, F: Future<Output = Result<R, E>>>(
+        &self,
+        backend: &Backend,
+        identity: &Identity,
+        deadline: Option<EpochMillis>,
+        codec: Codec<R>,
+        convert: fn(Error) -> E,
+        start: impl FnOnce(OfferedCall<'_>) -> F,
+    ) -> impl Future<Output = Result<Outcome<R>, E>> {
+        self.run_boxed(backend, identity, deadline, codec, convert, |offered| {
+            Box::pin(start(offered))
+        })
+    }
+
+    async fn run_boxed<R, E, F: Future<Output = Result<R, E>>>(
+        &self,
+        backend: &Backend,
+        identity: &Identity,
+        deadline: Option<EpochMillis>,
+        codec: Codec<R>,
+        convert: fn(Error) -> E,
+        start: impl FnOnce(OfferedCall<'_>) -> Pin<Box<F>>,
+    ) -> Result<Outcome<R>, E> {
+        let mut report = Report::new(&self.key_prefix, identity.key(), backend.clock());
+        if let Some(warning) = self.warning(identity) {
+            report.note(warning);
+        }
+        let span = report.span().clone();
+        let call = async {
+            match identity.protected() {
+                Err(why) => {
+                    let mut made = Made::default();
+                    let handler = start(OfferedCall::unprotected(backend, deadline, &mut made));
+                    match made.started() {
+                        Ok(()) => run_unprotected(handler, why, &mut report).await,
+                        Err(error) => Err(Ending::Refused(self.unusable(error.to_string()))),
                     }
                 }
-            };
-            // The span is entered at each poll. The outcome event comes after it: it has all fields itself.
-            let mut result = call.instrument(span).await;
-            report.end(&mut result);
-            result.map_err(|ending| match ending {
-                Ending::Refused(error) => convert(error),
-                Ending::Failed(error, _) => error,
-                Ending::Panicked(panic, _) => resume_unwind(panic),
-            })
-        }
+                Ok((id, validation)) => {
+                    match self.driver(backend, id, validation, deadline, codec) {
+                        Ok(driver) => driver.drive(&mut report, start).await,
+                        Err(error) => Err(Ending::Refused(error)),
+                    }
+                }
+            }
+        };
+        // The span is entered at each poll. The outcome event comes after it: it has all fields itself.
+        let mut result = call.instrument(span).await;
+        report.end(&mut result);
+        result.map_err(|ending| match ending {
+            Ending::Refused(error) => convert(error),
+            Ending::Failed(error, _) => error,
+            Ending::Panicked(panic, _) => resume_unwind(panic),
+        })
     }
 
     /// Prepares a protected call.
@@ -214,15 +279,12 @@ impl CompiledOperation {
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
     ) -> Result<Driver<'a, R>, Error> {
-        let unusable = |detail: String| self.error(ErrorKind::Environment).with_detail(detail);
         if backend.clock().now().get() < 0 {
-            return Err(unusable(
-                "the clock is before 1970: set it right".to_owned(),
-            ));
+            return Err(self.unusable("the clock is before 1970: set it right".to_owned()));
         }
         let owner = backend
             .owner_token()
-            .map_err(|error| unusable(error.to_string()))?;
+            .map_err(|error| self.unusable(error.to_string()))?;
         Ok(Driver {
             backend,
             operation: &self.key_prefix,
@@ -242,6 +304,11 @@ impl CompiledOperation {
                 policy: self.policy.clone(),
             },
         })
+    }
+
+    /// Returns the error of a clock or a random source that cannot be used.
+    fn unusable(&self, detail: String) -> Error {
+        self.error(ErrorKind::Environment).with_detail(detail)
     }
 
     fn error(&self, kind: ErrorKind) -> Error {

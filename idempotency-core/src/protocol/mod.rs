@@ -4,6 +4,7 @@
 //!   share.
 //! - [`classify()`]: classifies a record that prevents a claim.
 //! - [`Attempt::step`]: one call as a state machine. The [`engine`](crate::engine) performs its effects.
+//! - [`Run`]: which run of its key a handler's run is.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.
 //!
@@ -20,6 +21,7 @@ pub mod policy;
 mod read;
 mod requests;
 mod resolution;
+mod run;
 mod step;
 mod terms;
 mod write;
@@ -31,6 +33,7 @@ pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use read::Consistency;
 pub(crate) use requests::recorded_path;
 pub use resolution::{Completion, Refusal, RefusalDetail, Resolution, Source};
+pub use run::Run;
 pub use step::Attempt;
 pub use terms::CallTerms;
 pub use write::{Change, Write};

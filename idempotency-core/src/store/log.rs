@@ -48,8 +48,8 @@ struct Notes {
     maybe_applied: bool,
     /// The error of the last send that failed. Errors of `timed_out` share it as their source.
     last: Option<Arc<StoreError>>,
-    /// The record that the write replaced.
-    replaced: Option<Record>,
+    /// The record that the put replaced, if the store noted whether there was one.
+    replaced: Option<Option<Record>>,
     /// Why the response of the record that was returned cannot be read.
     unreadable: Option<String>,
 }
@@ -155,25 +155,28 @@ impl SendLog {
         }
     }
 
-    /// Notes the record that the write, which was applied, has replaced.
+    /// Notes the record that the put, which was applied, has replaced. `None` notes that there was no record.
     ///
-    /// A store that gets this record without a further request should note it. Then the outcome event and the metrics say that a
-    /// claim was a takeover.
-    pub fn replaced(&self, record: Record) {
-        self.notes().replaced = Some(record);
+    /// A store that knows this without a further request should note it. Then the outcome event and the metrics say that a claim
+    /// was a takeover, and the handler can see which run of its key it is ([`Run`](crate::protocol::Run)).
+    pub fn replaced(&self, record: impl Into<Option<Record>>) {
+        self.notes().replaced = Some(record.into());
     }
 
-    /// Takes the record that the write replaced, if the store noted one.
+    /// Takes the note of what the put replaced: a record, or none. `None` if the store noted nothing.
     ///
     /// # Examples
     ///
     /// ```
     /// # use idempotency_core::{record::Record, store::SendLog};
     /// let log = SendLog::new();
+    /// assert_eq!(log.take_replaced(), None);
+    /// log.replaced(None);
+    /// assert_eq!(log.take_replaced(), Some(None));
     /// log.replaced(Record::default());
-    /// assert_eq!(log.take_replaced(), Some(Record::default()));
+    /// assert_eq!(log.take_replaced(), Some(Some(Record::default())));
     /// ```
-    pub fn take_replaced(&self) -> Option<Record> {
+    pub fn take_replaced(&self) -> Option<Option<Record>> {
         self.notes().replaced.take()
     }
 

@@ -79,9 +79,7 @@ impl MemoryStore {
         }
         match write {
             Write::Put(record) => {
-                if let Some(replaced) = records.insert(id.clone(), record.clone()) {
-                    log.replaced(replaced);
-                }
+                log.replaced(records.insert(id.clone(), record.clone()));
             }
             Write::Update(change) => records.entry(id.clone()).or_default().apply(change),
             Write::Delete => drop(records.remove(id)),

@@ -190,8 +190,8 @@ impl DynamoDbStore {
         let reply = self.transport.send(request, &sends).await;
         match reply {
             Ok(Reply::Success(replaced)) => {
-                if let Some(replaced) = replaced {
-                    log.replaced(self.replaced(replaced));
+                if let Write::Put(_) = write {
+                    log.replaced(replaced.map(|item| self.replaced(item)));
                 }
                 WriteOutcome::Applied
             }

@@ -70,7 +70,7 @@ fn a_response_type_whose_deserialize_panics_completes_the_key_without_a_response
     let backend = example::backend_over(store.clone());
     let mut report = Report::new("charge", None, &Fixed);
     let call = driver(&backend, codec);
-    let call = call.drive(&mut report, async { Ok::<_, Error>(42) });
+    let call = call.drive(&mut report, |_| async { Ok::<_, Error>(42) });
     let Poll::Ready(Ok(outcome)) = pin!(call).poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("its own caller must get the response");
     };

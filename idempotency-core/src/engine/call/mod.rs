@@ -1,0 +1,205 @@
+//! The call that a handler can ask for.
+//!
+//! It is made only for a handler that takes it, so that every other handler pays nothing.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `mod` | the call |
+//! | `offered` | how a run offers its call to the handler |
+//! | `token` | tokens for effects outside |
+
+mod offered;
+mod token;
+
+pub(crate) use offered::Made;
+pub use offered::{OfferedCall, run_without_claim};
+pub use token::Token;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::Backend;
+use crate::protocol::{CallTerms, Run};
+use crate::random::RandomError;
+use crate::record::RecordId;
+use crate::time::EpochMillis;
+
+/// The call that a handler runs in: its key, which run of the key it is, the time that is left, and tokens for effects outside.
+///
+/// A handler gets it if it asks for it. A clone is a handle to the same call.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::operation::{Call, Run};
+///
+/// /// Returns the request to a payment provider, with a header that makes the charge safe to repeat.
+/// fn charge_request(call: &Call, amount: u64) -> String {
+///     let again = if call.run() == Run::First { "" } else { " (perhaps again)" };
+///     format!("charge {amount}{again}, Idempotency-Key: {}", call.token("charge"))
+/// }
+/// # let backend = idempotency_core::example::backend();
+/// # let call = Call::unprotected(&backend)?;
+/// # assert!(charge_request(&call, 42).starts_with("charge 42 (perhaps again), Idempotency-Key: "));
+/// # Ok::<(), idempotency_core::random::RandomError>(())
+/// ```
+#[derive(Clone)]
+pub struct Call(Arc<Inner>);
+
+struct Inner {
+    backend: Backend,
+    basis: Basis,
+    /// When the time for the run ends, if that is known.
+    ends: Option<EpochMillis>,
+    has_ended: AtomicBool,
+}
+
+/// Under what the handler runs.
+enum Basis {
+    Claim {
+        terms: CallTerms,
+        run: Run,
+    },
+    /// No claim. The bytes are random: the tokens of the run are made from them.
+    Unprotected([u8; 16]),
+}
+
+impl Call {
+    /// Returns the call of a run without protection: for a handler that runs outside of an operation, and for its unit tests.
+    ///
+    /// # Errors
+    ///
+    /// If the backend's random source fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::operation::{Call, Run};
+    /// # let backend = idempotency_core::example::backend();
+    /// let call = Call::unprotected(&backend)?;
+    /// assert_eq!((call.key(), call.run(), call.time_left()), (None, Run::Unprotected, None));
+    /// # Ok::<(), idempotency_core::random::RandomError>(())
+    /// ```
+    pub fn unprotected(backend: &Backend) -> Result<Self, RandomError> {
+        Self::without_claim(backend, None)
+    }
+
+    fn without_claim(backend: &Backend, ends: Option<EpochMillis>) -> Result<Self, RandomError> {
+        let basis = Basis::Unprotected(backend.random_bytes()?);
+        Ok(Self::new(backend, basis, ends))
+    }
+
+    fn under_claim(
+        backend: &Backend,
+        terms: &CallTerms,
+        run: Run,
+        lease_end: Option<EpochMillis>,
+    ) -> Self {
+        let terms = terms.clone();
+        Self::new(backend, Basis::Claim { terms, run }, lease_end)
+    }
+
+    fn new(backend: &Backend, basis: Basis, ends: Option<EpochMillis>) -> Self {
+        Self(Arc::new(Inner {
+            backend: backend.clone(),
+            basis,
+            ends,
+            has_ended: AtomicBool::new(false),
+        }))
+    }
+
+    /// Returns the id of the call's record, or `None` if the run is not protected.
+    ///
+    /// The id is a hash. It shows nothing of the payload.
+    pub fn key(&self) -> Option<&RecordId> {
+        self.terms().map(|terms| &terms.id)
+    }
+
+    /// Returns which run of the key this is: the first, or one after a run that ended without a result.
+    pub fn run(&self) -> Run {
+        match &self.0.basis {
+            Basis::Claim { run, .. } => *run,
+            Basis::Unprotected(_) => Run::Unprotected,
+        }
+    }
+
+    /// Returns how long the claim of this run still lasts, by the clock of the backend: until the deadline of the invocation, or
+    /// where no deadline is known, until the end of the lease. Zero if it has expired.
+    ///
+    /// After that another call may run the handler too. A run without protection has the time until the deadline of the
+    /// invocation, and `None` if no deadline is known.
+    pub fn time_left(&self) -> Option<Duration> {
+        let now = self.0.backend.clock().now();
+        self.0.ends.map(|end| now.until(end))
+    }
+
+    /// Returns the token of this key for the effect with this name: for the idempotency key of a payment provider, or for any
+    /// other request that is safe to repeat under a key.
+    ///
+    /// It is a hash of the record's id and the name, as the text of a UUID (version 8, 36 characters). So it is the same in every
+    /// run of the key, on every machine and in every release, and shows nothing of the payload. Another name, key, operation
+    /// (key prefix) or tenant has another token. Give each effect of a handler a name of its own.
+    ///
+    /// # Limits
+    ///
+    /// - The token does not change when the window expires. A call after the window runs the handler with the same token, so
+    ///   the provider still returns its first result if it keeps its keys longer. If the key can be used again on purpose, it
+    ///   must contain what makes the new operation another one, such as the order's number.
+    /// - A provider forgets its keys too. A rerun is recognised only for as long as the provider keeps them.
+    /// - Without protection there is no key. The token is then random: the same in this run, and another one in the next.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, engine::Codec, error::Error, operation::CompiledOperation};
+    /// # let backend = idempotency_core::example::backend();
+    /// # let settings = Settings { key_prefix: Some("shop".into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
+    /// # idempotency_core::example::ready(async {
+    /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
+    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    ///     let call = offered.take();
+    ///     async move { Ok::<_, Error>(call.token("charge").to_string()) }
+    /// });
+    /// assert_eq!(run.await?.response(), "8f9595e7-55e3-8328-92fa-5ff48ec22d26");
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn token(&self, name: &str) -> Token {
+        match &self.0.basis {
+            Basis::Claim { terms, .. } => Token::of_key(&terms.id, name),
+            Basis::Unprotected(random) => Token::of_random(random, name),
+        }
+    }
+
+    /// Returns true if the run of the handler has ended. What a clone that was kept does after that is no part of the run.
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Returns the terms of the claim, or `None` if the run is not protected.
+    fn terms(&self) -> Option<&CallTerms> {
+        match &self.0.basis {
+            Basis::Claim { terms, .. } => Some(terms),
+            Basis::Unprotected(_) => None,
+        }
+    }
+
+    fn end(&self) {
+        self.0.has_ended.store(true, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("key", &self.key())
+            .field("run", &self.run())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

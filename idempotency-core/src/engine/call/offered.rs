@@ -1,0 +1,152 @@
+//! How a run offers its call to the handler.
+
+use super::{Basis, Call};
+use crate::engine::Backend;
+use crate::protocol::{CallTerms, Run};
+use crate::random::RandomError;
+use crate::time::EpochMillis;
+
+/// The call of a run that is about to start. It is made only if the handler takes it.
+///
+/// Entry points get it from [`run_with_offer`](crate::operation::CompiledOperation::run_with_offer), and pass the [`Call`] to
+/// handlers that ask for it.
+#[must_use = "drop it if the handler does not ask for its call"]
+pub struct OfferedCall<'a> {
+    source: Source<'a>,
+    made: &'a mut Made,
+}
+
+enum Source<'a> {
+    Claim {
+        backend: &'a Backend,
+        terms: &'a CallTerms,
+        run: Run,
+        lease_end: Option<EpochMillis>,
+    },
+    Unprotected {
+        backend: &'a Backend,
+        deadline: Option<EpochMillis>,
+    },
+}
+
+/// What a run has made of its offer. When it is dropped, the call has ended.
+#[derive(Default)]
+pub(crate) struct Made {
+    /// The call, if the handler took it.
+    call: Option<Call>,
+    /// The failure of the random source. The handler must then not run: its call has no tokens.
+    failure: Option<RandomError>,
+}
+
+impl<'a> OfferedCall<'a> {
+    /// Returns the offer of a run under the claim of `terms`.
+    pub(crate) fn under_claim(
+        backend: &'a Backend,
+        terms: &'a CallTerms,
+        run: Run,
+        lease_end: Option<EpochMillis>,
+        made: &'a mut Made,
+    ) -> Self {
+        let source = Source::Claim {
+            backend,
+            terms,
+            run,
+            lease_end,
+        };
+        Self { source, made }
+    }
+
+    /// Returns the offer of a run without protection.
+    pub(crate) fn unprotected(
+        backend: &'a Backend,
+        deadline: Option<EpochMillis>,
+        made: &'a mut Made,
+    ) -> Self {
+        let source = Source::Unprotected { backend, deadline };
+        Self { source, made }
+    }
+
+    /// Makes the call.
+    pub fn take(self) -> Call {
+        let call = match self.source {
+            Source::Claim {
+                backend,
+                terms,
+                run,
+                lease_end,
+            } => Call::under_claim(backend, terms, run, lease_end),
+            Source::Unprotected { backend, deadline } => {
+                match Call::without_claim(backend, deadline) {
+                    Ok(call) => call,
+                    Err(error) => {
+                        self.made.failure = Some(error);
+                        // It is in a future that is never polled.
+                        return Call::new(backend, Basis::Unprotected([0; 16]), deadline);
+                    }
+                }
+            }
+        };
+        self.made.call = Some(call.clone());
+        call
+    }
+}
+
+/// Runs a handler without a claim and outside of an operation, and offers it the call of such a run.
+///
+/// It is for an entry point with requests that it does not protect, whose handler asks for its call all the same.
+///
+/// # Errors
+///
+/// If `start` takes the call, and the random source fails. The handler has not run.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::operation::{Run, run_without_claim};
+/// # let backend = idempotency_core::example::backend();
+/// # idempotency_core::example::ready(async {
+/// let run = run_without_claim(&backend, None, |offered| {
+///     let call = offered.take();
+///     async move { call.run() }
+/// });
+/// assert_eq!(run.await?, Run::Unprotected);
+/// # Ok::<(), idempotency_core::random::RandomError>(())
+/// # }).unwrap();
+/// ```
+pub async fn run_without_claim<F: Future>(
+    backend: &Backend,
+    deadline: Option<EpochMillis>,
+    start: impl FnOnce(OfferedCall<'_>) -> F,
+) -> Result<F::Output, RandomError> {
+    let mut made = Made::default();
+    let handler = start(OfferedCall::unprotected(backend, deadline, &mut made));
+    made.started()?;
+    Ok(handler.await)
+}
+
+impl Made {
+    /// Returns the failure of the random source, if the call could not be made. The handler must then not run.
+    pub(crate) fn started(&mut self) -> Result<(), RandomError> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends the call: the handler has returned.
+    pub(crate) fn end(&self) {
+        if let Some(call) = &self.call {
+            call.end();
+        }
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // The future of the run can be dropped before the handler returns.
+        self.end();
+    }
+}
+
+impl std::fmt::Debug for OfferedCall<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OfferedCall")
+    }
+}

@@ -1,0 +1,341 @@
+//! The call that a handler gets: its run, its time, its tokens, its end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::AtomicU8;
+use std::task::{Context, Waker};
+
+use super::*;
+use crate::clock::Clock;
+use crate::config::{Settings, Variables};
+use crate::engine::Codec;
+use crate::error::{Error, ErrorKind};
+use crate::example::{self, ready};
+use crate::future::BoxFuture;
+use crate::operation::{CompiledOperation, Identity};
+use crate::protocol::condition::Condition;
+use crate::random::Random;
+use crate::record::{Field, Record, Status};
+use crate::store::{
+    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
+};
+
+const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
+
+/// A clock that stands still, and a random source whose bytes count up from 1, or that fails.
+struct Platform {
+    bytes: Option<AtomicU8>,
+}
+
+impl Clock for Platform {
+    fn now(&self) -> EpochMillis {
+        NOW
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Random for Platform {
+    fn bytes(&self) -> Result<[u8; 16], RandomError> {
+        let bytes = self.bytes.as_ref();
+        let bytes = bytes.ok_or_else(|| RandomError::new("no entropy"))?;
+        Ok([bytes.fetch_add(1, Ordering::Relaxed); 16])
+    }
+}
+
+fn platform() -> Arc<Platform> {
+    Arc::new(Platform {
+        bytes: Some(AtomicU8::new(1)),
+    })
+}
+
+fn backend(store: Arc<dyn Store>) -> Backend {
+    Backend::new(store, platform(), platform())
+}
+
+fn operation() -> CompiledOperation {
+    let settings = Settings {
+        key: Some("order_id".into()),
+        key_prefix: Some("shop".into()),
+        ..Settings::default()
+    };
+    CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
+}
+
+fn identity(payload: &str) -> Identity {
+    operation().identify(payload, None).unwrap()
+}
+
+const ORDER: &str = r#"{"order_id": 7}"#;
+const WITHOUT_KEY: &str = "{}";
+
+/// Runs a call whose handler takes its call, and returns what `look` sees in it.
+fn run_with<T>(
+    backend: &Backend,
+    payload: &str,
+    deadline: Option<EpochMillis>,
+    look: impl FnOnce(Call) -> T,
+) -> Result<T, Error> {
+    let mut seen = None;
+    let codec = Codec::json();
+    let (operation, identity) = (operation(), identity(payload));
+    let call = operation.run_with_offer(
+        backend,
+        &identity,
+        deadline,
+        codec,
+        |error| error,
+        |offered| {
+            let call = offered.take();
+            async {
+                seen = Some(look(call));
+                Ok(())
+            }
+        },
+    );
+    ready(call)?;
+    Ok(seen.unwrap())
+}
+
+fn run<T>(store: impl Store + 'static, payload: &str, look: impl FnOnce(Call) -> T) -> T {
+    run_with(&backend(Arc::new(store)), payload, None, look).unwrap()
+}
+
+/// A store that hides a part of its replies.
+struct Hiding {
+    inner: MemoryStore,
+    hidden: Hidden,
+}
+
+#[derive(Clone, Copy)]
+enum Hidden {
+    /// The reply to a put, which is applied.
+    Reply,
+    /// What a put has replaced.
+    Replaced,
+}
+
+impl Store for Hiding {
+    fn write<'a>(
+        &'a self,
+        id: &'a RecordId,
+        write: &'a Write,
+        condition: &'a Condition,
+        _: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        Box::pin(async move {
+            let own = SendLog::new();
+            let outcome = self.inner.write(id, write, condition, &own).await;
+            match (&self.hidden, write) {
+                (Hidden::Reply, Write::Put(_)) => {
+                    let error = StoreError::new(StoreErrorKind::Unreachable, "the reply was lost");
+                    WriteOutcome::Failed {
+                        maybe_applied: true,
+                        error,
+                    }
+                }
+                _ => outcome,
+            }
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        id: &'a RecordId,
+        consistency: Consistency,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, ReadOutcome> {
+        self.inner.read(id, consistency, log)
+    }
+
+    fn name(&self) -> String {
+        "hiding".to_owned()
+    }
+}
+
+/// Returns the claim of a run that was killed, whose lease ended a second ago.
+fn killed() -> Record {
+    Record {
+        status: Field::Value(Status::InProgress),
+        in_progress_expiration: Field::Value(EpochMillis::new(NOW.get() - 1_000)),
+        ..Record::default()
+    }
+}
+
+#[test]
+fn a_first_run_has_its_key_and_the_time_of_its_lease() {
+    let (key, run, left) = run(MemoryStore::new(), ORDER, |call| {
+        (call.key().cloned(), call.run(), call.time_left())
+    });
+    assert_eq!(key.as_ref(), identity(ORDER).key());
+    assert_eq!(run, Run::First);
+    assert_eq!(left, Some(Duration::from_secs(15 * 60)), "the lease");
+}
+
+#[test]
+fn the_time_of_a_run_ends_with_its_deadline() {
+    let deadline = Some(NOW.plus(Duration::from_secs(3)));
+    for payload in [ORDER, WITHOUT_KEY] {
+        let backend = backend(Arc::new(MemoryStore::new()));
+        let left = run_with(&backend, payload, deadline, |call| call.time_left());
+        assert_eq!(left.unwrap(), Some(Duration::from_secs(3)), "{payload}");
+    }
+    assert_eq!(
+        run(MemoryStore::new(), WITHOUT_KEY, |call| call.time_left()),
+        None
+    );
+}
+
+#[test]
+fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
+    let first = run(MemoryStore::new(), ORDER, |call| call.token("charge"));
+    let store = MemoryStore::new();
+    store.insert(identity(ORDER).key().unwrap().clone(), killed());
+    let (run, token) = run(store, ORDER, |call| (call.run(), call.token("charge")));
+    let lease_ended = killed().in_progress_expiration.value().copied();
+    assert_eq!(run, Run::Rerun { lease_ended });
+    assert_eq!(token, first);
+}
+
+#[test]
+fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
+    for hidden in [Hidden::Reply, Hidden::Replaced] {
+        for before in [None, Some(killed())] {
+            let inner = MemoryStore::new();
+            if let Some(before) = before {
+                inner.insert(identity(ORDER).key().unwrap().clone(), before);
+            }
+            let run = run(Hiding { inner, hidden }, ORDER, |call| call.run());
+            assert_eq!(run, Run::Unknown);
+        }
+    }
+}
+
+#[test]
+fn a_run_without_a_key_has_tokens_of_its_own() {
+    let backend = backend(Arc::new(MemoryStore::new()));
+    let run = || {
+        let tokens = run_with(&backend, WITHOUT_KEY, None, |call| {
+            assert_eq!((call.key(), call.run()), (None, Run::Unprotected));
+            (
+                call.token("charge"),
+                call.token("charge"),
+                call.token("refund"),
+            )
+        });
+        tokens.unwrap()
+    };
+    let (charge, again, refund) = run();
+    assert_eq!(charge, again, "in one run");
+    assert_ne!(charge, refund);
+    assert_ne!(charge, run().0, "in the next run");
+}
+
+#[test]
+fn without_random_bytes_only_a_handler_that_asks_for_an_unprotected_call_is_refused() {
+    let broken = Arc::new(Platform { bytes: None });
+    let store = Arc::new(MemoryStore::new());
+    let backend = Backend::new(store, platform(), broken);
+    let error = run_with(&backend, WITHOUT_KEY, None, |_| ()).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.handler_ran()),
+        (ErrorKind::Environment, false)
+    );
+    assert!(Call::unprotected(&backend).is_err());
+    let (operation, identity) = (operation(), identity(WITHOUT_KEY));
+    let handler = async { Ok::<_, Error>(7) };
+    let plain = operation.run(
+        &backend,
+        &identity,
+        None,
+        Codec::json(),
+        |error| error,
+        handler,
+    );
+    assert_eq!(ready(plain).unwrap().into_response(), 7);
+}
+
+#[test]
+fn a_handler_that_does_not_ask_has_no_call_made_for_it() {
+    for payload in [ORDER, WITHOUT_KEY] {
+        for asks in [false, true] {
+            let clock = platform();
+            let backend = Backend::new(Arc::new(MemoryStore::new()), clock.clone(), clock.clone());
+            let before = Arc::strong_count(&clock);
+            let (operation, identity) = (operation(), identity(payload));
+            let counted = operation.run_with_offer(
+                &backend,
+                &identity,
+                None,
+                Codec::json(),
+                |error| error,
+                |offered| {
+                    let call = asks.then(|| offered.take());
+                    let clock = &clock;
+                    async move {
+                        let counted = Arc::strong_count(clock);
+                        drop(call);
+                        Ok::<_, Error>(counted)
+                    }
+                },
+            );
+            let counted = ready(counted).unwrap().into_response();
+            assert_eq!(counted > before, asks, "{payload}");
+        }
+    }
+}
+
+/// Runs a call with this handler until it waits or ends, and returns the clone of the call that it kept.
+fn kept(payload: &str, handler: impl Future<Output = Result<u8, Error>>) -> Call {
+    let backend = example::backend();
+    let (operation, identity) = (operation(), identity(payload));
+    let mut kept = None;
+    let run = operation.run_with_offer(
+        &backend,
+        &identity,
+        None,
+        Codec::json(),
+        |error| error,
+        |offered| {
+            let call = offered.take();
+            assert!(!call.has_ended());
+            kept = Some(call);
+            handler
+        },
+    );
+    // The panic of the handler is resumed. A run that waits is dropped.
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        pin!(run)
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }));
+    drop(ended);
+    kept.unwrap()
+}
+
+#[test]
+fn a_call_ends_with_its_run() {
+    for payload in [ORDER, WITHOUT_KEY] {
+        let failed = || Error::new(ErrorKind::NoTimeLeft, "shop");
+        assert!(kept(payload, async { Ok(1) }).has_ended());
+        assert!(kept(payload, async { Err(failed()) }).has_ended());
+        assert!(kept(payload, async { panic!("in the handler") }).has_ended());
+        assert!(kept(payload, std::future::pending()).has_ended(), "dropped");
+    }
+}
+
+#[test]
+fn the_debug_text_of_a_call_is_its_key_and_its_run() {
+    let text = run(MemoryStore::new(), ORDER, |call| format!("{call:?}"));
+    let key = identity(ORDER).key().unwrap().clone();
+    assert_eq!(
+        text,
+        format!("Call {{ key: Some({key:?}), run: First, .. }}")
+    );
+    let unprotected = Call::unprotected(&example::backend_over(Arc::new(MemoryStore::new())));
+    let text = format!("{:?}", unprotected.unwrap());
+    assert_eq!(text, "Call { key: None, run: Unprotected, .. }");
+}
