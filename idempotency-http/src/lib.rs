@@ -62,7 +62,7 @@ pub use host::{Host, Place, backend};
 pub use idempotency_core::config::{ConfigurationError, Settings, Variables};
 pub use idempotency_core::engine::Backend;
 pub use idempotency_core::store::MemoryStore;
-pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder};
+pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder, RequestEvent};
 pub use problem::{Problem, Reason};
 pub use received::ReceivedRequest;
 pub use reply::Sent;

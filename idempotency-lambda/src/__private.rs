@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 
 use idempotency_core::engine::Codec as CoreCodec;
 use idempotency_core::error::Error;
@@ -213,17 +214,18 @@ pub fn run<R, E>(
     codec: Codec<R>,
     convert: Convert<E>,
     handler: impl Future<Output = Result<R, E>>,
-) -> impl Future<Output = Result<Outcome<R>, E>> {
+) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
     let (Codec(codec), Convert(convert)) = (codec, convert);
     let handler = Box::pin(handler);
-    async move {
+    // On the heap, because the runtime moves the future of each invocation several times.
+    Box::pin(async move {
         let call = prepared.0.map_err(|error| convert(refused(error)))?;
         let call = match store {
             Some(store) => call.map_operation(|compiled| operation.with_store(compiled, store)),
             None => call,
         };
         call.run_with(codec, convert, handler).await
-    }
+    })
 }
 
 #[cfg(feature = "http")]
@@ -248,9 +250,11 @@ pub fn run_http<R, E>(
     store: Option<StoreHandle>,
     form: HttpForm<R>,
     handler: impl Future<Output = Result<R, E>>,
-) -> impl Future<Output = Result<R, E>> {
+) -> Pin<Box<impl Future<Output = Result<R, E>>>> {
     let handler = Box::pin(handler);
-    crate::http::handler::run(operation, prepared, store, form, handler)
+    Box::pin(crate::http::handler::run(
+        operation, prepared, store, form, handler,
+    ))
 }
 
 impl fmt::Debug for Found {

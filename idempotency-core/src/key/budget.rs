@@ -26,6 +26,7 @@ pub(crate) enum Exhausted {
 type Result<T> = std::result::Result<T, Exhausted>;
 
 /// The bytes and the steps that are left.
+#[derive(Clone)]
 pub(crate) struct Budget {
     limit: usize,
     left: usize,

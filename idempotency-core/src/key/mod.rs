@@ -27,7 +27,7 @@ pub use json::{Json, is_absent_key};
 pub(crate) use list::List;
 pub use object::Object;
 pub use parse::{JsonError, JsonErrorKind};
-pub use payload::ParsedPayload;
+pub use payload::{ParsedPayload, PayloadReader};
 pub(crate) use select::Needs;
 pub use selector::{SelectedKey, Selector};
 pub(crate) use sum::Sum;

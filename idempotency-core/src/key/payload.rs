@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selection};
 
 /// A JSON value and the memory that is left for the results of expressions on it.
@@ -20,6 +22,7 @@ use super::{Budget, EvaluationError, Expression, Json, JsonError, Needs, Selecti
 /// assert_eq!(selected.value.to_canonical(), "7");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct ParsedPayload {
     json: Json,
     budget: Budget,
@@ -38,37 +41,6 @@ impl ParsedPayload {
         Ok(Self { json, budget })
     }
 
-    /// Reads what these expressions look at from a JSON text. They have the same results as on the whole value, and only what they
-    /// look at takes memory.
-    ///
-    /// # Errors
-    ///
-    /// As [`parse`](Self::parse).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::key::{Expression, ParsedPayload};
-    /// let id = Expression::compile("order.id")?;
-    /// let mut payload = ParsedPayload::parse_for([&id], r#"{"note": "long", "order": {"id": 7}}"#, 1024)?;
-    /// assert_eq!(payload.select(&id)?.value.to_canonical(), "7");
-    /// assert_eq!(payload.json().to_canonical(), r#"{"order": {"id": 7}}"#);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn parse_for<'e>(
-        expressions: impl IntoIterator<Item = &'e Expression>,
-        text: &str,
-        memory_limit: usize,
-    ) -> Result<Self, JsonError> {
-        let needs = expressions
-            .into_iter()
-            .map(|expression| expression.needs().clone())
-            .fold(Needs::Kind, Needs::and);
-        let mut budget = Budget::new(memory_limit);
-        let json = needs.read(text.as_bytes(), &mut budget)?;
-        Ok(Self { json, budget })
-    }
-
     /// Returns the value.
     #[must_use]
     pub fn json(&self) -> &Json {
@@ -82,6 +54,77 @@ impl ParsedPayload {
     /// Returns an error if the expression fails on this value, or if its result takes more memory than is left.
     pub fn select(&mut self, expression: &Expression) -> Result<Selection, EvaluationError> {
         expression.select_within(&self.json, &mut self.budget)
+    }
+}
+
+/// What some expressions look at in a payload. An entry point joins its expressions once, and reads each payload by that.
+///
+/// The expressions have the same results as on the whole payload, and only what they look at takes memory.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::key::{Expression, PayloadReader};
+///
+/// let id = Expression::compile("order.id")?;
+/// let reader = PayloadReader::of([&id]);
+/// let mut payload = reader.read(r#"{"note": "long", "order": {"id": 7}}"#, 1024)?;
+/// assert_eq!(payload.select(&id)?.value.to_canonical(), "7");
+/// assert_eq!(payload.json().to_canonical(), r#"{"order": {"id": 7}}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PayloadReader {
+    needs: Needs,
+}
+
+impl PayloadReader {
+    /// Returns the reader for these expressions.
+    pub fn of<'e>(expressions: impl IntoIterator<Item = &'e Expression>) -> Self {
+        let needs = expressions
+            .into_iter()
+            .map(|expression| expression.needs().clone())
+            .fold(Needs::Kind, Needs::and);
+        Self { needs }
+    }
+
+    /// Reads what the expressions look at from a JSON text.
+    ///
+    /// # Errors
+    ///
+    /// As [`ParsedPayload::parse`].
+    pub fn read(&self, text: &str, memory_limit: usize) -> Result<ParsedPayload, JsonError> {
+        let mut budget = Budget::new(memory_limit);
+        let json = self.needs.read(text.as_bytes(), &mut budget)?;
+        Ok(ParsedPayload { json, budget })
+    }
+
+    /// Takes what the expressions look at from a value, as if its JSON text were read.
+    ///
+    /// The rest of the value is skipped: no text is made of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read) on the value's JSON text. A value that cannot be written as JSON has an empty text.
+    pub fn take<T: Serialize + ?Sized>(
+        &self,
+        from: &T,
+        memory_limit: usize,
+    ) -> Result<ParsedPayload, JsonError> {
+        let mut budget = Budget::new(memory_limit);
+        match self.needs.take(from, &mut budget) {
+            Ok(json) => Ok(ParsedPayload { json, budget }),
+            // The message of serde may quote the payload.
+            Err(_) => self.read(
+                &serde_json::to_string(from).unwrap_or_default(),
+                memory_limit,
+            ),
+        }
+    }
+}
+
+impl fmt::Debug for PayloadReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PayloadReader")
     }
 }
 
@@ -117,6 +160,25 @@ mod tests {
             payload.select(&first).unwrap().value.as_str(),
             Some("0123456789")
         );
+    }
+
+    #[test]
+    fn a_value_is_read_as_its_text_is() {
+        let id = Expression::compile("order.id").unwrap();
+        let reader = PayloadReader::of([&id]);
+        let value = serde_json::json!({ "note": [1, 2], "order": { "id": 7, "lines": ["a"] } });
+        let taken = reader.take(&value, 1024).unwrap();
+        let read = reader.read(&value.to_string(), 1024).unwrap();
+        assert_eq!(taken.json().to_canonical(), r#"{"order": {"id": 7}}"#);
+        assert_eq!(taken.json(), read.json());
+    }
+
+    #[test]
+    fn a_value_without_a_json_text_is_refused() {
+        let all = Expression::compile("@").unwrap();
+        let no_json = std::collections::BTreeMap::from([(vec![1], 2)]);
+        let error = PayloadReader::of([&all]).take(&no_json, 1024).unwrap_err();
+        assert_eq!(error.kind(), JsonErrorKind::ExpectedValue);
     }
 
     #[test]

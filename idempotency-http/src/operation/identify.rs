@@ -190,18 +190,13 @@ impl Event<'_> {
         let payload = match &mut self.payload {
             Some(payload) => payload,
             none => {
-                let text = self.request.event(operation.needs_body());
-                let payload = ParsedPayload::parse_for(
-                    operation.expressions(),
-                    &text,
-                    operation.0.memory_limit,
-                );
-                none.insert(payload.map_err(|error| {
+                let payload = operation.event_of(self.request).map_err(|error| {
                     let error = operation
                         .error(ErrorKind::InvalidPayload)
                         .with_detail(format!("the request as an event: {error}"));
                     Box::new(Problem::of_error(error, EPOCH))
-                })?)
+                })?;
+                none.insert(payload)
             }
         };
         payload.select(expression).map_err(|error| {
@@ -245,40 +240,6 @@ impl Event<'_> {
         }
         Ok(Some(selected.value.to_canonical()))
     }
-}
-
-impl HttpOperation {
-    /// Returns true if an expression can read the body.
-    fn needs_body(&self) -> bool {
-        self.expressions()
-            .any(|expression| reads_body(expression.as_str()))
-    }
-
-    /// Returns the expressions that are evaluated on the event.
-    fn expressions(&self) -> impl Iterator<Item = &Expression> {
-        let key = match &self.0.key {
-            KeyRule::Expression(expression) => Some(expression),
-            KeyRule::Header(_) => None,
-        };
-        let caller = match &self.0.caller {
-            CallerRule::Expression(expression) => Some(expression),
-            _ => None,
-        };
-        let fingerprint = match &self.0.fingerprint {
-            FingerprintRule::Expression(expression) => Some(expression),
-            FingerprintRule::Request | FingerprintRule::None => None,
-        };
-        [key, caller, fingerprint].into_iter().flatten()
-    }
-}
-
-/// Returns true unless the text shows that an expression cannot read the body: the body can be megabytes, and base64.
-///
-/// A body is read by its name, by a wildcard, or through the whole event. An escape could hide the name.
-fn reads_body(expression: &str) -> bool {
-    let text = expression.replace("header(@", "header(");
-    let names = ["ody", "isBase64"];
-    names.iter().any(|name| text.contains(name)) || text.contains(['@', '*', '\\'])
 }
 
 /// Returns true if nothing is missing.

@@ -6,12 +6,14 @@
 //! | `key` | the `Idempotency-Key` header |
 //! | `caller` | the client that a key belongs to |
 //! | `fingerprint` | what must be equal in a duplicate |
+//! | `event` | what the expressions look at in the event of a request |
 //! | `identify` | from a request to the identity of its call |
 //! | `call` | the run of a call |
 
 mod builder;
 mod call;
 mod caller;
+mod event;
 mod fingerprint;
 mod identify;
 mod key;
@@ -34,7 +36,10 @@ pub use call::HttpCall;
 pub(crate) use call::TOO_LARGE;
 pub(crate) use identify::Head;
 
+pub use event::RequestEvent;
+
 use caller::CallerRule;
+use event::EventRule;
 use fingerprint::FingerprintRule;
 use key::KeyRule;
 
@@ -65,6 +70,7 @@ struct Inner {
     caller: CallerRule,
     key: KeyRule,
     fingerprint: FingerprintRule,
+    events: EventRule,
     methods: Vec<Method>,
     rules: Rules,
     /// True if a response that is not in the store is not sent: under `Refuse`, unless `store_when` can be why.

@@ -2,11 +2,12 @@
 
 mod event;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use http::request::Parts;
 use serde_json::Value;
+
+use crate::operation::RequestEvent;
 
 /// A request whose body is in memory, as key, caller and fingerprint are taken from it.
 ///
@@ -26,7 +27,7 @@ pub struct ReceivedRequest<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) body: &'a [u8],
     context: Option<&'a (dyn Fn() -> Option<Value> + Send + Sync)>,
-    event: Option<&'a str>,
+    event: Option<&'a RequestEvent>,
 }
 
 impl<'a> ReceivedRequest<'a> {
@@ -52,24 +53,23 @@ impl<'a> ReceivedRequest<'a> {
         self
     }
 
-    /// Makes expressions see this event, a JSON text, instead of one that is made from the request.
+    /// Makes expressions see this event, instead of one that is made from the request. The operation that read it must be the one
+    /// that the request is for: another one refuses the request.
     #[must_use]
-    pub fn with_event(mut self, event: &'a str) -> Self {
+    pub fn with_event(mut self, event: &'a RequestEvent) -> Self {
         self.event = Some(event);
         self
     }
 
-    /// Returns the JSON text that expressions see. `with_body` is false if no expression reads the body.
-    pub(crate) fn event(&self, with_body: bool) -> Cow<'a, str> {
-        if let Some(event) = self.event {
-            return Cow::Borrowed(event);
-        }
+    /// Returns the event that was read for this request, if there is one.
+    pub(crate) fn event(&self) -> Option<&'a RequestEvent> {
+        self.event
+    }
+
+    /// Returns the JSON text of an event that is made from the request. Without `with_body` it has no body.
+    pub(crate) fn event_text(&self, with_body: bool) -> String {
         let context = self.context.and_then(|context| context());
-        Cow::Owned(event::text(
-            self.parts,
-            with_body.then_some(self.body),
-            context,
-        ))
+        event::text(self.parts, with_body.then_some(self.body), context)
     }
 }
 

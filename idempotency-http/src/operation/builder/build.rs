@@ -10,6 +10,7 @@ use idempotency_core::operation::CompiledOperation;
 
 use super::{Caller, HttpOperationBuilder};
 use crate::operation::caller::CallerRule;
+use crate::operation::event::EventRule;
 use crate::operation::fingerprint::FingerprintRule;
 use crate::operation::key::KeyRule;
 use crate::operation::{HttpOperation, Inner};
@@ -109,10 +110,12 @@ impl HttpOperationBuilder {
                 "`methods` is empty: no request would be protected; write at least one method",
             ));
         }
+        let events = EventRule::of(&key, &caller, &fingerprint);
         Ok(HttpOperation(Arc::new(Inner {
             caller,
             key,
             fingerprint,
+            events,
             methods: self.methods,
             refuses_unstored: rules.on_unstorable == Unstorable::Refuse
                 && settings.store_when.is_none(),

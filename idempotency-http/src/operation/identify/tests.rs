@@ -9,26 +9,6 @@ fn builder() -> HttpOperationBuilder {
 }
 
 #[test]
-fn an_event_has_no_body_if_no_expression_can_read_it() {
-    for (expression, reads) in [
-        ("requestContext.authorizer.jwt.claims.sub", false),
-        ("header(@, 'x-user-id')", false),
-        ("[requestContext.accountId, header(@, 'x-user-id')]", false),
-        ("body", true),
-        ("powertools_json(body).id", true),
-        ("\"body\"", true),
-        (r#""\u0062\u006fdy""#, true),
-        ("*", true),
-        ("values(@)", true),
-        ("@", true),
-        ("powertools_base64(Body)", true),
-        ("isBase64Encoded", true),
-    ] {
-        assert_eq!(reads_body(expression), reads, "{expression}");
-    }
-}
-
-#[test]
 fn the_key_is_the_list_of_the_caller_and_the_key() {
     let request = Request::post("/")
         .header("idempotency-key", "\"k-1\"")
@@ -135,10 +115,31 @@ fn a_ready_made_event_takes_the_place_of_the_request() {
         .unwrap();
     let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
     let event = r#"{"headers":{"ORDER":"7"},"requestContext":{"accountId":"a-1"},"body":"x"}"#;
-    let request = ReceivedRequest::new(&parts, b"").with_event(event);
+    let event = operation.event_of_text(event);
+    let request = ReceivedRequest::new(&parts, b"").with_event(&event);
     let identity = operation.identity(&request, None).unwrap();
     let hash = |text: &str| idempotency_core::key::HashAlgorithm::Md5.hex(text);
     let id = format!("local.shop.pay#{}", hash(r#"["a-1", "7"]"#));
     assert_eq!(identity.key().unwrap().as_str(), id);
     assert_eq!(identity.validation(), Some(hash(r#""x""#).as_str()));
+}
+
+#[test]
+fn an_event_that_another_operation_read_is_refused() {
+    let by_account = || {
+        builder()
+            .caller("requestContext.accountId")
+            .build()
+            .unwrap()
+    };
+    let (operation, other) = (by_account(), by_account());
+    let (mut parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+    let event = other.event(&serde_json::json!({"requestContext": {"accountId": "a-1"}}));
+    parts
+        .headers
+        .insert("idempotency-key", "k-1".parse().unwrap());
+    let request = ReceivedRequest::new(&parts, b"{}").with_event(&event);
+    assert!(other.identity(&request, None).is_ok());
+    let problem = operation.identity(&request, None).unwrap_err();
+    assert_eq!(problem.reason(), Reason::RequestUnreadable);
 }

@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use idempotency_core::config::Variables;
 use idempotency_core::error::Error;
-use idempotency_http::{HttpOperation, ReceivedRequest, Sent};
+use idempotency_http::{HttpOperation, ReceivedRequest, RequestEvent, Sent};
 
 use super::{HttpEvent, HttpResponse};
 use crate::event::Event;
@@ -23,8 +23,8 @@ use crate::store::StoreHandle;
 pub struct PreparedHttp {
     parts: Parts,
     body: Vec<u8>,
-    /// The event, for expressions. It is empty if the method is not protected.
-    text: String,
+    /// The event, for expressions. `None` if the method is not protected.
+    event: Option<RequestEvent>,
     deadline: Deadline,
 }
 
@@ -35,17 +35,11 @@ where
     V::Payload: HttpEvent,
 {
     let (parts, body) = event.payload().request().into_parts();
-    let protects = registered
-        .http()
-        .is_ok_and(|(_, http)| http.protects(&parts.method));
-    let text = if protects {
-        // A text that is no JSON is refused as a request that cannot be read.
-        event.payload().text().unwrap_or_default()
-    } else {
-        String::new()
-    };
+    let http = registered.http().ok().map(|(_, http)| http);
     PreparedHttp {
-        text,
+        event: http
+            .filter(|http| http.protects(&parts.method))
+            .map(|http| event.payload().read(http)),
         parts,
         body,
         deadline: Deadline::from(event.context()),
@@ -98,10 +92,13 @@ pub async fn run<R, E>(
     let PreparedHttp {
         parts,
         body,
-        text,
+        event,
         deadline,
     } = prepared;
-    let request = ReceivedRequest::new(&parts, &body).with_event(&text);
+    let mut request = ReceivedRequest::new(&parts, &body);
+    if let Some(event) = &event {
+        request = request.with_event(event);
+    }
     let (operation, http) = match registered.http() {
         Ok(found) => found,
         Err(error) => return Box::pin(misconfigured(error, &request, &form)).await,

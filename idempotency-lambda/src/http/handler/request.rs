@@ -8,6 +8,7 @@ use aws_lambda_events::lambda_function_urls::LambdaFunctionUrlRequest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Method, Request};
+use idempotency_http::{HttpOperation, RequestEvent};
 use serde::Serialize;
 
 use super::headers::merged;
@@ -26,12 +27,8 @@ pub trait HttpEvent: Payload {
     /// Returns the request: its method, path, query, headers and body.
     fn request(&self) -> Request<Vec<u8>>;
 
-    /// Returns the event as JSON text, for expressions.
-    ///
-    /// # Errors
-    ///
-    /// If the event cannot be written as JSON.
-    fn text(&self) -> serde_json::Result<String>;
+    /// Reads what the expressions of an operation look at in the event.
+    fn read(&self, operation: &HttpOperation) -> RequestEvent;
 }
 
 impl HttpEvent for ApiGatewayV2httpRequest {
@@ -45,8 +42,8 @@ impl HttpEvent for ApiGatewayV2httpRequest {
         )
     }
 
-    fn text(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
+    fn read(&self, operation: &HttpOperation) -> RequestEvent {
+        operation.event(self)
     }
 }
 
@@ -64,8 +61,8 @@ impl HttpEvent for LambdaFunctionUrlRequest {
         )
     }
 
-    fn text(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
+    fn read(&self, operation: &HttpOperation) -> RequestEvent {
+        operation.event(self)
     }
 }
 
@@ -85,8 +82,8 @@ impl HttpEvent for ApiGatewayProxyRequest {
         )
     }
 
-    fn text(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
+    fn read(&self, operation: &HttpOperation) -> RequestEvent {
+        operation.event(self)
     }
 }
 
@@ -106,8 +103,8 @@ impl HttpEvent for AlbTargetGroupRequest {
         )
     }
 
-    fn text(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
+    fn read(&self, operation: &HttpOperation) -> RequestEvent {
+        operation.event(self)
     }
 }
 
@@ -116,8 +113,8 @@ impl<T: HttpEvent> HttpEvent for Raw<T> {
         T::request(self)
     }
 
-    fn text(&self) -> serde_json::Result<String> {
-        Ok(self.text().to_owned())
+    fn read(&self, operation: &HttpOperation) -> RequestEvent {
+        operation.event_of_text(self.text())
     }
 }
 

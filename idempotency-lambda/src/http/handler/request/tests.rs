@@ -1,6 +1,8 @@
 //! Tests of the request inside each kind of event.
 
 use super::*;
+use idempotency_core::config::Variables;
+use idempotency_http::{MemoryStore, Place, ReceivedRequest, backend};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -106,13 +108,39 @@ fn a_binary_body_is_decoded_and_a_broken_one_is_taken_as_it_is() {
     }
 }
 
+/// Returns the key of a request whose caller is what this expression finds in the event.
+fn key_by_caller(caller: &str, event: &impl HttpEvent) -> Option<String> {
+    let operation = HttpOperation::builder("shop::pay")
+        .variables(Variables::default())
+        .key("requestContext.stage")
+        .caller(caller)
+        .build()
+        .unwrap();
+    let place = Place {
+        backend: backend(MemoryStore::new()),
+        deadline: None,
+        tenant: None,
+    };
+    let read = event.read(&operation);
+    let (parts, body) = event.request().into_parts();
+    let request = ReceivedRequest::new(&parts, &body).with_event(&read);
+    let call = operation.call(Ok(place), &request);
+    call.key().map(ToString::to_string)
+}
+
 #[test]
 fn a_raw_event_gives_expressions_the_text_that_was_sent() {
-    let sent = v1().to_string();
-    let raw = Raw::<ApiGatewayProxyRequest>::from_json(sent.clone()).unwrap();
-    assert_eq!(HttpEvent::text(&raw).unwrap(), sent);
+    let raw = Raw::<ApiGatewayProxyRequest>::from_json(v1().to_string()).unwrap();
     assert_eq!(raw.request().method(), Method::POST);
+    let (sent, lower) = ("headers.\"Idempotency-Key\"", "headers.\"idempotency-key\"");
+    assert!(key_by_caller(sent, &raw).is_some());
+    assert_eq!(key_by_caller(lower, &raw), None);
     // The type writes the names of headers in lower case. `header(@, ..)` finds both.
-    let typed = HttpEvent::text(&raw.into_inner()).unwrap();
-    assert!(typed.contains("\"idempotency-key\":\"b\""), "{typed}");
+    let any_case = "header(@, 'Idempotency-Key')";
+    let by_header = key_by_caller(any_case, &raw);
+    let typed = raw.into_inner();
+    assert_eq!(key_by_caller(sent, &typed), None);
+    assert!(key_by_caller(lower, &typed).is_some());
+    assert!(by_header.is_some());
+    assert_eq!(key_by_caller(any_case, &typed), by_header);
 }

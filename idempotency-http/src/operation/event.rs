@@ -1,0 +1,156 @@
+//! What the expressions of an operation look at in the event of a request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use idempotency_core::key::{Expression, JsonError, ParsedPayload, PayloadReader};
+use serde::Serialize;
+
+use super::HttpOperation;
+use super::caller::CallerRule;
+use super::fingerprint::FingerprintRule;
+use super::key::KeyRule;
+use crate::received::ReceivedRequest;
+
+/// How the event of a request is read.
+#[derive(Debug)]
+pub(super) struct EventRule {
+    /// `None` if no expression looks at the event.
+    reader: Option<PayloadReader>,
+    /// True if an expression can look at the body.
+    needs_body: bool,
+}
+
+/// The event of a request as far as an operation looks at it: [`HttpOperation::event`].
+///
+/// `Debug` shows nothing that the client sent.
+pub struct RequestEvent {
+    operation: HttpOperation,
+    /// `None` if the operation has no expressions.
+    payload: Option<Result<ParsedPayload, JsonError>>,
+}
+
+impl EventRule {
+    /// Returns the rule for these expressions.
+    pub(super) fn of(key: &KeyRule, caller: &CallerRule, fingerprint: &FingerprintRule) -> Self {
+        let key = match key {
+            KeyRule::Expression(expression) => Some(expression),
+            KeyRule::Header(_) => None,
+        };
+        let caller = match caller {
+            CallerRule::Expression(expression) => Some(expression),
+            _ => None,
+        };
+        let fingerprint = match fingerprint {
+            FingerprintRule::Expression(expression) => Some(expression),
+            FingerprintRule::Request | FingerprintRule::None => None,
+        };
+        let expressions: Vec<&Expression> =
+            [key, caller, fingerprint].into_iter().flatten().collect();
+        Self {
+            needs_body: expressions
+                .iter()
+                .any(|expression| reads_body(expression.as_str())),
+            reader: (!expressions.is_empty()).then(|| PayloadReader::of(expressions)),
+        }
+    }
+}
+
+impl HttpOperation {
+    /// Takes what the expressions of this operation look at from an event, as if its JSON text were read. Without expressions
+    /// the event is not looked at.
+    ///
+    /// An error is kept, and refuses the request when an expression needs the event.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_http::{HttpOperation, ReceivedRequest};
+    ///
+    /// let operation = HttpOperation::builder("shop::payments").caller("requestContext.accountId").build()?;
+    /// let event = operation.event(&serde_json::json!({"requestContext": {"accountId": "a-1"}, "body": "long"}));
+    /// let (parts, ()) = http::Request::post("/").body(())?.into_parts();
+    /// let request = ReceivedRequest::new(&parts, b"long").with_event(&event);
+    /// # let _ = request;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn event<T: Serialize + ?Sized>(&self, event: &T) -> RequestEvent {
+        self.read_event(|reader| reader.take(event, self.0.memory_limit))
+    }
+
+    /// Reads what the expressions of this operation look at from the JSON text of an event, as [`event`](Self::event) does from a
+    /// value.
+    pub fn event_of_text(&self, text: &str) -> RequestEvent {
+        self.read_event(|reader| reader.read(text, self.0.memory_limit))
+    }
+
+    fn read_event(
+        &self,
+        read: impl FnOnce(&PayloadReader) -> Result<ParsedPayload, JsonError>,
+    ) -> RequestEvent {
+        RequestEvent {
+            operation: self.clone(),
+            payload: self.0.events.reader.as_ref().map(read),
+        }
+    }
+
+    /// Returns what the expressions look at in the event of a request.
+    pub(super) fn event_of(
+        &self,
+        request: &ReceivedRequest<'_>,
+    ) -> Result<ParsedPayload, JsonError> {
+        let limit = self.0.memory_limit;
+        let Some(event) = request.event() else {
+            let text = request.event_text(self.0.events.needs_body);
+            return match &self.0.events.reader {
+                Some(reader) => reader.read(&text, limit),
+                None => ParsedPayload::parse(&text, limit),
+            };
+        };
+        match &event.payload {
+            Some(payload) if Arc::ptr_eq(&event.operation.0, &self.0) => payload.clone(),
+            // The expressions look at other parts than those that were read. An empty text is no JSON, so the request is refused.
+            _ => ParsedPayload::parse("", limit),
+        }
+    }
+}
+
+/// Returns true unless the text shows that an expression cannot read the body: the body can be megabytes, and base64.
+///
+/// A body is read by its name, by a wildcard, or through the whole event. An escape could hide the name.
+fn reads_body(expression: &str) -> bool {
+    let text = expression.replace("header(@", "header(");
+    let names = ["ody", "isBase64"];
+    names.iter().any(|name| text.contains(name)) || text.contains(['@', '*', '\\'])
+}
+
+impl fmt::Debug for RequestEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RequestEvent")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_no_body_if_no_expression_can_read_it() {
+        for (expression, reads) in [
+            ("requestContext.authorizer.jwt.claims.sub", false),
+            ("header(@, 'x-user-id')", false),
+            ("[requestContext.accountId, header(@, 'x-user-id')]", false),
+            ("body", true),
+            ("powertools_json(body).id", true),
+            ("\"body\"", true),
+            (r#""\u0062\u006fdy""#, true),
+            ("*", true),
+            ("values(@)", true),
+            ("@", true),
+            ("powertools_base64(Body)", true),
+            ("isBase64Encoded", true),
+        ] {
+            assert_eq!(reads_body(expression), reads, "{expression}");
+        }
+    }
+}
