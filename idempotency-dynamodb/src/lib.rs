@@ -12,6 +12,8 @@
 //! | [`AttributeNames`] | the names of a record's attributes |
 //! | [`capacity`] | what each path of a call costs, in capacity units |
 //! | [`record_of_piece`] | the record of an item that is a piece of a large response |
+//! | [`once`] | updates of your own items that count once for each key |
+//! | [`versioned`] | writes to your own items that expect the version that was read |
 //!
 //! | module | what it does |
 //! |---|---|
@@ -24,6 +26,7 @@
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
 //! | `sends` | notes for each send whether it may have been applied |
+//! | `business` | what writes to the user's own items share |
 //! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
 //!
 //! | feature | what it adds |
@@ -37,6 +40,7 @@
 mod attribute_names;
 mod builder;
 pub mod capacity;
+mod business;
 mod client;
 mod composite;
 mod failure;
@@ -48,6 +52,7 @@ mod large;
 #[cfg(feature = "lean-client")]
 mod lean;
 mod number;
+pub mod once;
 mod request;
 mod sends;
 mod size;
@@ -56,6 +61,7 @@ mod table_config;
 mod table_ref;
 mod timer;
 mod transport;
+pub mod versioned;
 
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -159,7 +159,7 @@ pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 /// Returns true if an error response proves that the write was not applied: DynamoDB itself rejected it, as its error code
 /// shows. After a 5xx the write may have been applied. A response without a code can come from a proxy, and so can 408: the proxy
 /// waited for too long.
-fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
+pub(crate) fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
     let timeout = |code: &str| code.starts_with("RequestTimeout");
     status.is_some_and(|status| (400..500).contains(&status) && status != 408)
         && code.is_some_and(|code| !timeout(code))

@@ -1,0 +1,154 @@
+//! The errors of updates that count once.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::business::{InvalidExpression, RequestError};
+use crate::item::Item;
+
+/// An update that counts once did not succeed.
+///
+/// To send it again with the same idempotency key is safe after each of them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The condition of the caller does not hold, and the key is not known. Nothing was applied.
+    ConditionFailed(ConditionFailed),
+    /// An expression, a placeholder or the key is wrong. Nothing was sent.
+    Invalid(InvalidExpression),
+    /// The clock of this process is behind that of another writer by more than the plan allows. Nothing was applied.
+    ClockBehind(ClockBehind),
+    /// The item was written under another plan, which keeps its keys elsewhere. Nothing was applied.
+    OtherPlan(OtherPlan),
+    /// An attribute that holds keys was written by another program. Nothing was applied.
+    Foreign {
+        /// The name of the attribute.
+        attribute: String,
+    },
+    /// The item would be larger than 400 KB: it has more writes than the plan says, or more own data. Nothing was applied.
+    ItemTooLarge(RequestError),
+    /// Other writers removed old keys each time that this writer tried to. Nothing was applied.
+    Contended,
+    /// The request failed. [`RequestError::maybe_applied`] says whether the update may have been applied.
+    Request(RequestError),
+}
+
+/// The condition of the caller does not hold, and the item does not know the key.
+///
+/// `Debug` shows no attribute of the item.
+pub struct ConditionFailed {
+    pub(super) item: Option<Item>,
+    pub(super) may_still_arrive: bool,
+}
+
+impl ConditionFailed {
+    /// Returns the present item, without what this module keeps in it. `None` if there is no item.
+    #[must_use]
+    pub fn item(&self) -> Option<&Item> {
+        self.item.as_ref()
+    }
+
+    /// Returns the item, by value.
+    #[must_use]
+    pub fn into_item(self) -> Option<Item> {
+        self.item
+    }
+
+    /// Returns true if an earlier send of this call got no reply. It was not applied until now. If it arrives later and the
+    /// condition holds then, it will be.
+    #[must_use]
+    pub fn may_still_arrive(&self) -> bool {
+        self.may_still_arrive
+    }
+}
+
+impl fmt::Debug for ConditionFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConditionFailed")
+            .field("may_still_arrive", &self.may_still_arrive)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far the clock of this process is behind that of another writer of the item, or that the clock is before 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockBehind {
+    pub(super) at_least: Duration,
+}
+
+impl ClockBehind {
+    /// Returns a lower bound of the difference between the two clocks.
+    #[must_use]
+    pub fn at_least(&self) -> Duration {
+        self.at_least
+    }
+}
+
+/// The plan that an item was written under, and that of this writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherPlan {
+    pub(super) stored: String,
+    pub(super) own: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConditionFailed(_) => {
+                f.write_str("the condition does not hold for the item, which does not know the key; the update was not applied")
+            }
+            Self::Invalid(error) => error.fmt(f),
+            Self::ClockBehind(behind) => write!(
+                f,
+                "the clock of this process is at least {} s behind that of another writer of the item; the update was not \
+                 applied: set the clocks, or allow a larger `clock_skew`",
+                behind.at_least.as_secs()
+            ),
+            Self::OtherPlan(plan) => write!(
+                f,
+                "the item keeps its keys by the plan `{}` and not by `{}`; the update was not applied: use the plan of before, or \
+                 `attributes` with another name once no key of before can be sent again",
+                plan.stored, plan.own
+            ),
+            Self::Foreign { attribute } => write!(
+                f,
+                "the attribute `{attribute}` of the item was written by another program; the update was not applied: choose \
+                 another name with `attributes`"
+            ),
+            Self::ItemTooLarge(_) => f.write_str(
+                "the item would be larger than 400 KB; the update was not applied: the item has more writes or more own data than \
+                 its plan says; old keys leave it as time passes",
+            ),
+            Self::Contended => f.write_str(
+                "other writers removed old keys each time; the update was not applied: send it again with the same key",
+            ),
+            Self::Request(error) => write!(f, "{error}: send it again with the same key"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::ItemTooLarge(error) => Some(error),
+            Self::Request(error) => std::error::Error::source(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<InvalidExpression> for Error {
+    fn from(error: InvalidExpression) -> Self {
+        Self::Invalid(error)
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        if error.is_too_large() && !error.maybe_applied() {
+            Self::ItemTooLarge(error)
+        } else {
+            Self::Request(error)
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Where an item keeps its keys: sets by time, and which of them a write looks at, adds to and removes.
+//!
+//! Time is cut into buckets. The keys of bucket `b` are in the slot `b` modulo seven: a set of digests, and beside it the number of
+//! the bucket that wrote it last. A write in bucket `b` looks at `b - 4` to `b + 1` (the last is for writers whose clocks are
+//! ahead), adds to `b` and removes the seventh slot, which is that of `b - 5` and of `b + 2`.
+//!
+//! A digest depends on the bucket. So a key of long ago that is still in a slot is not taken for one of now.
+
+use idempotency_core::time::EpochMillis;
+use sha2::{Digest, Sha256};
+
+/// The buckets behind the current one that a write looks at.
+pub(super) const BEHIND: i64 = 4;
+
+/// The slots: the current bucket, those behind, one ahead, and one that is empty.
+const SLOTS: i64 = BEHIND + 3;
+
+/// The attributes of one way to keep keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) prefix: String,
+    /// The length of a bucket, in seconds.
+    pub(super) bucket: i64,
+    /// The bytes of a digest.
+    pub(super) key_bytes: usize,
+}
+
+impl Layout {
+    /// Returns the bucket of a point in time. `None` before 1970.
+    pub(super) fn bucket_at(&self, now: EpochMillis) -> Option<i64> {
+        let seconds = now.floor_to_seconds().get();
+        (seconds >= 0).then(|| seconds / self.bucket)
+    }
+
+    /// Iterates over the buckets that a write in this bucket looks at.
+    pub(super) fn seen_from(&self, bucket: i64) -> std::ops::RangeInclusive<i64> {
+        bucket - BEHIND..=bucket + 1
+    }
+
+    /// Returns the bucket whose slot a write in this bucket removes.
+    pub(super) fn removed_from(&self, bucket: i64) -> i64 {
+        bucket + 2
+    }
+
+    /// Returns the slot of a bucket.
+    pub(super) fn slot(&self, bucket: i64) -> i64 {
+        bucket.rem_euclid(SLOTS)
+    }
+
+    /// Returns the name of the attribute with the digests of this bucket.
+    pub(super) fn set(&self, bucket: i64) -> String {
+        format!("{}{}", self.prefix, self.slot(bucket))
+    }
+
+    /// Returns the name of the attribute with the number of the bucket that wrote the set last.
+    pub(super) fn number(&self, bucket: i64) -> String {
+        format!("{}{}b", self.prefix, self.slot(bucket))
+    }
+
+    /// Returns the name of the attribute that says how the keys are kept.
+    pub(super) fn plan(&self) -> String {
+        format!("{}plan", self.prefix)
+    }
+
+    /// Returns how the keys are kept. Writers that differ in it would not find each other's keys.
+    pub(super) fn plan_text(&self) -> String {
+        format!("{}x{}s {}B", BEHIND, self.bucket, self.key_bytes)
+    }
+
+    /// Returns true if only this module may write the attribute.
+    pub(super) fn is_ours(&self, attribute: &str) -> bool {
+        let mut slots = 0..SLOTS;
+        attribute == self.plan()
+            || slots.any(|slot| attribute == self.set(slot) || attribute == self.number(slot))
+    }
+
+    /// Returns the digest of a key in this bucket.
+    pub(super) fn digest(&self, bucket: i64, key: &[u8]) -> Vec<u8> {
+        let mut hash = Sha256::new();
+        hash.update(bucket.to_be_bytes());
+        hash.update(key);
+        let mut digest = hash.finalize().to_vec();
+        digest.truncate(self.key_bytes);
+        digest
+    }
+
+    /// Returns what the attributes take of the item with this number of keys, in bytes.
+    ///
+    /// DynamoDB does not document what a set takes besides its elements. As for a list, three bytes and one for each element are
+    /// counted.
+    pub(super) fn size(&self, keys: u64) -> u64 {
+        let used = 0..=BEHIND + 1;
+        let attributes: usize = used
+            .map(|slot| self.set(slot).len() + 3 + self.number(slot).len() + NUMBER)
+            .sum();
+        let plan = self.plan().len() + self.plan_text().len();
+        keys.saturating_mul(self.bytes_per_key())
+            .saturating_add((attributes + plan) as u64)
+    }
+
+    /// Returns what one key takes, in bytes.
+    pub(super) fn bytes_per_key(&self) -> u64 {
+        self.key_bytes as u64 + 1
+    }
+}
+
+/// The bytes of a bucket's number: at most ten digits.
+const NUMBER: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout {
+            prefix: "once_".to_owned(),
+            bucket: 915,
+            key_bytes: 12,
+        }
+    }
+
+    #[test]
+    fn the_slots_of_one_write_are_all_slots() {
+        let layout = layout();
+        for bucket in [0, 1, 6, 7, 1_857_923] {
+            let mut slots: Vec<_> = layout
+                .seen_from(bucket)
+                .chain([layout.removed_from(bucket)])
+                .map(|bucket| layout.slot(bucket))
+                .collect();
+            assert_eq!(
+                layout.slot(layout.removed_from(bucket)),
+                layout.slot(bucket - 5)
+            );
+            slots.sort_unstable();
+            assert_eq!(slots, (0..SLOTS).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_bucket_begins_with_its_first_millisecond() {
+        let at = |milliseconds| layout().bucket_at(EpochMillis::new(milliseconds));
+        assert_eq!(at(0), Some(0));
+        assert_eq!(at(914_999), Some(0));
+        assert_eq!(at(915_000), Some(1));
+        assert_eq!(at(-1), None);
+    }
+
+    #[test]
+    fn digests_are_frozen_and_depend_on_the_bucket() {
+        let layout = layout();
+        assert_eq!(layout.digest(7, b"evt-1").len(), 12);
+        assert_ne!(layout.digest(7, b"evt-1"), layout.digest(8, b"evt-1"));
+        assert_ne!(layout.digest(7, b"evt-1"), layout.digest(7, b"evt-2"));
+        let hex: String = layout
+            .digest(7, b"evt-1")
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(hex, "bc498b0e186d2a1576fd0d41");
+    }
+
+    #[test]
+    fn only_the_slots_and_the_plan_are_ours() {
+        for ours in ["once_0", "once_6", "once_3b", "once_plan"] {
+            assert!(layout().is_ours(ours), "{ours}");
+        }
+        for other in ["once_7", "once_", "once", "units", "once_0c"] {
+            assert!(!layout().is_ours(other), "{other}");
+        }
+    }
+}

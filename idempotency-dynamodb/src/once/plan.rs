@@ -1,0 +1,322 @@
+//! The planner: what it costs to keep the keys in the item, and whether the item can hold them.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::layout::{BEHIND, Layout};
+use crate::size;
+
+/// The bytes of one write unit.
+const WRITE_UNIT: u64 = 1024;
+
+/// The write units that one partition takes in a second. All writes of one item go to one partition.
+const PARTITION: f64 = 1_000.0;
+
+/// The longest lifetime of a key.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The longest name that the attributes begin with, in bytes.
+const LONGEST_PREFIX: usize = 64;
+
+/// Returns the plan of items that take `writes_per_second` each and must know a key for `lifetime` after its first use.
+///
+/// The rate is that of the busiest item, at its peak, with duplicates: a duplicate takes the same write units.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_dynamodb::once;
+/// use std::time::Duration;
+///
+/// let hour = Duration::from_secs(3600);
+/// let estimate = once::plan(0.1, hour).own_bytes(300).estimate()?;
+/// assert_eq!((estimate.item_bytes(), estimate.write_units()), (6_483, 7));
+///
+/// // Each write takes the write units of the whole item, so a marker item is cheaper here, and the only way below.
+/// assert!(estimate.is_marker_cheaper());
+/// let busy = once::plan(10.0, hour).estimate()?;
+/// assert!(!busy.holds());
+/// assert!((4.0..4.2).contains(&busy.largest_rate()));
+/// # Ok::<(), once::PlanError>(())
+/// ```
+#[must_use]
+pub fn plan(writes_per_second: f64, lifetime: Duration) -> Plan {
+    Plan {
+        rate: writes_per_second,
+        lifetime,
+        key_bytes: 12,
+        own_bytes: 500,
+        clock_skew: Duration::from_secs(60),
+        prefix: "once_".to_owned(),
+    }
+}
+
+/// How often items are written, and how long they know a key: made by [`plan`](plan()).
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "pass it to `Once::new`"]
+pub struct Plan {
+    rate: f64,
+    lifetime: Duration,
+    key_bytes: usize,
+    own_bytes: u64,
+    clock_skew: Duration,
+    prefix: String,
+}
+
+impl Plan {
+    /// Sets what the item takes without the keys, in bytes; 500 by default.
+    pub fn own_bytes(mut self, own_bytes: u64) -> Self {
+        self.own_bytes = own_bytes;
+        self
+    }
+
+    /// Sets the bytes that are stored of the digest of a key, 8 to 32; 12 by default.
+    ///
+    /// Two keys with one digest would count as one. With `n` keys in the item, that happens to a new key with a probability of
+    /// `n` in 256 to the power of this number: for 30,000 keys, 4 in 10^25 with 12 bytes and 2 in 10^15 with 8.
+    pub fn key_bytes(mut self, key_bytes: usize) -> Self {
+        self.key_bytes = key_bytes;
+        self
+    }
+
+    /// Sets how far the clocks of the writers may differ, the time of a request included; one minute by default.
+    ///
+    /// Keys are kept for longer by it, so that they are known for the whole lifetime by each clock.
+    pub fn clock_skew(mut self, clock_skew: Duration) -> Self {
+        self.clock_skew = clock_skew;
+        self
+    }
+
+    /// Sets how the names of the attributes that hold the keys begin; `once_` by default.
+    ///
+    /// Two independent counters in one item need two names.
+    pub fn attributes(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Returns what the plan costs.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::Invalid`] if a number is out of its range.
+    pub fn estimate(&self) -> Result<Estimate, PlanError> {
+        let layout = self.layout()?;
+        Ok(Estimate::new(self, &layout))
+    }
+
+    /// Returns where the keys are kept, without regard to the rate: items of different rates share it.
+    pub(super) fn layout(&self) -> Result<Layout, PlanError> {
+        let invalid = |what: &str| Err(PlanError::Invalid(what.to_owned()));
+        if !(self.rate.is_finite() && self.rate > 0.0) {
+            return invalid("the rate must be a number above 0");
+        }
+        if self.lifetime < Duration::from_secs(1) || self.lifetime > LONGEST {
+            return invalid("the lifetime of a key must be 1 s to 366 days");
+        }
+        if self.clock_skew < Duration::from_secs(1) || self.clock_skew > LONGEST {
+            return invalid("the clock skew must be 1 s to 366 days");
+        }
+        if !(8..=32).contains(&self.key_bytes) {
+            return invalid("the bytes of a key must be 8 to 32");
+        }
+        if self.prefix.is_empty() || self.prefix.len() > LONGEST_PREFIX {
+            return invalid("the name of the attributes must have 1 to 64 bytes");
+        }
+        // The buckets behind the current one cover the lifetime and the skew, and one bucket covers the skew.
+        let (lifetime, skew) = (whole_seconds(self.lifetime), whole_seconds(self.clock_skew));
+        let share = (lifetime + skew).div_ceil(BEHIND.unsigned_abs());
+        Ok(Layout {
+            prefix: self.prefix.clone(),
+            bucket: i64::try_from(share.max(skew)).unwrap_or(i64::MAX),
+            key_bytes: self.key_bytes,
+        })
+    }
+}
+
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+/// What a plan costs, and what it can hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    rate: f64,
+    largest_rate: f64,
+    item_bytes: u64,
+    average_bytes: u64,
+    own_bytes: u64,
+    bytes_per_key: u64,
+    keys: u64,
+    lifetime: Duration,
+    remembered_at_most: Duration,
+}
+
+impl Estimate {
+    fn new(plan: &Plan, layout: &Layout) -> Self {
+        let bucket = layout.bucket.unsigned_abs();
+        let skew = whole_seconds(plan.clock_skew);
+        // Five buckets are full when the sixth begins. Writers whose clocks are ahead or behind move keys by at most the skew.
+        let kept = (BEHIND.unsigned_abs() + 1) * bucket + skew;
+        let keys = |rate: f64, seconds: u64| (rate * seconds as f64).ceil() as u64;
+        let bytes = |rate: f64, seconds| {
+            let held = layout.size(keys(rate, seconds));
+            held.saturating_add(plan.own_bytes)
+        };
+        let holds = |rate: f64| {
+            let bytes = bytes(rate, kept);
+            bytes <= size::LARGEST as u64 && rate * units(bytes) as f64 <= PARTITION
+        };
+        // The size grows with the rate, so the largest rate that holds is between these two.
+        let (mut holding, mut too_high) = (0.0, PARTITION);
+        for _ in 0..64 {
+            let middle = (holding + too_high) / 2.0;
+            if holds(middle) {
+                holding = middle;
+            } else {
+                too_high = middle;
+            }
+        }
+        Self {
+            rate: plan.rate,
+            largest_rate: if holds(PARTITION) { PARTITION } else { holding },
+            item_bytes: bytes(plan.rate, kept),
+            average_bytes: bytes(plan.rate, kept - bucket / 2 - skew),
+            own_bytes: plan.own_bytes,
+            bytes_per_key: layout.bytes_per_key(),
+            keys: keys(plan.rate, kept),
+            lifetime: plan.lifetime,
+            remembered_at_most: Duration::from_secs(kept),
+        }
+    }
+
+    /// Returns true if the item can hold its rate: it has at most 400 KB, and its writes take at most 1,000 write units a second.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.item_bytes <= size::LARGEST as u64
+            && self.rate * self.write_units() as f64 <= PARTITION
+    }
+
+    /// Returns the planned rate, in writes a second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Returns the largest rate that an item can hold, in writes a second.
+    #[must_use]
+    pub fn largest_rate(&self) -> f64 {
+        self.largest_rate
+    }
+
+    /// Returns the largest size of the item at the planned rate, in bytes.
+    #[must_use]
+    pub fn item_bytes(&self) -> u64 {
+        self.item_bytes
+    }
+
+    /// Returns the number of keys in the item at its largest.
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// Returns what one key takes, in bytes.
+    #[must_use]
+    pub fn bytes_per_key(&self) -> u64 {
+        self.bytes_per_key
+    }
+
+    /// Returns the write units of one write when the item is at its largest. Duplicates take them as well.
+    #[must_use]
+    pub fn write_units(&self) -> u64 {
+        units(self.item_bytes)
+    }
+
+    /// Returns the write units of one write at the planned rate on average.
+    #[must_use]
+    pub fn average_write_units(&self) -> u64 {
+        units(self.average_bytes)
+    }
+
+    /// Returns how long a key is known at least, by each clock of a writer.
+    #[must_use]
+    pub fn lifetime(&self) -> Duration {
+        self.lifetime
+    }
+
+    /// Returns how long a key can be known at most.
+    #[must_use]
+    pub fn remembered_at_most(&self) -> Duration {
+        self.remembered_at_most
+    }
+
+    /// Returns the write units of the alternative: one transaction with the update and a marker item for the key. A transaction
+    /// takes twice the write units of its writes.
+    #[must_use]
+    pub fn marker_write_units(&self) -> u64 {
+        2 * units(self.own_bytes) + 2
+    }
+
+    /// Returns the largest rate of an item with markers, in writes a second. Markers are in partitions of their own.
+    #[must_use]
+    pub fn marker_largest_rate(&self) -> f64 {
+        PARTITION / (2 * units(self.own_bytes)) as f64
+    }
+
+    /// Returns true if a marker item in the same transaction takes fewer write units on average.
+    #[must_use]
+    pub fn is_marker_cheaper(&self) -> bool {
+        self.marker_write_units() < self.average_write_units()
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "at {} writes a second an item has up to {} keys and {} bytes (at most 409600) and takes {} write units a write; the \
+             largest rate is {:.2} writes a second; a marker item in the same transaction takes {} write units and allows {:.0} \
+             writes a second",
+            self.rate,
+            self.keys,
+            self.item_bytes,
+            self.write_units(),
+            self.largest_rate,
+            self.marker_write_units(),
+            self.marker_largest_rate(),
+        )
+    }
+}
+
+fn units(bytes: u64) -> u64 {
+    bytes.div_ceil(WRITE_UNIT).max(1)
+}
+
+/// A plan that cannot be used.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A number is out of its range.
+    Invalid(String),
+    /// The item cannot hold its rate.
+    DoesNotHold(Box<Estimate>),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(problem) => f.write_str(problem),
+            Self::DoesNotHold(estimate) => write!(
+                f,
+                "the item cannot hold its rate: {estimate}: plan a lower rate or a shorter lifetime, spread the counter over \
+                 several items, or use a marker item"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+#[cfg(test)]
+mod tests;

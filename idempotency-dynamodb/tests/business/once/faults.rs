@@ -1,0 +1,288 @@
+//! Lost replies, parallel writers, requests that arrive late, conditions.
+
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use idempotency_testkit::dynamodb::Fault;
+
+use super::super::{client, database, lose_replies, text};
+use super::*;
+
+#[tokio::test]
+async fn the_first_update_makes_the_item_and_a_duplicate_changes_nothing() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, _) = once();
+    assert!(counted(&client, &once, "evt-1").await);
+    assert!(!counted(&client, &once, "evt-1").await);
+    assert!(counted(&client, &once, "evt-2").await);
+    assert_eq!(units(&db).await, 2);
+    assert_eq!(updates(&db), 3, "one request for each");
+}
+
+#[tokio::test]
+async fn the_present_values_are_returned_without_the_keys() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, _) = once();
+    let silent = send(&client, count(&once, "evt-1")).await;
+    assert!(silent.is_applied() && silent.item().is_none());
+    let new = send(&client, count(&once, "evt-2").return_item()).await;
+    let present = send(&client, count(&once, "evt-1")).await;
+    assert!(new.is_applied() && !present.is_applied());
+    for outcome in [new, present] {
+        let item = outcome.into_item().unwrap();
+        assert_eq!(item.len(), 2, "the key and the units");
+        assert_eq!(number_in(&item, "units"), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_an_update_that_was_applied_before() {
+    let db = database().await;
+    let client = client(&db, 3);
+    let (once, _) = once();
+    db.inject(Fault::on("UpdateItem").drop_reply());
+    let Outcome::AlreadyApplied(already) = send(&client, count(&once, "evt-1")).await else {
+        panic!("the second send finds the key");
+    };
+    assert!(already.maybe_by_this_call());
+    let Outcome::AlreadyApplied(already) = send(&client, count(&once, "evt-1")).await else {
+        panic!("the key is known");
+    };
+    assert!(!already.maybe_by_this_call());
+    // A request that was lost, and not its reply, is applied by the second send.
+    db.inject(Fault::on("UpdateItem").drop_request());
+    assert!(counted(&client, &once, "evt-2").await);
+    assert_eq!(units(&db).await, 2);
+}
+
+#[tokio::test]
+async fn a_failed_request_can_be_sent_again_with_its_key() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, _) = once();
+    for (fault, maybe) in [
+        (Fault::on("UpdateItem").drop_reply(), true),
+        (
+            Fault::on("UpdateItem").internal_error_although_applied(),
+            true,
+        ),
+        (Fault::on("UpdateItem").throttle(), false),
+    ] {
+        db.inject(fault);
+        let error = count(&once, "evt-1").send(&client).await.unwrap_err();
+        let Error::Request(request) = &error else {
+            panic!("a failed request is expected: {error}");
+        };
+        // After the first fault the key is known, so the second send was refused; its 500 says nothing about that.
+        assert_eq!(request.maybe_applied(), maybe, "{error}");
+    }
+    assert!(!counted(&client, &once, "evt-1").await);
+    assert_eq!(units(&db).await, 1);
+}
+
+#[tokio::test]
+async fn parallel_writers_of_every_event_three_times_count_each_once() {
+    const EVENTS: i64 = 40;
+    let db = database().await;
+    let client = client(&db, 5);
+    let (once, clock) = once();
+    // The writers cross the end of a bucket.
+    clock.advance(BUCKET - Duration::from_millis(40));
+    lose_replies(&db, |count| count % 4 == 0);
+    let writers: Vec<_> = (0..3 * EVENTS)
+        .map(|send| {
+            let (client, once, clock) = (client.clone(), once.clone(), clock.clone());
+            tokio::spawn(async move {
+                clock.advance(Duration::from_millis(1));
+                counted(&client, &once, &format!("evt-{}", send % EVENTS)).await
+            })
+        })
+        .collect();
+    let mut applied = 0;
+    for writer in writers {
+        applied += i64::from(writer.await.unwrap());
+    }
+    assert_eq!(units(&db).await, EVENTS);
+    // A lost reply turns an applied update into one that was applied before.
+    assert!(applied <= EVENTS, "{applied}");
+}
+
+#[tokio::test]
+async fn a_request_that_arrives_after_its_key_was_forgotten_is_not_applied() {
+    let db = database().await;
+    let client = client(&db, 3);
+    let (once, clock) = once();
+    let late = db.inject(Fault::on("UpdateItem").late_arrival());
+    assert!(counted(&client, &once, "evt-1").await, "the second send");
+    // Other updates remove the key.
+    for event in 0..8 {
+        clock.advance(BUCKET);
+        assert!(counted(&client, &once, &format!("other-{event}")).await);
+    }
+    late.release().await;
+    assert_eq!(units(&db).await, 9);
+    assert!(
+        counted(&client, &once, "evt-1").await,
+        "the key is forgotten"
+    );
+}
+
+#[tokio::test]
+async fn a_request_that_arrives_late_at_an_idle_item_finds_its_key() {
+    let db = database().await;
+    let client = client(&db, 3);
+    let (once, clock) = once();
+    let late = db.inject(Fault::on("UpdateItem").late_arrival());
+    assert!(counted(&client, &once, "evt-1").await);
+    clock.advance(BUCKET * 100);
+    late.release().await;
+    assert_eq!(units(&db).await, 1);
+}
+
+#[tokio::test]
+async fn a_condition_of_the_caller_is_told_apart_from_a_duplicate() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, _) = once();
+    let debit = |event: &str, amount| {
+        once.update(TABLE, key("c"), event)
+            .expression("SET #units = #units - :n")
+            .condition("#units >= :n")
+            .name("#units", "units")
+            .value(":n", number(amount))
+    };
+    let absent = condition_failed(debit("evt-0", 1).send(&client).await);
+    assert!(absent.item().is_none());
+    for event in 0..10 {
+        assert!(counted(&client, &once, &format!("credit-{event}")).await);
+    }
+    assert!(send(&client, debit("evt-1", 8)).await.is_applied());
+    // The condition does not hold for the duplicate, and that does not matter.
+    assert!(!send(&client, debit("evt-1", 8)).await.is_applied());
+    let failed = condition_failed(debit("evt-2", 8).send(&client).await);
+    assert_eq!(number_in(failed.item().unwrap(), "units"), 2);
+    assert_eq!(failed.item().unwrap().len(), 2);
+    // A refusal uses up no key.
+    assert!(send(&client, debit("evt-2", 2)).await.is_applied());
+    assert_eq!(units(&db).await, 0);
+}
+
+#[tokio::test]
+async fn all_clauses_of_an_update_expression_are_merged() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, _) = once();
+    let tags = aws_sdk_dynamodb::types::AttributeValue::Ss(vec!["a".to_owned(), "b".to_owned()]);
+    let first = once.update(TABLE, key("c"), "evt-1");
+    let first = first
+        .expression("ADD tags :tags SET legacy = :x")
+        .value(":tags", tags);
+    assert!(
+        send(&client, first.value(":x", text("x")))
+            .await
+            .is_applied()
+    );
+    let update = once.update(TABLE, key("c"), "evt-2").return_item();
+    let update = update
+        .expression(
+            "delete tags :b set units = if_not_exists(units, :n) + :n remove legacy add visits :n",
+        )
+        .condition("(attribute_exists(#legacy))")
+        .name("#legacy", "legacy")
+        .value(
+            ":b",
+            aws_sdk_dynamodb::types::AttributeValue::Ss(vec!["b".to_owned()]),
+        )
+        .value(":n", number(1));
+    let item = send(&client, update.clone()).await.into_item().unwrap();
+    assert_eq!(number_in(&item, "units"), 2);
+    assert_eq!(number_in(&item, "visits"), 1);
+    assert_eq!(item["tags"].as_ss().unwrap(), &["a"]);
+    assert!(!item.contains_key("legacy"));
+    assert!(!send(&client, update).await.is_applied());
+}
+
+#[tokio::test]
+async fn two_counters_in_one_item_keep_their_keys_apart() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, clock) = once();
+    let other = Once::new(plan().attributes("visits_").key_bytes(16)).unwrap();
+    let other = other.clock(Arc::new(clock));
+    assert!(counted(&client, &once, "evt-1").await);
+    assert!(counted(&client, &other, "evt-1").await);
+    assert!(!counted(&client, &once, "evt-1").await);
+    assert!(!counted(&client, &other, "evt-1").await);
+    assert_eq!(units(&db).await, 2);
+}
+
+#[tokio::test]
+async fn another_plan_is_refused() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, clock) = once();
+    assert!(counted(&client, &once, "evt-1").await);
+    let other = Once::new(once::plan(0.1, LIFETIME * 2)).unwrap();
+    let other = other.clock(Arc::new(clock));
+    let error = count(&other, "evt-1").send(&client).await.unwrap_err();
+    assert!(matches!(error, Error::OtherPlan(_)), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("`4x900s 12B` and not by `4x1785s 12B`"),
+        "{error}"
+    );
+    assert_eq!(units(&db).await, 1);
+}
+
+#[tokio::test]
+async fn an_update_in_a_transaction_counts_once() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, _) = once();
+    let prepared = count(&once, "evt-1").prepare().unwrap();
+    let transaction = || {
+        let item = prepared.transact_item();
+        client.transact_write_items().transact_items(item).send()
+    };
+    transaction().await.unwrap();
+    let cancelled = transaction().await.unwrap_err().into_service_error();
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = cancelled else {
+        panic!("a cancelled transaction is expected");
+    };
+    let item = cancelled.cancellation_reasons()[0].item.clone();
+    assert!(matches!(
+        prepared.refusal(item, false),
+        once::Refusal::AlreadyApplied(_)
+    ));
+    assert_eq!(units(&db).await, 1);
+}
+
+#[tokio::test]
+async fn debug_and_errors_show_no_value() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, _) = once();
+    let update = once.update(TABLE, key("c"), "secret-key");
+    let update = update
+        .expression("SET name_of = :n")
+        .value(":n", text("secret"))
+        .return_item();
+    let failing = update.clone().condition("name_of <> :n");
+    let mut texts = vec![format!(
+        "{update:?} {:?} {once:?}",
+        update.clone().prepare()
+    )];
+    texts.push(format!("{:?}", update.clone().send(&client).await));
+    texts.push(format!("{:?}", update.send(&client).await));
+    let error = once.update(TABLE, key("c"), "other-secret");
+    let error = error
+        .expression("SET name_of = :n")
+        .condition("name_of <> :n")
+        .value(":n", text("secret"));
+    let error = error.send(&client).await.unwrap_err();
+    texts.push(format!("{error} {error:?} {failing:?}"));
+    for text in texts {
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
