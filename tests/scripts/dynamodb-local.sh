@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the store conformance suite against AWS's own DynamoDB Local, which Maven fetches into .tools/ of the checkout.
+# Runs the store conformance suite, and the writes to business items, against AWS's own DynamoDB Local, which Maven fetches
+# into .tools/ of the checkout.
 # It needs Java 17 and Maven.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -47,6 +48,7 @@ fi
 
 # Compiled first: a compile error shows here, and the server runs only for the tests.
 cargo test -p idempotency-tests --test conformance --test lean --no-run
+cargo test -p idempotency-dynamodb --test business --no-run
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 # In memory and without telemetry. It has no option for the address, and listens on all of them while the tests run.
@@ -69,4 +71,7 @@ CONFORMANCE_DYNAMODB_ENDPOINT="http://$host:$port" CONFORMANCE_TABLE=conformance
 # A renamed test would run nothing and pass.
 [[ $(grep -c ' 2 passed' "$scratch/tests.log") -eq 2 ]] || fail "the two tests did not both run with both clients"
 [[ $(grep -c ' 0 failed, ' "$scratch/tests.log") -ge 4 ]] || fail "not both tables were tested with both clients"
+CONFORMANCE_DYNAMODB_LOCAL="http://$host:$port" cargo test -p idempotency-dynamodb --test business -- dynamodb_local 2>&1 |
+    tee "$scratch/business.log"
+grep -q ' 1 passed' "$scratch/business.log" || fail "the test of business items did not run"
 echo "both key layouts conform with both clients on $(grep -m1 '^Version:' "$scratch/dynamodb-local.log" | sed 's/Version:[[:space:]]*/DynamoDB Local /')"

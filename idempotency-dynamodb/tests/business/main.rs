@@ -1,6 +1,7 @@
 //! Writes to the user's own items on the embedded DynamoDB: versioned items, and updates that count once.
 #![allow(clippy::unwrap_used)]
 
+mod dynamodb_local;
 mod once;
 mod versioned;
 
