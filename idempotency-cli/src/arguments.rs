@@ -7,6 +7,7 @@ use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
 
 use crate::exit;
+use crate::plan::PlanArguments;
 
 /// Keys, records and the table of idempotent Lambda functions.
 #[derive(Debug, Parser)]
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Table(TableCommand),
     /// Print what calls cost: requests, capacity units, and money
     Cost(CostArguments),
+    /// Print what it costs to keep the keys of updates in the item that they update
+    Plan(PlanArguments),
 }
 
 /// The commands on the table.

@@ -10,7 +10,7 @@ use idempotency_core::config::ConfigurationError;
 pub(crate) const HELP: &str = "\
 Exit codes:
   0  done
-  1  failed, or `table check` found something wrong
+  1  failed, `table check` found something wrong, or a plan does not hold
   2  wrong usage or configuration
   3  there is no such record
   4  not evicted: a live claim, a record that changed, or it was not confirmed
@@ -21,7 +21,7 @@ Exit codes:
 pub(crate) enum Exit {
     /// The command succeeded.
     Done = 0,
-    /// The command failed, or found something wrong with the table.
+    /// The command failed, found something wrong with the table, or the plan does not hold.
     Failed = 1,
     /// The arguments or the configuration are wrong.
     Usage = 2,

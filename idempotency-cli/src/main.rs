@@ -11,6 +11,7 @@
 //! | `record` | `idempotency get` and `evict` |
 //! | `table` | `idempotency table create` and `check` |
 //! | `cost` | `idempotency cost` |
+//! | `plan` | `idempotency plan` |
 //! | `connection` | the table and the client that the environment variables describe |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
@@ -20,6 +21,7 @@ mod cost;
 mod exit;
 mod json;
 mod key;
+mod plan;
 mod record;
 mod run;
 mod table;

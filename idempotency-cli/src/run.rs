@@ -9,6 +9,7 @@ use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::{cost, json, key, record, table};
+use crate::{json, key, plan, record, table};
 
 /// A variable that only functions read. It causes no warning if it is set.
 const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";
@@ -46,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
             }),
             store.json,
         ),
+        Command::Plan(arguments) => (plan::run(arguments), arguments.json),
     };
     result.unwrap_or_else(|failure| {
         report(&failure, as_json);

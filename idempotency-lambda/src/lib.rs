@@ -40,6 +40,7 @@
 //! | protect an axum `Router`, a service of `lambda_http`, or a handler of HTTP events | the module `http`, feature `http` |
 //! | protect a block of code and get the outcome of each call | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
 //! | handle the records of an SQS, Kinesis or DynamoDB stream event | the module `batch`, feature `batch` |
+//! | count events in an item of your own, or update it under a version | the module `dynamodb` |
 //! | handle errors | [`Error`], [`ErrorKind`], [`diagnostic()`] |
 //! | use a client or a store of your own | [`set_global_backend`], [`backend_over`], [`DynamoDbStore`], [`store::Store`] |
 //! | send metrics to CloudWatch | `metrics::to_cloudwatch`, feature `metrics` |
@@ -111,6 +112,12 @@ pub use idempotency_dynamodb::LeanClient;
 pub use idempotency_macros::idempotent;
 pub use lambda_runtime::{Context, LambdaEvent};
 
+/// Writes to items of your own tables: updates that count once, and versioned items.
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb {
+    pub use idempotency_dynamodb::{once, versioned};
+}
+
 /// What a record holds: for stores of your own, and for tests.
 pub mod record {
     pub use idempotency_core::owner::OwnerToken;
@@ -144,6 +151,7 @@ struct Attribute;
 /// The guide's examples, compiled with the tests. Some pages need a feature, which is on in a test of the workspace.
 #[cfg(doctest)]
 #[cfg_attr(feature = "batch", doc = include_str!("../../docs/guide/batches.md"))]
+#[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/counters.md"))]
 #[doc = include_str!("../../docs/guide/functions.md")]
 #[cfg_attr(feature = "http", doc = include_str!("../../docs/guide/http.md"))]
 #[cfg_attr(feature = "metrics", doc = include_str!("../../docs/guide/metrics.md"))]

@@ -4,6 +4,7 @@
 mod cost;
 mod jsonl;
 mod key;
+mod plan;
 mod records;
 mod table;
 

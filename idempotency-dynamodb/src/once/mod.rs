@@ -12,7 +12,7 @@
 //! - A writer whose clock is ahead by more forgets keys early: the lifetime is shorter by the excess. Writers with the right time are
 //!   then refused as too far behind, until that bucket of time comes or an operator removes the attributes of the keys.
 //!
-//! **What it costs.** DynamoDB bills each write by the size of the whole item, and a refused one too. A key takes 13 bytes, so about 75
+//! **What it costs.** DynamoDB bills each write by the size of the whole item, and a refused one too. A key takes 13 bytes, so each 79
 //! keys add one write unit to each write. [`plan`](plan()) says what that means, and [`Once::new`] refuses a rate that the item cannot
 //! hold. For many keys a marker item in the same transaction is cheaper.
 //!

@@ -39,7 +39,6 @@ const LONGEST_PREFIX: usize = 64;
 /// assert!((4.0..4.2).contains(&busy.largest_rate()));
 /// # Ok::<(), once::PlanError>(())
 /// ```
-#[must_use]
 pub fn plan(writes_per_second: f64, lifetime: Duration) -> Plan {
     Plan {
         rate: writes_per_second,

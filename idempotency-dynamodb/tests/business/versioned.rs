@@ -93,7 +93,7 @@ async fn another_version_is_a_conflict_with_the_current_item() {
 }
 
 #[tokio::test]
-async fn a_condition_of_the_caller_is_told_apart_from_a_conflict() {
+async fn a_condition_of_the_caller_differs_from_a_conflict() {
     let db = database().await;
     let client = client(&db, 1);
     let first = create(&client).await;

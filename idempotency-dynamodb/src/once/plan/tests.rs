@@ -117,3 +117,43 @@ fn numbers_out_of_their_range_are_refused() {
     // As many as an integer has: a refusal, and no overflow.
     assert!(!estimate(plan(f64::MAX, LONGEST).own_bytes(1)).holds());
 }
+
+#[test]
+fn the_table_of_the_guide_is_that_of_the_planner() {
+    let guide = include_str!("../../../../docs/guide/counters.md");
+    for (lifetime, hours, text, rate) in [
+        (HOUR, 1, "36 an hour", 0.01),
+        (HOUR, 1, "360 an hour", 0.1),
+        (HOUR, 1, "1 a second", 1.0),
+        (HOUR * 24, 24, "0.1 a second", 0.1),
+        (HOUR * 3, 3, "2.2 a second", 2.2),
+    ] {
+        let estimate = estimate(plan(rate, lifetime));
+        let kilobytes = estimate.item_bytes() as f64 / 1024.0;
+        let decimals = usize::from(kilobytes < 10.0);
+        let keys = estimate.keys();
+        let keys = match keys / 1_000 {
+            0 => keys.to_string(),
+            thousands => format!("{thousands},{:03}", keys % 1_000),
+        };
+        let (units, marker) = (estimate.write_units(), estimate.marker_write_units());
+        let row = format!(
+            "| {hours} h | {text} | {keys} | {kilobytes:.decimals$} KB | {units} | {marker} |"
+        );
+        assert!(guide.contains(&row), "{row}");
+    }
+    let largest = |lifetime| estimate(plan(0.01, lifetime)).largest_rate();
+    let (hour, day) = (largest(HOUR), largest(HOUR * 24));
+    let sentence = format!("keys of 1 h is {hour:.1} a second, and {day:.2} with keys of 24 h");
+    assert!(guide.contains(&sentence), "{sentence}");
+    // Where the marker becomes cheaper, in keys held on average.
+    let cheaper = (1..1_000).find(|keys| {
+        let rate = f64::from(*keys) / 4_118.0;
+        estimate(plan(rate, HOUR)).is_marker_cheaper()
+    });
+    let keys = cheaper.unwrap() / 10 * 10;
+    assert!(
+        guide.contains(&format!("from about {keys} keys on")),
+        "{keys}"
+    );
+}

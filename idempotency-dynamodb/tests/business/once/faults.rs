@@ -140,7 +140,7 @@ async fn a_request_that_arrives_late_at_an_idle_item_finds_its_key() {
 }
 
 #[tokio::test]
-async fn a_condition_of_the_caller_is_told_apart_from_a_duplicate() {
+async fn a_condition_of_the_caller_differs_from_a_duplicate() {
     let db = database().await;
     let client = client(&db, 1);
     let (once, _) = once();
