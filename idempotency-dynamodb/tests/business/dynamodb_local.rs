@@ -23,6 +23,7 @@ async fn client_at(url: &str) -> Client {
         .region(Region::new("eu-west-1"))
         .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
         .endpoint_url(url)
+        .http_client(idempotency_dynamodb::http_client())
         .build();
     let client = Client::from_conf(config);
     let definition = AttributeDefinition::builder()
