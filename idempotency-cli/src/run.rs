@@ -8,8 +8,7 @@ use idempotency_dynamodb::TableConfig;
 use crate::arguments::{Arguments, Command, StoreArguments, TableCommand};
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::{cost, json, key, record, table};
-use crate::{json, key, plan, record, table};
+use crate::{cost, json, key, plan, record, table};
 
 /// A variable that only functions read. It causes no warning if it is set.
 const FUNCTIONS_STORE: &str = "IDEMPOTENCY_STORE";

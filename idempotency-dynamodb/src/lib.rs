@@ -39,8 +39,8 @@
 
 mod attribute_names;
 mod builder;
-pub mod capacity;
 mod business;
+pub mod capacity;
 mod client;
 mod composite;
 mod failure;
