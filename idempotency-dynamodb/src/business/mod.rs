@@ -33,6 +33,19 @@ pub(crate) fn key<N: Into<String>>(
         .collect()
 }
 
+/// Checks that no attribute of the key is one that only this library may write: a write would change the key, and so another item.
+pub(crate) fn check_key(
+    key: &Item,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<(), InvalidExpression> {
+    match key.keys().find(|name| is_ours(name)) {
+        Some(name) => Err(InvalidExpression::new(format!(
+            "the key has the attribute `{name}`, which only this library may write: choose another name for its attributes"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Returns the error of a write that the SDK's builder does not make.
 pub(crate) fn not_built(error: aws_sdk_dynamodb::error::BuildError) -> InvalidExpression {
     InvalidExpression::new(format!("the write could not be built: {error}"))

@@ -13,7 +13,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
 };
-use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::config::{
+    Builder, ConfigBag, Intercept, RuntimeComponents, SharedInterceptor,
+};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
@@ -21,6 +23,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
 };
+use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 
 use super::RequestError;
 use crate::failure;
@@ -61,7 +64,12 @@ pub(crate) async fn update(
         .set_expression_attribute_values(write.expression_attribute_values)
         .return_values_on_condition_check_failure(ALL_OLD)
         .set_return_values(returns_item.then_some(ReturnValue::AllNew));
-    match call.customize().interceptor(notes.clone()).send().await {
+    match call
+        .customize()
+        .config_override(notes.config())
+        .send()
+        .await
+    {
         Ok(output) => Ok(Reply::Applied(output.attributes)),
         Err(error) => notes.failed("dynamodb:UpdateItem", &table, error, |error| match error {
             UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
@@ -82,7 +90,12 @@ pub(crate) async fn put(client: &Client, write: Put) -> Result<Reply, RequestErr
         .set_expression_attribute_names(write.expression_attribute_names)
         .set_expression_attribute_values(write.expression_attribute_values)
         .return_values_on_condition_check_failure(ALL_OLD);
-    match call.customize().interceptor(notes.clone()).send().await {
+    match call
+        .customize()
+        .config_override(notes.config())
+        .send()
+        .await
+    {
         Ok(_) => Ok(Reply::Applied(None)),
         Err(error) => notes.failed("dynamodb:PutItem", &table, error, |error| match error {
             PutItemError::ConditionalCheckFailedException(failure) => failure.item,
@@ -108,7 +121,12 @@ pub(crate) async fn delete(
         .set_expression_attribute_values(write.expression_attribute_values)
         .return_values_on_condition_check_failure(ALL_OLD)
         .set_return_values(returns_item.then_some(ReturnValue::AllOld));
-    match call.customize().interceptor(notes.clone()).send().await {
+    match call
+        .customize()
+        .config_override(notes.config())
+        .send()
+        .await
+    {
         Ok(output) => Ok(Reply::Applied(output.attributes)),
         Err(error) => notes.failed("dynamodb:DeleteItem", &table, error, |error| match error {
             DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
@@ -137,6 +155,17 @@ impl<E> Notes<E> {
             state: Arc::default(),
             error: PhantomData,
         }
+    }
+
+    /// Returns a configuration that notes the sends of one call. The timeouts of the client stay: no deadline of a caller is known.
+    fn config(&self) -> Builder
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        let mut config = Builder::new();
+        // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
+        config.push_interceptor(SharedInterceptor::permanent(self.clone()));
+        config
     }
 
     /// Returns the result of a call that failed. `item` takes the present item out of a failed condition.
@@ -180,6 +209,8 @@ impl<E> fmt::Debug for Notes<E> {
     }
 }
 
+// The SDK then calls it for the steps below alone.
+#[dyn_dispatch_hint]
 impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Notes<E> {
     fn name(&self) -> &'static str {
         "idempotency sends to business items"

@@ -8,7 +8,7 @@ use crate::item::Item;
 
 /// An update that counts once did not succeed.
 ///
-/// To send it again with the same idempotency key is safe after each of them.
+/// To send it again with the same idempotency key is safe after each of them, except if [`ClockBehind::maybe_applied`] is true.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,8 @@ pub enum Error {
     ConditionFailed(ConditionFailed),
     /// An expression, a placeholder or the key is wrong. Nothing was sent.
     Invalid(InvalidExpression),
-    /// The clock of this process is behind that of another writer by more than the plan allows. Nothing was applied.
+    /// The clock of this process is behind that of another writer by more than the plan allows, or the request arrived late.
+    /// [`ClockBehind::maybe_applied`] says whether the update may have been applied.
     ClockBehind(ClockBehind),
     /// The item was written under another plan, which keeps its keys elsewhere. Nothing was applied.
     OtherPlan(OtherPlan),
@@ -74,6 +75,7 @@ impl fmt::Debug for ConditionFailed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockBehind {
     pub(super) at_least: Duration,
+    pub(super) maybe_applied: bool,
 }
 
 impl ClockBehind {
@@ -81,6 +83,13 @@ impl ClockBehind {
     #[must_use]
     pub fn at_least(&self) -> Duration {
         self.at_least
+    }
+
+    /// Returns true if an earlier send of this call got no reply. It may have been applied so long ago that its key is forgotten: the
+    /// process stood still between the two sends. Look at the item before another try.
+    #[must_use]
+    pub fn maybe_applied(&self) -> bool {
+        self.maybe_applied
     }
 }
 
@@ -100,9 +109,14 @@ impl fmt::Display for Error {
             Self::Invalid(error) => error.fmt(f),
             Self::ClockBehind(behind) => write!(
                 f,
-                "the clock of this process is at least {} s behind that of another writer of the item; the update was not \
-                 applied: set the clocks, or allow a larger `clock_skew`",
-                behind.at_least.as_secs()
+                "the clock of this process is at least {} s behind that of another writer of the item, or the request arrived \
+                 late; {}: set the clocks, or allow a larger `clock_skew`",
+                behind.at_least.as_secs(),
+                if behind.maybe_applied {
+                    "an earlier send of the update may have been applied, and its key forgotten: look at the item before another try"
+                } else {
+                    "the update was not applied"
+                }
             ),
             Self::OtherPlan(plan) => write!(
                 f,

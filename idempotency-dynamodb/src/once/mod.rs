@@ -5,9 +5,12 @@
 //!
 //! **What is promised.** Of all updates of one item with one key, at most one is applied until the key is forgotten. A key is known
 //! for at least the lifetime of the [plan](plan()) after the call that applied it began, and at most for
-//! [`Estimate::remembered_at_most`]: about 1.25 times the lifetime. It holds for parallel writers, lost replies, requests that
-//! arrive late, and for writers whose clocks differ by at most [`Plan::clock_skew`].
+//! [`Estimate::remembered_at_most`]: about 1.25 times the lifetime. It holds for parallel writers, lost replies, and for
+//! writers whose clocks, with the time that a request takes, differ by at most [`Plan::clock_skew`].
 //!
+//! - A late request of the call that was applied is never applied a second time, however late it arrives.
+//! - A late request of a duplicate is applied only if the duplicate began in the last part of the time in which the key was known,
+//!   and the request arrives after that time.
 //! - A writer whose clock is behind by more is refused ([`Error::ClockBehind`]) and applies nothing.
 //! - A writer whose clock is ahead by more forgets keys early: the lifetime is shorter by the excess. Writers with the right time are
 //!   then refused as too far behind, until that bucket of time comes or an operator removes the attributes of the keys.

@@ -113,7 +113,7 @@ impl Prepared {
         let Some(item) = item else {
             return self.condition_failed(None, maybe_applied);
         };
-        match self.explain(&item) {
+        match self.explain(&item, maybe_applied) {
             Ok(Explained::HasKey) => Refusal::AlreadyApplied(AlreadyApplied {
                 item: stored::without_keys(&self.layout, item),
                 maybe_by_this_call: maybe_applied,
@@ -138,7 +138,7 @@ impl Prepared {
     }
 
     /// Returns which part of the condition the item does not meet.
-    fn explain(&self, item: &Item) -> Result<Explained, Error> {
+    fn explain(&self, item: &Item, maybe_applied: bool) -> Result<Explained, Error> {
         let layout = &self.layout;
         let foreign = |attribute| Error::Foreign { attribute };
         let own = layout.plan_text();
@@ -182,6 +182,7 @@ impl Prepared {
         if let Some(latest) = latest {
             return Err(Error::ClockBehind(ClockBehind {
                 at_least: self.behind(latest),
+                maybe_applied,
             }));
         }
         if stale != self.stale {

@@ -45,9 +45,19 @@ pub(super) fn slot(
 pub(super) fn plan<'a>(layout: &Layout, item: &'a Item) -> Result<Option<&'a str>, String> {
     match item.get(&layout.plan()) {
         None => Ok(None),
-        Some(AttributeValue::S(plan)) => Ok(Some(plan)),
+        Some(AttributeValue::S(plan)) if is_plan(plan) => Ok(Some(plan)),
         Some(_) => Err(layout.plan()),
     }
+}
+
+/// Returns true if the text has the form of [`Layout::plan_text`]. Errors show it, and must not show a value of another program.
+fn is_plan(text: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    let parts = text
+        .strip_suffix('B')
+        .and_then(|text| text.split_once("s "))
+        .and_then(|(times, key)| Some((times.split_once('x')?, key)));
+    parts.is_some_and(|((buckets, seconds), key)| [buckets, seconds, key].into_iter().all(number))
 }
 
 /// Removes what this module keeps in an item, so that the values of the caller are left.

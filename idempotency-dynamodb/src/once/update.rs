@@ -85,8 +85,12 @@ impl Update {
         let now = self.clock.now();
         let bucket = self.layout.bucket_at(now).ok_or_else(|| {
             let at_least = now.until(EpochMillis::new(0));
-            Error::ClockBehind(ClockBehind { at_least })
+            Error::ClockBehind(ClockBehind {
+                at_least,
+                maybe_applied: false,
+            })
         })?;
+        business::check_key(&self.key, |name| self.layout.is_ours(name))?;
         let user = self.user.check(|name| self.layout.is_ours(name))?;
         let (layout, idempotency_key) = (self.layout, self.idempotency_key);
         let prepared = Prepared::new(layout, self.table, self.key, user, idempotency_key, bucket);
@@ -99,7 +103,7 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// See [`Error`]. After each of them it is safe to send the update again with the same key.
+    /// See [`Error`], which says after which of them it is safe to send the update again with the same key.
     pub async fn send(self, client: &Client) -> Result<Outcome, Error> {
         let returns_item = self.returns_item;
         let mut prepared = self.prepare()?;

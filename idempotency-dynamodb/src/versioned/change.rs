@@ -10,7 +10,7 @@ use super::prepared::{Prepared, Write, Written};
 use super::version::Version;
 use super::{Error, new_token};
 use crate::business::{
-    Checked, Clause, InvalidExpression, UserExpressions, check_length, not_built,
+    Checked, Clause, InvalidExpression, UserExpressions, check_key, check_length, not_built,
 };
 use crate::item::Item;
 
@@ -28,14 +28,18 @@ pub(super) struct Change {
 impl Change {
     /// Returns the checked expressions, and the condition that the item has the expected version.
     fn check(&self) -> Result<(Checked, String), InvalidExpression> {
+        check_key(&self.key, |name| self.layout.is_ours(name))?;
         let mut checked = self.user.clone().check(|name| self.layout.is_ours(name))?;
         let number = checked.name("version", self.layout.number());
         let expected = &self.expected;
+        let value = checked.value("version", value(expected.number()));
         let mut condition = if *expected == Version::NONE {
             let key = self.key_name(&mut checked)?;
-            format!("attribute_exists({key}) AND attribute_not_exists({number})")
+            // Some programs begin with version 0.
+            format!(
+                "attribute_exists({key}) AND (attribute_not_exists({number}) OR {number} = {value})"
+            )
         } else {
-            let value = checked.value("version", value(expected.number()));
             format!("{number} = {value}")
         };
         if let Some(token) = expected.token() {

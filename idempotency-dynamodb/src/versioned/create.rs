@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use super::layout::Layout;
 use super::prepared::{Prepared, Write, Written};
 use super::{Error, new_token};
-use crate::business::{InvalidExpression, UserExpressions, not_built};
+use crate::business::{self, InvalidExpression, UserExpressions, not_built};
 use crate::item::Item;
 
 /// The creation of an item: made by [`create`](super::create). `Debug` shows no attribute.
@@ -42,6 +42,7 @@ impl Create {
     pub fn prepare(self) -> Result<Prepared, Error> {
         let key = self.key.keys().next();
         let key = key.ok_or_else(|| InvalidExpression::new("the key has no attribute"))?;
+        business::check_key(&self.key, |name| self.layout.is_ours(name))?;
         let mut checked = UserExpressions::default().check(|_| false)?;
         let condition = format!("attribute_not_exists({})", checked.name("key", key));
         for name in self.attributes.keys() {

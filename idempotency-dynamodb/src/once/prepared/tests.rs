@@ -151,6 +151,7 @@ fn a_bucket_far_ahead_means_that_the_clock_is_behind() {
             panic!("the clock is behind");
         };
         assert_eq!(behind.at_least().as_secs(), seconds);
+        assert!(!behind.maybe_applied());
     }
     // One bucket ahead is within the plan: the condition holds, so the failure has another reason.
     assert_eq!(
@@ -207,6 +208,12 @@ fn what_another_program_or_plan_wrote_is_refused() {
     let mut other = item(BUCKET, BUCKET, 1);
     other.insert(layout.plan(), AttributeValue::S("4x60s 12B".to_owned()));
     assert_eq!(meaning(&prepared, other), "plan");
+    // An error shows a plan, and no value of another program.
+    for text in ["gold", "", "x", "4x60s 12B secret", "4xs 12B", "sx4 B"] {
+        let mut other = item(BUCKET, BUCKET, 1);
+        other.insert(layout.plan(), AttributeValue::S(text.to_owned()));
+        assert_eq!(meaning(&prepared, other), "foreign", "{text}");
+    }
     for attribute in [
         layout.plan(),
         layout.set(BUCKET - 1),
@@ -227,6 +234,9 @@ fn an_update_without_an_expression_or_a_key_is_refused() {
         .update("usage", key(), "")
         .expression("REMOVE a")
         .prepare();
+    let key_of_ours = [("once_1", AttributeValue::S("c-1".to_owned()))];
+    let key_of_ours = once.update("usage", key_of_ours, "evt-1");
+    let key_of_ours = key_of_ours.expression("REMOVE a").prepare();
     let of_ours = once
         .update("usage", key(), "evt-1")
         .expression("REMOVE once_3")
@@ -236,7 +246,13 @@ fn an_update_without_an_expression_or_a_key_is_refused() {
         .update("usage", key(), "evt-1")
         .expression(long)
         .prepare();
-    for refused in [without_expression, without_key, of_ours, too_long] {
+    for refused in [
+        without_expression,
+        without_key,
+        key_of_ours,
+        of_ours,
+        too_long,
+    ] {
         assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
     }
 }

@@ -128,6 +128,47 @@ async fn a_request_that_arrives_after_its_key_was_forgotten_is_not_applied() {
 }
 
 #[tokio::test]
+async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_been_applied() {
+    let db = database().await;
+    let client = client(&db, 3);
+    let (once, clock) = once();
+    db.inject(Fault::on("UpdateItem").drop_reply());
+    let again = db.inject(Fault::on("UpdateItem").nth(2).hold());
+    let (sender, update) = (client.clone(), count(&once, "evt-1"));
+    let call = tokio::spawn(async move { update.send(&sender).await });
+    again.reached().await;
+    clock.advance(BUCKET * 5);
+    assert!(counted(&client, &once, "other").await);
+    again.release().await;
+    let error = call.await.unwrap().unwrap_err();
+    let Error::ClockBehind(behind) = &error else {
+        panic!("the call is refused: {error}");
+    };
+    assert!(behind.maybe_applied());
+    let text = error.to_string();
+    assert!(text.contains("may have been applied"), "{text}");
+    assert!(!text.contains("was not applied"), "{text}");
+    assert_eq!(units(&db).await, 2);
+}
+
+#[tokio::test]
+async fn a_late_request_of_a_duplicate_is_not_applied_if_it_began_three_buckets_later_at_most() {
+    for later in 0..4 {
+        let db = database().await;
+        let client = client(&db, 1);
+        let (once, clock) = once();
+        assert!(counted(&client, &once, "evt-1").await);
+        clock.advance(BUCKET * later);
+        let late = db.inject(Fault::on("UpdateItem").late_arrival());
+        count(&once, "evt-1").send(&client).await.unwrap_err();
+        clock.advance(BUCKET * (5 - later));
+        assert!(counted(&client, &once, "other").await);
+        late.release().await;
+        assert_eq!(units(&db).await, 2, "{later} buckets later");
+    }
+}
+
+#[tokio::test]
 async fn a_request_that_arrives_late_at_an_idle_item_finds_its_key() {
     let db = database().await;
     let client = client(&db, 3);
