@@ -23,7 +23,6 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
 };
-use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 
 use super::RequestError;
 use crate::failure;
@@ -209,8 +208,6 @@ impl<E> fmt::Debug for Notes<E> {
     }
 }
 
-// The SDK then calls it for the steps below alone.
-#[dyn_dispatch_hint]
 impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Notes<E> {
     fn name(&self) -> &'static str {
         "idempotency sends to business items"
@@ -219,10 +216,13 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for N
     fn read_before_transmit(
         &self,
         _: &BeforeTransmitInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
+        components: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.state.sending.store(true, Ordering::SeqCst);
+        // The SDK looks for the HTTP client after this step. Without one it sends nothing.
+        if components.http_client().is_some() {
+            self.state.sending.store(true, Ordering::SeqCst);
+        }
         Ok(())
     }
 
