@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::InvalidExpression;
-use super::tokens::Token;
+use super::tokens::{Token, unmatched};
 
 /// A clause of an update expression. DynamoDB accepts each of them once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Clauses {
         tokens: &[(usize, Token<'_>)],
     ) -> Result<Self, InvalidExpression> {
         let mut clauses = Self::default();
-        let starts = starts(tokens);
+        let starts = starts(tokens)?;
         if starts.first().is_none_or(|(token, _)| *token != 0) {
             return Err(InvalidExpression::new(
                 "the update expression must begin with SET, REMOVE, ADD or DELETE",
@@ -55,9 +55,10 @@ impl Clauses {
             let to = to.map_or(text.len(), |(token, _)| tokens[*token].0);
             let (body, keyword) = (text[from..to].trim(), clause.keyword());
             if body.is_empty() {
-                let text =
-                    format!("the update expression has a {keyword} clause without an action");
-                return Err(InvalidExpression::new(text));
+                return Err(InvalidExpression::new(format!(
+                    "the update expression has a {keyword} clause without an action: complete it, or use a placeholder for an \
+                     attribute whose name is a keyword"
+                )));
             }
             if !clauses.of(*clause).is_empty() {
                 let text = format!(
@@ -99,21 +100,43 @@ impl fmt::Display for Clauses {
 }
 
 /// Returns where each clause starts, as the index of its keyword's token. The keywords are reserved words: no attribute name
-/// without a placeholder is equal, except as a part of a path behind a dot.
-fn starts(tokens: &[(usize, Token<'_>)]) -> Vec<(usize, Clause)> {
+/// without a placeholder is equal, except as a part of a path behind a dot. A keyword in parentheses, or behind an operator or a
+/// comma, starts no clause and is refused, as DynamoDB would refuse it.
+fn starts(tokens: &[(usize, Token<'_>)]) -> Result<Vec<(usize, Clause)>, InvalidExpression> {
     let mut starts = Vec::new();
-    for (index, (_, token)) in tokens.iter().enumerate() {
-        let Token::Word(word) = token else {
+    let mut depth = 0_usize;
+    for (index, (at, token)) in tokens.iter().enumerate() {
+        let word = match token {
+            Token::Word(word) if !is_nested(tokens, index) => word,
+            Token::Mark('(') => {
+                depth += 1;
+                continue;
+            }
+            Token::Mark(')') => {
+                let outside = depth.checked_sub(1);
+                depth = outside.ok_or_else(|| unmatched("update expression"))?;
+                continue;
+            }
+            _ => continue,
+        };
+        let Some(clause) = Clause::of(word) else {
             continue;
         };
-        if is_nested(tokens, index) {
-            continue;
+        let before = index.checked_sub(1).map(|before| tokens[before].1);
+        let is_operand = matches!(before, Some(Token::Mark(mark)) if mark != ')' && mark != ']');
+        if depth > 0 || is_operand {
+            return Err(InvalidExpression::new(format!(
+                "the update expression has the keyword `{word}` at byte {at}, where an attribute or a value must be: for an \
+                 attribute of this name, use a placeholder such as `#{}`",
+                word.to_ascii_lowercase()
+            )));
         }
-        if let Some(clause) = Clause::of(word) {
-            starts.push((index, clause));
-        }
+        starts.push((index, clause));
     }
-    starts
+    match depth {
+        0 => Ok(starts),
+        _ => Err(unmatched("update expression")),
+    }
 }
 
 /// Returns true if this token is a part of a path behind a dot.

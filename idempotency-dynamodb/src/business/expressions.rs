@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::InvalidExpression;
 use super::clauses::{self, Clauses};
-use super::tokens::{self, Token};
+use super::tokens::{self, Token, unmatched};
 
 /// The start of our placeholders, after their `#` or `:`.
 const OURS: &str = "idem_";
@@ -189,7 +189,7 @@ fn in_parentheses(text: &str, tokens: &[(usize, Token<'_>)]) -> Result<String, I
             Token::Mark('(') => depth += 1,
             Token::Mark(')') => {
                 let outside = depth.checked_sub(1);
-                depth = outside.ok_or_else(unbalanced)?;
+                depth = outside.ok_or_else(|| unmatched("condition"))?;
                 if depth == 0 && first_group_ends.is_none() {
                     first_group_ends = Some(index);
                 }
@@ -198,7 +198,7 @@ fn in_parentheses(text: &str, tokens: &[(usize, Token<'_>)]) -> Result<String, I
         }
     }
     if depth > 0 {
-        return Err(unbalanced());
+        return Err(unmatched("condition"));
     }
     let begins = tokens.first().map(|(_, token)| *token) == Some(Token::Mark('('));
     let whole = begins && first_group_ends == Some(tokens.len() - 1);
@@ -208,10 +208,6 @@ fn in_parentheses(text: &str, tokens: &[(usize, Token<'_>)]) -> Result<String, I
     } else {
         format!("({text})")
     })
-}
-
-fn unbalanced() -> InvalidExpression {
-    InvalidExpression::new("the parentheses of the condition do not match")
 }
 
 #[cfg(test)]

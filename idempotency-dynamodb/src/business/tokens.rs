@@ -56,6 +56,11 @@ pub(super) fn split<'a>(
     }
 }
 
+/// Returns the error of an expression with a parenthesis that has no partner.
+pub(super) fn unmatched(what: &str) -> InvalidExpression {
+    InvalidExpression::new(format!("the parentheses of the {what} do not match"))
+}
+
 /// Returns true if placeholders can have this name after their `#` or `:`.
 pub(super) fn is_placeholder(name: &str) -> bool {
     !name.is_empty() && word(name) == name.len()

@@ -1,19 +1,32 @@
 //! Where an item keeps its keys: sets by time, and which of them a write looks at, adds to and removes.
 //!
-//! Time is cut into buckets. The keys of bucket `b` are in the slot `b` modulo seven: a set of digests, and beside it the number of
-//! the bucket that wrote it last. A write in bucket `b` looks at `b - 4` to `b + 1` (the last is for writers whose clocks are
-//! ahead), adds to `b` and removes the seventh slot, which is that of `b - 5` and of `b + 2`.
+//! Time is cut into buckets. The keys of bucket `b` are in the slot `b` modulo nine: a set of digests, and beside it the number of
+//! the bucket that wrote it last. A write in bucket `b` looks at `b - 6` to `b + 1` (the last is for writers whose clocks are
+//! ahead), adds to `b` and removes the ninth slot, which is that of `b - 7` and of `b + 2`.
 //!
 //! A digest depends on the bucket. So a key of long ago that is still in a slot is not taken for one of now.
+//!
+//! Why a late request cannot count twice: `docs/design/0037-keys-in-the-item.md`.
 
 use idempotency_core::time::EpochMillis;
 use sha2::{Digest, Sha256};
 
 /// The buckets behind the current one that a write looks at.
-pub(super) const BEHIND: i64 = 4;
+pub(super) const BEHIND: i64 = 6;
+
+/// The buckets that lifetime and skew span. One less than [`BEHIND`]: the writer that removes a key is then at least two buckets
+/// ahead of each duplicate that began within the lifetime, so that a request of the duplicate is refused however late it arrives.
+pub(super) const PROMISED: i64 = BEHIND - 1;
 
 /// The slots: the current bucket, those behind, one ahead, and one that is empty.
 const SLOTS: i64 = BEHIND + 3;
+
+/// The number of old keys in one slot that are worth a request of their own to remove them. Fewer stay until their slot is
+/// removed.
+pub(super) const FEW: usize = 4;
+
+/// The most old keys that stay in an item: fewer than [`FEW`] in each slot that can be in use after a write.
+pub(super) const MOST_OLD: u64 = (FEW as u64 - 1) * (SLOTS as u64 - 1);
 
 /// The attributes of one way to keep keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +100,9 @@ impl Layout {
     /// Returns what the attributes take of the item with this number of keys, in bytes.
     ///
     /// DynamoDB does not document what a set takes besides its elements. As for a list, three bytes and one for each element are
-    /// counted.
+    /// counted. After a write all slots but one can be in use.
     pub(super) fn size(&self, keys: u64) -> u64 {
-        let used = 0..=BEHIND + 1;
-        let attributes: usize = used
+        let attributes: usize = (1..SLOTS)
             .map(|slot| self.set(slot).len() + 3 + self.number(slot).len() + NUMBER)
             .sum();
         let plan = self.plan().len() + self.plan_text().len();
@@ -122,7 +134,7 @@ mod tests {
     #[test]
     fn the_slots_of_one_write_are_all_slots() {
         let layout = layout();
-        for bucket in [0, 1, 6, 7, 1_857_923] {
+        for bucket in [0, 1, 8, 9, 1_857_923] {
             let mut slots: Vec<_> = layout
                 .seen_from(bucket)
                 .chain([layout.removed_from(bucket)])
@@ -130,7 +142,7 @@ mod tests {
                 .collect();
             assert_eq!(
                 layout.slot(layout.removed_from(bucket)),
-                layout.slot(bucket - 5)
+                layout.slot(bucket - 7)
             );
             slots.sort_unstable();
             assert_eq!(slots, (0..SLOTS).collect::<Vec<_>>());
@@ -162,10 +174,10 @@ mod tests {
 
     #[test]
     fn only_the_slots_and_the_plan_are_ours() {
-        for ours in ["once_0", "once_6", "once_3b", "once_plan"] {
+        for ours in ["once_0", "once_8", "once_3b", "once_plan"] {
             assert!(layout().is_ours(ours), "{ours}");
         }
-        for other in ["once_7", "once_", "once", "units", "once_0c"] {
+        for other in ["once_9", "once_", "once", "units", "once_0c"] {
             assert!(!layout().is_ours(other), "{other}");
         }
     }

@@ -3,15 +3,15 @@
 //! A counter is fed by events that can be delivered again. [`Once::update`] adds the user's own update expression and condition to
 //! one UpdateItem, which is applied only if the item does not know the key of the event yet, and which makes the item know it.
 //!
-//! **What is promised.** Of all updates of one item with one key, at most one is applied until the key is forgotten. A key is known
-//! for at least the lifetime of the [plan](plan()) after the call that applied it began, and at most for
-//! [`Estimate::remembered_at_most`]: about 1.25 times the lifetime. It holds for parallel writers, lost replies, and for
-//! writers whose clocks, with the time that a request takes, differ by at most [`Plan::clock_skew`].
+//! **What is promised.** Of all updates of one item with one key that are built within the lifetime of the [plan](plan()), at most one
+//! is applied. An update is built when [`Update::send`] or [`Update::prepare`] is called, and the lifetime begins when the update that
+//! was applied was built. It holds for parallel writers, lost replies, and for writers whose clocks differ by at most
+//! [`Plan::clock_skew`].
 //!
-//! - A late request of the call that was applied is never applied a second time, however late it arrives.
-//! - A late request of a duplicate is applied only if the duplicate began in the last part of the time in which the key was known,
-//!   and the request arrives after that time.
-//! - A writer whose clock is behind by more is refused ([`Error::ClockBehind`]) and applies nothing.
+//! - It holds however late a request arrives: after a pause of the process, too, and after the key was removed from the item.
+//! - A key is known for at most [`Estimate::remembered_at_most`]: about 1.4 times the lifetime.
+//! - A writer whose clock, with the time that a request takes, is behind by more than the skew can be refused
+//!   ([`Error::ClockBehind`]), and applies nothing.
 //! - A writer whose clock is ahead by more forgets keys early: the lifetime is shorter by the excess. Writers with the right time are
 //!   then refused as too far behind, until that bucket of time comes or an operator removes the attributes of the keys.
 //!
@@ -140,3 +140,6 @@ impl fmt::Debug for Once {
         once.field("layout", &self.layout).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

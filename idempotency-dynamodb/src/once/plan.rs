@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::layout::{BEHIND, Layout};
+use super::layout::{BEHIND, Layout, MOST_OLD, PROMISED};
 use crate::size;
 
 /// The bytes of one write unit.
@@ -30,13 +30,13 @@ const LONGEST_PREFIX: usize = 64;
 ///
 /// let hour = Duration::from_secs(3600);
 /// let estimate = once::plan(0.1, hour).own_bytes(300).estimate()?;
-/// assert_eq!((estimate.item_bytes(), estimate.write_units()), (6_483, 7));
+/// assert_eq!((estimate.item_bytes(), estimate.write_units()), (7_554, 8));
 ///
 /// // Each write takes the write units of the whole item, so a marker item is cheaper here, and the only way below.
 /// assert!(estimate.is_marker_cheaper());
 /// let busy = once::plan(10.0, hour).estimate()?;
 /// assert!(!busy.holds());
-/// assert!((4.0..4.2).contains(&busy.largest_rate()));
+/// assert!((3.8..4.0).contains(&busy.largest_rate()));
 /// # Ok::<(), once::PlanError>(())
 /// ```
 pub fn plan(writes_per_second: f64, lifetime: Duration) -> Plan {
@@ -80,7 +80,8 @@ impl Plan {
 
     /// Sets how far the clocks of the writers may differ, the time of a request included; one minute by default.
     ///
-    /// Keys are kept for longer by it, so that they are known for the whole lifetime by each clock.
+    /// Keys are kept for longer by it, so that they are known for the whole lifetime by each clock. A writer that differs by more is
+    /// refused.
     pub fn clock_skew(mut self, clock_skew: Duration) -> Self {
         self.clock_skew = clock_skew;
         self
@@ -122,9 +123,9 @@ impl Plan {
         if self.prefix.is_empty() || self.prefix.len() > LONGEST_PREFIX {
             return invalid("the name of the attributes must have 1 to 64 bytes");
         }
-        // The buckets behind the current one cover the lifetime and the skew, and one bucket covers the skew.
+        // The promised buckets cover the lifetime and the skew, and one bucket covers the skew.
         let (lifetime, skew) = (whole_seconds(self.lifetime), whole_seconds(self.clock_skew));
-        let share = (lifetime + skew).div_ceil(BEHIND.unsigned_abs());
+        let share = (lifetime + skew).div_ceil(PROMISED.unsigned_abs());
         Ok(Layout {
             prefix: self.prefix.clone(),
             bucket: i64::try_from(share.max(skew)).unwrap_or(i64::MAX),
@@ -155,15 +156,14 @@ impl Estimate {
     fn new(plan: &Plan, layout: &Layout) -> Self {
         let bucket = layout.bucket.unsigned_abs();
         let skew = whole_seconds(plan.clock_skew);
-        // Five buckets are full when the sixth begins. Writers whose clocks are ahead or behind move keys by at most the skew.
+        // The current bucket and those behind are full when the next one begins. Writers whose clocks are ahead or behind move keys
+        // by at most the skew.
         let kept = (BEHIND.unsigned_abs() + 1) * bucket + skew;
-        let keys = |rate: f64, seconds: u64| (rate * seconds as f64).ceil() as u64;
-        let bytes = |rate: f64, seconds| {
-            let held = layout.size(keys(rate, seconds));
-            held.saturating_add(plan.own_bytes)
-        };
+        let written = |rate: f64, seconds: u64| (rate * seconds as f64).ceil() as u64;
+        let most = |rate| written(rate, kept).saturating_add(MOST_OLD);
+        let bytes = |keys| layout.size(keys).saturating_add(plan.own_bytes);
         let holds = |rate: f64| {
-            let bytes = bytes(rate, kept);
+            let bytes = bytes(most(rate));
             bytes <= size::LARGEST as u64 && rate * units(bytes) as f64 <= PARTITION
         };
         // The size grows with the rate, so the largest rate that holds is between these two.
@@ -179,11 +179,11 @@ impl Estimate {
         Self {
             rate: plan.rate,
             largest_rate: if holds(PARTITION) { PARTITION } else { holding },
-            item_bytes: bytes(plan.rate, kept),
-            average_bytes: bytes(plan.rate, kept - bucket / 2 - skew),
+            item_bytes: bytes(most(plan.rate)),
+            average_bytes: bytes(written(plan.rate, kept - bucket / 2 - skew)),
             own_bytes: plan.own_bytes,
             bytes_per_key: layout.bytes_per_key(),
-            keys: keys(plan.rate, kept),
+            keys: most(plan.rate),
             lifetime: plan.lifetime,
             remembered_at_most: Duration::from_secs(kept),
         }
@@ -214,7 +214,7 @@ impl Estimate {
         self.item_bytes
     }
 
-    /// Returns the number of keys in the item at its largest.
+    /// Returns the number of keys in the item at its largest, some of them old: they stay in an item that was idle.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.keys

@@ -10,19 +10,16 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::error::{ClockBehind, ConditionFailed, Error, OtherPlan};
-use super::layout::Layout;
+use super::layout::{FEW, Layout};
 use super::outcome::AlreadyApplied;
 use super::stored::{self, Slot};
 use crate::business::{Checked, Clause, InvalidExpression, check_length, not_built};
 use crate::item::Item;
 
-/// The number of old keys in one slot that are worth a request of their own to remove them. Fewer stay until their slot is
-/// removed.
-pub(super) const FEW: usize = 32;
-
 /// An update that counts once, ready to be sent or to be part of a transaction.
 ///
-/// It belongs to the moment at which it was built: send it at once. `Debug` shows the table alone.
+/// It belongs to the moment at which it was built: send it soon. Late, it is refused as [`Error::ClockBehind`] if another writer is
+/// two buckets ahead by then, and never counts twice. `Debug` shows the table alone.
 ///
 /// # Examples
 ///
@@ -46,7 +43,7 @@ pub struct Prepared {
     pub(super) user: Checked,
     pub(super) idempotency_key: Vec<u8>,
     pub(super) bucket: i64,
-    /// The buckets whose slots are full of old keys, with the number that each slot has now.
+    /// The buckets whose slots have many old keys, with the number that each slot has now.
     stale: BTreeMap<i64, i64>,
     update: SdkUpdate,
 }
@@ -57,7 +54,7 @@ pub struct Prepared {
 pub enum Refusal {
     /// The item knows the key.
     AlreadyApplied(AlreadyApplied),
-    /// Slots are full of old keys: send this instead, which removes them.
+    /// The item was idle and has many old keys: send this instead, which removes them.
     SendInstead(Box<Prepared>),
     /// The condition of the caller does not hold, or the item cannot be written by this plan and clock.
     Error(Error),
@@ -100,6 +97,22 @@ impl Prepared {
         update.return_values_on_condition_check_failure =
             Some(ReturnValuesOnConditionCheckFailure::AllOld);
         TransactWriteItem::builder().update(update).build()
+    }
+
+    /// Returns the update for the item that was read before: it also removes the item's old keys, if there are many.
+    ///
+    /// It is for a transaction whose sender does not send what a refusal says, such as the transaction of a protected handler. Without
+    /// it, the transaction is cancelled each time if the item was idle and holds many old keys.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the condition is too long with what is added.
+    pub fn for_item(self, item: &Item) -> Result<Self, Error> {
+        match self.explain(item, false) {
+            Ok(Explained::Stale(stale)) => Ok(self.replacing(stale)?),
+            // What else the item says, the transaction finds out.
+            _ => Ok(self),
+        }
     }
 
     pub(super) fn update(&self) -> SdkUpdate {
@@ -224,7 +237,7 @@ impl Prepared {
 enum Explained {
     /// The item knows the key.
     HasKey,
-    /// These slots, which the update did not replace, are full of old keys; or those that it replaced have changed.
+    /// These slots, which the update did not replace, have many old keys; or those that it replaced have changed.
     Stale(BTreeMap<i64, i64>),
     /// Our part of the condition holds.
     Ours,
@@ -255,7 +268,7 @@ impl Parts<'_> {
         mut checked: Checked,
     ) -> Result<SdkUpdate, InvalidExpression> {
         let layout = self.layout;
-        let mut conditions = Vec::new();
+        let (mut conditions, mut refusals) = (Vec::new(), Vec::new());
         let plan = checked.name("p", &layout.plan());
         let plan_text = checked.value("p", AttributeValue::S(layout.plan_text()));
         conditions.push(format!(
@@ -266,17 +279,18 @@ impl Parts<'_> {
             .add(Clause::Set, format!("{plan} = {plan_text}"));
 
         for bucket in layout.seen_from(self.bucket) {
-            conditions.push(match self.stale.get(&bucket) {
-                Some(number) => self.replaced(&mut checked, bucket, *number),
-                None => self.unknown(&mut checked, bucket),
-            });
+            match self.stale.get(&bucket) {
+                Some(number) => conditions.push(self.replaced(&mut checked, bucket, *number)),
+                None => refusals.push(self.refused(&mut checked, bucket)),
+            }
         }
         self.add_key(&mut checked);
 
         let removed = layout.removed_from(self.bucket);
         let (set, number) = self.names(&mut checked, removed);
         let ahead = self.number(&mut checked, "b", removed, removed);
-        conditions.push(format!("NOT ({number} >= {ahead})"));
+        refusals.push(format!("{number} >= {ahead}"));
+        conditions.push(format!("NOT ({})", refusals.join(" OR ")));
         checked
             .clauses
             .add(Clause::Remove, format!("{set}, {number}"));
@@ -296,8 +310,9 @@ impl Parts<'_> {
             .map_err(not_built)
     }
 
-    /// Returns the condition that a slot does not have the key, was not written by a clock far ahead, and is not full of old keys.
-    fn unknown(&self, checked: &mut Checked, bucket: i64) -> String {
+    /// Returns the condition that a slot was written by a clock far ahead, has many old keys, or has the key. A part about an
+    /// attribute that is absent is false.
+    fn refused(&self, checked: &mut Checked, bucket: i64) -> String {
         let (set, number) = self.names(checked, bucket);
         let own = self.number(checked, "b", bucket, bucket);
         let few = checked.value("few", AttributeValue::N(FEW.to_string()));
@@ -305,7 +320,7 @@ impl Parts<'_> {
         let short = format!("k{}", self.layout.slot(bucket));
         let digest = checked.value(&short, AttributeValue::B(Blob::new(digest)));
         format!(
-            "NOT ({number} > {own} OR ({number} < {own} AND size({set}) >= {few})) AND NOT contains({set}, {digest})"
+            "{number} > {own} OR ({number} < {own} AND size({set}) >= {few}) OR contains({set}, {digest})"
         )
     }
 

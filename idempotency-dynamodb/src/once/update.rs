@@ -16,7 +16,7 @@ use super::stored;
 use crate::business::{self, InvalidExpression, Reply, UserExpressions};
 use crate::item::Item;
 
-/// How often an update is changed because slots are full of old keys. After the first one that removes them, the next
+/// How often an update is changed because slots have many old keys. After the first one that removes them, the next
 /// succeeds.
 const MAX_CHANGES: u32 = 4;
 

@@ -38,7 +38,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version of an item that exists without a version attribute, or with the number 0 and no token. The first write through this module gives it version 1.
+    /// The version of an item that exists without a version attribute, or with the number 0 and no token. The first write through
+    /// this module gives it version 1.
     pub const NONE: Self = Self::from_number(0);
 
     /// Returns the version with this number and without a token.

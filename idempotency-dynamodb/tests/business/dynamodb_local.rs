@@ -59,7 +59,7 @@ async fn dynamodb_local_accepts_the_expressions_and_means_the_same() {
 async fn once_on(client: &Client) {
     let bucket = Duration::from_secs(900);
     let clock = ManualClock::at(900_000 * 2_000_000);
-    let plan = once::plan(0.1, Duration::from_secs(3_540));
+    let plan = once::plan(0.1, Duration::from_secs(4_440));
     let once = Once::new(plan).unwrap().clock(Arc::new(clock.clone()));
     let update = |event: &str| {
         let update = once.update(TABLE, key("c"), event).return_item();
@@ -95,7 +95,7 @@ async fn once_on(client: &Client) {
     assert!(!limited("evt-39", 1).await.unwrap().is_applied());
 
     // Within the lifetime, at its end, and a writer that is far behind.
-    clock.advance(bucket * 4);
+    clock.advance(bucket * 5);
     assert_eq!(count("evt-1").await, (false, 40));
     assert_eq!(count("evt-later").await, (true, 41));
     let late = Arc::new(ManualClock::at(900_000 * 2_000_000));
@@ -108,11 +108,13 @@ async fn once_on(client: &Client) {
     assert!(matches!(error, once::Error::ClockBehind(_)), "{error}");
 
     // An idle item whose old keys are in the slot of now, and in another one.
-    clock.advance(bucket * 3);
-    assert_eq!(count("evt-1").await, (true, 42));
-    clock.advance(bucket * 9);
-    assert_eq!(count("evt-1").await, (true, 43));
-    assert_eq!(count("evt-1").await, (false, 43));
+    clock.advance(bucket * 4);
+    for event in 1..6 {
+        assert_eq!(count(&format!("evt-{event}")).await, (true, 41 + event));
+    }
+    clock.advance(bucket * 10);
+    assert_eq!(count("evt-1").await, (true, 47));
+    assert_eq!(count("evt-1").await, (false, 47));
 
     let prepared = update("evt-transaction").prepare().unwrap();
     let transaction = || {

@@ -71,6 +71,36 @@ fn an_update_expression_that_cannot_be_split_is_refused() {
 }
 
 #[test]
+fn a_keyword_where_an_operand_must_be_starts_no_clause() {
+    for (text, word, at) in [
+        ("SET a = if_not_exists(add, :n)", "add", 22),
+        ("SET a = list_append(:n, Remove)", "Remove", 24),
+        ("SET a = set", "set", 8),
+        ("SET a = :n + delete", "delete", 13),
+        ("SET a = :n - ADD + b", "ADD", 13),
+        ("SET a = :n, remove = :n", "remove", 12),
+        ("REMOVE a, delete", "delete", 10),
+        ("SET a = if_not_exists(b, :n ADD c :n", "ADD", 28),
+    ] {
+        let error = merged(text).unwrap_err().to_string();
+        let place = format!("keyword `{word}` at byte {at}, where");
+        let hint = format!("such as `#{}`", word.to_ascii_lowercase());
+        assert!(error.contains(&place) && error.contains(&hint), "{error}");
+    }
+    for text in ["SET a = if_not_exists(b, :n", "SET a = b) ADD c :n"] {
+        let error = merged(text).unwrap_err().to_string();
+        assert!(error.contains("parentheses of the update"), "{error}");
+    }
+    // Behind a complete action, and as a part of a path.
+    for text in [
+        "SET a = if_not_exists(b, :n) REMOVE c[0] ADD d :n",
+        "SET a.add = if_not_exists(b.remove, :n)",
+    ] {
+        assert!(merged(text).is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn the_update_expression_leaves_our_attributes_alone() {
     for text in [
         "SET ours = :n",

@@ -23,7 +23,7 @@ impl idempotency_core::clock::Clock for Still {
 }
 
 fn update() -> Update {
-    let once = Once::new(plan(0.1, Duration::from_secs(3_540))).unwrap();
+    let once = Once::new(plan(0.1, Duration::from_secs(4_440))).unwrap();
     let once = once.clock(Arc::new(Still));
     let key = [("id", AttributeValue::S("c-1".to_owned()))];
     let update = once.update("usage", key, "evt-1");
@@ -82,32 +82,32 @@ fn the_expression_is_the_users_with_ours() {
     let update = prepared().update;
     assert_eq!(
         update.update_expression,
-        "SET #idem_p = :idem_p, #idem_b6 = :idem_b6 REMOVE #idem_s1, #idem_b1 ADD units :n, #idem_s6 :idem_add"
+        "SET #idem_p = :idem_p, #idem_b1 = :idem_b1 REMOVE #idem_s3, #idem_b3 ADD units :n, #idem_s1 :idem_add"
     );
     let condition = update.condition_expression.unwrap();
     assert!(condition.len() < 1_000, "{}", condition.len());
-    let per_slot = "NOT (#idem_b6 > :idem_b6 OR (#idem_b6 < :idem_b6 AND size(#idem_s6) >= :idem_few)) AND NOT contains(#idem_s6, :idem_k6)";
+    let per_slot = "#idem_b1 > :idem_b1 OR (#idem_b1 < :idem_b1 AND size(#idem_s1) >= :idem_few) OR contains(#idem_s1, :idem_k1) OR ";
     assert!(condition.contains(per_slot), "{condition}");
     assert!(
-        condition.ends_with(" AND NOT (#idem_b1 >= :idem_b1)"),
+        condition.ends_with(" OR #idem_b3 >= :idem_b3)"),
         "{condition}"
     );
     let names = update.expression_attribute_names.unwrap();
-    assert_eq!(names["#idem_s6"], "once_6");
-    assert_eq!(names["#idem_b6"], "once_6b");
+    assert_eq!(names["#idem_s1"], "once_1");
+    assert_eq!(names["#idem_b1"], "once_1b");
 }
 
 #[test]
 fn the_key_in_each_bucket_that_can_have_it_means_that_it_was_applied() {
     let prepared = prepared();
-    for bucket in BUCKET - 4..=BUCKET + 1 {
+    for bucket in BUCKET - 6..=BUCKET + 1 {
         assert_eq!(
             meaning(&prepared, with_key(item(bucket, bucket, 1), bucket)),
             "already"
         );
     }
     // In another bucket the same key has another digest.
-    for bucket in [BUCKET - 5, BUCKET + 2] {
+    for bucket in [BUCKET - 7, BUCKET + 2] {
         assert_ne!(
             meaning(&prepared, with_key(item(bucket, bucket, 1), bucket)),
             "already"
@@ -161,28 +161,28 @@ fn a_bucket_far_ahead_means_that_the_clock_is_behind() {
 }
 
 #[test]
-fn a_slot_full_of_old_keys_is_replaced_by_the_next_update() {
+fn a_slot_with_many_old_keys_is_replaced_by_the_next_update() {
     let prepared = prepared();
-    let old = item(BUCKET, BUCKET - 7, 32);
+    let old = item(BUCKET, BUCKET - 9, 4);
     let Refusal::SendInstead(instead) = prepared.refusal(Some(old.clone()), false) else {
         panic!("another update is expected");
     };
     assert_eq!(
         instead.update.update_expression,
-        "SET #idem_p = :idem_p, #idem_b6 = :idem_b6, #idem_s6 = :idem_add REMOVE #idem_s1, #idem_b1 ADD units :n"
+        "SET #idem_p = :idem_p, #idem_b1 = :idem_b1, #idem_s1 = :idem_add REMOVE #idem_s3, #idem_b3 ADD units :n"
     );
     let condition = instead.update.condition_expression.clone().unwrap();
     assert!(
-        condition.contains("AND #idem_b6 = :idem_o6 AND"),
+        condition.contains("AND #idem_b1 = :idem_o1 AND"),
         "{condition}"
     );
-    let elsewhere = item(BUCKET - 3, BUCKET - 10, 32);
+    let elsewhere = item(BUCKET - 3, BUCKET - 12, 4);
     let Refusal::SendInstead(instead) = instead.refusal(Some(elsewhere), false) else {
         panic!("another update is expected");
     };
     assert_eq!(
         instead.update.update_expression,
-        "SET #idem_p = :idem_p, #idem_b6 = :idem_b6 REMOVE #idem_s3, #idem_b3, #idem_s1, #idem_b1 ADD units :n, #idem_s6 :idem_add"
+        "SET #idem_p = :idem_p, #idem_b1 = :idem_b1 REMOVE #idem_s7, #idem_b7, #idem_s3, #idem_b3 ADD units :n, #idem_s1 :idem_add"
     );
     // Another writer removed them in the meantime: back to the first form.
     let Refusal::SendInstead(first) = instead.refusal(Some(item(BUCKET, BUCKET, 50)), false) else {
@@ -192,12 +192,28 @@ fn a_slot_full_of_old_keys_is_replaced_by_the_next_update() {
 }
 
 #[test]
+fn an_update_for_an_item_that_was_read_removes_its_old_keys() {
+    let old = item(BUCKET, BUCKET - 9, 4);
+    let for_item = |item: &Item| prepared().for_item(item).unwrap().update;
+    let Refusal::SendInstead(instead) = prepared().refusal(Some(old.clone()), false) else {
+        panic!("another update is expected");
+    };
+    assert_eq!(for_item(&old), instead.update);
+    for same in [
+        Item::new(),
+        item(BUCKET, BUCKET - 9, 3),
+        item(BUCKET, BUCKET, 50),
+        with_key(old, BUCKET - 1),
+        item(BUCKET + 2, BUCKET + 2, 1),
+    ] {
+        assert_eq!(for_item(&same), prepared().update);
+    }
+}
+
+#[test]
 fn a_few_old_keys_need_no_other_update() {
     let prepared = update().condition("units < :n").prepare().unwrap();
-    assert_eq!(
-        meaning(&prepared, item(BUCKET, BUCKET - 7, 31)),
-        "condition"
-    );
+    assert_eq!(meaning(&prepared, item(BUCKET, BUCKET - 9, 3)), "condition");
     assert_eq!(meaning(&prepared, item(BUCKET, BUCKET, 5_000)), "condition");
 }
 

@@ -137,7 +137,7 @@ async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_
     let (sender, update) = (client.clone(), count(&once, "evt-1"));
     let call = tokio::spawn(async move { update.send(&sender).await });
     again.reached().await;
-    clock.advance(BUCKET * 5);
+    clock.advance(BUCKET * 7);
     assert!(counted(&client, &once, "other").await);
     again.release().await;
     let error = call.await.unwrap().unwrap_err();
@@ -152,8 +152,9 @@ async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_
 }
 
 #[tokio::test]
-async fn a_late_request_of_a_duplicate_is_not_applied_if_it_began_three_buckets_later_at_most() {
-    for later in 0..4 {
+async fn a_late_request_of_a_duplicate_that_began_within_the_lifetime_is_not_applied() {
+    // Five buckets are lifetime and skew.
+    for later in 0..=5 {
         let db = database().await;
         let client = client(&db, 1);
         let (once, clock) = once();
@@ -161,7 +162,7 @@ async fn a_late_request_of_a_duplicate_is_not_applied_if_it_began_three_buckets_
         clock.advance(BUCKET * later);
         let late = db.inject(Fault::on("UpdateItem").late_arrival());
         count(&once, "evt-1").send(&client).await.unwrap_err();
-        clock.advance(BUCKET * (5 - later));
+        clock.advance(BUCKET * (7 - later));
         assert!(counted(&client, &once, "other").await);
         late.release().await;
         assert_eq!(units(&db).await, 2, "{later} buckets later");
@@ -270,7 +271,7 @@ async fn another_plan_is_refused() {
     assert!(
         error
             .to_string()
-            .contains("`4x900s 12B` and not by `4x1785s 12B`"),
+            .contains("`6x900s 12B` and not by `6x1788s 12B`"),
         "{error}"
     );
     assert_eq!(units(&db).await, 1);
@@ -297,6 +298,29 @@ async fn an_update_in_a_transaction_counts_once() {
         once::Refusal::AlreadyApplied(_)
     ));
     assert_eq!(units(&db).await, 1);
+}
+
+#[tokio::test]
+async fn an_update_for_an_idle_item_that_was_read_is_part_of_a_transaction() {
+    let db = database().await;
+    let client = client(&db, 1);
+    let (once, clock) = once();
+    for event in 0..5 {
+        assert!(counted(&client, &once, &format!("old-{event}")).await);
+    }
+    clock.advance(BUCKET * 9);
+    let commit = async |prepared: once::Prepared| {
+        let item = prepared.transact_item();
+        let transaction = client.transact_write_items().transact_items(item);
+        transaction.send().await.is_ok()
+    };
+    let prepared = || count(&once, "evt-1").prepare().unwrap();
+    assert!(!commit(prepared()).await, "the item holds old keys");
+    let read = stored(&db, "c").await.unwrap();
+    let for_item = prepared().for_item(&read).unwrap();
+    assert!(commit(for_item.clone()).await);
+    assert!(!commit(for_item).await, "the key is known");
+    assert_eq!(units(&db).await, 6);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Updates that count once: a counter, and a balance with a condition.
 
+mod billing;
 mod faults;
 mod keys;
 mod model;
@@ -19,7 +20,7 @@ use super::{TABLE, key, number, number_in, stored};
 const BUCKET: Duration = Duration::from_secs(900);
 
 /// How long a key is known at least, with [`plan`].
-const LIFETIME: Duration = Duration::from_secs(3_540);
+const LIFETIME: Duration = Duration::from_secs(4_440);
 
 /// How far clocks may differ, with [`plan`].
 const SKEW: Duration = Duration::from_secs(60);

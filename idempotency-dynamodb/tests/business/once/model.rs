@@ -27,10 +27,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let pass = prop_oneof![
         0..bucket / 2,
         Just(bucket),
-        Just(4 * bucket - 60_000),
-        Just(5 * bucket + 60_000),
-        Just(7 * bucket),
-        0..20 * bucket
+        Just(5 * bucket - 60_000),
+        Just(7 * bucket + 60_000),
+        Just(9 * bucket),
+        0..25 * bucket
     ];
     let count =
         (0..3_usize, 0..4_u8, any::<bool>()).prop_map(|(writer, event, lose_reply)| Step::Count {
