@@ -77,7 +77,7 @@ async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
                 for clock in clocks {
                     clock.advance(Duration::from_millis(1));
                 }
-                if delivery == event && event % 4 == 0 {
+                if delivery == event && event.is_multiple_of(4) {
                     // This process dies early or late in its call.
                     tokio::select! {
                         _ = update.send(&client) => {}
