@@ -16,7 +16,7 @@ use crate::large::Settings;
 use crate::lean::{Lean, LeanClient};
 use crate::store::DynamoDbStore;
 use crate::table_ref::TableRef;
-use crate::transport::Transport;
+use crate::transport::{SdkClient, Transport};
 
 /// Builds a [`DynamoDbStore`]. A table and a client are required.
 ///
@@ -206,10 +206,10 @@ impl DynamoDbStoreBuilder {
                 lean.check()?;
                 Transport::Lean(Box::new(Lean::new(lean)))
             }
-            None => Transport::Sdk(client),
+            None => Transport::Sdk(SdkClient::new(client)),
         };
         #[cfg(not(feature = "lean-client"))]
-        let transport = Transport::Sdk(client);
+        let transport = Transport::Sdk(SdkClient::new(client));
         Ok(DynamoDbStore::new(
             transport,
             table_ref,

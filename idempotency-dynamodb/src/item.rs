@@ -14,6 +14,9 @@ use crate::{json, number};
 /// An item, as the SDK represents it.
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
+/// The most attributes that a write sets, apart from the key: those of a record, and the one beside a large response.
+pub(crate) const MOST_ATTRIBUTES: usize = 9;
+
 /// Returns the attributes of a record that have a value.
 pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Value<'_>)> {
     fn text<T>(field: &Field<T>, as_str: impl Fn(&T) -> &str) -> Option<Value<'_>> {

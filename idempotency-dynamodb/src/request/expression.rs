@@ -19,6 +19,10 @@ use crate::attribute_names::{AttributeNames, Further};
 /// The number of shapes that a store keeps. The requests of the protocol have fewer; other shapes are rendered each time.
 const MAX_SHAPES: usize = 24;
 
+/// The space for the tokens and for the values of a draft. The conditions of claims, which are the longest, have fewer.
+const TOKENS: usize = 64;
+const VALUES: usize = 8;
+
 /// The expressions of one request, with the names and values of their placeholders.
 pub(crate) struct Expressions<'a> {
     rendered: Arc<Rendered>,
@@ -74,7 +78,7 @@ impl Shapes {
         remove: &[Attribute],
         condition: &'a Condition,
     ) -> Expressions<'a> {
-        let mut draft = Draft::default();
+        let mut draft = Draft::new();
         draft.update(set, further, remove);
         draft.shape.update = draft.shape.tokens.len();
         draft.condition(condition, false);
@@ -106,7 +110,7 @@ impl Shapes {
 }
 
 /// The expressions of a request without their values: an update, and a condition.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Shape {
     tokens: Vec<Token>,
     /// The number of tokens of the update. The others are those of the condition.
@@ -229,13 +233,22 @@ fn placeholder(kind: char, mut index: usize) -> String {
 }
 
 /// The shape and the values of one request, while they are collected.
-#[derive(Default)]
 struct Draft<'a> {
     shape: Shape,
     values: Vec<Value<'a>>,
 }
 
 impl<'a> Draft<'a> {
+    fn new() -> Self {
+        Self {
+            shape: Shape {
+                tokens: Vec::with_capacity(TOKENS),
+                update: 0,
+            },
+            values: Vec::with_capacity(VALUES),
+        }
+    }
+
     fn push(&mut self, tokens: &[Token]) {
         self.shape.tokens.extend_from_slice(tokens);
     }

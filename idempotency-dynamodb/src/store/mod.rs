@@ -111,19 +111,21 @@ impl DynamoDbStore {
         self.get(WARM_UP_ID, false, log).await.map(drop)
     }
 
-    /// Returns the key attributes of the record under `id`.
-    fn key<'a>(&'a self, id: &'a str) -> Vec<Attribute<'a>> {
+    /// Returns the key attributes of the record under `id`, with space for `more` attributes.
+    fn key<'a>(&'a self, id: &'a str, more: usize) -> Vec<Attribute<'a>> {
+        let mut attributes = Vec::with_capacity(2 + more);
         let key = self.names.key.as_str();
         match &self.composite {
-            None => vec![(key, Value::Text(id))],
+            None => attributes.push((key, Value::Text(id))),
             Some(Composite {
                 sort_key,
                 partition,
-            }) => vec![
+            }) => attributes.extend([
                 (key, Value::Text(partition)),
                 (sort_key.as_str(), Value::Text(id)),
-            ],
+            ]),
         }
+        attributes
     }
 
     /// Reads an item, and remembers that the table has the configured keys.
@@ -134,7 +136,7 @@ impl DynamoDbStore {
         log: &SendLog,
     ) -> Result<Option<Item>, StoreError> {
         let sends = Sends::new(log, &self.table_ref, READ);
-        let key = self.key(id);
+        let key = self.key(id, 0);
         let request = Request::Get { key, consistent };
         let item = self.read_item(request, &sends).await?;
         self.keys_checked.store(true, Ordering::Release);
@@ -242,7 +244,7 @@ impl DynamoDbStore {
         let attributes = set
             .iter()
             .map(|(attribute, value)| (self.names.of(*attribute), *value));
-        let mut taken = size::of(attributes.chain(self.key(id.as_str())));
+        let mut taken = size::of(attributes.chain(self.key(id.as_str(), 0)));
         if matches!(write, Write::Update(_)) {
             taken += size::kept(&self.names, &set);
         }
@@ -275,12 +277,12 @@ impl DynamoDbStore {
         form: &'a Form<'a>,
         condition: &'a Condition,
     ) -> Result<Request<'a>, StoreError> {
-        let key = self.key(id.as_str());
+        let key = |more| self.key(id.as_str(), more);
         let further = form.further();
         let named = further.map(|(further, value)| (self.names.further(further), value));
         Ok(match write {
             Write::Put(record) => {
-                let mut item = key;
+                let mut item = key(item::MOST_ATTRIBUTES);
                 let attributes = item::attributes(record).map(|attribute| form.apply(attribute));
                 item.extend(attributes.map(|(attribute, value)| (self.names.of(attribute), value)));
                 item.extend(named);
@@ -294,9 +296,9 @@ impl DynamoDbStore {
                 }
             }
             Write::Update(change) => {
-                let set: Vec<_> = item::attributes(&change.set)
-                    .map(|attribute| form.apply(attribute))
-                    .collect();
+                let key = key(0);
+                let mut set = Vec::with_capacity(item::MOST_ATTRIBUTES);
+                set.extend(item::attributes(&change.set).map(|attribute| form.apply(attribute)));
                 let attributes = set
                     .iter()
                     .map(|(attribute, value)| (self.names.of(*attribute), *value));
@@ -315,7 +317,7 @@ impl DynamoDbStore {
                 }
             }
             Write::Delete => Request::Delete {
-                key,
+                key: key(0),
                 expressions: self.shapes.condition(&self.names, condition),
             },
         })

@@ -102,7 +102,7 @@ impl DynamoDbStore {
     ) -> Result<(), StoreError> {
         let (mut tries, mut pause) = (1, FIRST_PAUSE);
         loop {
-            let mut item = self.key(&piece);
+            let mut item = self.key(&piece, 2);
             item.push((&self.names.data_piece, Value::Bytes(bytes)));
             item.extend(expiration.map(|at| {
                 let name = self.names.expiration.as_str();
@@ -212,7 +212,7 @@ impl DynamoDbStore {
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let sends = Sends::of_piece(log, &self.table_ref, READ);
         let request = Request::Get {
-            key: self.key(&piece),
+            key: self.key(&piece, 0),
             consistent: true,
         };
         let item = self.read_item(request, &sends).await?;

@@ -8,8 +8,10 @@
 //!
 //! To add a client: one more variant here, and a module with one function like [`sdk::send`].
 
+mod notes;
 mod sdk;
 
+pub(crate) use sdk::SdkClient;
 #[cfg(any(test, fuzzing))]
 pub(crate) use sdk::to_value;
 
@@ -25,7 +27,7 @@ use crate::sends::Sends;
 /// The client of a store.
 pub(crate) enum Transport {
     /// The client of the AWS SDK.
-    Sdk(Client),
+    Sdk(SdkClient),
     /// The client of this crate.
     #[cfg(feature = "lean-client")]
     Lean(Box<crate::lean::Lean>),
@@ -40,14 +42,19 @@ pub(crate) enum Reply {
 }
 
 impl Transport {
-    /// Returns the timer of the client.
-    pub(crate) fn sleep(&self) -> Option<SharedAsyncSleep> {
-        let client = match self {
-            Self::Sdk(client) => client,
+    /// Returns the SDK's client: the one that sends, or the one that the lean client has its settings from.
+    fn client(&self) -> &Client {
+        match self {
+            Self::Sdk(client) => client.client(),
             #[cfg(feature = "lean-client")]
             Self::Lean(client) => client.sdk(),
-        };
-        client.config().sleep_impl().or_else(default_async_sleep)
+        }
+    }
+
+    /// Returns the timer of the client.
+    pub(crate) fn sleep(&self) -> Option<SharedAsyncSleep> {
+        let timer = self.client().config().sleep_impl();
+        timer.or_else(default_async_sleep)
     }
 
     /// Sends a request to the table of `sends`.

@@ -10,7 +10,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{
-    AsyncSleep, BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents,
+    AsyncSleep, BehaviorVersion, Credentials, HttpClient, IdentityCache, Region, RuntimeComponents,
     SharedAsyncSleep, SharedCredentialsProvider, Sleep, StalledStreamProtectionConfig,
 };
 use aws_smithy_runtime_api::client::http::{
@@ -167,6 +167,7 @@ impl Wire {
             .retry_config(RetryConfig::standard().with_max_attempts(3))
             .timeout_config(timeouts.build())
             .sleep_impl(self.sleeps.clone())
+            .identity_cache(IdentityCache::lazy().build())
             .http_client(self.clone())
     }
 }

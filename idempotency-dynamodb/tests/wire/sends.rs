@@ -2,17 +2,26 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
 
 use super::script::{Reply, Wire};
 use super::{claim, id, with_config};
 
-/// Returns the timeouts of the sends of a claim whose first send hangs, without the pause between the sends.
+/// Returns the timeouts of the sends of a claim whose first send hangs, without the pause between the sends. They are the same
+/// for a client with a cache of credentials and for one without, whose calls the store configures one by one.
 async fn times(limit: Duration) -> Vec<Duration> {
+    let with = times_of_client(limit, Some(IdentityCache::lazy().build())).await;
+    assert_eq!(times_of_client(limit, None).await, with);
+    with
+}
+
+async fn times_of_client(limit: Duration, cache: Option<SharedIdentityCache>) -> Vec<Duration> {
     let wire = Wire::new([Reply::Silence, Reply::ok()]);
-    let config = wire.sdk_config("eu-central-2");
-    let store = with_config(&config).build().unwrap();
+    let mut config = wire.sdk_config("eu-central-2").into_builder();
+    config.set_identity_cache(cache);
+    let store = with_config(&config.build()).build().unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::with_limit(limit));
     let put = Write::Put(claim);
     // tokio suspends a task that never waits after some time, and its sends would appear to time out.
