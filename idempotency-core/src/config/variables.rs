@@ -125,10 +125,11 @@ impl Variables {
     }
 }
 
+/// The most misspelt letters of a name without our prefix. With more, it belongs to another program.
+const SLIPS: usize = 2;
+
 /// Returns the known name that is most similar to an unknown one; `None` if the variable belongs to another program.
 fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
-    /// The most misspelt letters of a name without our prefix. With more, it belongs to another program.
-    const SLIPS: usize = 2;
     /// The longest name that is compared: a comparison takes time for each pair of letters.
     const LONGEST: usize = 128;
 
@@ -150,18 +151,39 @@ fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
         _ => ours.to_owned(),
     };
     // This name comes first, because `min_by_key` takes the first of two equally similar names.
-    let powertools = strsim::damerau_levenshtein(&normal, POWERTOOLS_DISABLED);
-    let (slips, nearest) = std::iter::once((powertools, POWERTOOLS_DISABLED))
+    let pairs = std::iter::once((normal.as_str(), POWERTOOLS_DISABLED));
+    let (slips, nearest) = pairs
         .chain(
             KNOWN
                 .iter()
                 .chain(others)
-                .map(|known| (strsim::damerau_levenshtein(&ours, known), *known)),
+                .map(|known| (ours.as_str(), *known)),
         )
+        .filter(|(name, known)| is_ours || may_be_near(name, known))
+        .map(|(name, known)| (strsim::damerau_levenshtein(name, known), known))
         // A suggestion must not lead a user to switch protection off, unless the name is nearly the same.
         .filter(|(slips, known)| *slips <= SLIPS || !known.ends_with("_DISABLED"))
         .min_by_key(|(slips, _)| *slips)?;
     (is_ours || slips <= SLIPS).then_some(nearest)
+}
+
+/// Returns false if the name lacks too many letters of the known one: it is then more than [`SLIPS`] away from it.
+///
+/// A slip adds, drops, changes or swaps letters, so at most one letter of the known name gets lost. Counting takes a fraction of
+/// the time of a comparison, which a process with many variables would make hundreds of times at its start.
+fn may_be_near(name: &str, known: &str) -> bool {
+    let mut letters = [0_u8; 256];
+    for byte in name.bytes() {
+        letters[usize::from(byte)] = letters[usize::from(byte)].saturating_add(1);
+    }
+    let mut missing = 0;
+    for byte in known.bytes() {
+        match &mut letters[usize::from(byte)] {
+            0 => missing += 1,
+            left => *left -= 1,
+        }
+    }
+    missing <= SLIPS
 }
 
 impl fmt::Display for UnknownVariable {
@@ -222,6 +244,33 @@ mod tests {
         ] {
             assert_eq!(meant_by(name), Some(known), "{name}");
         }
+    }
+
+    /// Returns the names that are one slip away from this one.
+    fn with_a_slip(name: &str) -> Vec<String> {
+        let letters: Vec<char> = name.chars().collect();
+        let mut names = Vec::new();
+        for at in 0..letters.len() {
+            let (before, after) = letters.split_at(at);
+            let text = |parts: &[&[char]]| parts.concat().into_iter().collect::<String>();
+            names.push(text(&[before, &['É'], after]));
+            names.push(text(&[before, &['É'], &after[1..]]));
+            names.push(text(&[before, &after[1..]]));
+            if let [one, two, rest @ ..] = after {
+                names.push(text(&[before, &[*two, *one], rest]));
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn a_name_with_two_slips_is_compared_and_that_of_another_program_is_not() {
+        let known = "IDEMPOTENCY_LEASE";
+        for name in with_a_slip(known).iter().flat_map(|name| with_a_slip(name)) {
+            assert!(may_be_near(&name, known), "{name}");
+        }
+        assert!(!may_be_near("AWS_LAMBDA_FUNCTION_NAME", known));
+        assert!(!may_be_near("", known));
     }
 
     #[test]
