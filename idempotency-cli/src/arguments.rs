@@ -1,8 +1,10 @@
 //! The command line.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
 
@@ -29,6 +31,8 @@ pub(crate) enum Command {
     Key(KeyArguments),
     /// Print the record under a key
     Get(GetArguments),
+    /// Decide about a held key: its run had its effect, or the next call runs the handler
+    Resolve(ResolveArguments),
     /// Delete the record under a key, so that the next call runs the handler again
     Evict(EvictArguments),
     /// Create or check the table
@@ -165,6 +169,64 @@ pub(crate) struct GetArguments {
     /// The table.
     #[command(flatten)]
     pub(crate) store: StoreArguments,
+}
+
+/// The arguments of `idempotency resolve`.
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("ending").required(true).args(["completed", "rerun"])),
+    after_help = "\
+The decision is written only if the record is still the one that was shown. It stays in the record: who decided, why and when. Put
+no personal data into it. A call that runs the handler again replaces the record, and the decision with it.
+The response must have the form in which the function stores it; compare `idempotency get --show-data` of another call."
+)]
+pub(crate) struct ResolveArguments {
+    /// The whole key, as errors and `idempotency key` print it
+    pub(crate) key: String,
+    /// The run had its effect: the response that duplicates get, as JSON text; @FILE reads a file, - standard input
+    #[arg(long, value_name = "RESPONSE", allow_hyphen_values = true)]
+    pub(crate) completed: Option<Response>,
+    /// The run had no effect: the next call runs the handler
+    #[arg(long)]
+    pub(crate) rerun: bool,
+    /// How long duplicates get the response from now on, such as 24h [default: as long as the record is kept; under
+    /// on_timeout = "hold" ten years]
+    #[arg(long, value_name = "DURATION", conflicts_with = "rerun", value_parser = humantime::parse_duration)]
+    pub(crate) expires_after: Option<Duration>,
+    /// Who decides
+    #[arg(long, value_name = "WHO")]
+    pub(crate) by: String,
+    /// Why
+    #[arg(long, value_name = "WHY")]
+    pub(crate) reason: String,
+    /// The owner of the claim, as `idempotency get` shows it; another owner is refused
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) owner: Option<String>,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Also decide about a claim whose lease still runs; the run may then have its effect after the decision
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// The table.
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+}
+
+/// A response on the command line. Its `Debug` shows only the length.
+#[derive(Clone)]
+pub(crate) struct Response(pub(crate) String);
+
+impl From<&str> for Response {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Response({} bytes)", self.0.len())
+    }
 }
 
 /// The arguments of `idempotency evict`.

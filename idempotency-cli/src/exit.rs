@@ -13,7 +13,7 @@ Exit codes:
   1  failed, `table check` found something wrong, or a plan does not hold
   2  wrong usage or configuration
   3  there is no such record
-  4  not evicted: a live claim, a record that changed, or it was not confirmed
+  4  not evicted or not resolved: a live claim, a record that changed, or it was not confirmed
   5  the event has no key";
 
 /// The exit code of the command.
@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// There is no such record.
     NoRecord = 3,
-    /// The record was not evicted.
+    /// The record was not evicted or not resolved.
     Refused = 4,
     /// The event has no key.
     NoKey = 5,

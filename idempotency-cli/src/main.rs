@@ -1,4 +1,5 @@
-//! The command `idempotency`: prints the key of an event, shows or evicts the record under a key, creates or checks the table.
+//! The command `idempotency`: prints the key of an event, shows, resolves or evicts the record under a key, creates or
+//! checks the table.
 //!
 //! The README says how to use it. The crate is a program and has no library.
 //!
@@ -8,7 +9,7 @@
 //! | `exit` | exit codes, and the errors that lead to them |
 //! | `run` | calls the command that the arguments name |
 //! | `key` | `idempotency key`: one event, or one a line |
-//! | `record` | `idempotency get` and `evict` |
+//! | `record` | `idempotency get`, `resolve` and `evict` |
 //! | `table` | `idempotency table create` and `check` |
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |

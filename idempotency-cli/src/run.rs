@@ -28,6 +28,12 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
             }),
             arguments.store.json,
         ),
+        Command::Resolve(arguments) => (
+            on_store(&arguments.store, variables, async |connection| {
+                record::resolve(arguments, &connection).await
+            }),
+            arguments.store.json,
+        ),
         Command::Evict(arguments) => (
             on_store(&arguments.store, variables, async |connection| {
                 record::evict(arguments, &connection).await

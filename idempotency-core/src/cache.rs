@@ -172,6 +172,7 @@ fn weight(id: &RecordId, record: &Record) -> usize {
         + text(&record.validation)
         + text(&record.failure)
         + text(&record.operation)
+        + text(&record.decision)
         + status
         + owner
 }

@@ -1,7 +1,7 @@
 //! The record: the one item of a key in the store.
 //!
-//! Names and meaning follow Powertools for AWS Lambda (Python), so that both can use one table. `owner`, `failure` and
-//! `operation` exist only here. Any attribute may be missing or have a wrong type, because other programs write to the table
+//! Names and meaning follow Powertools for AWS Lambda (Python), so that both can use one table. `owner`, `failure`,
+//! `operation` and `decision` exist only here. Any attribute may be missing or have a wrong type, because other programs write to the table
 //! too.
 
 use std::fmt;
@@ -234,6 +234,9 @@ pub struct Record {
     pub failure: Field<String>,
     /// The path of the operation that claimed the key. It is for people: no rule of the protocol depends on it.
     pub operation: Field<String>,
+    /// The trace of an operator's decision: a [`Trace`](crate::protocol::decision::Trace) as JSON text. It is for people: no rule
+    /// of the protocol depends on it.
+    pub decision: Field<String>,
 }
 
 /// One attribute of a [`Record`].
@@ -256,6 +259,8 @@ pub enum Attribute {
     Failure,
     /// The path of the operation that claimed the key.
     Operation,
+    /// The trace of an operator's decision.
+    Decision,
 }
 
 impl Attribute {
@@ -270,6 +275,7 @@ impl Attribute {
             Self::Owner => "owner",
             Self::Failure => "failure",
             Self::Operation => "operation",
+            Self::Decision => "decision",
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct AttributeNames {
     pub failure: String,
     /// The path of the operation that claimed the key.
     pub operation: String,
+    /// The trace of an operator's decision.
+    pub decision: String,
 }
 
 /// An attribute of a record that only this store knows: the protocol sees the response alone.
@@ -70,6 +72,7 @@ impl Default for AttributeNames {
             owner: name(Attribute::Owner),
             failure: name(Attribute::Failure),
             operation: name(Attribute::Operation),
+            decision: name(Attribute::Decision),
         }
     }
 }
@@ -86,6 +89,7 @@ impl AttributeNames {
             Attribute::Owner => &self.owner,
             Attribute::Failure => &self.failure,
             Attribute::Operation => &self.operation,
+            Attribute::Decision => &self.decision,
             _ => attribute.default_name(),
         }
     }
@@ -113,6 +117,7 @@ impl AttributeNames {
             ("owner", &self.owner),
             ("failure", &self.failure),
             ("operation", &self.operation),
+            ("decision", &self.decision),
         ];
         all.extend(sort_key.map(|name| ("sort key", name)));
         for (index, (what, name)) in all.iter().enumerate() {

@@ -45,6 +45,7 @@ pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Va
             Attribute::Operation,
             text(&record.operation, String::as_str),
         ),
+        (Attribute::Decision, text(&record.decision, String::as_str)),
     ];
     let attributes = attributes.into_iter();
     attributes.filter_map(|(attribute, value)| Some((attribute, value?)))
@@ -62,6 +63,7 @@ pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
         owner: text(take(Attribute::Owner), OwnerToken::from_record),
         failure: text(take(Attribute::Failure), |failure| failure),
         operation: text(take(Attribute::Operation), |path| path),
+        decision: text(take(Attribute::Decision), |trace| trace),
     }
 }
 
@@ -150,6 +152,7 @@ mod tests {
             status: Field::Value(Status::Completed),
             data: Field::Value(Data::new(r#"{"paid":true}"#)),
             failure: Field::Value("Timeout".to_owned()),
+            decision: Field::Value("{}".to_owned()),
             ..claim()
         }
     }
@@ -181,7 +184,8 @@ mod tests {
                 "validation": { "S": "c4ca4238a0b923820dcc509a6f75849b" },
                 "owner": { "S": "07070707070707070707070707070707" },
                 "failure": { "S": "Timeout" },
-                "operation": { "S": "shop::charge" }
+                "operation": { "S": "shop::charge" },
+                "decision": { "S": "{}" }
             })
         );
     }
@@ -239,6 +243,7 @@ mod tests {
         assert_eq!(wrong("owner", number()).owner, Field::Unreadable);
         assert_eq!(wrong("failure", number()).failure, Field::Unreadable);
         assert_eq!(wrong("operation", number()).operation, Field::Unreadable);
+        assert_eq!(wrong("decision", number()).decision, Field::Unreadable);
         assert_eq!(
             wrong("data", AttributeValue::Ns(vec!["1".to_owned()])).data,
             Field::Unreadable

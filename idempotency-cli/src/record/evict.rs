@@ -1,12 +1,13 @@
 //! `idempotency evict`: shows a record, and deletes it if it has not changed.
 
-use std::io::{self, BufRead, IsTerminal, Write as _};
+use std::io::{self, Write as _};
 
 use idempotency_core::key::Json;
-use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::record::{Attribute, Field, Record, RecordId};
+use idempotency_core::protocol::condition::unchanged;
+use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
 
+use super::confirm::confirm;
 use super::shown::{Shown, State};
 use super::{Found, missing, read};
 use crate::arguments::EvictArguments;
@@ -37,19 +38,8 @@ pub(crate) async fn evict(
             ),
         ));
     }
-    if !arguments.yes {
-        let stdin = io::stdin();
-        if !stdin.is_terminal() {
-            let message =
-                "cannot ask for confirmation, because the input is not a terminal: add `--yes`";
-            return Err(Failure::new(Exit::Refused, message));
-        }
-        // Not on standard output, which a program may read.
-        let question = format!("{shown}\nEvict this record? [y/N] ");
-        if !confirmed(stdin.lock(), io::stderr(), &question).map_err(Failure::output)? {
-            return Err(Failure::new(Exit::Refused, "not evicted"));
-        }
-    }
+    let question = "Evict this record?";
+    confirm(arguments.yes, &shown, question, "not evicted")?;
     delete(&id, &record, connection).await?;
     let mut output = io::stdout().lock();
     let written = if arguments.store.json {
@@ -67,19 +57,6 @@ pub(crate) async fn evict(
     };
     written.map_err(Failure::output)?;
     Ok(Exit::Done)
-}
-
-/// Asks the question. Returns true if the reply is yes.
-fn confirmed(
-    mut input: impl BufRead,
-    mut output: impl io::Write,
-    question: &str,
-) -> io::Result<bool> {
-    output.write_all(question.as_bytes())?;
-    output.flush()?;
-    let mut reply = String::new();
-    input.read_line(&mut reply)?;
-    Ok(matches!(reply.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Result<(), Failure> {
@@ -111,45 +88,10 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
     }
 }
 
-/// Returns the condition that the record is still the one that was shown. Each claim has its own owner or lease, and a
-/// completion changes the status, so the response need not be compared.
-fn unchanged(record: &Record) -> Condition {
-    fn same<T>(
-        attribute: Attribute,
-        field: &Field<T>,
-        operand: impl FnOnce(&T) -> Operand,
-    ) -> Condition {
-        match field {
-            Field::Absent => Condition::Missing(attribute),
-            Field::Unreadable => Condition::Exists(attribute),
-            Field::Value(value) => Condition::Equals(attribute, operand(value)),
-        }
-    }
-    let text = |text: &str| Operand::Text(text.to_owned());
-    Condition::All(vec![
-        same(Attribute::Status, &record.status, |status| {
-            text(status.as_str())
-        }),
-        same(Attribute::Owner, &record.owner, |owner| {
-            text(owner.as_str())
-        }),
-        same(Attribute::Expiration, &record.expiration, |end| {
-            Operand::Seconds(*end)
-        }),
-        same(
-            Attribute::InProgressExpiration,
-            &record.in_progress_expiration,
-            |end| Operand::Millis(*end),
-        ),
-        same(Attribute::Validation, &record.validation, |hash| text(hash)),
-        same(Attribute::Failure, &record.failure, |failure| text(failure)),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
     use idempotency_core::owner::OwnerToken;
-    use idempotency_core::record::Status;
+    use idempotency_core::record::{Field, Status};
     use idempotency_core::time::{EpochMillis, EpochSeconds};
 
     use super::*;
@@ -189,24 +131,5 @@ mod tests {
             assert!(!condition.holds(Some(&changed)), "{changed:?}");
         }
         assert!(!condition.holds(None));
-    }
-
-    #[test]
-    fn only_yes_confirms() {
-        for (typed, yes) in [
-            ("y\n", true),
-            ("YES\n", true),
-            ("\n", false),
-            ("", false),
-            ("yep", false),
-        ] {
-            let mut asked = Vec::new();
-            assert_eq!(
-                confirmed(typed.as_bytes(), &mut asked, "sure? ").unwrap(),
-                yes,
-                "{typed}"
-            );
-            assert_eq!(asked, b"sure? ");
-        }
     }
 }

@@ -1,9 +1,12 @@
-//! `idempotency get` and `idempotency evict`: the record under a key.
+//! `idempotency get`, `resolve` and `evict`: the record under a key.
 
+mod confirm;
 mod evict;
+mod resolve;
 mod shown;
 
 pub(crate) use evict::evict;
+pub(crate) use resolve::resolve;
 
 use std::io::Write;
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::claimable;
+use idempotency_core::protocol::decision::Trace;
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Field, Record, RecordId, Status};
 use idempotency_core::time::EpochMillis;
@@ -126,6 +127,10 @@ impl Shown<'_> {
                 member(&record.operation, |path| json::text(path)),
             ),
             (
+                "decision",
+                member(&record.decision, |trace| decision_json(trace)),
+            ),
+            (
                 "data_bytes",
                 bytes
                     .and_then(|bytes| i64::try_from(bytes).ok())
@@ -144,6 +149,22 @@ impl Shown<'_> {
             let at = rfc3339(end).unwrap_or_else(|| "outside the calendar".to_owned());
             format!("{at}, {}  ({value} {name})", distance(end, self.now))
         })
+    }
+
+    /// Explains the trace of an operator's decision.
+    fn decision(&self, trace: &str) -> String {
+        let Some(trace) = Trace::from_json(trace) else {
+            return UNREADABLE.to_owned();
+        };
+        let at = trace.at.get();
+        format!(
+            "{} by {}, {}, {}: {}",
+            trace.verdict.as_str(),
+            one_line(&trace.by),
+            rfc3339(at).unwrap_or_else(|| "outside the calendar".to_owned()),
+            distance(at, self.now),
+            one_line(&trace.reason),
+        )
     }
 
     fn data(&self) -> Option<String> {
@@ -183,6 +204,10 @@ impl fmt::Display for Shown<'_> {
             ("validation", described(&record.validation, Clone::clone)),
             ("failure", described(&record.failure, Clone::clone)),
             ("operation", described(&record.operation, Clone::clone)),
+            (
+                "decision",
+                described(&record.decision, |trace| self.decision(trace)),
+            ),
             ("data", self.data()),
         ];
         for (name, text) in lines {
@@ -209,8 +234,30 @@ fn member<T>(field: &Field<T>, json: impl FnOnce(&T) -> Json) -> Option<Json> {
         .then(|| field.value().map_or(Json::Null, json))
 }
 
+/// Returns the JSON form of the trace of an operator's decision: null if it cannot be read.
+fn decision_json(trace: &str) -> Json {
+    let Some(trace) = Trace::from_json(trace) else {
+        return Json::Null;
+    };
+    json::object([
+        ("decided", Some(json::text(trace.verdict.as_str()))),
+        ("by", Some(json::text(trace.by))),
+        ("reason", Some(json::text(trace.reason))),
+        ("at", Some(json::number(trace.at.get()))),
+        ("at_time", rfc3339(trace.at.get()).map(json::text)),
+    ])
+}
+
+/// Returns the text without characters that control a terminal: another program can have written it.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// The text of an attribute that cannot be read.
+const UNREADABLE: &str = "present, but of a type that cannot be read";
+
 fn described<T>(field: &Field<T>, text: impl FnOnce(&T) -> String) -> Option<String> {
-    let unreadable = || "present, but of a type that cannot be read".to_owned();
+    let unreadable = || UNREADABLE.to_owned();
     field
         .exists()
         .then(|| field.value().map_or_else(unreadable, text))

@@ -6,6 +6,7 @@ mod jsonl;
 mod key;
 mod plan;
 mod records;
+mod resolve;
 mod table;
 
 use std::io::Write;

@@ -6,21 +6,21 @@ use serde_json::json;
 
 use crate::{Ran, command, on_table, run, run_on_table, start};
 
-const KEY: &str = "shop#42b7";
+pub(crate) const KEY: &str = "shop#42b7";
 /// Times in the far past and in the far future, in seconds.
-const EARLY: i64 = 1_600_000_000;
-const LATE: i64 = 32_503_680_000;
+pub(crate) const EARLY: i64 = 1_600_000_000;
+pub(crate) const LATE: i64 = 32_503_680_000;
 
-fn text(text: &str) -> AttributeValue {
+pub(crate) fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }
 
-fn number(number: i64) -> AttributeValue {
+pub(crate) fn number(number: i64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
 /// Starts a database with one record.
-async fn with(status: &str, window: i64, lease: i64) -> EmbeddedDynamoDb {
+pub(crate) async fn with(status: &str, window: i64, lease: i64) -> EmbeddedDynamoDb {
     let database = EmbeddedDynamoDb::start().await.unwrap();
     database
         .create_table(TableSpec::new("idempotency"))
@@ -39,7 +39,7 @@ async fn with(status: &str, window: i64, lease: i64) -> EmbeddedDynamoDb {
     database
 }
 
-async fn records(database: &EmbeddedDynamoDb) -> usize {
+pub(crate) async fn records(database: &EmbeddedDynamoDb) -> usize {
     database.items("idempotency").await.unwrap().len()
 }
 

@@ -106,7 +106,7 @@ impl ErrorKind {
             Self::ExpressionFailed => "an expression failed on this payload",
             Self::Unresolved => {
                 "an earlier run of this key ended without a result and may have had its effect: \
-                 find out, then delete the record to let it run again"
+                 find out, then decide about the key with `idempotency resolve`"
             }
             Self::CorruptRecord => {
                 "the stored record cannot be understood: find out what wrote it (deleting it lets the handler run again)"
@@ -127,7 +127,7 @@ impl ErrorKind {
                 "the response cannot be written as JSON: correct the response type's `Serialize`"
             }
             Self::LostOwnership => {
-                "the claim was gone when the handler had finished (taken over by another call, or evicted): a retry gets \
+                "the claim was gone when the handler had finished (taken over by another call, or resolved or evicted by an operator): a retry gets \
                  that call's response, or runs again"
             }
             Self::CompletionUnknown => {

@@ -107,6 +107,49 @@ pub fn held_by(owner: &OwnerToken) -> Condition {
     ])
 }
 
+/// Returns the condition that the record is still the one that was read. It is the fence of an operator's writes.
+///
+/// Each claim has its own owner or lease, and a completion changes the status, so the response need not be compared.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::condition::unchanged;
+/// use idempotency_core::record::{Field, Record, Status};
+/// let read = Record { status: Field::Value(Status::InProgress), ..Record::default() };
+/// let completed = Record { status: Field::Value(Status::Completed), ..Record::default() };
+/// assert!(unchanged(&read).holds(Some(&read)));
+/// assert!(!unchanged(&read).holds(Some(&completed)) && !unchanged(&read).holds(None));
+/// ```
+pub fn unchanged(read: &Record) -> Condition {
+    fn same<T>(
+        attribute: Attribute,
+        field: &Field<T>,
+        operand: impl FnOnce(&T) -> Operand,
+    ) -> Condition {
+        match field {
+            Field::Absent => Condition::Missing(attribute),
+            Field::Unreadable => Condition::Exists(attribute),
+            Field::Value(value) => Condition::Equals(attribute, operand(value)),
+        }
+    }
+    let text = |text: &str| Operand::Text(text.to_owned());
+    Condition::All(vec![
+        same(Attribute::Status, &read.status, Operand::status),
+        same(Attribute::Owner, &read.owner, |owner| text(owner.as_str())),
+        same(Attribute::Expiration, &read.expiration, |end| {
+            Operand::Seconds(*end)
+        }),
+        same(
+            Attribute::InProgressExpiration,
+            &read.in_progress_expiration,
+            |end| Operand::Millis(*end),
+        ),
+        same(Attribute::Validation, &read.validation, |hash| text(hash)),
+        same(Attribute::Failure, &read.failure, |failure| text(failure)),
+    ])
+}
+
 impl Operand {
     fn status(status: &Status) -> Self {
         Self::Text(status.as_str().to_owned())
@@ -145,6 +188,7 @@ fn exists(record: &Record, attribute: Attribute) -> bool {
         Attribute::Owner => record.owner.exists(),
         Attribute::Failure => record.failure.exists(),
         Attribute::Operation => record.operation.exists(),
+        Attribute::Decision => record.decision.exists(),
     }
 }
 
@@ -175,5 +219,6 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<s
         (Attribute::Owner, operand) => text(&record.owner, OwnerToken::as_str, operand),
         (Attribute::Failure, operand) => text(&record.failure, String::as_str, operand),
         (Attribute::Operation, operand) => text(&record.operation, String::as_str, operand),
+        (Attribute::Decision, operand) => text(&record.decision, String::as_str, operand),
     }
 }

@@ -6,12 +6,14 @@
 //! - [`Attempt::step`]: one call as a state machine. The [`engine`](crate::engine) performs its effects.
 //! - [`Run`]: which run of its key a handler's run is.
 //! - [`InFlight`]: what calls of one process know of each other.
+//! - [`decision`]: what an operator decides about a key whose run did not report its end.
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.
 //!
 //! The rules, with their reasons, are in `docs/reference/protocol.md`.
 
 mod classify;
 pub mod condition;
+pub mod decision;
 mod effect;
 #[cfg(test)]
 mod fixtures;

@@ -143,6 +143,7 @@ impl Record {
         set(&mut self.owner, &change.set.owner);
         set(&mut self.failure, &change.set.failure);
         set(&mut self.operation, &change.set.operation);
+        set(&mut self.decision, &change.set.decision);
         for attribute in &change.remove {
             match attribute {
                 Attribute::Expiration => self.expiration = Field::Absent,
@@ -153,6 +154,7 @@ impl Record {
                 Attribute::Owner => self.owner = Field::Absent,
                 Attribute::Failure => self.failure = Field::Absent,
                 Attribute::Operation => self.operation = Field::Absent,
+                Attribute::Decision => self.decision = Field::Absent,
             }
         }
     }

@@ -343,6 +343,7 @@ pub(super) fn whole(now: EpochMillis) -> Record {
         data: Field::Value(Data::new(r#"{"paid":true}"#)),
         failure: Field::Value("Timeout".to_owned()),
         operation: Field::Value("shop::charge".to_owned()),
+        decision: Field::Value(r#"{"by":"ana"}"#.to_owned()),
         ..claim(&owner(9), now)
     }
 }

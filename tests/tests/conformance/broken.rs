@@ -142,6 +142,7 @@ impl BrokenStore {
                 forget(&mut record.owner);
                 forget(&mut record.failure);
                 forget(&mut record.operation);
+                forget(&mut record.decision);
             }
             _ => {}
         }
@@ -241,6 +242,7 @@ fn merged(new: Record, old: Record) -> Record {
         owner: or::<OwnerToken>(new.owner, old.owner),
         failure: or(new.failure, old.failure),
         operation: or(new.operation, old.operation),
+        decision: or(new.decision, old.decision),
     }
 }
 

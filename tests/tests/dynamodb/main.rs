@@ -7,4 +7,5 @@ mod crash_matrix;
 mod faults;
 mod large;
 mod pieces;
+mod resolved;
 mod takeovers;

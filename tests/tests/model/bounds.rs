@@ -65,6 +65,8 @@ pub(crate) struct Faults {
     pub(crate) kills: u8,
     /// Evictions by an operator.
     pub(crate) evictions: u8,
+    /// Decisions of an operator about a claim whose lease has expired.
+    pub(crate) decisions: u8,
 }
 
 /// One scenario.
@@ -223,6 +225,7 @@ impl Bounds {
             of(self.faults.delays, "late reply").map(|text| text.replace("replys", "replies")),
             of(self.faults.kills, "kill"),
             of(self.faults.evictions, "eviction"),
+            of(self.faults.decisions, "decision"),
             off,
             of(self.stale, "stale state"),
             self.ttl.then(|| "TTL".to_owned()),

@@ -40,6 +40,7 @@ impl Scenario {
         if state.left.evictions > 0 && state.record.is_some() {
             actions.push(Action::Evict);
         }
+        self.operators_choices(state, actions);
         if state.now < self.bounds.ticks {
             actions.push(Action::Tick);
         }

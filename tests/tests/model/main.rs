@@ -9,6 +9,7 @@ mod caller;
 mod check;
 mod choices;
 mod long;
+mod operator;
 mod promises;
 mod rules;
 mod scenario;
@@ -45,6 +46,11 @@ mod every_promise_holds {
         ],
         two_payloads => [FromStore, WinnersResponse, PayloadMismatch, LostOwnership],
         evicted => [Executed, Restored, LostOwnership, NextWindow],
+        decided_while_holding => [
+            Executed, Unresolved, OperatorsResponse, WinnersResponse, RanAfterADecision, AfterFailure, LostOwnership,
+        ],
+        decided_beside_a_takeover => [OperatorsResponse, WinnersResponse, RanAfterADecision, TookOver, LostOwnership],
+        decided_in_one_process => [OperatorsResponse, RanAfterADecision, Unresolved, FromCache],
         windows_end => [Executed, FromStore, Restored, NextWindow],
         half_seconds => [Executed, FromStore, NextWindow, WinnersResponse],
         without_deadline => [Executed, FromStore, OwnClaimRecognised, WinnersResponse, NoTimeLeft],
@@ -129,6 +135,8 @@ mod each_fault_is_found {
         a_read_that_ignores_the_window: ReadIgnoresTheWindow in quiet_reading_first breaks WindowExpired in 9;
         a_read_that_ignores_the_payload: ReadIgnoresThePayload in quiet_payloads_reading_first breaks AnotherPayload in 7;
         an_eventual_read_after_a_lost_claim: EveryReadIsEventual in stale_after_a_loss breaks OwnWriteInProgress in 9;
+        a_decision_about_any_claim: DecidesAboutAnyClaim in quiet_decided breaks LateOwner in 8;
+        a_decision_that_keeps_the_owner: DecisionKeepsTheOwner in quiet_decided breaks LateOwner in 7;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

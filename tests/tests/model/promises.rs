@@ -94,6 +94,8 @@ pub(crate) enum Goal {
     OwnCompletionFound,
     OwnClaimRecognised,
     Restored,
+    OperatorsResponse,
+    RanAfterADecision,
     FoundStale,
     Misled,
     AfterFailure,
@@ -158,6 +160,16 @@ goals! {
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.recognised);
     Restored => "a response is stored although its claim was evicted",
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.restored);
+    OperatorsResponse => "a duplicate gets the response that an operator gave",
+        |scenario, state| state.calls.iter().any(|call| matches!(
+            call.phase,
+            super::state::Phase::Ended(End::FromStore, super::state::Returned(Some((whose, _))))
+                if whose == scenario.operator()
+        ));
+    RanAfterADecision => "a call runs after an operator has freed its key",
+        |scenario, state| state.left.decisions < scenario.bounds.faults.decisions
+            && state.stored_in[usize::from(scenario.operator())] == NEVER
+            && state.ended(|end, trace| *end == End::Executed && trace.after_failure);
     FoundStale => "a response is replayed although its record was replaced or deleted",
         |_, state| state.ended(|end, trace| *end == End::FromStore && trace.found_stale);
     Misled => "a call whose read was stale gets the response from its claim",

@@ -187,6 +187,7 @@ impl Model for Scenario {
             now: 0,
             record: None,
             earlier: Vec::new(),
+            shown: None,
             cache: None,
             calls: vec![call; self.bounds.deliveries.len()],
             shared: vec![None; self.bounds.deliveries.len()],
@@ -195,7 +196,7 @@ impl Model for Scenario {
             left: self.bounds.faults,
             holder: NO_CALL,
             generation: 0,
-            stored_in: vec![NEVER; self.bounds.deliveries.len() + 1],
+            stored_in: vec![NEVER; self.bounds.deliveries.len() + 2],
             broken: 0,
         }]
     }
@@ -286,6 +287,8 @@ impl Model for Scenario {
                 self.delete(state);
                 state.generation = before + 1;
             }
+            Action::Look => self.show(state),
+            Action::Decide(verdict) => self.decide(state, verdict)?,
             Action::PythonClaims => {
                 self.python_claims(state, self.bounds.python.as_ref()?.lease);
             }

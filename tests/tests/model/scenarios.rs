@@ -1,7 +1,9 @@
 //! The scenarios that every test run explores, each about one subject.
 
+mod operator;
 mod reading_first;
 
+pub(crate) use operator::*;
 pub(crate) use reading_first::*;
 
 use super::bounds::{Bounds, Delivery, Ending, Faults, Python};

@@ -1,6 +1,7 @@
 //! The state of a scenario, and its actions.
 
 use idempotency_core::error::ErrorKind;
+use idempotency_core::protocol::decision::Verdict;
 use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, WriteErrorKind};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -21,6 +22,8 @@ pub(crate) struct State {
     pub(crate) record: Option<Shared<Record>>,
     /// Earlier states of the record, the latest first: what an eventual read may return. Kept if the bounds have stale reads.
     pub(crate) earlier: Vec<Option<Shared<Record>>>,
+    /// The claim that an operator saw and has not decided about.
+    pub(crate) shown: Option<Shared<Record>>,
     /// The local cache of the process that has one.
     pub(crate) cache: Option<Shared<Record>>,
     pub(crate) calls: Vec<Call>,
@@ -196,6 +199,10 @@ pub(crate) enum Action {
     Ttl,
     /// An operator deletes the record.
     Evict,
+    /// An operator looks at a claim whose lease has expired.
+    Look,
+    /// An operator decides about the claim that it saw.
+    Decide(Verdict),
     PythonClaims,
     PythonCompletes,
     PythonFails,

@@ -57,7 +57,7 @@ pub(crate) fn in_progress(record: &Record) -> bool {
 }
 
 /// Applies a write to a table that holds `record`. Returns the result and what the table then holds.
-fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Record>) {
+pub(crate) fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Record>) {
     let (id, store) = (key(), MemoryStore::new());
     if let Some(record) = record {
         store.insert(id.clone(), record.clone());
@@ -211,7 +211,7 @@ impl Scenario {
     }
 
     /// Returns true if a fresh call under `rerun` runs as soon as the lease of this claim has expired.
-    fn comes_free(&self, claim: &Record) -> bool {
+    pub(crate) fn comes_free(&self, claim: &Record) -> bool {
         let Some(lease) = claim.in_progress_expiration.value() else {
             return false;
         };

@@ -67,9 +67,10 @@ fn item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
         Attribute::Owner,
         Attribute::Failure,
         Attribute::Operation,
+        Attribute::Decision,
     ]);
     (
-        btree_map(name, value(), 0..8),
+        btree_map(name, value(), 0..9),
         hash_map("other[a-c]", value(), 0..2),
     )
         .prop_map(|(known, mut item)| {
@@ -131,6 +132,11 @@ fn check(record: &Record, item: &HashMap<String, AttributeValue>) -> Result<(), 
     prop_assert!(fits(
         &record.operation,
         of(Attribute::Operation),
+        AttributeValue::is_s
+    ));
+    prop_assert!(fits(
+        &record.decision,
+        of(Attribute::Decision),
         AttributeValue::is_s
     ));
     prop_assert_eq!(record.data.exists(), of(Attribute::Data).is_some());

@@ -68,6 +68,7 @@ fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
         owner: after(&old.owner, &set.owner, gone(Attribute::Owner)),
         failure: after(&old.failure, &set.failure, gone(Attribute::Failure)),
         operation: after(&old.operation, &set.operation, gone(Attribute::Operation)),
+        decision: after(&old.decision, &set.decision, gone(Attribute::Decision)),
     }
 }
 

@@ -180,8 +180,9 @@ prop_compose! {
         owner in field(owner()),
         failure in field(text()),
         operation in field(text()),
+        decision in field(text()),
     ) -> Record {
-        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation }
+        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision }
     }
 }
 
@@ -195,6 +196,7 @@ pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
         Just(Attribute::Owner),
         Just(Attribute::Failure),
         Just(Attribute::Operation),
+        Just(Attribute::Decision),
     ]
 }
 

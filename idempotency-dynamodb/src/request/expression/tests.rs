@@ -361,6 +361,7 @@ fn attribute() -> impl Strategy<Value = Attribute> {
         Attribute::Owner,
         Attribute::Failure,
         Attribute::Operation,
+        Attribute::Decision,
     ])
 }
 

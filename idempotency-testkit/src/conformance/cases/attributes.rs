@@ -45,6 +45,7 @@ fn of_text(text: &str) -> Record {
         owner: Field::Value(OwnerToken::from_record(owned())),
         failure: Field::Value(owned()),
         operation: Field::Value(owned()),
+        decision: Field::Value(owned()),
         ..Record::default()
     }
 }
@@ -85,6 +86,10 @@ async fn every_attribute_reads_back_as_it_was_written(trial: &Trial) -> Checked 
         },
         Record {
             operation: Field::Absent,
+            ..whole(trial.now)
+        },
+        Record {
+            decision: Field::Absent,
             ..whole(trial.now)
         },
     ] {

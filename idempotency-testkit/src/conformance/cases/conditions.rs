@@ -19,7 +19,7 @@ super::cases![
     texts_are_compared_byte_by_byte,
 ];
 
-const ATTRIBUTES: [Attribute; 8] = [
+const ATTRIBUTES: [Attribute; 9] = [
     Attribute::Expiration,
     Attribute::InProgressExpiration,
     Attribute::Status,
@@ -28,6 +28,7 @@ const ATTRIBUTES: [Attribute; 8] = [
     Attribute::Owner,
     Attribute::Failure,
     Attribute::Operation,
+    Attribute::Decision,
 ];
 
 fn text(text: &str) -> Operand {

@@ -31,7 +31,7 @@ super::cases![
 ];
 
 /// Returns each attribute, with a record that has only a new value of it.
-fn single_attributes() -> [(Attribute, Record); 8] {
+fn single_attributes() -> [(Attribute, Record); 9] {
     let none = Record::default;
     let text = |text: &str| Field::Value(text.to_owned());
     [
@@ -91,6 +91,13 @@ fn single_attributes() -> [(Attribute, Record); 8] {
                 ..none()
             },
         ),
+        (
+            Attribute::Decision,
+            Record {
+                decision: text("8"),
+                ..none()
+            },
+        ),
     ]
 }
 
@@ -107,7 +114,8 @@ fn with(record: &Record, attribute: Attribute, from: &Record) -> Record {
         Attribute::Validation => record.validation = from.validation,
         Attribute::Owner => record.owner = from.owner,
         Attribute::Failure => record.failure = from.failure,
-        _ => record.operation = from.operation,
+        Attribute::Operation => record.operation = from.operation,
+        _ => record.decision = from.decision,
     }
     record
 }

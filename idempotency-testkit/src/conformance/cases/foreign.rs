@@ -59,7 +59,8 @@ fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) 
         Attribute::Validation => spoil(&mut record.validation, existing),
         Attribute::Owner => spoil(&mut record.owner, existing),
         Attribute::Failure => spoil(&mut record.failure, existing),
-        _ => spoil(&mut record.operation, existing),
+        Attribute::Operation => spoil(&mut record.operation, existing),
+        _ => spoil(&mut record.decision, existing),
     }
     spoiled.attributes.remove(attribute.default_name());
     match wrong {
@@ -85,11 +86,13 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
         .clone()
         .with(Attribute::Owner, Value::text(token.as_str()))
         .with(Attribute::Failure, Value::text(""))
-        .with(Attribute::Operation, Value::text("shop::charge"));
+        .with(Attribute::Operation, Value::text("shop::charge"))
+        .with(Attribute::Decision, Value::text("{}"));
     let reads_as = Record {
         owner: Field::Value(token),
         failure: Field::Value(String::new()),
         operation: Field::Value("shop::charge".to_owned()),
+        decision: Field::Value("{}".to_owned()),
         ..python.reads_as.clone()
     };
     let ours = ForeignRecord { reads_as, ..ours };
@@ -104,6 +107,7 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
         Attribute::Owner,
         Attribute::Failure,
         Attribute::Operation,
+        Attribute::Decision,
     ] {
         reads(trial, &spoiled(&ours, attribute, None)).await?;
     }
@@ -111,7 +115,7 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
 }
 
 /// Returns, for each attribute, values of a wrong type.
-fn wrong_types() -> [(Attribute, Value); 13] {
+fn wrong_types() -> [(Attribute, Value); 14] {
     [
         (Attribute::Expiration, Value::text("1700000000")),
         (Attribute::Expiration, Value::Null),
@@ -135,6 +139,7 @@ fn wrong_types() -> [(Attribute, Value); 13] {
         (Attribute::Owner, Value::Map(BTreeMap::new())),
         (Attribute::Failure, Value::Bool(false)),
         (Attribute::Operation, Value::number(1)),
+        (Attribute::Decision, Value::number(1)),
     ]
 }
 

@@ -2,14 +2,20 @@
 
 mod faults;
 mod lookup;
+mod operator;
 mod single_flight;
 
-use idempotency_core::protocol::{CallTerms, Effect, InFlightKey, Input, Resolution, WriteResult};
+use idempotency_core::protocol::condition::Condition;
+use idempotency_core::protocol::decision::Decided;
+use idempotency_core::protocol::{
+    CallTerms, Effect, InFlightKey, Input, Resolution, Write, WriteResult,
+};
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
 
 pub(crate) use faults::*;
 pub(crate) use lookup::*;
+pub(crate) use operator::*;
 pub(crate) use single_flight::*;
 
 /// What a faulty rule can read of its call.
@@ -53,6 +59,11 @@ pub(crate) trait Rules: Sync {
     /// Returns the record that a leader shares with its followers, given its last request.
     fn shares(&self, resolution: &Resolution, _: &Effect) -> Option<Record> {
         resolution.confirmed_record().cloned()
+    }
+
+    /// Returns the write of an operator's decision, and its condition.
+    fn decides(&self, decided: Decided) -> (Write, Condition) {
+        (decided.write, decided.condition)
     }
 }
 

@@ -1,0 +1,189 @@
+//! `idempotency resolve`: shows a held or failed record, and writes an operator's decision about it.
+
+use std::io::{self, Read as _, Write as _};
+
+use idempotency_core::key::Json;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided};
+use idempotency_core::record::{Data, RecordId};
+use idempotency_core::store::{SendLog, Store, WriteOutcome};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+use super::confirm::confirm;
+use super::shown::Shown;
+use super::{Found, missing, read};
+use crate::arguments::ResolveArguments;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::{json, time};
+
+pub(crate) async fn resolve(
+    arguments: &ResolveArguments,
+    connection: &Connection,
+) -> Result<Exit, Failure> {
+    let id = RecordId::new(&arguments.key);
+    let now = time::now();
+    let decision = Decision {
+        ending: ending(arguments, now)?,
+        by: arguments.by.clone(),
+        reason: arguments.reason.clone(),
+    };
+    let found = read(&id, connection).await?;
+    let Found { record, unreadable } = found.ok_or_else(|| missing(&id, connection))?;
+    let shown = Shown {
+        id: &id,
+        record: &record,
+        unreadable: unreadable.as_deref(),
+        now,
+        with_data: false,
+    };
+    if let Some(owner) = &arguments.owner
+        && record.owner.value().map(OwnerToken::as_str) != Some(owner.as_str())
+    {
+        let message = format!("`{id}` has another owner than `{owner}`: look at it again\n{shown}");
+        return Err(Failure::new(Exit::Refused, message));
+    }
+    let decided = decision
+        .about(&record, now, arguments.force)
+        .map_err(|why| undecided(&id, why, &shown))?;
+    let question = match &decision.ending {
+        Ending::Completed { .. } => {
+            "Decide that its run had its effect, and give duplicates this response?"
+        }
+        Ending::Rerun => {
+            "Decide that its run had no effect, and let the next call run the handler?"
+        }
+    };
+    confirm(arguments.yes, &shown, question, "not resolved")?;
+    write(&id, &decided, connection).await?;
+    let until = match &decision.ending {
+        Ending::Completed { expiration, .. } => {
+            expiration.or_else(|| record.expiration.value().copied())
+        }
+        Ending::Rerun => None,
+    };
+    let mut output = io::stdout().lock();
+    let written = if arguments.store.json {
+        json::write(&mut output, &reported(&id, &decision, now, until))
+    } else {
+        writeln!(output, "resolved {id}: {}", explained(until, now))
+    };
+    written.map_err(Failure::output)?;
+    Ok(Exit::Done)
+}
+
+/// Returns how the run counts, by the arguments. The command line has one of the two.
+fn ending(arguments: &ResolveArguments, now: EpochMillis) -> Result<Ending, Failure> {
+    let Some(response) = &arguments.completed else {
+        return Ok(Ending::Rerun);
+    };
+    let text = match (response.0.as_str(), response.0.strip_prefix('@')) {
+        ("-", _) => {
+            let mut text = String::new();
+            io::stdin().lock().read_to_string(&mut text).map(|_| text)
+        }
+        (_, Some(file)) => std::fs::read_to_string(file),
+        (text, None) => Ok(text.to_owned()),
+    };
+    let text = text.map_err(|error| {
+        // Not the argument itself: it can be a response.
+        Failure::new(
+            Exit::Usage,
+            format_args!("the response cannot be read: {error}"),
+        )
+    })?;
+    Ok(Ending::Completed {
+        response: Data::new(text.trim()),
+        expiration: arguments
+            .expires_after
+            .map(|window| now.floor_to_seconds().plus(window)),
+    })
+}
+
+/// Returns the failure of a decision that cannot be made about this record.
+fn undecided(id: &RecordId, why: Undecided, shown: &Shown<'_>) -> Failure {
+    let (exit, more) = match why {
+        Undecided::NotJson | Undecided::By(_) | Undecided::Reason(_) => {
+            (Exit::Usage, String::new())
+        }
+        Undecided::WindowExpired => (Exit::Usage, ", with `--expires-after`".to_owned()),
+        Undecided::Live => (Exit::Refused, format!(", or add `--force`\n{shown}")),
+        _ => (Exit::Refused, format!("\n{shown}")),
+    };
+    Failure::new(exit, format_args!("`{id}` {why}{more}"))
+}
+
+/// Writes the decision, if the record is still the one that was shown.
+async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Result<(), Failure> {
+    let store = connection.records()?;
+    match store
+        .write(id, &decided.write, &decided.condition, &SendLog::new())
+        .await
+    {
+        WriteOutcome::Applied => Ok(()),
+        // An earlier send of this write was applied, and its reply was lost.
+        WriteOutcome::ConditionFailed {
+            existing: Some(existing),
+            ..
+        } if decided.is_in(&existing) => Ok(()),
+        WriteOutcome::ConditionFailed { maybe_applied, .. } => {
+            let applied = if maybe_applied {
+                "; the decision may have been applied before it changed"
+            } else {
+                " and was not resolved"
+            };
+            let message = format!(
+                "`{id}` changed after it was shown{applied}: read it again with `idempotency get`"
+            );
+            Err(Failure::new(Exit::Refused, message))
+        }
+        WriteOutcome::Failed {
+            maybe_applied,
+            error,
+        } => {
+            let doubt = "; the record may have been resolved: check with `idempotency get`";
+            let doubt = if maybe_applied { doubt } else { "" };
+            Err(Failure::new(Exit::Failed, format_args!("{error}{doubt}")))
+        }
+        other => Err(Failure::new(
+            Exit::Failed,
+            format_args!("unknown result {other:?}"),
+        )),
+    }
+}
+
+/// Explains the result. `until` is the end of the window of a response.
+fn explained(until: Option<EpochSeconds>, now: EpochMillis) -> String {
+    let Some(end) = until else {
+        return "the next call runs the handler; a process in which the earlier run goes on refuses calls until that run or its \
+                lease ends"
+            .to_owned();
+    };
+    let end = end.get().saturating_mul(1_000);
+    let at = time::rfc3339(end).unwrap_or_else(|| "the end of its window".to_owned());
+    format!(
+        "duplicates get the response until {at}, {}",
+        time::distance(end, now)
+    )
+}
+
+/// Returns the JSON form of the result.
+fn reported(
+    id: &RecordId,
+    decision: &Decision,
+    now: EpochMillis,
+    until: Option<EpochSeconds>,
+) -> Json {
+    let resolved = match decision.ending {
+        Ending::Completed { .. } => "completed",
+        Ending::Rerun => "rerun",
+    };
+    json::object([
+        ("resolved", Some(json::text(resolved))),
+        ("key", Some(json::text(id.as_str()))),
+        ("by", Some(json::text(&decision.by))),
+        ("reason", Some(json::text(&decision.reason))),
+        ("at", Some(json::number(now.get()))),
+        ("expiration", until.map(|end| json::number(end.get()))),
+    ])
+}
