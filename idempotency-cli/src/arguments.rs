@@ -127,6 +127,9 @@ pub(crate) struct CostArguments {
     /// How many calls in a hundred are duplicates of finished calls; repeat it for more rows
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_values = ["1", "10"])]
     pub(crate) duplicates: Vec<f64>,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Parses a price.

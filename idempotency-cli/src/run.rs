@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
             let variables = variables.into_iter().collect();
             (key::run(arguments, &variables), arguments.json)
         }
-        Command::Cost(arguments) => (cost::run(arguments), false),
+        Command::Cost(arguments) => (cost::run(arguments), arguments.json),
         Command::Get(arguments) => (
             on_store(&arguments.store, variables, async |connection| {
                 record::get(arguments, &connection).await

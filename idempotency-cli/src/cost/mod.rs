@@ -1,5 +1,6 @@
-//! `idempotency cost`: what each path of a call costs, in units and in money, as Markdown tables.
+//! `idempotency cost`: what each path of a call costs, in units and in money, as Markdown tables or as JSON.
 
+mod figures;
 mod table;
 
 use std::io::Write;
@@ -9,6 +10,7 @@ use idempotency_dynamodb::capacity::{Capacity, Path, Prices, RecordSize};
 
 use crate::arguments::CostArguments;
 use crate::exit::{Exit, Failure};
+use crate::json;
 use table::Table;
 
 /// The sizes of responses without `--response`, in bytes.
@@ -17,22 +19,30 @@ const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
 /// How many calls the money is for.
 const CALLS: f64 = 1e6;
 
-/// Prints the tables.
-pub(crate) fn run(arguments: &CostArguments) -> Result<Exit, Failure> {
-    let text = tables(arguments);
-    let mut output = std::io::stdout().lock();
-    write!(output, "{text}")
-        .and_then(|()| output.flush())
-        .map_err(Failure::output)?;
-    Ok(Exit::Done)
-}
+/// The two ways to look for a record.
+const LOOKUPS: [Lookup; 2] = [Lookup::ClaimFirst, Lookup::ReadFirst];
 
-/// Returns the tables that the arguments ask for.
-fn tables(arguments: &CostArguments) -> String {
+/// Prints the tables, or their figures as JSON.
+pub(crate) fn run(arguments: &CostArguments) -> Result<Exit, Failure> {
     let responses = match arguments.response.as_slice() {
         [] => RESPONSES.as_slice(),
         given => given,
     };
+    let mut output = std::io::stdout().lock();
+    let written = if arguments.json {
+        let (lookup, duplicates) = (arguments.lookup, &arguments.duplicates);
+        let figures = figures::figures(responses, lookup, duplicates, prices(arguments));
+        json::write(&mut output, &figures)
+    } else {
+        let text = tables(arguments, responses);
+        write!(output, "{text}").and_then(|()| output.flush())
+    };
+    written.map_err(Failure::output)?;
+    Ok(Exit::Done)
+}
+
+/// Returns the tables that the arguments ask for.
+fn tables(arguments: &CostArguments, responses: &[usize]) -> String {
     let sizes: Vec<_> = responses
         .iter()
         .map(|bytes| RecordSize::of_response(*bytes))
@@ -64,7 +74,7 @@ fn tables(arguments: &CostArguments) -> String {
 
     let mut shares = table(&["of 1 000 000 calls, duplicates of finished calls"]);
     for percent in &arguments.duplicates {
-        for lookup in [Lookup::ClaimFirst, Lookup::ReadFirst] {
+        for lookup in LOOKUPS {
             let share = percent / 100.0;
             let average = |size: &RecordSize| CALLS * prices.average(lookup, *size, share);
             let first = format!("{percent} %, `{}`", lookup_name(lookup));

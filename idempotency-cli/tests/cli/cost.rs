@@ -63,6 +63,39 @@ fn prices_and_shares_are_the_users() {
 }
 
 #[test]
+fn json_has_the_figures_of_the_tables() {
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&output(&[&["cost", "--json"], arguments].concat())).unwrap()
+    };
+    let units = json(&["--response", "4000", "--response", "500"]);
+    assert_eq!(units["lookup"], "claim-first");
+    let sizes: Vec<_> = units["responses"].as_array().unwrap().iter().collect();
+    assert_eq!(sizes.len(), 2);
+    assert_eq!(sizes[0]["bytes"], 4_000);
+    assert_eq!(sizes[0].get("duplicates"), None, "there are no prices");
+    let duplicate = serde_json::json!({
+        "path": "duplicate",
+        "requests": [{ "action": "PutItem", "refused": true }],
+        "write_units": 5.0,
+        "read_units": 0.0,
+    });
+    assert_eq!(sizes[0]["paths"][1], duplicate);
+    let prices = ["--write-price", "10", "--read-price", "2"];
+    let money = json(&[&["--response", "500", "--duplicates", "50"], &prices[..]].concat());
+    assert_eq!(money["money_is_for_calls"], 1e6);
+    let size = &money["responses"][0];
+    assert_eq!(size["paths"][0]["path"], "first_run");
+    let near = |figure: &serde_json::Value, expected: f64| {
+        (figure.as_f64().unwrap() - expected).abs() < 1e-9
+    };
+    assert!(near(&size["paths"][0]["money"], 20.0), "{size}");
+    assert!(near(&size["duplicates"][0]["money"], 15.0), "{size}");
+    assert!(near(&size["duplicates"][1]["money"], 11.0), "{size}");
+    assert_eq!(size["duplicates"][1]["lookup"], "read-first");
+    assert!(near(&size["read_first_pays_above_percent"], 10.0), "{size}");
+}
+
+#[test]
 fn wrong_values_are_refused_with_what_is_accepted() {
     for (arguments, expected) in [
         (["--lookup", "both"], "`claim-first`, `read-first`"),
