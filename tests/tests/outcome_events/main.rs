@@ -4,6 +4,7 @@
 
 mod ends;
 mod foreign;
+mod lookup;
 mod observers;
 mod recorder;
 mod spans;
