@@ -44,6 +44,7 @@
 //! | [`HttpIdempotencyLayer`] | the tower layer |
 //! | [`Host`], [`Place`] | what surrounds a request: the store, its deadline, its tenant |
 //! | [`StoredResponse`] | a response as it is stored |
+//! | [`Call`] | the call, for a handler that asks for it: [`HttpOperationBuilder::with_call`] |
 //! | [`Problem`], [`Reason`] | a refused request, as `application/problem+json` |
 //! | [`ReceivedRequest`], [`HttpCall`] | the same protection for a request in memory, without a tower service |
 
@@ -61,6 +62,7 @@ pub use body::ResponseBody;
 pub use host::{Host, Place, backend};
 pub use idempotency_core::config::{ConfigurationError, Settings, Variables};
 pub use idempotency_core::engine::Backend;
+pub use idempotency_core::operation::{Call, Run, Token};
 pub use idempotency_core::store::MemoryStore;
 pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder, RequestEvent};
 pub use problem::{Problem, Reason};

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use idempotency_core::engine::Codec as CoreCodec;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
+use idempotency_core::operation::OfferedCall;
 use idempotency_core::outcome::Outcome;
 use lambda_runtime::Context;
 use serde::Serialize;
@@ -25,6 +26,7 @@ pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
 pub use crate::store::StoreHandle;
 pub use idempotency_core::config::{KeyRequired, Settings};
 pub use idempotency_core::key::HashAlgorithm;
+pub use idempotency_core::operation::Call;
 pub use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout};
 pub use linkme;
 pub use std::borrow::Cow;
@@ -215,17 +217,72 @@ pub fn run<R, E>(
     convert: Convert<E>,
     handler: impl Future<Output = Result<R, E>>,
 ) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
-    let (Codec(codec), Convert(convert)) = (codec, convert);
     let handler = Box::pin(handler);
+    let call = run_started(operation, prepared, store, codec, convert, |_| handler);
     // On the heap, because the runtime moves the future of each invocation several times.
-    Box::pin(async move {
-        let call = prepared.0.map_err(|error| convert(refused(error)))?;
-        let call = match store {
-            Some(store) => call.map_operation(|compiled| operation.with_store(compiled, store)),
-            None => call,
-        };
-        call.run_with(codec, convert, handler).await
-    })
+    Box::pin(call)
+}
+
+/// Runs a handler that asks for its call.
+pub fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
+    operation: &'static RegisteredOperation,
+    prepared: Prepared,
+    store: Option<StoreHandle>,
+    codec: Codec<R>,
+    convert: Convert<E>,
+    handler: impl FnOnce(Call) -> Fut,
+) -> Pin<Box<impl Future<Output = Result<Outcome<R>, E>>>> {
+    let handler = Box::new(handler);
+    let start = |offered: OfferedCall<'_>| Box::pin(handler(offered.take()));
+    let call = run_started(operation, prepared, store, codec, convert, start);
+    Box::pin(call)
+}
+
+async fn run_started<R, E, Fut: Future<Output = Result<R, E>>>(
+    operation: &'static RegisteredOperation,
+    prepared: Prepared,
+    store: Option<StoreHandle>,
+    codec: Codec<R>,
+    convert: Convert<E>,
+    start: impl FnOnce(OfferedCall<'_>) -> Fut,
+) -> Result<Outcome<R>, E> {
+    let (Codec(codec), Convert(convert)) = (codec, convert);
+    let call = prepared.0.map_err(|error| convert(refused(error)))?;
+    let call = match store {
+        Some(store) => call.map_operation(|compiled| operation.with_store(compiled, store)),
+        None => call,
+    };
+    call.run_with(codec, convert, start).await
+}
+
+/// The type of a parameter that the framework supplies: the call.
+#[diagnostic::on_unimplemented(
+    message = "a parameter whose type has the name `Call` is the call that the framework supplies, and `{Self}` is another type",
+    label = "not `idempotency_lambda::Call`",
+    note = "for the call of the framework write `call: idempotency_lambda::Call`; for a type of your own, give it another name: `use .. as ..`"
+)]
+pub trait SuppliedCall {
+    fn supplied(call: Call) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl SuppliedCall for Call {
+    fn supplied(call: Call) -> Self {
+        call
+    }
+}
+
+/// Supplies the call of a parameter. Only a [`Call`] can be supplied.
+pub struct Supplied<T>(fn(Call) -> T);
+
+pub fn supplied<T: SuppliedCall>() -> Supplied<T> {
+    Supplied(T::supplied)
+}
+
+impl<T> Supplied<T> {
+    pub fn call(&self, call: Call) -> T {
+        (self.0)(call)
+    }
 }
 
 #[cfg(feature = "http")]
@@ -257,6 +314,21 @@ pub fn run_http<R, E>(
     ))
 }
 
+/// Runs a handler of HTTP events that asks for its call.
+#[cfg(feature = "http")]
+pub fn run_http_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
+    operation: &'static RegisteredOperation,
+    prepared: PreparedHttp,
+    store: Option<StoreHandle>,
+    form: HttpForm<R>,
+    handler: impl FnOnce(Call) -> Fut,
+) -> Pin<Box<impl Future<Output = Result<R, E>>>> {
+    let handler = Box::new(handler);
+    Box::pin(crate::http::handler::run_with_call(
+        operation, prepared, store, form, handler,
+    ))
+}
+
 impl fmt::Debug for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Found")
@@ -266,6 +338,12 @@ impl fmt::Debug for Found {
 impl<T> fmt::Debug for Parameter<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Parameter")
+    }
+}
+
+impl<T> fmt::Debug for Supplied<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Supplied")
     }
 }
 

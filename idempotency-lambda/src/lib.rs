@@ -36,6 +36,7 @@
 //! | protect a service of events among other tower layers | [`IdempotencyLayer`] |
 //! | call from a spawned task, or without an invocation | [`in_current_invocation`], [`without_invocation`] |
 //! | stop before the deadline | [`time_left`] |
+//! | see the key and the run inside a handler, repeat a request to another service safely | [`Call`], [`Run`], [`Token`] |
 //! | take keys from the JSON text that was sent | [`Raw`] |
 //! | protect an axum `Router`, a service of `lambda_http`, or a handler of HTTP events | the module `http`, feature `http` |
 //! | protect a block of code and get the outcome of each call | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
@@ -87,7 +88,10 @@ pub use invocation::{
     Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
     time_left, with_backend, with_deadline, with_invocation, with_tenant, without_invocation,
 };
-pub use layer::{IdempotencyLayer, IdempotencyService, ServiceError};
+pub use layer::{
+    IdempotencyCallLayer, IdempotencyCallService, IdempotencyLayer, IdempotencyService,
+    ServiceError,
+};
 pub use operation::{IdentifiedCall, Operation, OperationBuilder};
 pub use process::{backend_over, set_global_backend};
 pub use raw::{Raw, RawError};
@@ -99,6 +103,7 @@ pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::{Error, ErrorKind};
 pub use idempotency_core::event::{CallOutcome, CallSummary, ClaimEnd, HandlerProgress, observe};
 pub use idempotency_core::key::HashAlgorithm;
+pub use idempotency_core::operation::{Call, Run, Token};
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::Source;
 pub use idempotency_core::protocol::policy::{
@@ -152,6 +157,7 @@ struct Attribute;
 #[cfg(doctest)]
 #[cfg_attr(feature = "batch", doc = include_str!("../../docs/guide/batches.md"))]
 #[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/counters.md"))]
+#[doc = include_str!("../../docs/guide/effects.md")]
 #[doc = include_str!("../../docs/guide/functions.md")]
 #[cfg_attr(feature = "http", doc = include_str!("../../docs/guide/http.md"))]
 #[cfg_attr(feature = "metrics", doc = include_str!("../../docs/guide/metrics.md"))]

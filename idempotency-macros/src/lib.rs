@@ -8,6 +8,7 @@
 //! | `arguments` | phase 1: the attribute's arguments, each written as `name = value` |
 //! | `validate` | phase 2: checks everything that can be wrong, and collects the errors |
 //! | `values` | phase 2: the values of each setting |
+//! | `validate::call` | phase 2: the parameter that the framework supplies |
 //! | `parameters` | phase 2: the parameters that may have the invocation's context |
 //! | `runtime` | the name of `idempotency-lambda` in the user's program |
 //! | `expand` | phase 3: generates the code; decides nothing |

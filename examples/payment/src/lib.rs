@@ -5,7 +5,8 @@ pub mod gateway;
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use aws_lambda_events::encodings::Body;
-use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+use gateway::NotCharged;
+use idempotency_lambda::{BoxError, Call, LambdaEvent, idempotent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -47,9 +48,13 @@ pub async fn start() -> Result<(), BoxError> {
 /// authenticated, and a user never gets the receipt of another user. A request without a user or an order is refused, and so is
 /// a retry with another amount. Only a receipt is stored: after a declined card the customer can try another one.
 ///
+/// A process that is killed between the charge and its response charges again in the next run. That run sends the token of the
+/// first one, so the provider returns the first payment.
+///
 /// # Errors
 ///
-/// If the response cannot be written. API Gateway then responds with the status 500, and a retry charges again.
+/// If the provider cannot be reached, or if the response cannot be written. API Gateway then responds with the status 500. A retry sends the
+/// charge again under the same token, so the provider charges once.
 #[idempotent(
     http,
     key_prefix = "payment",
@@ -61,15 +66,20 @@ pub async fn start() -> Result<(), BoxError> {
 )]
 pub async fn handler(
     event: LambdaEvent<ApiGatewayV2httpRequest>,
+    call: Call,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
     let body = event.payload.body.as_deref().unwrap_or_default();
     let order: Order = match serde_json::from_str(body) {
         Ok(order) => order,
         Err(error) => return response(400, &json!({ "error": error.to_string() })),
     };
-    let payment_id = match gateway::charge(&order, &event.context.request_id).await {
+    let request_id = &event.context.request_id;
+    let payment_id = match gateway::charge(&order, request_id, &call.token("charge")).await {
         Ok(payment_id) => payment_id,
-        Err(declined) => return response(402, &json!({ "error": declined.to_string() })),
+        Err(NotCharged::Declined) => {
+            return response(402, &json!({ "error": "the card was declined" }));
+        }
+        Err(NotCharged::Failed(error)) => return Err(error),
     };
     let receipt = Receipt {
         payment_id,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_core::operation::Identity;
+use idempotency_core::operation::{Identity, OfferedCall};
 use idempotency_core::outcome::OutcomeKind;
 use idempotency_core::record::RecordId;
 
@@ -74,27 +74,33 @@ impl HttpOperation {
         self.refuse(&problem)
     }
 
-    /// Runs the handler under the protocol.
-    pub(crate) async fn run<R, E>(
+    /// Runs the handler under the protocol. `start` returns its future, and can take the call for it.
+    pub(crate) async fn run<R, E, F>(
         &self,
         place: &Place,
         identity: &Identity,
-        handler: impl Future<Output = Result<Reply<R>, Failure<R, E>>>,
-    ) -> Result<Sent<R>, E> {
+        start: impl FnOnce(OfferedCall<'_>) -> F,
+    ) -> Result<Sent<R>, E>
+    where
+        F: Future<Output = Result<Reply<R>, Failure<R, E>>>,
+    {
         let Place {
             backend, deadline, ..
         } = place;
         let operation = &self.0.operation;
         let mut failure = None;
-        let handler = async {
-            handler.await.map_err(|failed| {
-                failure = Some(failed);
-                CallFailed::Handler
-            })
+        let start = |offered: OfferedCall<'_>| {
+            let (handler, failure) = (start(offered), &mut failure);
+            async move {
+                handler.await.map_err(|failed| {
+                    *failure = Some(failed);
+                    CallFailed::Handler
+                })
+            }
         };
         let framework = CallFailed::Framework;
         let outcome = operation
-            .run(backend, identity, *deadline, codec(), framework, handler)
+            .run_with_offer(backend, identity, *deadline, codec(), framework, start)
             .await;
         let outcome = match (outcome, failure) {
             (Ok(outcome), _) => outcome,
@@ -218,21 +224,38 @@ impl HttpCall<'_> {
         handler: impl Future<Output = Result<R, E>>,
         view: impl FnOnce(&R) -> Option<http::Response<Bytes>>,
     ) -> Result<Sent<R>, E> {
+        self.run_with_offer(|_| handler, view).await
+    }
+
+    /// Runs a handler as [`run`](Self::run) does, and offers it its [`Call`](crate::Call). `start` returns the handler's future,
+    /// as in [`run_with_offer`](idempotency_core::operation::CompiledOperation::run_with_offer).
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_with_offer<R, E, F: Future<Output = Result<R, E>>>(
+        self,
+        start: impl FnOnce(OfferedCall<'_>) -> F,
+        view: impl FnOnce(&R) -> Option<http::Response<Bytes>>,
+    ) -> Result<Sent<R>, E> {
         let operation = self.operation;
         let (place, identity) = match self.state {
             Ok(identified) => identified,
             Err(refused) => return Ok(Sent::Made(*refused)),
         };
         let protected = identity.bypass().is_none();
-        let handler = async move {
-            let response = handler.await.map_err(Failure::Service)?;
-            if !protected {
-                return Ok(Reply::Own(response, Keep::Nothing));
+        let start = |offered: OfferedCall<'_>| {
+            let handler = start(offered);
+            async move {
+                let response = handler.await.map_err(Failure::Service)?;
+                if !protected {
+                    return Ok(Reply::Own(response, Keep::Nothing));
+                }
+                let view = view(&response);
+                operation.reply(response, view)
             }
-            let view = view(&response);
-            operation.reply(response, view)
         };
-        operation.run(&place, &identity, handler).await
+        operation.run(&place, &identity, start).await
     }
 }
 

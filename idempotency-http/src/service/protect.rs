@@ -4,15 +4,18 @@ use std::error::Error as StdError;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
+use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body::Body;
 use http_body_util::LengthLimitError;
 use idempotency_core::error::ErrorKind;
+use idempotency_core::operation::{Call, OfferedCall};
+use idempotency_core::store::MemoryStore;
 use tower_service::Service;
 
 use super::BoxError;
 use crate::body::{Collected, ResponseBody, collect};
-use crate::host::Host;
+use crate::host::{Host, backend};
 use crate::operation::{Head, HttpOperation, TOO_LARGE};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
@@ -33,12 +36,18 @@ where
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
 {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let operation = &operation;
     let compiled = operation.compiled();
     let place = match host.place(compiled.key_prefix(), &parts).await {
         Ok(place) => place,
         // Switched off: nothing of this framework may stop a request.
         Err(_) if compiled.is_disabled() => {
+            if operation.gives_call()
+                && let Ok(call) = Call::unprotected(&backend(MemoryStore::new()))
+            {
+                parts.extensions.insert(call);
+            }
             let response = inner.call(Request::from_parts(parts, body)).await?;
             return Ok(response.map(ResponseBody::passed));
         }
@@ -47,15 +56,18 @@ where
     let head = match operation.head(&parts) {
         Err(problem) => return Ok(made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
-            let handler = async {
-                let response = inner.call(Request::from_parts(parts, body)).await;
-                let response = response.map_err(Failure::Service)?;
-                Ok(Reply::Own(
-                    response.map(ResponseBody::passed),
-                    Keep::Nothing,
-                ))
+            let start = |offered: OfferedCall<'_>| {
+                give_call(operation, &mut parts, offered);
+                async move {
+                    let response = inner.call(Request::from_parts(parts, body)).await;
+                    let response = response.map_err(Failure::Service)?;
+                    Ok(Reply::Own(
+                        response.map(ResponseBody::passed),
+                        Keep::Nothing,
+                    ))
+                }
             };
-            return operation.run(&place, &identity, handler).await.map(sent);
+            return operation.run(&place, &identity, start).await.map(sent);
         }
         Ok(head) => head,
     };
@@ -64,8 +76,8 @@ where
         Collected::Whole(body) => body,
         // Trailers of a request are dropped: a body in memory has none.
         Collected::WithTrailers(body) => body.read.unwrap_or_default(),
-        Collected::TooLarge(_) => return Ok(made(too_large(&operation))),
-        Collected::Failed(body) => return Ok(made(unreadable(&operation, body.error))),
+        Collected::TooLarge(_) => return Ok(made(too_large(operation))),
+        Collected::Failed(body) => return Ok(made(unreadable(operation, body.error))),
     };
     let context = || host.request_context(&parts);
     let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
@@ -75,24 +87,34 @@ where
     };
     let protected = identity.bypass().is_none();
     let is_head = parts.method == Method::HEAD;
-    let handler = async {
-        let body = rebuilt::<B>(body, may_be_text);
-        let response = inner.call(Request::from_parts(parts, body)).await;
-        let response = response.map_err(Failure::Service)?;
-        if !protected {
-            return Ok(Reply::Own(
-                response.map(ResponseBody::passed),
-                Keep::Nothing,
-            ));
+    let start = |offered: OfferedCall<'_>| {
+        give_call(operation, &mut parts, offered);
+        async move {
+            let body = rebuilt::<B>(body, may_be_text);
+            let response = inner.call(Request::from_parts(parts, body)).await;
+            let response = response.map_err(Failure::Service)?;
+            if !protected {
+                return Ok(Reply::Own(
+                    response.map(ResponseBody::passed),
+                    Keep::Nothing,
+                ));
+            }
+            reply(operation, response).await
         }
-        reply(&operation, response).await
     };
-    let mut response = operation.run(&place, &identity, handler).await?;
+    let mut response = operation.run(&place, &identity, start).await?;
     if let (true, Sent::Made(made)) = (is_head, &mut response) {
         // The body that a response to HEAD leaves out has another length.
         made.headers_mut().remove(CONTENT_LENGTH);
     }
     Ok(sent(response))
+}
+
+/// Puts the call into the extensions of the request, if the handler asks for it.
+fn give_call(operation: &HttpOperation, parts: &mut Parts, offered: OfferedCall<'_>) {
+    if operation.gives_call() {
+        parts.extensions.insert(offered.take());
+    }
 }
 
 /// Returns the body that the handler gets.

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
+use idempotency_core::operation::{Call, OfferedCall};
 
 use super::run::{Reader, run};
 use super::{DynamoDbStream, EventSource, FromRecord, Kinesis, Sqs};
@@ -47,7 +48,30 @@ where
 {
     let Convert(convert) = convert;
     let batch = batch.map_err(|error| convert(refused(error)))?;
-    run(batch, event, reader, codec.0, handler)
+    let handler = |argument, ()| handler(argument);
+    run(batch, event, reader, codec.0, |_| (), handler)
+        .await
+        .map_err(convert)
+}
+
+/// Runs the function for each record, with its call.
+pub async fn handle_with_call<S, A, R, E, F, Fut>(
+    batch: Result<Batch, Error>,
+    event: LambdaEvent<S::Event>,
+    reader: Reader<S, A>,
+    codec: Codec<R>,
+    convert: Convert<E>,
+    handler: F,
+) -> Result<S::Response, E>
+where
+    S: EventSource,
+    F: Fn(A, Call) -> Fut,
+    Fut: Future<Output = Result<R, E>>,
+{
+    let Convert(convert) = convert;
+    let batch = batch.map_err(|error| convert(refused(error)))?;
+    let ask = |offered: OfferedCall<'_>| offered.take();
+    run(batch, event, reader, codec.0, ask, handler)
         .await
         .map_err(convert)
 }

@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use idempotency_core::engine::Codec;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::event::refused;
+use idempotency_core::operation::OfferedCall;
 use lambda_runtime::LambdaEvent;
 
 use super::body::{Text, Undecodable};
@@ -48,43 +49,48 @@ impl<S: EventSource, A: FromRecord<S>> Reader<S, A> {
     }
 }
 
-/// Runs `handler` for each record of an event.
+/// What a handler gets beside the record: nothing, or its call.
+pub(crate) type Ask<C> = fn(OfferedCall<'_>) -> C;
+
+/// Runs `handler` for each record of an event, with the record and what `ask` takes of the call.
 ///
 /// # Errors
 ///
 /// If the batch cannot be handled at all. No handler has run.
-pub(crate) async fn run<S, A, R, E, F, Fut>(
+pub(crate) async fn run<S, A, C, R, E, F, Fut>(
     batch: Batch,
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
     codec: Codec<R>,
+    ask: Ask<C>,
     handler: F,
 ) -> Result<S::Response, Error>
 where
     S: EventSource,
-    F: Fn(A) -> Fut,
+    F: Fn(A, C) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
     // The calls of a batch are one flush of metrics, also if the function does not start with `run`.
     let change = Change::of_context(&event.context);
     InScope::new(
         change,
-        Box::pin(in_invocation(batch, event, reader, codec, handler)),
+        Box::pin(in_invocation(batch, event, reader, codec, ask, handler)),
     )
     .await
 }
 
 /// Runs `handler` for each record, inside the scope of the invocation.
-async fn in_invocation<S, A, R, E, F, Fut>(
+async fn in_invocation<S, A, C, R, E, F, Fut>(
     batch: Batch,
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
     codec: Codec<R>,
+    ask: Ask<C>,
     handler: F,
 ) -> Result<S::Response, Error>
 where
     S: EventSource,
-    F: Fn(A) -> Fut,
+    F: Fn(A, C) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
     let LambdaEvent { payload, context } = event;
@@ -141,7 +147,8 @@ where
                     }
                 }
             };
-            running.push(Box::pin(call(next.at, started, ready, codec, &handler)));
+            let (at, handler) = (next.at, &handler);
+            running.push(Box::pin(call(at, started, ready, codec, ask, handler)));
         }
         let Some((at, started, verdict)) = running.next().await else {
             break;
@@ -363,24 +370,30 @@ fn prepare<S: EventSource, A>(
 }
 
 /// Runs the call of one record.
-async fn call<A, R, E, F, Fut>(
+async fn call<A, C, R, E, F, Fut>(
     at: usize,
     started: Started,
     Ready { call, argument }: Ready<A>,
     codec: Codec<R>,
+    ask: Ask<C>,
     handler: &F,
 ) -> (usize, Started, Verdict)
 where
-    F: Fn(A) -> Fut,
+    F: Fn(A, C) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
     let succeeded = AtomicBool::new(false);
-    let run = Box::pin(async {
-        let response = handler(argument).await.map_err(CallError::Handler)?;
-        succeeded.store(true, Ordering::Relaxed);
-        Ok(response)
-    });
-    let outcome = catch(Box::pin(call.run_with(codec, CallError::Framework, run))).await;
+    let succeeds = &succeeded;
+    let start = |offered: OfferedCall<'_>| {
+        let asked = ask(offered);
+        Box::pin(async move {
+            let response = handler(argument, asked).await;
+            let response = response.map_err(CallError::Handler)?;
+            succeeds.store(true, Ordering::Relaxed);
+            Ok(response)
+        })
+    };
+    let outcome = catch(Box::pin(call.run_with(codec, CallError::Framework, start))).await;
     let verdict = match outcome {
         Some(Ok(_)) => Verdict::Done(Done::Responded),
         Some(Err(error)) => Verdict::of(&error, succeeded.load(Ordering::Relaxed)),

@@ -9,6 +9,7 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use aws_lambda_events::streams::{DynamoDbEventResponse, KinesisEventResponse};
 use idempotency_core::engine::Codec;
 use idempotency_core::error::Error;
+use idempotency_core::operation::{Call, OfferedCall};
 use lambda_runtime::LambdaEvent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -120,7 +121,7 @@ impl Batch {
 }
 
 macro_rules! sources {
-    ($($(#[$doc:meta])* $name:ident($source:ty, $event:ty) -> $response:ty;)+) => {
+    ($($(#[$doc:meta])* $name:ident, $with_call:ident($source:ty, $event:ty) -> $response:ty;)+) => {
         impl Batch {
             $(
                 $(#[$doc])*
@@ -140,7 +141,28 @@ macro_rules! sources {
                     F: Fn(A) -> Fut,
                     Fut: Future<Output = Result<R, E>>,
                 {
-                    run::<$source, A, R, E, F, Fut>(self, event, Reader::new(), Codec::json(), handler)
+                    let handler = move |record, ()| handler(record);
+                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), Codec::json(), |_| (), handler)
+                }
+
+                #[doc = concat!("Does what [`", stringify!($name), "`](Self::", stringify!($name), ") does, and gives `handler` the [`Call`] of each record too.")]
+                ///
+                /// # Errors
+                ///
+                #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
+                pub fn $with_call<A, R, E, F, Fut>(
+                    self,
+                    event: LambdaEvent<$event>,
+                    handler: F,
+                ) -> impl Future<Output = Result<$response, Error>> + use<A, R, E, F, Fut>
+                where
+                    A: FromRecord<$source>,
+                    R: Serialize + DeserializeOwned,
+                    F: Fn(A, Call) -> Fut,
+                    Fut: Future<Output = Result<R, E>>,
+                {
+                    let ask = |offered: OfferedCall<'_>| offered.take();
+                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), Codec::json(), ask, handler)
                 }
             )+
         }
@@ -149,9 +171,9 @@ macro_rules! sources {
 
 sources! {
     /// Runs `handler` for each message of an SQS event, and returns the partial batch response.
-    sqs(Sqs, SqsEvent) -> SqsBatchResponse;
+    sqs, sqs_with_call(Sqs, SqsEvent) -> SqsBatchResponse;
     /// Runs `handler` for each record of a Kinesis event, and returns the partial batch response.
-    kinesis(Kinesis, KinesisEvent) -> KinesisEventResponse;
+    kinesis, kinesis_with_call(Kinesis, KinesisEvent) -> KinesisEventResponse;
     /// Runs `handler` for each change of a DynamoDB stream's event, and returns the partial batch response.
-    dynamodb_stream(DynamoDbStream, DynamoDbEvent) -> DynamoDbEventResponse;
+    dynamodb_stream, dynamodb_stream_with_call(DynamoDbStream, DynamoDbEvent) -> DynamoDbEventResponse;
 }

@@ -1,8 +1,10 @@
 //! The tower layer that protects a service of events.
 
 mod error;
+mod with_call;
 
 pub use error::ServiceError;
+pub use with_call::{IdempotencyCallLayer, IdempotencyCallService};
 
 use std::future::Future;
 use std::pin::Pin;
@@ -95,6 +97,12 @@ impl IdempotencyLayer {
     pub fn new(operation: Operation) -> Self {
         Self { operation }
     }
+
+    /// Returns the layer for a service that asks for its [`Call`](crate::Call): the requests of the service are
+    /// `(LambdaEvent<T>, Call)`.
+    pub fn with_call(self) -> IdempotencyCallLayer {
+        IdempotencyCallLayer::new(self.operation)
+    }
 }
 
 impl<S> Layer<S> for IdempotencyLayer {
@@ -143,7 +151,7 @@ where
                     let response = inner.call(event).await;
                     response.map_err(ServiceError::of)
                 });
-                let outcome = call?.run_with(Codec::json(), ServiceError::from, handler);
+                let outcome = call?.run_with(Codec::json(), ServiceError::from, |_| handler);
                 outcome.await.map(Outcome::into_response)
             }) as Pin<Box<dyn Future<Output = _> + Send>>
         })

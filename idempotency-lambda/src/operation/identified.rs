@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 
 use idempotency_core::engine::Codec;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
-use idempotency_core::operation::Identity;
+use idempotency_core::operation::{Call, Identity, OfferedCall};
 use idempotency_core::outcome::{Bypass, Outcome};
 use idempotency_core::record::RecordId;
 use serde::Serialize;
@@ -160,21 +159,73 @@ impl IdentifiedCall {
     {
         // The handler is built at the first poll, under the claim and inside its invocation.
         let handler = Box::pin(async move { handler().await });
-        self.run_with(Codec::json(), E::from, handler)
+        self.run_with(Codec::json(), E::from, |_| handler)
     }
 
-    /// Runs `handler` as [`run`](Self::run) does, with the response's codec and the error's conversion as arguments.
+    /// Runs `handler` as [`run`](Self::run) does, and gives it its [`Call`].
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_lambda::{BoxError, Context, LambdaEvent, MemoryStore, Operation};
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let charge = Operation::builder("payments::charge").store(Arc::new(MemoryStore::new())).build()?;
+    /// # let event = LambdaEvent::new("an order".to_owned(), Context::default());
+    /// let identified = charge.identify(&event.payload, &event.context)?;
+    /// let key = identified.key().cloned();
+    /// let outcome = identified
+    ///     .run_with_call(move |call| async move {
+    ///         assert_eq!(call.key(), key.as_ref());
+    ///         Ok::<_, BoxError>(event.payload)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(outcome.into_response(), "an order");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_with_call<R, E, F, Fut>(
+        self,
+        handler: F,
+    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<R, E, F, Fut>
+    where
+        R: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: FnOnce(Call) -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        let handler = Box::new(handler);
+        self.run_with(Codec::json(), E::from, |offered| {
+            let call = offered.take();
+            Box::pin(async move { handler(call).await })
+        })
+    }
+
+    /// Runs a handler as [`run`](Self::run) does, with the response's codec and the error's conversion as arguments. `start`
+    /// returns the handler's future, and can take the call for it.
     ///
     /// The handler runs inside the call's invocation, so that nested calls find its deadline and tenant. They do not find the
     /// operation's store.
     ///
-    /// The handler is boxed, because each async function on the way would hold it once.
-    pub(crate) async fn run_with<R, E>(
+    /// What `start` holds is boxed, because each async function on the way would hold it once.
+    pub(crate) async fn run_with<R, E, Fut>(
         self,
         codec: Codec<R>,
         convert: fn(Error) -> E,
-        handler: Pin<Box<impl Future<Output = Result<R, E>>>>,
-    ) -> Result<Outcome<R>, E> {
+        start: impl FnOnce(OfferedCall<'_>) -> Fut,
+    ) -> Result<Outcome<R>, E>
+    where
+        Fut: Future<Output = Result<R, E>>,
+    {
         let Self {
             operation,
             identity,
@@ -192,9 +243,9 @@ impl IdentifiedCall {
             warn(&format!("{}: {warning}", compiled.key_prefix()));
         }
         let deadline = invocation.deadline;
-        let handler = InScope::new(Change::to(invocation), handler);
+        let start = |offered: OfferedCall<'_>| InScope::new(Change::to(invocation), start(offered));
         compiled
-            .run(&backend, &identity, deadline, codec, convert, handler)
+            .run_with_offer(&backend, &identity, deadline, codec, convert, start)
             .await
     }
 }

@@ -24,7 +24,7 @@ use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
-use idempotency_core::operation::CompiledOperation;
+use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::outcome::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -169,6 +169,57 @@ impl Operation {
         // The payload may have changed when the future is first polled.
         let call = IdentifiedCall::new(self, payload, deadline.into());
         async move { call.map_err(refused)?.run(handler).await }
+    }
+
+    /// Runs `handler` as [`run`](Self::run) does, and gives it its [`Call`]: the key, which run of it this is, the time left, and
+    /// tokens for effects outside.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_lambda::{BoxError, Context, MemoryStore, Operation};
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// # let context = Context::default();
+    /// # let charge = Operation::builder("payments::charge").store(Arc::new(MemoryStore::new())).build()?;
+    /// let order = ("o-1", 4_200);
+    /// let outcome = charge
+    ///     .run_with_call(&order, &context, |call| async move {
+    ///         // The header makes the request to the provider safe to repeat.
+    ///         let header = ("Idempotency-Key", call.token("charge").to_string());
+    ///         Ok::<_, BoxError>(header.1)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(outcome.response().len(), 36);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_with_call<'a, P, D, R, E, F, Fut>(
+        &'a self,
+        payload: &P,
+        deadline: D,
+        handler: F,
+    ) -> impl Future<Output = Result<Outcome<R>, E>> + use<'a, P, D, R, E, F, Fut>
+    where
+        P: Payload + ?Sized,
+        D: Into<Deadline>,
+        R: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: FnOnce(Call) -> Fut,
+        Fut: Future<Output = Result<R, E>>,
+    {
+        // The payload may have changed when the future is first polled.
+        let call = IdentifiedCall::new(self, payload, deadline.into());
+        async move { call.map_err(refused)?.run_with_call(handler).await }
     }
 
     /// Compiles the settings of an operation, annotated or built in code.

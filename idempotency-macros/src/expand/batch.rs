@@ -6,7 +6,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::FnArg;
 
-use super::{SpanRange, operation, returned, store};
+use super::{SpanRange, call, operation, returned, store};
 use crate::arguments::{Shape, Source, of_batch};
 use crate::parse::Function;
 use crate::validate::{PayloadSource, ValidatedFn};
@@ -52,6 +52,16 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
     let at = SpanRange::of(of);
     let head = at.head(runtime, "batch");
     let reader = quote_spanned!(at.end=> ::record::<#source, #of>());
+    let call = call::supplied(validated);
+    let handle = match &call {
+        None => quote_spanned!(site=> handle),
+        Some(_) => quote_spanned!(site=> handle_with_call),
+    };
+    let call::Supplied {
+        before: supplied,
+        parameter,
+        binding,
+    } = call.unwrap_or_default();
     let settings = settings(validated);
     let operation = operation::operation(function, validated);
     let store = store(validated);
@@ -66,16 +76,18 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
             let reader = #head #reader;
             let codec = #codec;
             let convert = #convert;
-            #private::batch::handle(
+            #supplied
+            #private::batch::#handle(
                 batch,
                 #event,
                 reader,
                 codec,
                 convert,
-                async |#pattern: #of| {
+                async |#pattern: #of, #parameter| {
                     if false {
                         return #never;
                     }
+                    #binding
                     #body
                 },
             )

@@ -5,6 +5,7 @@
 //! body's tokens follow `if false { return .. }`, which gives the body its type without a block around it.
 
 mod batch;
+mod call;
 mod operation;
 mod payload;
 mod returned;
@@ -50,11 +51,19 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
         never,
     } = returned::witnesses(returned, *shape, runtime);
     let is_http = *shape == Some(Shape::Http);
-    let run = if is_http {
-        quote_spanned!(site=> run_http)
-    } else {
-        quote_spanned!(site=> run)
+    let call = call::supplied(validated);
+    let run = match (is_http, &call) {
+        (false, None) => quote_spanned!(site=> run),
+        (false, Some(_)) => quote_spanned!(site=> run_with_call),
+        (true, None) => quote_spanned!(site=> run_http),
+        (true, Some(_)) => quote_spanned!(site=> run_http_with_call),
     };
+    let call::Supplied {
+        before: supplied,
+        parameter,
+        binding,
+    } = call.unwrap_or_default();
+    let closure = parameter.map(|call| quote_spanned!(site=> move |#call|));
     let store = store(validated);
     let (convert, converting) = match convert {
         Some(convert) => (
@@ -83,16 +92,18 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
             let store = #store;
             let codec = #codec;
             #convert
+            #supplied
             let result = #private::#run(
                 operation,
                 prepared,
                 store,
                 codec,
                 #converting
-                async move {
+                #closure async move {
                     if false {
                         return #never;
                     }
+                    #binding
                     #destructure
                     #body
                 },

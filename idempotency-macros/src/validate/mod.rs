@@ -1,6 +1,7 @@
 //! Phase 2: checks everything that can be wrong, and collects all errors, so that one build shows them all.
 
 mod batch;
+mod call;
 mod function;
 mod http;
 mod payload;
@@ -15,11 +16,14 @@ use crate::parameters::Parameters;
 use crate::parse::Function;
 use crate::runtime::Runtime;
 use crate::values::{self, Constant, Value};
+pub(crate) use call::CallParameter;
 
 /// A function without errors, with all that its expansion needs.
 pub(crate) struct ValidatedFn {
-    /// The signature as it was written, but with a name in place of a pattern that the body matches.
+    /// The signature as it was written, but without the call, and with a name in place of a pattern that the body matches.
     pub(crate) signature: Signature,
+    /// The parameter that the framework supplies, if the function asks for its call.
+    pub(crate) call: Option<CallParameter>,
     /// The shape of the function, if it has one of its own.
     pub(crate) shape: Option<Shape>,
     /// The settings whose values are known at compile time.
@@ -90,6 +94,13 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     let whole_payload = !arguments.names("key");
     errors.extend(arguments.errors);
     let mut checked = Checked::new(arguments.all, from_event && shape.is_none(), &mut errors);
+    let payload = checked.payload.as_ref().filter(|_| !from_event);
+    // Where the value of `payload` is wrong, nothing is known about the parameters.
+    let call = if from_event || payload.is_some() {
+        call::take(&mut signature, payload, &mut errors)
+    } else {
+        None
+    };
     let payload = if let Some(Shape::Batch(source)) = shape {
         batch::record(&mut signature, source)
             .map_err(|error| errors.push(error))
@@ -119,6 +130,7 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     match (combined, payload, returned) {
         (None, Some(payload), Some(returned)) => Ok(ValidatedFn {
             signature,
+            call,
             shape,
             constants: checked.constants,
             paths: checked.paths,

@@ -15,6 +15,7 @@ mod selection;
 mod shapes;
 mod strategies;
 mod time;
+mod token;
 
 use proptest::test_runner::Config;
 

@@ -1,6 +1,7 @@
 //! Functions of each shape, as their users write them from the documents.
 #![allow(clippy::unwrap_used)]
 
+mod call;
 mod faults;
 mod function;
 mod same_record;

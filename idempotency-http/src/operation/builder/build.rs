@@ -124,6 +124,7 @@ impl HttpOperationBuilder {
             replayed_header: replayed_header.transpose()?,
             error_response: self.error_response,
             documentation: documentation.transpose()?,
+            gives_call: self.gives_call,
             memory_limit: Settings::memory_limit(&variables),
             operation: compile(&self.path, &settings, &variables)?,
         })))

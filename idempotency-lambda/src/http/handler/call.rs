@@ -9,13 +9,14 @@ use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use idempotency_core::config::Variables;
-use idempotency_core::error::Error;
-use idempotency_http::{HttpOperation, ReceivedRequest, RequestEvent, Sent};
+use idempotency_core::error::{Error, ErrorKind};
+use idempotency_core::operation::{Call, OfferedCall, run_without_claim};
+use idempotency_http::{HttpOperation, Place, ReceivedRequest, RequestEvent, Sent};
 
 use super::{HttpEvent, HttpResponse};
 use crate::event::Event;
 use crate::http::host::LambdaHost;
-use crate::invocation::{Change, Deadline, InScope};
+use crate::invocation::{Change, Deadline, InScope, Invocation};
 use crate::operation::registry::RegisteredOperation;
 use crate::store::StoreHandle;
 
@@ -43,6 +44,16 @@ where
         parts,
         body,
         deadline: Deadline::from(event.context()),
+    }
+}
+
+impl PreparedHttp {
+    fn request(&self) -> ReceivedRequest<'_> {
+        let request = ReceivedRequest::new(&self.parts, &self.body);
+        match &self.event {
+            Some(event) => request.with_event(event),
+            None => request,
+        }
     }
 }
 
@@ -77,6 +88,100 @@ impl<R> HttpForm<R> {
     }
 }
 
+/// A request of an operation whose settings can be used.
+struct Opened<'a> {
+    http: &'static HttpOperation,
+    host: LambdaHost,
+    invocation: Result<Invocation, Error>,
+    request: ReceivedRequest<'a>,
+    is_protected: bool,
+}
+
+impl<'a> Opened<'a> {
+    /// Opens a request.
+    ///
+    /// # Errors
+    ///
+    /// If the settings of the function cannot be used.
+    fn new(
+        registered: &'static RegisteredOperation,
+        store: Option<StoreHandle>,
+        deadline: Deadline,
+        prepared: &'a PreparedHttp,
+    ) -> Result<Self, Error> {
+        let (operation, http) = registered.http()?;
+        let operation = match store {
+            Some(store) => registered.with_store(operation, store),
+            None => operation.clone(),
+        };
+        let host = LambdaHost::new(operation);
+        Ok(Self {
+            http,
+            invocation: host.invocation(deadline),
+            host,
+            request: prepared.request(),
+            is_protected: http.protects(&prepared.parts.method),
+        })
+    }
+
+    /// Returns the change to the scope of the handler.
+    fn change(&self) -> Change {
+        match &self.invocation {
+            Ok(known) => Change::to(known.clone()),
+            Err(_) => Change::default(),
+        }
+    }
+
+    async fn place(
+        invocation: Result<Invocation, Error>,
+        host: &LambdaHost,
+    ) -> Result<Place, Error> {
+        host.place_in(&invocation?).await
+    }
+
+    /// Runs the handler as a call, or returns the response of an earlier request or of this framework.
+    ///
+    /// # Errors
+    ///
+    /// The handler's error.
+    async fn run<R, E, Fut: Future<Output = Result<R, E>>>(
+        self,
+        form: &HttpForm<R>,
+        start: impl FnOnce(OfferedCall<'_>) -> Fut,
+    ) -> Result<R, E> {
+        let place = Self::place(self.invocation, &self.host).await;
+        let view = |response: &R| Some((form.to_http)(response)?.map(Bytes::from));
+        let call = self.http.call(place, &self.request);
+        // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
+        let response = Box::pin(call.run_with_offer(start, view)).await?;
+        Ok(form.of(response))
+    }
+
+    /// Runs a handler that asks for its call, for a request that is not protected.
+    ///
+    /// # Errors
+    ///
+    /// The handler's error.
+    async fn run_unprotected<R, E, Fut: Future<Output = Result<R, E>>>(
+        self,
+        form: &HttpForm<R>,
+        start: impl FnOnce(OfferedCall<'_>) -> Fut,
+    ) -> Result<R, E> {
+        let key_prefix = self.http.compiled().key_prefix();
+        let error = match Self::place(self.invocation, &self.host).await {
+            Ok(place) => match run_without_claim(&place.backend, place.deadline, start).await {
+                Ok(result) => return result,
+                Err(error) => {
+                    Error::new(ErrorKind::Environment, key_prefix).with_detail(error.to_string())
+                }
+            },
+            Err(error) => error,
+        };
+        let refused = self.http.call(Err(error), &self.request);
+        Ok(form.of(refused.run(pending(), |_| None).await?))
+    }
+}
+
 /// Runs a handler of HTTP events, or returns the response of an earlier request or of this framework.
 ///
 /// # Errors
@@ -84,48 +189,46 @@ impl<R> HttpForm<R> {
 /// The handler's error.
 pub async fn run<R, E>(
     registered: &'static RegisteredOperation,
-    prepared: PreparedHttp,
+    mut prepared: PreparedHttp,
     store: Option<StoreHandle>,
     form: HttpForm<R>,
     handler: Pin<Box<impl Future<Output = Result<R, E>>>>,
 ) -> Result<R, E> {
-    let PreparedHttp {
-        parts,
-        body,
-        event,
-        deadline,
-    } = prepared;
-    let mut request = ReceivedRequest::new(&parts, &body);
-    if let Some(event) = &event {
-        request = request.with_event(event);
-    }
-    let (operation, http) = match registered.http() {
-        Ok(found) => found,
-        Err(error) => return Box::pin(misconfigured(error, &request, &form)).await,
+    let deadline = std::mem::take(&mut prepared.deadline);
+    let opened = match Opened::new(registered, store, deadline, &prepared) {
+        Ok(opened) => opened,
+        Err(error) => return Box::pin(misconfigured(error, &prepared, &form)).await,
     };
-    let operation = match store {
-        Some(store) => registered.with_store(operation, store),
-        None => operation.clone(),
-    };
-    let host = LambdaHost::new(operation);
-    let invocation = host.invocation(deadline);
-    let change = match &invocation {
-        Ok(known) => Change::to(known.clone()),
-        Err(_) => Change::default(),
-    };
-    let handler = InScope::new(change, handler);
-    if !http.protects(&parts.method) {
+    let handler = InScope::new(opened.change(), handler);
+    if !opened.is_protected {
         return handler.await;
     }
-    let place = match invocation {
-        Ok(invocation) => host.place_in(&invocation).await,
-        Err(error) => Err(error),
+    opened.run(&form, |_| handler).await
+}
+
+/// Runs a handler that asks for its call, as [`run`] does.
+///
+/// # Errors
+///
+/// The handler's error.
+pub async fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
+    registered: &'static RegisteredOperation,
+    mut prepared: PreparedHttp,
+    store: Option<StoreHandle>,
+    form: HttpForm<R>,
+    handler: Box<impl FnOnce(Call) -> Fut>,
+) -> Result<R, E> {
+    let deadline = std::mem::take(&mut prepared.deadline);
+    let opened = match Opened::new(registered, store, deadline, &prepared) {
+        Ok(opened) => opened,
+        Err(error) => return Box::pin(misconfigured(error, &prepared, &form)).await,
     };
-    let view = |response: &R| Some((form.to_http)(response)?.map(Bytes::from));
-    let call = http.call(place, &request);
-    // A future of 4 KB, as the one above. On the heap they do not make that of each handler larger, which is moved several times.
-    let response = Box::pin(call.run(handler, view)).await?;
-    Ok(form.of(response))
+    let change = opened.change();
+    let start = |offered: OfferedCall<'_>| InScope::new(change, Box::pin(handler(offered.take())));
+    if !opened.is_protected {
+        return opened.run_unprotected(&form, start).await;
+    }
+    opened.run(&form, start).await
 }
 
 /// Returns the response of a function whose settings cannot be used. Its own rules do not exist.
@@ -135,7 +238,7 @@ pub async fn run<R, E>(
 /// None: `E` is the handler's error, and the handler does not run.
 async fn misconfigured<R, E>(
     error: Error,
-    request: &ReceivedRequest<'_>,
+    prepared: &PreparedHttp,
     form: &HttpForm<R>,
 ) -> Result<R, E> {
     let rules = HttpOperation::builder(error.operation())
@@ -148,7 +251,7 @@ async fn misconfigured<R, E>(
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         return Ok(form.of(Sent::Made(response)));
     };
-    let call = rules.call(Err(error), request);
+    let call = rules.call(Err(error), &prepared.request());
     Ok(form.of(call.run(pending(), |_| None).await?))
 }
 

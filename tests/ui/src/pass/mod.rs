@@ -1,6 +1,7 @@
 //! Functions that `#[idempotent]` accepts as they are.
 
 pub mod batches;
+pub mod call;
 pub mod functions;
 pub mod handlers;
 pub mod http;

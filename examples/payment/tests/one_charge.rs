@@ -1,0 +1,162 @@
+//! A process that is killed beside its charge: the next run sends the same token, and the provider charges once.
+//!
+//! The function is a real process under the local Lambda: this test program, started again. The provider is an HTTP server.
+#![allow(clippy::unwrap_used)]
+
+mod provider;
+
+use std::process::Command;
+use std::time::Duration;
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::events;
+use idempotency_testkit::lambda::{FunctionSpec, InvokeError, LocalLambda, Reply};
+use provider::{Provider, ReplyTo};
+use serde_json::{Value, json};
+
+const ROLE: &str = "PAYMENT_ROLE";
+
+/// Serves events in a process that the local Lambda started. In the test run it does nothing.
+#[test]
+fn the_function() {
+    if std::env::var(ROLE).is_ok() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        if let Err(error) = runtime.block_on(payment::start()) {
+            eprintln!("Error: {error:?}");
+            std::process::exit(1);
+        }
+    }
+}
+
+struct Shop {
+    database: EmbeddedDynamoDb,
+    lambda: LocalLambda,
+    provider: Provider,
+}
+
+impl Shop {
+    async fn start() -> Result<Self, BoxError> {
+        let provider = Provider::start().await?;
+        let database = EmbeddedDynamoDb::start().await?;
+        database.create_table(TableSpec::new("idempotency")).await?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["the_function", "--exact", "--nocapture"]);
+        let spec = FunctionSpec::new("payment", command)
+            .env(ROLE, "payment")
+            .env("PAYMENT_PROVIDER", provider.address())
+            .envs(database.environment())
+            .env("IDEMPOTENCY_TABLE", "idempotency");
+        let lambda = LocalLambda::start(spec).await?;
+        Ok(Self {
+            database,
+            lambda,
+            provider,
+        })
+    }
+
+    /// Pays until the request is no longer refused: the claim of the killed process ends with its lease. The test cannot
+    /// control the clock of a process.
+    async fn pay(&self, order_id: &str, amount: u64) -> Result<Value, BoxError> {
+        loop {
+            let reply = self.lambda.invoke(request(order_id, amount)).await?;
+            match status(&reply) {
+                409 => {}
+                201 => return body(&reply),
+                other => panic!("{other}: {}", reply.payload),
+            }
+        }
+    }
+}
+
+/// Returns the request of a user for an order.
+fn request(order_id: &str, amount: u64) -> String {
+    events::api_gateway_v2("POST", "/payments")
+        .claim("sub", "u-1")
+        .json(&json!({ "order_id": order_id, "amount": amount, "currency": "EUR" }))
+        .into()
+}
+
+fn status(reply: &Reply) -> u64 {
+    reply.json().unwrap()["statusCode"].as_u64().unwrap()
+}
+
+fn body(reply: &Reply) -> Result<Value, BoxError> {
+    let response = reply.json()?;
+    Ok(serde_json::from_str(
+        response["body"].as_str().unwrap_or_default(),
+    )?)
+}
+
+#[tokio::test]
+async fn a_kill_before_the_reply_to_the_charge_leads_to_one_charge() -> Result<(), BoxError> {
+    let shop = Shop::start().await?;
+    let mut charged = shop.provider.hold_replies();
+    let killed = shop.lambda.start_process().await?;
+    let pending = killed
+        .invoke(request("o-1", 4_200))
+        .deadline_in(Duration::from_secs(3))
+        .start();
+    // The card is charged, and the process does not know it.
+    charged.changed().await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    shop.provider.reply();
+    let receipt = shop.pay("o-1", 4_200).await?;
+    assert_eq!(receipt["payment_id"], "pay-1");
+    let charges = shop.provider.charges();
+    assert_eq!(charges.len(), 1, "{charges:?}");
+    // Both runs sent the token, so the provider recognised the second one.
+    let requests = shop.provider.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0], (charges[0].clone(), ReplyTo::Charge));
+    assert_eq!(requests[1], (charges[0].clone(), ReplyTo::Duplicate));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_kill_between_the_charge_and_the_completion_leads_to_one_charge() -> Result<(), BoxError>
+{
+    let shop = Shop::start().await?;
+    // The completion never arrives at the table.
+    let held = shop.database.inject(Fault::on("UpdateItem").hold());
+    let killed = shop.lambda.start_process().await?;
+    let pending = killed
+        .invoke(request("o-1", 4_200))
+        .deadline_in(Duration::from_secs(3))
+        .start();
+    held.reached().await;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    let receipt = shop.pay("o-1", 4_200).await?;
+    assert_eq!(receipt["payment_id"], "pay-1");
+    assert_eq!(shop.provider.charges().len(), 1);
+    assert_eq!(shop.provider.requests().len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_reply_of_the_provider_leads_to_one_charge() -> Result<(), BoxError> {
+    let shop = Shop::start().await?;
+    shop.provider.lose_the_next_reply();
+    // The handler fails, so its key is free at once.
+    let failed = shop.lambda.invoke(request("o-1", 4_200)).await;
+    assert!(failed.is_err(), "{failed:?}");
+    let receipt = shop.pay("o-1", 4_200).await?;
+    assert_eq!(receipt["payment_id"], "pay-1");
+    assert_eq!(shop.provider.charges().len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_orders_are_two_charges_and_a_duplicate_asks_nothing_of_the_provider()
+-> Result<(), BoxError> {
+    let shop = Shop::start().await?;
+    for (order_id, payment_id) in [("o-1", "pay-1"), ("o-2", "pay-2"), ("o-1", "pay-1")] {
+        let receipt = shop.pay(order_id, 4_200).await?;
+        assert_eq!(receipt["payment_id"], payment_id);
+    }
+    assert_eq!(shop.provider.charges().len(), 2);
+    assert_eq!(shop.provider.requests().len(), 2);
+    Ok(())
+}
