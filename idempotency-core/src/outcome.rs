@@ -78,6 +78,8 @@ pub enum Bypass {
     Disabled,
     /// The payload has no key, and the operation requires none.
     NoKey,
+    /// The store failed before the run, and the operation has `on_store_error = "run-unprotected"`.
+    StoreFailed,
 }
 
 /// The value of a panic.

@@ -27,7 +27,9 @@ pub use crate::store::StoreHandle;
 pub use idempotency_core::config::{KeyRequired, Settings};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::operation::Call;
-pub use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout};
+pub use idempotency_core::protocol::policy::{
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout,
+};
 pub use linkme;
 pub use std::borrow::Cow;
 pub use std::time::Duration;

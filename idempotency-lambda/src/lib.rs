@@ -101,14 +101,16 @@ pub use store::{MemoryStore, StoreHandle};
 pub use idempotency_core::config::{ConfigurationError, KeyRequired, Variables};
 pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::{Error, ErrorKind};
-pub use idempotency_core::event::{CallOutcome, CallSummary, ClaimEnd, HandlerProgress, observe};
+pub use idempotency_core::event::{
+    CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, observe,
+};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::operation::{Call, Run, Token};
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
-pub use idempotency_core::protocol::Source;
 pub use idempotency_core::protocol::policy::{
-    Lookup, OnError, OnInProgress, OnTimeout, UnknownPolicy,
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, UnknownPolicy,
 };
+pub use idempotency_core::protocol::{Circuit, Source};
 pub use idempotency_core::system::{SystemClock, SystemRandom};
 #[cfg(feature = "dynamodb")]
 pub use idempotency_dynamodb::DynamoDbStore;

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::value::{choice, duration, number, truth};
+use super::value::{choice, duration, number, truth, truth_or};
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
-use crate::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout, Policy};
+use crate::protocol::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy};
 use crate::record::TENANT_MARK;
 
 /// The settings of an operation, from its attribute or builder.
@@ -55,6 +55,10 @@ pub struct Settings {
     pub on_timeout: Option<OnTimeout>,
     /// What to do with the claim if the handler returns an error.
     pub on_error: Option<OnError>,
+    /// What a call does that could not claim its key, because the store failed.
+    pub on_store_error: Option<OnStoreError>,
+    /// True if a call asks the circuit breaker before it asks the store.
+    pub circuit_breaker: Option<bool>,
     /// The JMESPath expression on the response that decides whether the response is stored.
     pub store_when: Option<Cow<'static, str>>,
 }
@@ -84,6 +88,8 @@ impl Settings {
             on_in_progress: None,
             on_timeout: None,
             on_error: None,
+            on_store_error: None,
+            circuit_breaker: None,
             store_when: None,
         }
     }
@@ -233,7 +239,8 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error if a variable is not a policy or not a duration, or if a duration is too short.
+    /// Returns an error if a variable is not a policy, a truth value or a duration, or if a duration is too short. Also if the
+    /// operation holds after a timeout and yet runs unprotected after a failure of the store.
     ///
     /// # Examples
     ///
@@ -248,7 +255,7 @@ impl Settings {
     /// ```
     pub fn policy(&self, variables: &Variables) -> Result<Policy, ConfigurationError> {
         let default = Policy::default();
-        Ok(Policy {
+        let policy = Policy {
             lookup: choice(self.lookup, variables, "IDEMPOTENCY_LOOKUP", default.lookup)?,
             on_in_progress: choice(
                 self.on_in_progress,
@@ -267,6 +274,18 @@ impl Settings {
                 variables,
                 "IDEMPOTENCY_ON_ERROR",
                 default.on_error,
+            )?,
+            on_store_error: choice(
+                self.on_store_error,
+                variables,
+                "IDEMPOTENCY_ON_STORE_ERROR",
+                default.on_store_error,
+            )?,
+            circuit_breaker: truth_or(
+                self.circuit_breaker,
+                variables,
+                "IDEMPOTENCY_CIRCUIT_BREAKER",
+                default.circuit_breaker,
             )?,
             expires_after: duration(
                 self.expires_after,
@@ -289,7 +308,23 @@ impl Settings {
                 default.store_timeout,
                 Duration::from_millis(1),
             )?,
-        })
+        };
+        if policy.on_timeout == OnTimeout::Hold
+            && policy.on_store_error == OnStoreError::RunUnprotected
+        {
+            let variable = "IDEMPOTENCY_ON_STORE_ERROR";
+            let (name, value) = match (self.on_store_error, variables.value(variable)) {
+                (None, Some(value)) => (variable, value),
+                _ => ("on_store_error", "run-unprotected"),
+            };
+            return Err(ConfigurationError::value(
+                name,
+                value,
+                "it contradicts `on_timeout = \"hold\"`, which refuses a second run until an operator decides: write \
+                 `on_store_error = \"fail\"` on this operation, or `on_timeout = \"rerun\"`",
+            ));
+        }
+        Ok(policy)
     }
 
     /// Returns the settings that override a variable that is also set, each with the variable's name.
@@ -322,6 +357,8 @@ impl Settings {
             on_in_progress,
             on_timeout,
             on_error,
+            on_store_error,
+            circuit_breaker,
         } = self;
         let of_both = [
             (
@@ -360,6 +397,16 @@ impl Settings {
             ),
             ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", on_timeout.is_some()),
             ("on_error", "IDEMPOTENCY_ON_ERROR", on_error.is_some()),
+            (
+                "on_store_error",
+                "IDEMPOTENCY_ON_STORE_ERROR",
+                on_store_error.is_some(),
+            ),
+            (
+                "circuit_breaker",
+                "IDEMPOTENCY_CIRCUIT_BREAKER",
+                circuit_breaker.is_some(),
+            ),
         ];
         let overridden = of_both
             .into_iter()

@@ -20,6 +20,17 @@ pub(super) fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, C
     }
 }
 
+/// Returns the setting, or the truth value of a variable, or the default.
+pub(super) fn truth_or(
+    setting: Option<bool>,
+    variables: &Variables,
+    name: &str,
+    default: bool,
+) -> Result<bool, ConfigurationError> {
+    let of_variable = truth(variables, name)?;
+    Ok(setting.or(of_variable).unwrap_or(default))
+}
+
 /// Parses a truth value, as Python's `strtobool` does.
 pub(super) fn truth_of(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {

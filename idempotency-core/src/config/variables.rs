@@ -5,6 +5,7 @@ use std::fmt;
 
 /// The `IDEMPOTENCY_*` variables that this crate reads. Each other crate names its own.
 const KNOWN: &[&str] = &[
+    "IDEMPOTENCY_CIRCUIT_BREAKER",
     "IDEMPOTENCY_DISABLED",
     "IDEMPOTENCY_EXPIRES_AFTER",
     "IDEMPOTENCY_HASH",
@@ -16,6 +17,7 @@ const KNOWN: &[&str] = &[
     "IDEMPOTENCY_LOOKUP",
     "IDEMPOTENCY_ON_ERROR",
     "IDEMPOTENCY_ON_IN_PROGRESS",
+    "IDEMPOTENCY_ON_STORE_ERROR",
     "IDEMPOTENCY_ON_TIMEOUT",
     "IDEMPOTENCY_STORE_TIMEOUT",
 ];
@@ -132,10 +134,12 @@ const SLIPS: usize = 2;
 fn meant(name: &str, others: &[&'static str]) -> Option<&'static str> {
     /// The longest name that is compared: a comparison takes time for each pair of letters.
     const LONGEST: usize = 128;
+    /// The name that is suggested without a comparison.
+    const COMMON: &str = "IDEMPOTENCY_EXPIRES_AFTER";
 
     let is_ours = name.starts_with(PREFIX) || name.starts_with("POWERTOOLS_IDEMPOTENCY_");
     if name.len() > LONGEST {
-        return is_ours.then_some(KNOWN[1]);
+        return is_ours.then_some(COMMON);
     }
     let normal: String = name
         .chars()

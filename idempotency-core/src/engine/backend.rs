@@ -1,17 +1,19 @@
 //! The backend: what the operations of one process share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::single_flight::SingleFlight;
 use crate::cache::LocalCache;
 use crate::clock::Clock;
 use crate::owner::OwnerToken;
+use crate::protocol::{Breaker, Circuit};
 use crate::random::{Random, RandomError};
 use crate::store::Store;
 
-/// The store, clock, random source and local cache that operations work with, and the leaders of their calls in progress.
+/// The store, clock, random source and local cache that operations work with, the leaders of their calls in progress, and the
+/// circuit breaker of the store.
 ///
 /// Operations hold configuration only. Two backends in one process share nothing, so parallel tests with a backend each are
 /// isolated. A clone is a handle to the same backend.
@@ -33,6 +35,7 @@ pub struct Backend {
     random: Arc<dyn Random>,
     cache: Arc<LocalCache>,
     single_flight: Arc<SingleFlight>,
+    breaker: Arc<Mutex<Breaker>>,
 }
 
 impl Backend {
@@ -44,6 +47,7 @@ impl Backend {
             random,
             cache: Arc::new(LocalCache::new()),
             single_flight: Arc::default(),
+            breaker: Arc::default(),
         }
     }
 
@@ -84,6 +88,24 @@ impl Backend {
     /// ```
     pub fn shared_cache(&self) -> &Arc<LocalCache> {
         &self.cache
+    }
+
+    /// Returns the state of the circuit breaker, which the operations with `circuit_breaker` share.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let backend = idempotency_core::example::backend();
+    /// use idempotency_core::protocol::Circuit;
+    /// assert_eq!(backend.circuit(), Circuit::Closed);
+    /// ```
+    pub fn circuit(&self) -> Circuit {
+        self.breaker().circuit()
+    }
+
+    /// Returns the circuit breaker. A panic cannot leave it half written, so a poisoned lock is still good.
+    pub(super) fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the leaders of the calls in progress.

@@ -8,7 +8,7 @@ use super::call::{Made, OfferedCall};
 use super::handler::{self, Finished, StoreWhen};
 use super::single_flight::FlightGuard;
 use super::timeout::timeout;
-use super::{Backend, Codec};
+use super::{Backend, Codec, circuit};
 use crate::cache::CacheLimits;
 use crate::error::Error;
 use crate::event::Report;
@@ -59,6 +59,9 @@ impl<R> Driver<'_, R> {
                 Effect::AwaitLeader(at_most) => {
                     guard.wait(|| self.backend.clock().sleep(at_most)).await
                 }
+                Effect::CheckCircuit(at_most) => {
+                    Input::Circuit(circuit::ask(self.backend, at_most, report))
+                }
                 Effect::Write(write, condition) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
                     let error = &mut store_error;
@@ -96,6 +99,17 @@ impl<R> Driver<'_, R> {
                     finished = Some(own);
                     Input::HandlerDone(result)
                 }
+                Effect::RunUnprotected { maybe_claimed } => {
+                    let handler = self.only_run(&mut handler).map_err(Ending::Refused)?;
+                    report.runs_unprotected(store_error.take().as_ref());
+                    let (result, own) = if maybe_claimed {
+                        handler::run(handler, self.codec, &self.store_when, report).await
+                    } else {
+                        handler::run_unclaimed(handler, report).await
+                    };
+                    finished = Some(own);
+                    Input::HandlerDone(result)
+                }
                 Effect::Finish(resolution) => {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.
                     self.remember(&resolution);
@@ -104,6 +118,9 @@ impl<R> Driver<'_, R> {
                 }
             };
             let now = self.backend.clock().now();
+            if let Some(reply) = attempt.store_reply(&input) {
+                circuit::take(self.backend, now, reply, report);
+            }
             (attempt, effect) = attempt.step(now, input);
             if let Some(in_flight) = attempt.in_flight() {
                 guard.publish(in_flight, now);
@@ -171,6 +188,7 @@ impl<R> Driver<'_, R> {
         };
         let kind = match error.kind() {
             StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
+            kind if kind.is_transient() && log.is_refused() => WriteErrorKind::Refused,
             kind if kind.is_transient() => WriteErrorKind::Transient,
             _ => WriteErrorKind::Permanent,
         };

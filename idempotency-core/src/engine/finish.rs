@@ -23,6 +23,9 @@ impl<R> Driver<'_, R> {
         let ran = finished.is_some();
         match (resolution, finished) {
             (Resolution::Own(completion), Some(finished)) => {
+                if let (Completion::Unclaimed, Some(error)) = (&completion, store_error) {
+                    report.note(format!("its response is not stored: {error}"));
+                }
                 self.own(&completion, finished, report)
             }
             (Resolution::Replay { record, source }, _) => self
@@ -70,13 +73,17 @@ impl<R> Driver<'_, R> {
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
         report.claim_ended(completion);
+        let unprotected = report.bypass();
         match finished {
-            Finished::Returned(response) => {
-                let stored = matches!(completion, Completion::Stored(_));
-                Ok(Outcome::executed(response, self.call.id.clone(), stored))
-            }
-            Finished::Failed(error) => Err(Ending::Failed(error, None)),
-            Finished::Panicked(panic) => Err(Ending::Panicked(panic, None)),
+            Finished::Returned(response) => Ok(match unprotected {
+                Some(why) => Outcome::bypassed(response, why),
+                None => {
+                    let stored = matches!(completion, Completion::Stored(_));
+                    Outcome::executed(response, self.call.id.clone(), stored)
+                }
+            }),
+            Finished::Failed(error) => Err(Ending::Failed(error, unprotected)),
+            Finished::Panicked(panic) => Err(Ending::Panicked(panic, unprotected)),
         }
     }
 
@@ -126,6 +133,10 @@ impl<R> Driver<'_, R> {
                 .with_lease_end(end),
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
             (_, Some(RefusalDetail::Defect(defect)), _) => error.with_detail(defect),
+            (_, Some(RefusalDetail::CircuitOpen(until)), _) => error.with_detail(format!(
+                "nothing was sent, because requests failed repeatedly and the circuit breaker is open until {until} since \
+                 the epoch: retry after that"
+            )),
             (ErrorKind::StoreFailed | ErrorKind::CompletionUnknown, _, Some(cause)) => {
                 error.with_detail(cause.to_string()).with_source(cause)
             }

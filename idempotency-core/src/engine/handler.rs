@@ -48,6 +48,21 @@ pub(super) async fn run<R, E>(
     }
 }
 
+/// Runs the handler of a call that could not claim its key. A response is not stored, so it is not serialised.
+pub(super) async fn run_unclaimed<R, E>(
+    handler: impl Future<Output = Result<R, E>>,
+    report: &mut Report<'_>,
+) -> (HandlerResult, Finished<R, E>) {
+    match timed(handler, report).await {
+        Ok(Ok(response)) => (HandlerResult::NotStored, Finished::Returned(response)),
+        Ok(Err(error)) => {
+            let name = std::any::type_name::<E>().to_owned();
+            (HandlerResult::Failed(name), Finished::Failed(error))
+        }
+        Err(panic) => (HandlerResult::Panicked, Finished::Panicked(panic)),
+    }
+}
+
 /// Runs a handler that has no claim. A panic is caught, so that the outcome is reported before the panic resumes.
 pub(crate) async fn run_unprotected<R, E>(
     handler: impl Future<Output = Result<R, E>>,

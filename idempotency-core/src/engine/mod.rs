@@ -7,6 +7,7 @@
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the protocol's resolution into the caller's result |
 //! | `single_flight` | duplicates in one process share the work of one call |
+//! | `circuit` | the circuit breaker, asked before the first request of a call |
 //! | `timeout` | limits the time of one request |
 //! | `backend` | store, clock, randomness and cache of a process |
 //! | `codec` | how a response becomes JSON text and back |
@@ -14,6 +15,7 @@
 
 mod backend;
 mod call;
+mod circuit;
 mod codec;
 mod driver;
 mod finish;

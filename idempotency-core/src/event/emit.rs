@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::summary::{CallSummary, ClaimEnd, Ended, HandlerProgress};
+use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress};
 use super::{MESSAGE, TARGET};
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Bypass;
@@ -31,6 +31,7 @@ impl CallSummary<'_> {
                     stored = self.stored(),
                     claim = self.claim.map(ClaimEnd::name),
                     taken_over = self.taken_over.then_some(true),
+                    circuit = self.circuit.map(CircuitChange::name),
                     error = self.error_kind().map(ErrorKind::name),
                     cause = self.has_cause().then(|| tracing::field::display(Cause(self))),
                     store_requests = self.store_requests,
@@ -55,7 +56,7 @@ impl CallSummary<'_> {
         }
         match self.ended {
             Ended::Error(error) => level_of(error),
-            Ended::Abandoned | Ended::Bypassed(Bypass::NoKey) => Level::WARN,
+            Ended::Abandoned | Ended::Bypassed(Bypass::NoKey | Bypass::StoreFailed) => Level::WARN,
             Ended::Own => match self.claim {
                 Some(ClaimEnd::CompletedWithoutResponse | ClaimEnd::NotReleased) => Level::WARN,
                 _ if self.note.is_some() => Level::WARN,
@@ -172,6 +173,8 @@ mod tests {
             handler: None,
             claim: None,
             taken_over: false,
+            bypass: None,
+            circuit: None,
             note: None,
             store_requests: 0,
             store_time: Duration::ZERO,

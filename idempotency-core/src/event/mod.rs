@@ -26,7 +26,7 @@ mod summary;
 
 pub use observer::observe;
 pub(crate) use report::Report;
-pub use summary::{CallOutcome, CallSummary, ClaimEnd, HandlerProgress};
+pub use summary::{CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress};
 
 use crate::error::Error;
 use summary::Ended;
@@ -62,6 +62,8 @@ pub fn refused(mut error: Error) -> Error {
             handler: None,
             claim: None,
             taken_over: false,
+            bypass: None,
+            circuit: None,
             note: None,
             store_requests: 0,
             store_time: std::time::Duration::ZERO,

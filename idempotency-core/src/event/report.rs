@@ -5,11 +5,12 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::span::span;
-use super::summary::{CallSummary, ClaimEnd, Ended, HandlerProgress};
+use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress};
 use crate::clock::Clock;
-use crate::outcome::{Ending, Outcome, OutcomeKind};
+use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
 use crate::protocol::Completion;
 use crate::record::RecordId;
+use crate::store::StoreError;
 use crate::time::EpochMillis;
 
 /// Collects the fields of a call's outcome event. If it is dropped before [`end`](Self::end), the event says that the call
@@ -22,6 +23,10 @@ pub(crate) struct Report<'a> {
     handler: Option<HandlerProgress>,
     claim: Option<ClaimEnd>,
     taken_over: bool,
+    bypass: Option<Bypass>,
+    circuit: Option<CircuitChange>,
+    /// Until when the circuit is open that the call found.
+    open_until: Option<EpochMillis>,
     unreadable: Option<String>,
     note: Option<String>,
     store_requests: u32,
@@ -49,6 +54,9 @@ impl<'a> Report<'a> {
             handler: None,
             claim: None,
             taken_over: false,
+            bypass: None,
+            circuit: None,
+            open_until: None,
             unreadable: None,
             note: None,
             store_requests: 0,
@@ -67,6 +75,38 @@ impl<'a> Report<'a> {
     /// Records that the call's claim replaced the claim of a run that ended without a result.
     pub(crate) fn took_over(&mut self) {
         self.taken_over = true;
+    }
+
+    /// Records that the handler runs without a confirmed claim, because of this error of the store. There is none if the circuit was
+    /// open.
+    pub(crate) fn runs_unprotected(&mut self, error: Option<&StoreError>) {
+        self.bypass = Some(Bypass::StoreFailed);
+        let why = match (error, self.open_until) {
+            (None, Some(until)) => {
+                format!("the circuit breaker is open until {until} since the epoch")
+            }
+            (Some(error), _) => error.to_string(),
+            (None, None) => "its reply was lost".to_owned(),
+        };
+        self.note(format!(
+            "the store failed, so the handler ran without a confirmed claim: {why}"
+        ));
+    }
+
+    /// Returns why the handler runs without a confirmed claim, if it does.
+    pub(crate) fn bypass(&self) -> Option<Bypass> {
+        self.bypass
+    }
+
+    /// Records that the call sends no request, because the circuit is open until this time.
+    pub(crate) fn circuit_open(&mut self, until: EpochMillis) {
+        self.circuit(CircuitChange::Open);
+        self.open_until = Some(until);
+    }
+
+    /// Records what the call learnt of the circuit, or did to it.
+    pub(crate) fn circuit(&mut self, change: CircuitChange) {
+        self.circuit = Some(change);
     }
 
     /// Records why the response of the record that the store returned cannot be read; `None` if it can be read.
@@ -106,9 +146,10 @@ impl<'a> Report<'a> {
         self.pause();
     }
 
-    /// Records how the call's own claim ended.
+    /// Records how the call's own claim ended. A call that never had a confirmed claim has no such end, unless its claim was found.
     pub(crate) fn claim_ended(&mut self, completion: &Completion) {
         self.claim = Some(match completion {
+            Completion::Unclaimed => return,
             Completion::Stored(_) => ClaimEnd::Completed,
             Completion::WithoutResponse => ClaimEnd::CompletedWithoutResponse,
             Completion::Released => ClaimEnd::Released,
@@ -180,6 +221,8 @@ impl<'a> Report<'a> {
             handler: self.handler,
             claim: self.claim,
             taken_over: self.taken_over,
+            bypass: self.bypass,
+            circuit: self.circuit,
             note: self.note.as_deref(),
             store_requests: self.store_requests,
             store_time: self.store_time,

@@ -37,6 +37,10 @@ pub struct CallSummary<'a> {
     pub(super) claim: Option<ClaimEnd>,
     /// True if this call's claim replaced the claim of a run that ended without a result.
     pub(super) taken_over: bool,
+    /// Why the handler ran without a confirmed claim, although the payload has a key.
+    pub(super) bypass: Option<Bypass>,
+    /// What the call learnt of the circuit breaker, or did to it.
+    pub(super) circuit: Option<CircuitChange>,
     /// A note for the developer, in addition to the error.
     pub(super) note: Option<&'a str>,
     /// The number of requests to the `Store`. The store may have sent one request several times.
@@ -72,8 +76,10 @@ pub enum CallOutcome {
     Failed,
     /// The handler's panic.
     Panicked,
-    /// The result of the handler, which ran unprotected.
+    /// The result of the handler, which ran unprotected: the payload has no key, or protection is switched off.
     Bypassed,
+    /// The result of the handler, which ran without a confirmed claim, because the store failed.
+    Unprotected,
     /// An error of this framework. The handler did not run.
     Refused,
     /// An error of this framework. The handler ran.
@@ -112,6 +118,18 @@ pub enum ClaimEnd {
     Kept,
 }
 
+/// What a call learnt of the circuit breaker of its store, or did to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CircuitChange {
+    /// A failure of this call opened the circuit.
+    Opened,
+    /// The circuit was open, so the call sent no request.
+    Open,
+    /// A reply to this call closed the circuit.
+    Closed,
+}
+
 impl<'a> CallSummary<'a> {
     /// Returns the operation's key prefix, or its path if the call ended before the prefix was known.
     pub fn operation(&self) -> &'a str {
@@ -130,6 +148,7 @@ impl<'a> CallSummary<'a> {
             (Ended::Own, Some(HandlerProgress::Panicked)) => CallOutcome::Panicked,
             (Ended::Own, _) => CallOutcome::Executed,
             (Ended::Replayed(_), _) => CallOutcome::Replayed,
+            (Ended::Bypassed(Bypass::StoreFailed), _) => CallOutcome::Unprotected,
             (Ended::Bypassed(_), _) => CallOutcome::Bypassed,
             (Ended::Error(error), _) if error.handler_ran() => CallOutcome::Unconfirmed,
             (Ended::Error(_), _) => CallOutcome::Refused,
@@ -150,11 +169,12 @@ impl<'a> CallSummary<'a> {
         }
     }
 
-    /// Returns why the handler ran unprotected, if it did.
+    /// Returns why the handler ran unprotected, if it did. After a failure of the store such a run can still end with a stored
+    /// response.
     pub fn bypass(&self) -> Option<Bypass> {
         match self.ended {
             Ended::Bypassed(why) => Some(why),
-            _ => None,
+            _ => self.bypass,
         }
     }
 
@@ -184,6 +204,12 @@ impl<'a> CallSummary<'a> {
     /// It is false if the store does not report what a claim replaced, or if the reply to the claim was lost.
     pub fn taken_over(&self) -> bool {
         self.taken_over
+    }
+
+    /// Returns what the call learnt of the circuit breaker, or did to it. `None` if it is closed and stays so, and for an operation
+    /// without `circuit_breaker`.
+    pub fn circuit(&self) -> Option<CircuitChange> {
+        self.circuit
     }
 
     /// Returns the number of requests to the store. The store's client may have sent one several times.
@@ -221,6 +247,7 @@ impl<'a> CallSummary<'a> {
         self.bypass().map(|why| match why {
             Bypass::NoKey => "no_key",
             Bypass::Disabled => "disabled",
+            Bypass::StoreFailed => "store_failed",
         })
     }
 }
@@ -234,9 +261,21 @@ impl CallOutcome {
             Self::Failed => "failed",
             Self::Panicked => "panicked",
             Self::Bypassed => "bypassed",
+            Self::Unprotected => "unprotected",
             Self::Refused => "refused",
             Self::Unconfirmed => "unconfirmed",
             Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+impl CircuitChange {
+    /// Returns the stable name, as in the outcome event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Open => "open",
+            Self::Closed => "closed",
         }
     }
 }

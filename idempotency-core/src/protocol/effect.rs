@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::breaker::Admission;
 use super::condition::Condition;
 use super::in_flight::InFlight;
 use super::read::Consistency;
@@ -36,6 +37,9 @@ pub enum Effect {
     /// Wait for the leader for at most this duration. Then pass [`Input::LeaderDone`] if it finishes, and
     /// [`Input::LeaderProgress`] if its progress changes or the time ends.
     AwaitLeader(Duration),
+    /// Ask the circuit breaker of the store for admission. The requests before the handler may take this long. Then pass
+    /// [`Input::Circuit`].
+    CheckCircuit(Duration),
     /// Perform the write if the condition holds. Then pass [`Input::Written`].
     Write(Write, Condition),
     /// Read the record, as current as this asks. Then pass [`Input::Read`], or [`Input::ReadFailed`].
@@ -44,6 +48,12 @@ pub enum Effect {
     Pause(Duration),
     /// Run the handler. Then pass [`Input::HandlerDone`].
     Run,
+    /// Run the handler without a confirmed claim, because the store failed. Then pass [`Input::HandlerDone`].
+    RunUnprotected {
+        /// True if a claim of this call may have been applied: its response is stored if it was. Otherwise nothing is stored:
+        /// pass [`HandlerResult::NotStored`] for a response.
+        maybe_claimed: bool,
+    },
     /// End the call: give its caller this result.
     Finish(Resolution),
 }
@@ -74,6 +84,8 @@ pub enum Input {
     /// The leader has finished. The record is the one that it confirmed, if any:
     /// [`Resolution::confirmed_record`].
     LeaderDone(Option<Record>),
+    /// Whether the circuit breaker admits the call.
+    Circuit(Admission),
     /// The result of a write.
     Written(WriteResult),
     /// The record that a read found.
@@ -146,6 +158,9 @@ pub enum WriteErrorKind {
     Transient,
     /// The record is larger than the store accepts.
     TooLarge,
+    /// The condition did not hold, but the record that prevents the write could not be read. The same write may bring it back
+    /// later.
+    Refused,
     /// The same write will fail again.
     Permanent,
 }

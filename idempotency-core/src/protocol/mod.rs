@@ -7,10 +7,12 @@
 //! - [`Run`]: which run of its key a handler's run is.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`decision`]: what an operator decides about a key whose run did not report its end.
+//! - [`Breaker`]: when a process stops asking a store that fails.
 //! - [`policy`]: what the user decides. [`Attempt::time_limit`]: how long one request may take.
 //!
 //! The rules, with their reasons, are in `docs/reference/protocol.md`.
 
+mod breaker;
 mod classify;
 pub mod condition;
 pub mod decision;
@@ -28,6 +30,7 @@ mod step;
 mod terms;
 mod write;
 
+pub use breaker::{Admission, Breaker, Circuit, StoreReply};
 pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify, is_takeover};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};

@@ -47,6 +47,27 @@ pub enum OnError {
     Record,
 }
 
+/// What a call does that could not claim its key, because the store failed before the handler ran.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::policy::OnStoreError;
+/// assert_eq!("run-unprotected".parse(), Ok(OnStoreError::RunUnprotected));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnStoreError {
+    /// It ends in an error that can be retried. The handler does not run.
+    #[default]
+    Fail,
+    /// The handler runs without a confirmed claim, if the store may recover by itself and the call has met no other call of its
+    /// key. Duplicates can run too, and their responses can differ.
+    ///
+    /// It has no effect under [`OnTimeout::Hold`].
+    RunUnprotected,
+}
+
 /// How a call looks for the record of its key, before it claims the key.
 ///
 /// # Examples
@@ -85,6 +106,7 @@ macro_rules! named {
 named!(OnInProgress, "reject" => OnInProgress::Reject, "wait" => OnInProgress::Wait);
 named!(Lookup, "claim-first" => Lookup::ClaimFirst, "read-first" => Lookup::ReadFirst);
 named!(OnTimeout, "rerun" => OnTimeout::Rerun, "hold" => OnTimeout::Hold);
+named!(OnStoreError, "fail" => OnStoreError::Fail, "run-unprotected" => OnStoreError::RunUnprotected);
 named!(OnError, "release" => OnError::Release, "record" => OnError::Record);
 
 /// The error of a text that names no policy.
@@ -131,12 +153,25 @@ pub struct Policy {
     pub on_timeout: OnTimeout,
     /// What to do with a claim whose handler failed.
     pub on_error: OnError,
+    /// What a call does that could not claim its key, because the store failed.
+    pub on_store_error: OnStoreError,
+    /// True if a call asks the circuit breaker before it asks the store.
+    pub circuit_breaker: bool,
     /// How long a response is replayed after its completion, in whole seconds.
     pub expires_after: Duration,
     /// How long the lease of a claim runs if no deadline is known.
     pub lease: Duration,
     /// How long the requests before the handler may take together. They never take more than half of the time left.
     pub store_timeout: Duration,
+}
+
+impl Policy {
+    /// Returns true if a call may run without a confirmed claim after a failure of the store.
+    ///
+    /// Never under `hold`: a run without a claim leaves no trace, and a second run could follow.
+    pub(super) fn runs_unprotected(&self) -> bool {
+        self.on_store_error == OnStoreError::RunUnprotected && self.on_timeout != OnTimeout::Hold
+    }
 }
 
 impl Default for Policy {
@@ -146,6 +181,8 @@ impl Default for Policy {
             on_in_progress: OnInProgress::default(),
             on_timeout: OnTimeout::default(),
             on_error: OnError::default(),
+            on_store_error: OnStoreError::default(),
+            circuit_breaker: false,
             expires_after: Duration::from_secs(60 * 60),
             lease: Duration::from_secs(15 * 60),
             store_timeout: Duration::from_secs(3),

@@ -62,6 +62,9 @@ pub enum Completion {
     NotReleased,
     /// Under `hold` the claim is kept, because the handler panicked. An operator must decide.
     Kept,
+    /// The handler ran unprotected, and its result is not stored. If a claim of the call was applied, the key is free when its
+    /// lease ends.
+    Unclaimed,
 }
 
 /// Where a replayed response was found.
@@ -115,6 +118,8 @@ pub struct Refusal {
 pub enum RefusalDetail {
     /// When the lease of the call in progress ends.
     LeaseEnd(EpochMillis),
+    /// Until when the circuit breaker asks the store no more.
+    CircuitOpen(EpochMillis),
     /// What is wrong with the record.
     Defect(&'static str),
 }

@@ -1,21 +1,24 @@
 //! One call as a state machine. Each step consumes the attempt, so a stale state cannot be used.
 
+mod circuit;
 mod claim;
 mod completion;
 mod follow;
 mod lookup;
 mod state;
+mod unprotected;
 
 use std::time::Duration;
 
+use super::breaker::StoreReply;
 use super::effect::{Effect, Input};
 use super::in_flight::{InFlight, Stage};
 use super::limits::time_limit;
-use super::resolution::Source;
+use super::resolution::{Completion, Resolution, Source};
 use super::terms::CallTerms;
 use crate::error::ErrorKind;
 use crate::time::EpochMillis;
-use state::{Completing, State, refuse};
+use state::{Completing, State, finish, refuse};
 
 /// One call on its way through the protocol.
 ///
@@ -49,12 +52,15 @@ use state::{Completing, State, refuse};
 pub struct Attempt {
     call: CallTerms,
     state: State,
+    /// True if the handler may run without a confirmed claim, should the store fail.
+    may_run_unprotected: bool,
 }
 
 impl Attempt {
     /// Begins a call. The first effect is always [`Effect::CheckLocal`].
     pub fn begin(call: CallTerms) -> (Self, Effect) {
         let attempt = Self {
+            may_run_unprotected: call.policy.runs_unprotected(),
             call,
             state: State::Checking(None),
         };
@@ -83,6 +89,8 @@ impl Attempt {
     /// ```
     pub fn in_flight(&self) -> Option<InFlight> {
         let (stage, until) = match &self.state {
+            State::AskingCircuit(wait_until) => (Stage::Claiming, *wait_until),
+            State::BeforeUnprotected(unclaimed) => (Stage::Claiming, unclaimed.wait_until),
             // The claim follows, unless the read finds a response.
             State::LookingUp(looking_up) => (Stage::Claiming, looking_up.wait_until),
             State::Claiming(claiming) | State::Reading(claiming) | State::Waiting(claiming) => {
@@ -96,6 +104,7 @@ impl Attempt {
                 (stage, claiming.wait_until)
             }
             State::Running(held) => (Stage::Running, held.lease_end),
+            State::RunningUnclaimed(until) => (Stage::Running, *until),
             State::Completing(completing)
             | State::RetryingCompletion(completing)
             | State::ReadingAfterCompletion(completing)
@@ -152,11 +161,25 @@ impl Attempt {
             // These states ask for no request.
             State::Checking(_)
             | State::Following(_)
+            | State::AskingCircuit(_)
             | State::Waiting(_)
+            | State::BeforeUnprotected(_)
             | State::Running(_)
+            | State::RunningUnclaimed(_)
             | State::RetryingCompletion(_)
             | State::Finished => Duration::ZERO,
         }
+    }
+
+    /// Returns what a result of the last effect says of the store, for the circuit breaker. Returns `None` if it says nothing, or if
+    /// the operation does not use the breaker.
+    ///
+    /// Only the requests before the handler count. A response is worth storing, whatever the circuit.
+    pub fn store_reply(&self, input: &Input) -> Option<StoreReply> {
+        if !self.call.policy.circuit_breaker {
+            return None;
+        }
+        circuit::store_reply(&self.state, input)
     }
 
     /// Takes the result of the last effect, at the time `now`, and returns the next effect.
@@ -166,8 +189,18 @@ impl Attempt {
     /// If `input` is not a result of the last effect. This is a fault of the driver, not of its inputs.
     #[allow(clippy::panic)]
     pub fn step(self, now: EpochMillis, input: Input) -> (Self, Effect) {
-        let Self { call, state } = self;
-        let (state, effect) = match (state, input) {
+        let Self {
+            call,
+            state,
+            mut may_run_unprotected,
+        } = self;
+        may_run_unprotected = may_run_unprotected && unprotected::may_still_run(&call, now, &input);
+        let asks_until = if may_run_unprotected {
+            state.asks_until()
+        } else {
+            None
+        };
+        let next = match (state, input) {
             (State::Checking(wait_until), Input::Local(None)) => {
                 claim::not_in_memory(&call, now, wait_until)
             }
@@ -182,6 +215,9 @@ impl Attempt {
             }
             (State::Following(following), Input::LeaderDone(confirmed)) => {
                 follow::leader_done(&call, now, following, confirmed)
+            }
+            (State::AskingCircuit(wait_until), Input::Circuit(admission)) => {
+                circuit::replied(&call, now, wait_until, admission)
             }
             (State::LookingUp(looking_up), Input::Read(existing)) => {
                 lookup::read_done(&call, now, looking_up, existing)
@@ -199,6 +235,15 @@ impl Attempt {
                 claim::read_failed(&call, now, claiming)
             }
             (State::Waiting(claiming), Input::Paused) => claim::read_again(&call, now, claiming),
+            (State::BeforeUnprotected(unclaimed), Input::Local(_)) => {
+                unprotected::run(&call, &unclaimed)
+            }
+            (State::BeforeUnprotected(unclaimed), Input::LeaderProgress(other)) => {
+                unprotected::other_found(&call, now, unclaimed, other)
+            }
+            (State::RunningUnclaimed(_), Input::HandlerDone(_)) => {
+                finish(Resolution::Own(Completion::Unclaimed))
+            }
             (State::Running(held), Input::HandlerDone(result)) => {
                 completion::handler_done(&call, now, held, result)
             }
@@ -211,8 +256,8 @@ impl Attempt {
             (State::ReadingAfterCompletion(completing), Input::Read(existing)) => {
                 completion::claim_gone(&call, now, completing, existing)
             }
-            (State::ReadingAfterCompletion(_), Input::ReadFailed) => {
-                refuse(ErrorKind::CompletionUnknown)
+            (State::ReadingAfterCompletion(completing), Input::ReadFailed) => {
+                completion::not_stored(completing.held, ErrorKind::CompletionUnknown)
             }
             (State::Restoring(completing), Input::Written(result)) => {
                 completion::restored(&call, now, completing, result)
@@ -223,7 +268,16 @@ impl Attempt {
             }
             (state, input) => panic!("{input:?} is not a result of the effect of {state:?}"),
         };
-        (Self { call, state }, effect)
+        let (state, effect) = match asks_until {
+            Some(wait_until) => unprotected::instead_of_failing(&call, now, wait_until, next),
+            None => next,
+        };
+        let attempt = Self {
+            call,
+            state,
+            may_run_unprotected,
+        };
+        (attempt, effect)
     }
 }
 

@@ -50,6 +50,8 @@ struct Notes {
     last: Option<Arc<StoreError>>,
     /// The record that the put replaced, if the store noted whether there was one.
     replaced: Option<Option<Record>>,
+    /// True if the condition of the write did not hold, whatever the outcome says.
+    refused: bool,
     /// Why the response of the record that was returned cannot be read.
     unreadable: Option<String>,
 }
@@ -90,6 +92,7 @@ impl SendLog {
                 maybe_applied: false,
                 last: None,
                 replaced: None,
+                refused: false,
                 unreadable: None,
             })),
         }
@@ -178,6 +181,31 @@ impl SendLog {
     /// ```
     pub fn take_replaced(&self) -> Option<Option<Record>> {
         self.notes().replaced.take()
+    }
+
+    /// Notes that the condition of the write did not hold, although the outcome of the write is a failure: the record that
+    /// prevents it could not be read.
+    ///
+    /// Without this note such a failure looks like that of a store which knows nothing of the key, and under
+    /// [`RunUnprotected`](crate::protocol::policy::OnStoreError::RunUnprotected) the handler runs. A store that returns
+    /// [`WriteOutcome::ConditionFailed`](super::WriteOutcome::ConditionFailed) does not need the note.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::store::SendLog;
+    /// let log = SendLog::new();
+    /// assert!(!log.is_refused());
+    /// log.refused();
+    /// assert!(log.is_refused());
+    /// ```
+    pub fn refused(&self) {
+        self.notes().refused = true;
+    }
+
+    /// Returns true if the store noted that the condition of the write did not hold.
+    pub fn is_refused(&self) -> bool {
+        self.notes().refused
     }
 
     /// Notes why the response of the record that the store returns cannot be read, such as "piece 2 of 3 of its response is missing".

@@ -199,6 +199,7 @@ impl DynamoDbStore {
             }
             Ok(Reply::ConditionFailed(existing)) => {
                 let maybe_applied = sends.maybe_applied();
+                log.refused();
                 let existing = match existing.filter(|item| !item.is_empty()) {
                     None => None,
                     Some(item) => match self.record(id, item, log).await {

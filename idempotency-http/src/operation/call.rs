@@ -121,6 +121,7 @@ impl HttpOperation {
             OutcomeKind::Executed { key, stored } => (Some(key.clone()), *stored),
             _ => (None, true),
         };
+        let is_unprotected = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
         let reply = match outcome.into_response() {
             Reply::Own(response, Keep::Stored(_)) if !stored && self.0.refuses_unstored => {
                 Reply::Own(response, Keep::Refused(NOT_KEPT))
@@ -128,6 +129,8 @@ impl HttpOperation {
             reply => reply,
         };
         Ok(match reply {
+            // The store failed, and the user chose to go on without it.
+            Reply::Own(response, Keep::Refused(_)) if is_unprotected => Sent::Own(response),
             Reply::Own(_, Keep::Refused(why)) => {
                 let mut error = self.error(ErrorKind::ResponseUnavailable);
                 if let Some(key) = key {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::error::ErrorKind;
-use idempotency_core::event::{CallOutcome, CallSummary, ClaimEnd};
+use idempotency_core::event::{CallOutcome, CallSummary, CircuitChange, ClaimEnd};
 use idempotency_core::protocol::Source;
 
 /// What one operation has counted and measured since the last line.
@@ -37,6 +37,7 @@ impl Tally {
             call.error_kind().and_then(error),
             is_unstorable(call).then_some("Unstorable"),
             call.taken_over().then_some("TakenOver"),
+            call.circuit().and_then(circuit),
         ];
         for name in details.into_iter().flatten() {
             self.count(name, 1);
@@ -66,6 +67,7 @@ fn outcome(call: &CallSummary<'_>) -> &'static str {
         CallOutcome::Replayed => "Replayed",
         CallOutcome::Failed | CallOutcome::Panicked => "Failed",
         CallOutcome::Bypassed => "Bypassed",
+        CallOutcome::Unprotected => "Unprotected",
         CallOutcome::Unconfirmed => "Unconfirmed",
         CallOutcome::Abandoned => "Abandoned",
         // `CallOutcome::Refused`, and what a later version of core may add.
@@ -92,6 +94,15 @@ fn error(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::StoreFailed => Some("StoreFailed"),
         ErrorKind::LostOwnership => Some("LostOwnership"),
         ErrorKind::CompletionUnknown => Some("CompletionUnknown"),
+        _ => None,
+    }
+}
+
+fn circuit(change: CircuitChange) -> Option<&'static str> {
+    match change {
+        CircuitChange::Opened => Some("CircuitOpened"),
+        CircuitChange::Open => Some("CircuitOpen"),
+        CircuitChange::Closed => Some("CircuitClosed"),
         _ => None,
     }
 }

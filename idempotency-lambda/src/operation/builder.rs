@@ -6,7 +6,7 @@ use std::time::Duration;
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
-use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout};
+use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout};
 
 use super::Operation;
 use super::registry::{self, Claimant};
@@ -138,6 +138,16 @@ impl OperationBuilder {
         on_timeout: OnTimeout;
         /// Sets what to do with a claim whose handler returned an error.
         on_error: OnError;
+        /// Sets what a call does that could not claim its key, because the store failed before the handler ran.
+        ///
+        /// [`OnStoreError::RunUnprotected`] runs the handler all the same: duplicates can then run too. It contradicts
+        /// [`OnTimeout::Hold`], and [`build`](Self::build) refuses both together.
+        on_store_error: OnStoreError;
+        /// Sets whether a call asks the circuit breaker before it asks the store. The default is false.
+        ///
+        /// When the store has failed five times in a row, the breaker ends calls at once instead of letting each of them wait for
+        /// `store_timeout`. The operations of a process that use it share it.
+        circuit_breaker: bool;
     }
 
     /// Allows other operations of the program to have the same `key_prefix`, because all of them are one operation.

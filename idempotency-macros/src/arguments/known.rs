@@ -1,7 +1,7 @@
 //! The names of the settings, and other names that a user may write for them.
 
 /// The settings, in the order of the documentation, each with an example of its value.
-pub(crate) const KNOWN: [(&str, &str); 20] = [
+pub(crate) const KNOWN: [(&str, &str); 22] = [
     ("key", "\"order_id\""),
     ("validate", "\"amount\""),
     ("key_required", "true"),
@@ -17,6 +17,8 @@ pub(crate) const KNOWN: [(&str, &str); 20] = [
     ("on_in_progress", "\"wait\""),
     ("on_timeout", "\"hold\""),
     ("on_error", "\"record\""),
+    ("on_store_error", "\"run-unprotected\""),
+    ("circuit_breaker", "true"),
     ("store_when", "\"status == 'ok'\""),
     ("on_replay", "mark_as_replayed"),
     ("store", "store.clone()"),
@@ -87,7 +89,7 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 12] = [
 
 /// Names that other libraries use, or that a user may guess, with the setting of each. Names that are similar to the
 /// setting's own (`cache`, `expires`) are found without this list.
-pub(super) const OTHER_WORDS: [(&str, &str); 38] = [
+pub(super) const OTHER_WORDS: [(&str, &str); 42] = [
     ("ttl", "expires_after"),
     ("window", "expires_after"),
     ("expiration", "expires_after"),
@@ -121,6 +123,10 @@ pub(super) const OTHER_WORDS: [(&str, &str); 38] = [
     ("on_conflict", "on_in_progress"),
     ("on_duplicate", "on_in_progress"),
     ("on_failure", "on_error"),
+    ("on_store_failure", "on_store_error"),
+    ("fail_open", "on_store_error"),
+    ("breaker", "circuit_breaker"),
+    ("store_breaker", "circuit_breaker"),
     ("persistence_store", "store"),
     ("backend", "store"),
     ("response_hook", "on_replay"),

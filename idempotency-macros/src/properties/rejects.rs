@@ -56,7 +56,9 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
         "key_required" => among(&[
             "\"true\"", "1", "yes", "!true", "True", "(true)", "all", "\"any\"",
         ]),
-        "shared_key_prefix" => among(&["\"true\"", "1", "yes", "!true", "True", "(true)"]),
+        "shared_key_prefix" | "circuit_breaker" => {
+            among(&["\"true\"", "1", "yes", "!true", "True", "(true)"])
+        }
         "key_prefix" => prop_oneof![
             among(&[
                 "\"\"",
@@ -97,15 +99,17 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
             "0xfffffffffffffffff",
             "'5'",
         ]),
-        "hash" | "lookup" | "on_in_progress" | "on_timeout" | "on_error" => among(&[
-            "\"\"",
-            "3",
-            "true",
-            "hold",
-            "\"crc32\"",
-            "b\"md5\"",
-            "\" md5\"",
-        ]),
+        "hash" | "lookup" | "on_in_progress" | "on_timeout" | "on_error" | "on_store_error" => {
+            among(&[
+                "\"\"",
+                "3",
+                "true",
+                "hold",
+                "\"crc32\"",
+                "b\"md5\"",
+                "\" md5\"",
+            ])
+        }
         "on_replay" => among(&[
             "\"hook\"", "3", "hook()", "a.b", "{ hook }", "(hook)", "&hook", "hook!()",
         ]),

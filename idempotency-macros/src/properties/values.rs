@@ -63,7 +63,7 @@ proptest! {
     fn a_choice_is_accepted_if_it_is_at_start(
         text in prop_oneof![
             any::<String>(),
-            "(md5|MD5|sha(224|256|384|512|1)|(claim|read)-first|Read-First|reject|wait|Wait|rerun|hold|release|record|RECORD) ?",
+            "(md5|MD5|sha(224|256|384|512|1)|(claim|read)-first|Read-First|reject|wait|Wait|rerun|hold|release|record|RECORD|fail|(run|Run)-unprotected) ?",
         ],
     ) {
         prop_assume!(!text.is_empty());
@@ -72,6 +72,7 @@ proptest! {
         prop_assert_eq!(accepts("on_in_progress", &text), policy("IDEMPOTENCY_ON_IN_PROGRESS"));
         prop_assert_eq!(accepts("on_timeout", &text), policy("IDEMPOTENCY_ON_TIMEOUT"));
         prop_assert_eq!(accepts("on_error", &text), policy("IDEMPOTENCY_ON_ERROR"));
+        prop_assert_eq!(accepts("on_store_error", &text), policy("IDEMPOTENCY_ON_STORE_ERROR"));
         let hash = Settings::default().hash(&variable("IDEMPOTENCY_HASH", &text));
         prop_assert_eq!(accepts("hash", &text), hash.is_ok());
     }

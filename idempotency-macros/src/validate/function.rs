@@ -1,7 +1,7 @@
 //! Checks of the function itself: `async`, the attribute, and whether it needs a key prefix.
 
 use quote::ToTokens;
-use syn::{Error, Expr, FnArg, GenericParam};
+use syn::{Error, Expr, ExprLit, FnArg, GenericParam, Lit};
 
 use super::types::{impl_trait, mentions};
 use crate::arguments::Arguments;
@@ -49,6 +49,28 @@ pub(super) fn shared_without_prefix(arguments: &Arguments) -> Option<Error> {
             "`shared_key_prefix` needs a `key_prefix`: the default prefix belongs to one function",
         )
     })
+}
+
+/// Returns the error of a function that holds after a timeout, and yet runs unprotected after a failure of the store.
+///
+/// The start finds it too. There it also knows the variables and the constants.
+pub(super) fn unprotected_under_hold(arguments: &Arguments) -> Option<Error> {
+    let is = |name: &str, value: &str| {
+        let mut all = arguments.all.iter();
+        all.find(|setting| setting.name == name).filter(|setting| {
+            matches!(
+                &setting.value,
+                Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if text.value().eq_ignore_ascii_case(value)
+            )
+        })
+    };
+    is("on_timeout", "hold")?;
+    let unprotected = is("on_store_error", "run-unprotected")?;
+    Some(Error::new_spanned(
+        &unprotected.value,
+        "`on_store_error = \"run-unprotected\"` contradicts `on_timeout = \"hold\"`, which refuses a second run until an operator \
+         decides: write `on_store_error = \"fail\"`, or `on_timeout = \"rerun\"`",
+    ))
 }
 
 /// Returns the error of a function whose default prefix another function could have too.

@@ -84,6 +84,7 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
         errors.extend(function::missing_prefix(function));
         errors.extend(function::shared_without_prefix(&arguments));
     }
+    errors.extend(function::unprotected_under_hold(&arguments));
     let returned = returned::returned(&signature)
         .map_err(|error| errors.push(error))
         .ok();

@@ -382,3 +382,16 @@ fn the_settings_of_a_batch_belong_to_functions_of_one_record() {
     assert!(error("sqs, caller = \"a\"", RECORD).contains("handlers of HTTP events"));
     assert!(error("http, shared_by_all_callers, reserve = \"1s\"", HANDLER).contains("batches"));
 }
+
+#[test]
+fn a_function_that_holds_cannot_run_unprotected() {
+    let both = "key_prefix = \"a\", on_timeout = \"hold\", on_store_error = \"Run-Unprotected\"";
+    assert!(error(both, HANDLER).contains("contradicts `on_timeout = \"hold\"`"));
+    for one in [
+        "on_timeout = \"rerun\", on_store_error = \"run-unprotected\"",
+        "on_timeout = \"hold\", on_store_error = \"fail\"",
+        "on_timeout = HOLD, on_store_error = \"run-unprotected\"",
+    ] {
+        assert!(validated(one, HANDLER).is_ok(), "{one}");
+    }
+}

@@ -52,6 +52,7 @@ const IN_PROGRESS: Choices = &[("reject", "Reject"), ("wait", "Wait")];
 const TIMEOUT: Choices = &[("rerun", "Rerun"), ("hold", "Hold")];
 const KEY_FROM: Choices = &[("body", "Body"), ("record", "Record")];
 const ORDER: Choices = &[("source", "Source"), ("partition_key", "PartitionKey")];
+const STORE_ERROR: Choices = &[("fail", "Fail"), ("run-unprotected", "RunUnprotected")];
 const ERROR: Choices = &[("release", "Release"), ("record", "Record")];
 
 /// Checks the value of a setting.
@@ -75,7 +76,9 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "caller" => expression(&name, &value, "`shared_by_all_callers`")?,
         "key_header" => header(&name, &value)?,
         "methods" => methods(&name, &value)?,
-        "shared_key_prefix" | "shared_by_all_callers" => boolean(&name, &value)?,
+        "shared_key_prefix" | "shared_by_all_callers" | "circuit_breaker" => {
+            boolean(&name, &value)?
+        }
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
         "expires_after" => duration(&name, &value, Duration::from_secs(1))?,
         "lease" | "store_timeout" => duration(&name, &value, Duration::from_millis(1))?,
@@ -89,6 +92,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "on_in_progress" => choice(&name, &value, "OnInProgress", IN_PROGRESS)?,
         "on_timeout" => choice(&name, &value, "OnTimeout", TIMEOUT)?,
         "on_error" => choice(&name, &value, "OnError", ERROR)?,
+        "on_store_error" => choice(&name, &value, "OnStoreError", STORE_ERROR)?,
         "on_replay" => return hook(value).map(Value::OnReplay),
         "store" => return code(&name, value).map(Value::Store),
         "context" => return code(&name, value).map(reference).map(Value::Context),
@@ -123,6 +127,7 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
         "on_in_progress",
         "on_timeout",
         "on_error",
+        "on_store_error",
         "key_from",
         "order",
     ]

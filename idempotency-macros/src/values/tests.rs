@@ -78,6 +78,11 @@ fn each_setting_is_read() {
         constant("on_error = \"record\""),
         Constant::Choice("OnError", "Record")
     );
+    assert_eq!(
+        constant("on_store_error = \"run-unprotected\""),
+        Constant::Choice("OnStoreError", "RunUnprotected")
+    );
+    assert_eq!(constant("circuit_breaker = true"), Constant::Bool(true));
 }
 
 #[test]
@@ -130,6 +135,8 @@ fn the_name_of_a_constant_is_accepted() {
         "local_cache = SIZE",
         "on_timeout = OnTimeout::Hold",
         "on_error = Record",
+        "on_store_error = OnStoreError::Fail",
+        "circuit_breaker = BREAKER",
         "hash = HASH",
     ] {
         assert!(matches!(checked(setting), Ok(Value::Path(_))), "{setting}");

@@ -6,10 +6,10 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{Change, SendLog, Store as _, StoreErrorKind, Write, WriteOutcome};
-use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind};
+use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind, OnStoreError};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::store::StoreExt;
-use idempotency_tests::{Table, store_on};
+use idempotency_tests::{Table, operation, ours, store_on};
 
 use super::large::{call, duplicate_fails, of_three_pieces};
 
@@ -168,5 +168,35 @@ async fn pieces_leave_time_for_the_completion_without_the_response() -> Result<(
         error.to_string().contains("could not be written"),
         "{error}"
     );
+    Ok(())
+}
+
+/// The claim of the duplicate is refused, so its key has a record. It only cannot be read.
+#[tokio::test]
+async fn a_duplicate_whose_pieces_cannot_be_fetched_does_not_run_unprotected()
+-> Result<(), BoxError> {
+    let table = Table::start().await?;
+    call(&table, &of_three_pieces(18)).await?;
+    table
+        .database
+        .inject(Fault::on("GetItem").always().throttle());
+    let unprotected = operation()
+        .key("order_id")
+        .on_store_error(OnStoreError::RunUnprotected)
+        .build()?;
+    let order = serde_json::json!({ "order_id": 7 });
+    let duplicate = table.call(
+        &unprotected,
+        &order,
+        async || -> Result<String, BoxError> { panic!("the key is completed") },
+    );
+    let error = duplicate.await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    // A claim that is throttled itself says nothing of the key.
+    table
+        .database
+        .inject(Fault::on("PutItem").always().throttle());
+    let runs = table.call(&unprotected, &order, async || Ok("unprotected".to_owned()));
+    assert_eq!(runs.await?.into_response(), "unprotected");
     Ok(())
 }

@@ -10,6 +10,7 @@ mod headers;
 mod lookup;
 mod panics;
 mod single_flight;
+mod store_error;
 mod store_timeout;
 mod types;
 

@@ -1,9 +1,11 @@
 //! The function whose metrics are tested: an outer call for each event, and inner calls as the event asks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use idempotency_lambda::{BoxError, LambdaEvent, idempotent, in_current_invocation};
+use idempotency_lambda::{BoxError, LambdaEvent, MemoryStore, idempotent, in_current_invocation};
+use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Mutex, Notify};
@@ -45,6 +47,11 @@ pub(crate) async fn outer(event: LambdaEvent<Value>) -> Result<u64, BoxError> {
             }));
             *TASK.lock().await = Some(task);
         }
+        "call a throttled store" => {
+            for n in 0..THROTTLED {
+                throttled(id * 1_000 + n).await?;
+            }
+        }
         "wait for the task" => {
             RELEASED.notify_one();
             if let Some(task) = TASK.lock().await.take() {
@@ -64,6 +71,26 @@ async fn inner(id: u64, is_stuck: bool) -> Result<u64, BoxError> {
     if is_stuck {
         std::future::pending::<()>().await;
     }
+    Ok(id)
+}
+
+/// The number of calls whose store throttles each request.
+pub(crate) const THROTTLED: u64 = 50;
+
+static THROTTLING: LazyLock<Arc<FaultyStore<MemoryStore>>> = LazyLock::new(|| {
+    let store = FaultyStore::new(MemoryStore::new());
+    (1..=100).for_each(|nth| store.inject(StoreOperation::Put, nth, StoreFault::Throttle));
+    Arc::new(store)
+});
+
+#[idempotent(
+    payload = id,
+    key_prefix = "throttled",
+    store = &*THROTTLING,
+    on_store_error = "run-unprotected",
+    circuit_breaker = true,
+)]
+async fn throttled(id: u64) -> Result<u64, BoxError> {
     Ok(id)
 }
 

@@ -239,6 +239,26 @@ async fn a_task_that_outlives_its_invocation_writes_its_own_line_with_the_reques
 }
 
 #[tokio::test]
+async fn unprotected_runs_and_the_circuit_have_metrics() -> Result<(), BoxError> {
+    let (_lambda, process) = start("run").await?;
+    let event = json!({ "id": 1, "do": "call a throttled store" });
+    let lines = invoked(&process, "r-1", event).await;
+    let mut of_store = lines.iter().filter(|line| line.operation() == "throttled");
+    let line = of_store.next().unwrap();
+    let count = |name| {
+        let counts = line.counts();
+        let found = counts.iter().find(|(known, _)| *known == name);
+        found.map_or(0, |(_, n)| *n)
+    };
+    assert_eq!(count("Unprotected"), function::THROTTLED, "{line:?}");
+    // Five failures open it. Most of the other calls come within the first second.
+    assert!(count("CircuitOpened") >= 1, "{line:?}");
+    assert!(count("CircuitOpen") >= 1, "{line:?}");
+    assert_eq!(count("StoreFailed") + count("CircuitClosed"), 0, "{line:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_call_without_a_scope_around_it_writes_its_own_line() -> Result<(), BoxError> {
     let (_lambda, process) = start("plain").await?;
     process

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnTimeout, Policy};
+use idempotency_core::protocol::policy::{
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy,
+};
 
 /// One delivery of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,9 @@ pub(crate) struct Delivery {
     pub(crate) on_in_progress: OnInProgress,
     pub(crate) on_timeout: OnTimeout,
     pub(crate) on_error: OnError,
+    pub(crate) on_store_error: OnStoreError,
+    /// True if it asks the circuit breaker, which may be open at any time.
+    pub(crate) breaker: bool,
     /// The possible endings of its handler.
     pub(crate) endings: &'static [Ending],
     /// The length of its lease, in ticks.
@@ -99,6 +104,8 @@ impl Delivery {
             on_in_progress: OnInProgress::Reject,
             on_timeout: OnTimeout::Rerun,
             on_error: OnError::Release,
+            on_store_error: OnStoreError::Fail,
+            breaker: false,
             endings: &[Ending::Responds],
             lease: 1,
             deadline: true,
@@ -142,6 +149,20 @@ impl Delivery {
         }
     }
 
+    pub(crate) fn unprotected(self) -> Self {
+        Self {
+            on_store_error: OnStoreError::RunUnprotected,
+            ..self
+        }
+    }
+
+    pub(crate) fn with_breaker(self) -> Self {
+        Self {
+            breaker: true,
+            ..self
+        }
+    }
+
     pub(crate) fn ending(self, endings: &'static [Ending]) -> Self {
         Self { endings, ..self }
     }
@@ -177,6 +198,8 @@ impl Delivery {
         policy.on_in_progress = self.on_in_progress;
         policy.on_timeout = self.on_timeout;
         policy.on_error = self.on_error;
+        policy.on_store_error = self.on_store_error;
+        policy.circuit_breaker = self.breaker;
         policy.expires_after = Duration::from_secs(bounds.window_s);
         policy.lease = bounds.duration(self.lease);
         policy

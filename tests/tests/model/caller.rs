@@ -3,9 +3,10 @@
 use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
+use idempotency_core::protocol::policy::OnStoreError;
 use idempotency_core::protocol::{
-    Attempt, Completion, Effect, HandlerResult, Input, Refusal, RefusalDetail, Resolution, Source,
-    Write,
+    Admission, Attempt, Completion, Effect, HandlerResult, Input, Refusal, RefusalDetail,
+    Resolution, Source, Stage, Write, WriteResult,
 };
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -72,6 +73,7 @@ impl Scenario {
                 claims: active.claims,
             };
             let failed_to_read = input == Input::ReadFailed;
+            self.note(state, number, &input);
             let (received_at, received) = self.rules.receives(call, view, now, input);
             let (next, effect) = attempt.step(received_at, received);
             attempt = next;
@@ -108,6 +110,7 @@ impl Scenario {
                 }
                 Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
                 Effect::Run => self.run(state, number, now, &ghost),
+                Effect::RunUnprotected { .. } => self.run_unprotected(state, number),
                 Effect::Write(Write::Delete, _) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
                 }
@@ -139,14 +142,62 @@ impl Scenario {
     }
 
     fn run(&self, state: &mut State, number: u8, now: EpochMillis, ghost: &Ghost) {
-        let before = state.calls[usize::from(number)].trace.ran_in;
-        if before != NEVER {
-            self.break_promise(state, Promise::OneRunPerCall);
-        }
         match ghost.own_lease {
             None => self.break_promise(state, Promise::RunWithoutClaim),
             Some(end) if end < now => self.break_promise(state, Promise::RunOnExpiredLease),
             Some(_) => {}
+        }
+        self.start_run(state, number);
+        state.calls[usize::from(number)].trace.recognised = ghost.found;
+    }
+
+    /// Runs the handler without a confirmed claim. Only a call of that policy may, of which the store failed, and which has met no
+    /// other call.
+    fn run_unprotected(&self, state: &mut State, number: u8) {
+        let trace = &mut state.calls[usize::from(number)].trace;
+        trace.unprotected = true;
+        if !trace.store_failed || trace.met {
+            self.break_promise(state, Promise::RunWithoutClaim);
+        }
+        self.start_run(state, number);
+    }
+
+    /// Notes of a call that may run unprotected what it learns of the store and of other calls.
+    fn note(&self, state: &mut State, number: u8, input: &Input) {
+        let delivery = &self.bounds.deliveries[usize::from(number)];
+        let trace = &mut state.calls[usize::from(number)].trace;
+        if delivery.on_store_error != OnStoreError::RunUnprotected || trace.ran_in != NEVER {
+            return;
+        }
+        match input {
+            Input::Written(WriteResult::Failed { .. }) | Input::Circuit(Admission::Open { .. }) => {
+                trace.store_failed = true
+            }
+            Input::Written(WriteResult::ConditionFailed { .. }) => trace.met = true,
+            Input::LeaderProgress(leader) if leader.stage != Stage::Claiming => trace.met = true,
+            _ => {}
+        }
+    }
+
+    /// Lets a call ask the circuit breaker.
+    pub(crate) fn ask_circuit(&self, state: &mut State, number: u8, active: Active, open: bool) {
+        let admission = if open {
+            Admission::Open {
+                until: self.time(state, active.skew),
+            }
+        } else {
+            Admission::Admitted
+        };
+        let reply = Reply {
+            input: Input::Circuit(admission),
+            ghost: Ghost::default(),
+        };
+        self.receive(state, number, active, reply);
+    }
+
+    fn start_run(&self, state: &mut State, number: u8) {
+        if state.calls[usize::from(number)].trace.ran_in != NEVER {
+            self.break_promise(state, Promise::OneRunPerCall);
         }
         let may_have_run = state.calls.iter().any(|call| {
             call.trace.ran_in == state.generation && !call.trace.ending.is_some_and(Ending::frees)
@@ -155,9 +206,7 @@ impl Scenario {
             self.break_promise(state, Promise::SecondRunUnderHold);
         }
         let generation = state.generation;
-        let trace = &mut state.calls[usize::from(number)].trace;
-        trace.ran_in = generation;
-        trace.recognised = ghost.found;
+        state.calls[usize::from(number)].trace.ran_in = generation;
     }
 
     fn finish(
@@ -209,6 +258,8 @@ impl Scenario {
             Resolution::Own(Completion::Released) => (End::Released, None),
             Resolution::Own(Completion::NotReleased) => (End::NotReleased, None),
             Resolution::Own(Completion::Kept) => (End::Kept, None),
+            // A response that is not stored does not have to agree with others.
+            Resolution::Own(Completion::Unclaimed) => (End::Unprotected, None),
             Resolution::Replay { record, source } => {
                 let whose = whose(&record);
                 let end = match source {
@@ -291,7 +342,7 @@ fn is_claim(effect: &Effect) -> bool {
 
 /// Removes the time at which the other's lease ends, so that equivalent states are merged.
 fn without_time(mut refusal: Refusal) -> Refusal {
-    if let Some(RefusalDetail::LeaseEnd(_)) = refusal.detail {
+    if let Some(RefusalDetail::LeaseEnd(_) | RefusalDetail::CircuitOpen(_)) = refusal.detail {
         refusal.detail = None;
     }
     refusal

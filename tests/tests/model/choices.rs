@@ -76,6 +76,10 @@ impl Scenario {
                 actions.push(Action::GoOn(number));
                 return;
             }
+            Effect::CheckCircuit(_) => {
+                actions.extend([false, true].map(|open| Action::AskCircuit(number, open)));
+                return;
+            }
             Effect::CheckLocal | Effect::CheckInFlight => {
                 actions.push(Action::CheckProcess(number, None));
                 let met = (0..state.calls.len() as u8)
@@ -93,7 +97,7 @@ impl Scenario {
             }
             _ => {}
         }
-        if *active.asked.effect == Effect::Run {
+        if runs(&active.asked.effect) {
             let endings = delivery.endings.iter();
             actions.extend(endings.map(|ending| Action::End(number, *ending)));
             return;
@@ -137,6 +141,11 @@ impl Scenario {
 /// Returns what a waiting call would see if it polled now: the time and a digest of the record.
 pub(crate) fn poll(state: &State) -> (u8, u64) {
     (state.now, state.record.as_ref().map_or(0, Shared::digest))
+}
+
+/// Returns true if the handler runs.
+fn runs(effect: &Effect) -> bool {
+    matches!(effect, Effect::Run | Effect::RunUnprotected { .. })
 }
 
 /// Returns true if a request stores a response.

@@ -83,6 +83,15 @@ mod every_promise_holds {
         holding_and_reading_first => [Executed, FromStore, Misled, Unresolved, AfterFailure, Kept],
         reading_first_in_one_process => [FromStore, FromConcurrentCall, RanAfterFollowing, Misled, AlreadyInProgress, TookOver],
         reading_first_beside_python => [Executed, FromStore, PythonReplayed, Misled, NextWindow, Waited],
+        unprotected => [
+            Executed, FromStore, AlreadyInProgress, RanUnprotected, UnprotectedThenStored, UnprotectedThenWinners, Released,
+            OwnClaimRecognised,
+        ],
+        some_unprotected => [Executed, FromStore, RanUnprotected, UnprotectedThenStored, CompletionUnknown],
+        unprotected_in_one_process => [FromConcurrentCall, RanUnprotected, AlreadyInProgress, StoreFailed],
+        unprotected_under_hold => [Executed, StoreFailed, Unresolved],
+        breaker => [Executed, FromStore, StoreFailed, AlreadyInProgress],
+        breaker_and_unprotected => [Executed, FromStore, RanUnprotected, StoreFailed],
         three_calls => [Executed, FromStore, TookOver, WinnersResponse, LostOwnership],
     }
 }
@@ -137,6 +146,12 @@ mod each_fault_is_found {
         an_eventual_read_after_a_lost_claim: EveryReadIsEventual in stale_after_a_loss breaks OwnWriteInProgress in 9;
         a_decision_about_any_claim: DecidesAboutAnyClaim in quiet_decided breaks LateOwner in 8;
         a_decision_that_keeps_the_owner: DecisionKeepsTheOwner in quiet_decided breaks LateOwner in 7;
+        an_open_circuit_that_runs: OpenCircuitRuns in quiet_breaker breaks RunWithoutClaim in 2;
+        a_failed_claim_that_runs: FailedClaimRuns in failing breaks RunWithoutClaim in 2;
+        a_refused_claim_that_counts_as_a_failure:
+            RefusalCountsAsFailure in failing_unprotected breaks RunWithoutClaim in 4;
+        a_running_call_that_is_overlooked:
+            RunningLeaderIsOverlooked in unprotected_in_one_process breaks RunWithoutClaim in 6;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

@@ -116,6 +116,9 @@ pub(crate) enum Goal {
     LostOwnership,
     CompletionUnknown,
     StoreFailed,
+    RanUnprotected,
+    UnprotectedThenStored,
+    UnprotectedThenWinners,
 }
 
 macro_rules! goals {
@@ -217,6 +220,12 @@ goals! {
         |_, state| state.refused(ErrorKind::CompletionUnknown);
     StoreFailed => "the store fails before the handler runs",
         |_, state| state.refused(ErrorKind::StoreFailed);
+    RanUnprotected => "a caller gets the result of a run without a confirmed claim",
+        |_, state| state.ended(|end, _| *end == End::Unprotected);
+    UnprotectedThenStored => "the response of a run without a confirmed claim is stored",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.unprotected);
+    UnprotectedThenWinners => "a run without a confirmed claim yields to a stored response",
+        |_, state| state.ended(|end, trace| *end == End::WinnersResponse && trace.unprotected);
 }
 
 /// Returns every promise, and the goals that a scenario must reach.

@@ -177,6 +177,9 @@ impl Model for Scenario {
                 waited: false,
                 waited_on: false,
                 followed: false,
+                store_failed: false,
+                met: false,
+                unprotected: false,
             },
         };
         let python = match self.bounds.python {
@@ -217,6 +220,9 @@ impl Model for Scenario {
                     Some(other) => self.join(state, number, active, other)?,
                     None => self.look(state, number, active),
                 }
+            }
+            Action::AskCircuit(number, open) => {
+                self.ask_circuit(state, number, active(last, number)?.clone(), open);
             }
             Action::GoOn(number) => self.go_on(state, number, active(last, number)?.clone()),
             Action::Wake(number) => self.wake(state, number, active(last, number)?.clone()),

@@ -2,9 +2,11 @@
 
 mod operator;
 mod reading_first;
+mod unprotected;
 
 pub(crate) use operator::*;
 pub(crate) use reading_first::*;
+pub(crate) use unprotected::*;
 
 use super::bounds::{Bounds, Delivery, Ending, Faults, Python};
 

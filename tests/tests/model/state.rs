@@ -129,6 +129,12 @@ pub(crate) struct Trace {
     pub(crate) waited_on: bool,
     /// It followed another call of its process.
     pub(crate) followed: bool,
+    /// Of a call that may run unprotected: a request of it failed, or the circuit was open.
+    pub(crate) store_failed: bool,
+    /// Of a call that may run unprotected: it met another call of its key.
+    pub(crate) met: bool,
+    /// It ran without a confirmed claim.
+    pub(crate) unprotected: bool,
 }
 
 /// How a call ended.
@@ -140,6 +146,8 @@ pub(crate) enum End {
     /// Its caller got the handler's error, or a response that `store_when` does not store.
     Released,
     NotReleased,
+    /// Its caller got the result of a run without a confirmed claim.
+    Unprotected,
     /// Its handler panicked, and its claim is kept for an operator.
     Kept,
     FromStore,
@@ -174,6 +182,8 @@ pub(crate) enum Action {
     Start(u8, i8),
     /// A call checks its process, and finds this other call or none.
     CheckProcess(u8, Option<u8>),
+    /// A call asks the circuit breaker, which is open or not.
+    AskCircuit(u8, bool),
     /// The pause of a waiting call ends.
     GoOn(u8),
     /// A follower sees progress of its leader, or has waited long enough.

@@ -12,6 +12,7 @@ use crate::cases;
 
 /// The variables that an operation reads.
 const OF_OPERATIONS: &[&str] = &[
+    "IDEMPOTENCY_CIRCUIT_BREAKER",
     "IDEMPOTENCY_DISABLED",
     "IDEMPOTENCY_EXPIRES_AFTER",
     "IDEMPOTENCY_HASH",
@@ -23,6 +24,7 @@ const OF_OPERATIONS: &[&str] = &[
     "IDEMPOTENCY_LOOKUP",
     "IDEMPOTENCY_ON_ERROR",
     "IDEMPOTENCY_ON_IN_PROGRESS",
+    "IDEMPOTENCY_ON_STORE_ERROR",
     "IDEMPOTENCY_ON_TIMEOUT",
     "POWERTOOLS_IDEMPOTENCY_DISABLED",
 ];
@@ -79,6 +81,8 @@ fn value() -> impl Strategy<Value = String> {
         "hold",
         "release",
         "record",
+        "fail",
+        "run-unprotected",
         "#tenant=",
         "a#tenant=b",
         "id",

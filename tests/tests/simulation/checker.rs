@@ -18,6 +18,7 @@ pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
     own_write_is_never_in_progress(history)?;
     in_progress_needs_an_equal_payload(history)?;
     no_call_waits_beyond_its_deadline(history)?;
+    no_unprotected_run_unless_it_was_chosen(history, faults)?;
     if faults.hold {
         no_second_run(history)
     } else {
@@ -38,6 +39,8 @@ pub(crate) struct Counts {
     pub(crate) unresolved: usize,
     pub(crate) crashed: usize,
     pub(crate) panicked: usize,
+    pub(crate) unprotected: usize,
+    pub(crate) circuits_open: usize,
 }
 
 impl Counts {
@@ -63,6 +66,8 @@ impl Counts {
         self.unresolved += count(&refused(ErrorKind::Unresolved));
         self.crashed += count(&|event| event.kind == EventKind::Crashed);
         self.panicked += count(&|event| event.kind == EventKind::Panicked);
+        self.unprotected += count(&is_unprotected);
+        self.circuits_open += count(&|event| event.kind == EventKind::CircuitOpen);
     }
 }
 
@@ -76,7 +81,12 @@ fn agreed_responses(history: &[Event]) -> Result<(), String> {
     let responses: BTreeSet<_> = history
         .iter()
         .filter_map(|event| match event.kind {
-            EventKind::Responded { run, .. } => Some(run),
+            // The response of a run without a confirmed claim binds no other caller.
+            EventKind::Responded {
+                run,
+                unprotected: false,
+                ..
+            } => Some(run),
             _ => None,
         })
         .collect();
@@ -86,6 +96,27 @@ fn agreed_responses(history: &[Event]) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+fn is_unprotected(event: &Event) -> bool {
+    matches!(
+        event.kind,
+        EventKind::Responded {
+            unprotected: true,
+            ..
+        }
+    )
+}
+
+/// Checks that a handler runs without a confirmed claim only under the policy that allows it.
+fn no_unprotected_run_unless_it_was_chosen(
+    history: &[Event],
+    faults: &Faults,
+) -> Result<(), String> {
+    match history.iter().find(|event| is_unprotected(event)) {
+        Some(event) if !faults.unprotected => Err(format!("call {} ran unprotected", event.call)),
+        _ => Ok(()),
+    }
 }
 
 fn own_payload(history: &[Event]) -> Result<(), String> {

@@ -76,6 +76,22 @@ fn under_hold_there_is_no_second_run_after_one_that_may_have_started() {
 }
 
 #[test]
+fn in_an_outage_only_calls_of_that_policy_run_unprotected_and_other_callers_agree() {
+    let counts = play(&Faults::everything().in_an_outage().running_unprotected());
+    assert!(counts.unprotected > 0 && counts.replayed > 0);
+    let counts = play(&Faults::everything().in_an_outage().with_breaker());
+    assert_eq!(counts.unprotected, 0);
+    assert!(counts.circuits_open > 0 && counts.ran > 0);
+}
+
+#[test]
+fn an_open_circuit_lets_only_calls_of_that_policy_run_unprotected() {
+    let faults = Faults::network().in_an_outage().running_unprotected();
+    let counts = play(&faults.with_breaker());
+    assert!(counts.unprotected > 0 && counts.circuits_open > 0 && counts.replayed > 0);
+}
+
+#[test]
 fn with_stale_reads_before_the_claim_callers_still_agree_under_every_fault() {
     let counts = play(&Faults::none().reading_first());
     assert!(counts.replayed > 0 && counts.in_progress > 0 && counts.late_responses > 0);

@@ -10,8 +10,8 @@ use idempotency_core::clock::Clock;
 use idempotency_core::protocol::Source;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, ErrorKind, Lookup, OnInProgress, OnTimeout, Operation,
-    OutcomeKind, with_backend,
+    Backend, BoxError, Circuit, Deadline, ErrorKind, Lookup, OnInProgress, OnStoreError, OnTimeout,
+    Operation, OutcomeKind, with_backend,
 };
 use idempotency_testkit::SeededRandom;
 use idempotency_tests::{START, operation, ours, unless_it_panics};
@@ -37,6 +37,10 @@ pub(crate) struct Faults {
     pub(crate) hold: bool,
     /// True if calls read the record before they claim.
     pub(crate) read_first: bool,
+    /// True if calls run unprotected when the store fails.
+    pub(crate) unprotected: bool,
+    /// True if calls ask the circuit breaker.
+    pub(crate) breaker: bool,
     /// True if the store checks the conditions of completions and releases.
     pub(crate) fences: bool,
 }
@@ -54,6 +58,8 @@ impl Faults {
             skew: 0,
             hold: false,
             read_first: false,
+            unprotected: false,
+            breaker: false,
             fences: true,
         }
     }
@@ -102,6 +108,28 @@ impl Faults {
         }
     }
 
+    /// The store throttles most requests.
+    pub(crate) fn in_an_outage(self) -> Self {
+        Self {
+            throttled: 85,
+            ..self
+        }
+    }
+
+    pub(crate) fn running_unprotected(self) -> Self {
+        Self {
+            unprotected: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn with_breaker(self) -> Self {
+        Self {
+            breaker: true,
+            ..self
+        }
+    }
+
     pub(crate) fn without_fences(self) -> Self {
         Self {
             fences: false,
@@ -137,7 +165,11 @@ pub(crate) enum EventKind {
         replayed: bool,
         /// Shared by another call of its process.
         shared: bool,
+        /// The response of a run without a confirmed claim.
+        unprotected: bool,
     },
+    /// The circuit was not closed when the call ended.
+    CircuitOpen,
     HandlerError,
     Refused(ErrorKind),
     Crashed,
@@ -232,6 +264,12 @@ fn charge(dice: &Dice, faults: &Faults) -> Operation {
         } else {
             OnTimeout::Rerun
         })
+        .on_store_error(if faults.unprotected {
+            OnStoreError::RunUnprotected
+        } else {
+            OnStoreError::Fail
+        })
+        .circuit_breaker(faults.breaker)
         .expires_after(Duration::from_secs(3_600))
         .build()
         .unwrap()
@@ -317,7 +355,7 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
             }
         };
         let outcome = with_backend(
-            backend,
+            backend.clone(),
             operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
         );
         let outcome = match unless_it_panics(outcome).await {
@@ -325,8 +363,12 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
             Err(panic) if panic.is::<OnPurpose>() => return call.record(EventKind::Panicked),
             Err(panic) => resume_unwind(panic),
         };
+        if backend.circuit() != Circuit::Closed {
+            call.record(EventKind::CircuitOpen);
+        }
         call.record(match outcome {
             Ok(outcome) => {
+                let unprotected = matches!(outcome.kind(), OutcomeKind::Bypassed(_));
                 let replayed = matches!(outcome.kind(), OutcomeKind::Replayed(_));
                 let shared = matches!(
                     outcome.kind(),
@@ -338,6 +380,7 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
                     amount,
                     replayed,
                     shared,
+                    unprotected,
                 }
             }
             Err(error) if error.is::<idempotency_lambda::Error>() => {

@@ -45,4 +45,14 @@ async fn looked_up_by_another_name(event: LambdaEvent<u8>) -> Result<u8, BoxErro
     Ok(event.payload)
 }
 
+#[idempotent(on_store_error = "ignore", circuit_breaker = "on")]
+async fn a_store_that_fails(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(on_timeout = "hold", on_store_error = "run-unprotected")]
+async fn unprotected_under_hold(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
 fn main() {}

@@ -55,6 +55,16 @@ fn an_invalid_variable_is_named_with_its_value_and_what_is_accepted() {
             "write a duration such as `30s`, `15m` or `1h`",
         ),
         ("IDEMPOTENCY_EXPIRES_AFTER", "10ms", "write at least `1s`"),
+        (
+            "IDEMPOTENCY_ON_STORE_ERROR",
+            "run",
+            "write one of `fail`, `run-unprotected`",
+        ),
+        (
+            "IDEMPOTENCY_CIRCUIT_BREAKER",
+            "5",
+            "write `true` or `false`",
+        ),
     ];
     for (name, value, remedy) in cases {
         let error = Settings::default().policy(&with(name, value)).unwrap_err();
@@ -68,6 +78,44 @@ fn the_case_of_a_choice_does_not_matter() {
     assert_eq!(policy.unwrap().on_timeout, OnTimeout::Hold);
     let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_ERROR", "RECORD"));
     assert_eq!(policy.unwrap().on_error, OnError::Record);
+}
+
+#[test]
+fn a_store_that_fails_refuses_calls_and_no_breaker_is_asked_unless_a_setting_says_so() {
+    let policy = Settings::default().policy(&nothing()).unwrap();
+    assert_eq!(policy.on_store_error, OnStoreError::Fail);
+    assert!(!policy.circuit_breaker);
+    let policy = Settings::default().policy(&with("IDEMPOTENCY_ON_STORE_ERROR", "Run-Unprotected"));
+    assert_eq!(policy.unwrap().on_store_error, OnStoreError::RunUnprotected);
+    let on = with("IDEMPOTENCY_CIRCUIT_BREAKER", "on");
+    assert!(Settings::default().policy(&on).unwrap().circuit_breaker);
+    let off = Settings {
+        circuit_breaker: Some(false),
+        ..Settings::default()
+    };
+    assert!(!off.policy(&on).unwrap().circuit_breaker);
+}
+
+#[test]
+fn an_operation_that_holds_cannot_run_unprotected() {
+    let holds = Settings {
+        on_timeout: Some(OnTimeout::Hold),
+        ..Settings::default()
+    };
+    let unprotected = with("IDEMPOTENCY_ON_STORE_ERROR", "run-unprotected");
+    let error = holds.policy(&unprotected).unwrap_err();
+    assert!(error.is_about_variable(), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("write `on_store_error = \"fail\"`"),
+        "{error}"
+    );
+    let fails = Settings {
+        on_store_error: Some(OnStoreError::Fail),
+        ..holds
+    };
+    assert!(fails.policy(&unprotected).is_ok());
 }
 
 #[test]
@@ -197,6 +245,8 @@ fn an_invalid_variable_is_refused_even_if_a_setting_overrides_it() {
         on_in_progress: Some(OnInProgress::Wait),
         on_timeout: Some(OnTimeout::Hold),
         on_error: Some(OnError::Record),
+        on_store_error: Some(OnStoreError::Fail),
+        circuit_breaker: Some(true),
         ..Settings::default()
     };
     for (setting, variable, value) in [
@@ -212,6 +262,8 @@ fn an_invalid_variable_is_refused_even_if_a_setting_overrides_it() {
         ("on_in_progress", "IDEMPOTENCY_ON_IN_PROGRESS", "queue"),
         ("on_timeout", "IDEMPOTENCY_ON_TIMEOUT", "retry"),
         ("on_error", "IDEMPOTENCY_ON_ERROR", "keep"),
+        ("on_store_error", "IDEMPOTENCY_ON_STORE_ERROR", "ignore"),
+        ("circuit_breaker", "IDEMPOTENCY_CIRCUIT_BREAKER", "half"),
     ] {
         let variables = with(variable, value);
         let error = CompiledOperation::new("shop::charge", &all, &variables).unwrap_err();

@@ -69,10 +69,13 @@ impl SingleFlight {
 
 impl FlightGuard<'_> {
     /// Returns the leader's progress and becomes its follower. If there is no leader, this call becomes the leader with
-    /// progress `mine`, and the result is `None`.
+    /// progress `mine`, and the result is `None`. If this call is the leader, it stays so, and the result is `None`.
     pub(super) fn join(&mut self, mine: InFlight) -> Option<InFlight> {
         let mut entries = self.single_flight.entries();
         if let Some(leader) = entries.get(&self.key) {
+            if self.leads(leader) {
+                return None;
+            }
             let mut leader = leader.clone();
             // Marks this value as seen, so that `wait` wakes for the next change only.
             let progress = match *leader.borrow_and_update() {
@@ -127,6 +130,14 @@ impl FlightGuard<'_> {
             .is_some_and(|(leader, abandoned)| leader.same_channel(&abandoned));
         if is_abandoned || is_superseded_by(leader, &mine, now) {
             self.role = self.lead(&mut entries, mine);
+        }
+    }
+
+    /// Returns true if `leader` is this call.
+    fn leads(&self, leader: &Leader) -> bool {
+        match &self.role {
+            Role::Leader(followers) => leader.same_channel(&followers.subscribe()),
+            Role::Solo | Role::Follower { .. } => false,
         }
     }
 

@@ -68,6 +68,32 @@ fn the_first_call_leads_and_the_second_gets_its_progress() {
 }
 
 #[test]
+fn a_leader_does_not_follow_itself() {
+    let single_flight = SingleFlight::default();
+    let (mut first, mut second) = (
+        single_flight.guard(&call("p")),
+        single_flight.guard(&call("p")),
+    );
+    assert_eq!(first.join(CLAIMS), None);
+    assert_eq!(first.join(CLAIMS), None);
+    // It still leads.
+    first.publish(RUNS, NOW);
+    assert_eq!(second.join(CLAIMS), Some(RUNS));
+}
+
+#[test]
+fn a_leader_that_another_call_has_replaced_finds_that_call() {
+    let single_flight = SingleFlight::default();
+    let (mut first, mut second) = (
+        single_flight.guard(&call("p")),
+        single_flight.guard(&call("p")),
+    );
+    assert_eq!(first.join(CLAIMS), None);
+    second.publish(RUNS, NOW);
+    assert_eq!(first.join(CLAIMS), Some(RUNS));
+}
+
+#[test]
 fn a_call_with_another_payload_does_not_join() {
     let single_flight = SingleFlight::default();
     let (mut first, mut other) = (

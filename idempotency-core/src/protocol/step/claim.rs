@@ -9,8 +9,8 @@ use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::resolution::{Refusal, Source};
 use super::super::terms::CallTerms;
-use super::lookup;
 use super::state::{Claiming, GivingUp, Held, Next, READ, State, backoff, refuse, replay};
+use super::{circuit, lookup};
 use crate::error::ErrorKind;
 use crate::record::Record;
 use crate::time::EpochMillis;
@@ -43,6 +43,14 @@ pub(super) fn not_in_memory(
 
 /// Asks the store for the first time: with a claim, or with a read before it. A call starts once at most.
 pub(super) fn start(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
+    if call.policy.circuit_breaker {
+        return circuit::ask(call, now, wait_until);
+    }
+    first_request(call, now, wait_until)
+}
+
+/// Sends the first request of a call.
+pub(super) fn first_request(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> Next {
     let requests_end = requests_end(call, now, wait_until);
     match call.policy.lookup {
         Lookup::ClaimFirst => first_claim(call, now, wait_until, requests_end),
@@ -74,7 +82,11 @@ pub(super) fn first_claim(
 
 /// Returns the end of the time for requests that begin now: `store_timeout` from now, and at most half of the time left, so
 /// that there is time for the handler too.
-fn requests_end(call: &CallTerms, now: EpochMillis, wait_until: EpochMillis) -> EpochMillis {
+pub(super) fn requests_end(
+    call: &CallTerms,
+    now: EpochMillis,
+    wait_until: EpochMillis,
+) -> EpochMillis {
     now.plus(call.policy.store_timeout.min(now.until(wait_until) / 2))
 }
 
@@ -266,6 +278,7 @@ fn run(call: &CallTerms, now: EpochMillis, claiming: Claiming, lease_end: EpochM
     let held = Held {
         claimed_at: claiming.claimed_at,
         lease_end,
+        is_confirmed: true,
     };
     (State::Running(held), Effect::Run)
 }
@@ -283,6 +296,7 @@ fn give_up(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
 fn release(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
     let giving_up = GivingUp {
         kind,
+        claimed_at: claiming.claimed_at,
         wait_until: claiming.wait_until,
         requests_end: claiming.requests_end,
     };

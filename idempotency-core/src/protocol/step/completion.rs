@@ -26,6 +26,7 @@ pub(super) fn handler_done(
     held: Held,
     result: HandlerResult,
 ) -> Next {
+    let held = held.for_requests_after(call, now);
     let releasing = |returned| State::Releasing {
         returned,
         lease_end: held.lease_end,
@@ -104,7 +105,7 @@ pub(super) fn completion_written(
                     send_completion(call, completing)
                 }
                 // The caller must get its error before the process is killed, so one more try must fit.
-                WriteErrorKind::Transient
+                WriteErrorKind::Transient | WriteErrorKind::Refused
                     if completing.tries < MAX_COMPLETIONS
                         && now.until(completing.held.lease_end)
                             > backoff(completing.tries) + REPLY_RESERVE =>
@@ -112,7 +113,7 @@ pub(super) fn completion_written(
                     let pause = backoff(completing.tries);
                     (State::RetryingCompletion(completing), Effect::Pause(pause))
                 }
-                _ => refuse(ErrorKind::CompletionUnknown),
+                _ => not_stored(completing.held, ErrorKind::CompletionUnknown),
             }
         }
     }
@@ -128,7 +129,7 @@ pub(super) fn claim_gone(
     match existing {
         Some(existing) => other_record(call, now, completing, existing),
         None if completing.maybe_applied || is_expired(completing.held.lease_end, now) => {
-            refuse(ErrorKind::LostOwnership)
+            not_stored(completing.held, ErrorKind::LostOwnership)
         }
         None => {
             let effect = requests::restore(call, &completing.record, completing.held.lease_end);
@@ -151,7 +152,7 @@ pub(super) fn restored(
             ..
         } => other_record(call, now, completing, existing),
         WriteResult::ConditionFailed { existing: None, .. } | WriteResult::Failed { .. } => {
-            refuse(ErrorKind::CompletionUnknown)
+            not_stored(completing.held, ErrorKind::CompletionUnknown)
         }
     }
 }
@@ -165,7 +166,7 @@ fn other_record(
 ) -> Next {
     if is_claim_of(&existing, call) {
         // The condition holds for this record, and yet it failed: what is stored is unknown.
-        return refuse(ErrorKind::CompletionUnknown);
+        return not_stored(completing.held, ErrorKind::CompletionUnknown);
     }
     match completed_state(call, now, &existing) {
         Some(RecordState::Replay) => replay(existing, Source::Completion),
@@ -175,7 +176,18 @@ fn other_record(
         {
             confirmed(completing)
         }
-        _ => refuse(ErrorKind::LostOwnership),
+        _ => not_stored(completing.held, ErrorKind::LostOwnership),
+    }
+}
+
+/// Ends a call whose response is not stored, or of which that is not known.
+///
+/// A run under a claim that was never confirmed promised its caller no agreed response, so the caller gets its own result.
+pub(super) fn not_stored(held: Held, kind: ErrorKind) -> Next {
+    if held.is_confirmed {
+        refuse(kind)
+    } else {
+        finish(Resolution::Own(Completion::Unclaimed))
     }
 }
 

@@ -7,6 +7,7 @@ use super::super::in_flight::InFlight;
 use super::super::limits::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::super::read::Consistency;
 use super::super::resolution::{Refusal, Resolution, Source};
+use super::super::terms::CallTerms;
 use crate::error::ErrorKind;
 use crate::record::Record;
 use crate::time::EpochMillis;
@@ -17,6 +18,8 @@ pub(super) enum State {
     Checking(Option<EpochMillis>),
     /// Waits for the leader in this process.
     Following(Following),
+    /// Asks the circuit breaker for admission. The value is the time until which this call may wait.
+    AskingCircuit(EpochMillis),
     /// Reads the record before the first claim.
     LookingUp(LookingUp),
     /// Sends a claim.
@@ -25,8 +28,12 @@ pub(super) enum State {
     Reading(Claiming),
     /// Pauses while another process's call is in progress.
     Waiting(Claiming),
+    /// Looks for another call in this process, before it runs without a confirmed claim.
+    BeforeUnprotected(Unclaimed),
     /// Runs the handler.
     Running(Held),
+    /// Runs the handler without a claim. The value is the end of the lease that the call would have.
+    RunningUnclaimed(EpochMillis),
     /// Sends a completion.
     Completing(Completing),
     /// Pauses before it sends the completion again.
@@ -90,17 +97,30 @@ pub(super) struct Claiming {
 pub(super) struct GivingUp {
     /// The error that the caller gets.
     pub(super) kind: ErrorKind,
+    /// The time of the last claim.
+    pub(super) claimed_at: EpochMillis,
     /// Until when this call may wait.
     pub(super) wait_until: EpochMillis,
     /// The end of the time for requests, as in [`Claiming`].
     pub(super) requests_end: EpochMillis,
 }
 
-/// A confirmed claim.
+/// The data of a call that could not claim its key, because the store failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Unclaimed {
+    /// Until when this call may wait.
+    pub(super) wait_until: EpochMillis,
+    /// What the call does if it does not run, if its claim may have been applied.
+    pub(super) giving_up: Option<GivingUp>,
+}
+
+/// The claim under which the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
     pub(super) claimed_at: EpochMillis,
     pub(super) lease_end: EpochMillis,
+    /// False if it is not known whether the claim was applied.
+    pub(super) is_confirmed: bool,
 }
 
 /// The data of a call that completes its key.
@@ -131,6 +151,34 @@ pub(super) const READ: Effect = Effect::Read(Consistency::Strong);
 
 /// The next state, and the effect to perform next.
 pub(super) type Next = (State, Effect);
+
+impl Held {
+    /// Returns the claim for the requests after the handler.
+    ///
+    /// A claim that was never confirmed is worth `store_timeout`, and not all of the time until the deadline: its user chose to go on
+    /// without the store.
+    pub(super) fn for_requests_after(self, call: &CallTerms, now: EpochMillis) -> Self {
+        if self.is_confirmed {
+            return self;
+        }
+        Self {
+            lease_end: self.lease_end.min(now.plus(call.policy.store_timeout)),
+            ..self
+        }
+    }
+}
+
+impl State {
+    /// Returns until when a call may wait that asks for its claim, and `None` in every other state.
+    pub(super) fn asks_until(&self) -> Option<EpochMillis> {
+        match self {
+            Self::AskingCircuit(wait_until) => Some(*wait_until),
+            Self::LookingUp(looking_up) => Some(looking_up.wait_until),
+            Self::Claiming(claiming) | Self::Reading(claiming) => Some(claiming.wait_until),
+            _ => None,
+        }
+    }
+}
 
 pub(super) fn finish(resolution: Resolution) -> Next {
     (State::Finished, Effect::Finish(resolution))

@@ -1,16 +1,18 @@
 //! Helpers for the tests of the state machine.
 
+mod circuit;
 mod claim;
 mod completion;
 mod in_flight;
 mod limits;
 mod lookup;
 mod operation;
+mod unprotected;
 mod wait;
 
 use super::super::condition::{Condition, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
-use super::super::policy::{OnError, OnInProgress, OnTimeout};
+use super::super::policy::{OnError, OnInProgress, OnStoreError, OnTimeout};
 use super::super::{
     Completion, Consistency, HandlerResult, Refusal, Resolution, Write, WriteErrorKind, WriteResult,
 };

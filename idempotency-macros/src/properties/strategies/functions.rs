@@ -113,6 +113,8 @@ const OTHERS: &[&str] = &[
     "key",
     "hash",
     "on_error",
+    "on_store_error",
+    "circuit_breaker",
     "validate",
     "local_cache",
     "local_cache_bytes",
@@ -128,6 +130,10 @@ fn settings(also: Vec<&'static str>) -> impl Strategy<Value = Vec<(&'static str,
     subsequence(OTHERS, 0..=OTHERS.len())
         .prop_flat_map(move |mut names| {
             names.extend(also.iter());
+            // Two of their values contradict each other.
+            if names.contains(&"on_timeout") {
+                names.retain(|name| *name != "on_store_error");
+            }
             names.into_iter().map(setting).collect::<Vec<_>>()
         })
         .prop_shuffle()

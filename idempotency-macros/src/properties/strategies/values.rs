@@ -68,7 +68,7 @@ fn number() -> BoxedStrategy<String> {
 pub(in crate::properties) fn value(name: &str) -> BoxedStrategy<String> {
     match name {
         "key" | "validate" | "store_when" => literal(expression()),
-        "shared_key_prefix" => among(&["true", "false"]),
+        "shared_key_prefix" | "circuit_breaker" => among(&["true", "false"]),
         "key_required" => among(&["true", "false", "\"all\"", "\"ALL\""]),
         "key_prefix" => {
             let mark = |prefix: &String| !prefix.contains("#tenant=");
@@ -91,6 +91,7 @@ pub(in crate::properties) fn value(name: &str) -> BoxedStrategy<String> {
         "on_in_progress" => choice(&["reject", "wait"]),
         "on_timeout" => choice(&["rerun", "hold"]),
         "on_error" => choice(&["release", "record"]),
+        "on_store_error" => choice(&["fail", "run-unprotected"]),
         "on_replay" => among(&[
             "hook",
             "crate::hook::<u8>",

@@ -4,6 +4,7 @@ mod faults;
 mod lookup;
 mod operator;
 mod single_flight;
+mod unprotected;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::protocol::decision::Decided;
@@ -17,6 +18,7 @@ pub(crate) use faults::*;
 pub(crate) use lookup::*;
 pub(crate) use operator::*;
 pub(crate) use single_flight::*;
+pub(crate) use unprotected::*;
 
 /// What a faulty rule can read of its call.
 #[derive(Clone, Copy)]

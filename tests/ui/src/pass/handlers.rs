@@ -114,6 +114,8 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Reply<String> {
     on_in_progress = "wait",
     on_timeout = "hold",
     on_error = "record",
+    on_store_error = "fail",
+    circuit_breaker = true,
     store_when = "id > `0`",
     on_replay = mark,
     payload = event.payload,

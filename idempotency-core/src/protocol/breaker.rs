@@ -1,0 +1,197 @@
+//! The circuit breaker: when a process stops asking a store that fails, and when it tries again.
+//!
+//! It is a pure machine: the driver keeps one for each backend, and hands it the time and the results. It only decides if a call may
+//! ask the store. What a call does that may not, its [`policy`](super::policy) decides.
+
+use std::time::Duration;
+
+use crate::time::EpochMillis;
+
+/// The number of failed requests in a row that open the circuit.
+const OPENS_AFTER: u8 = 5;
+/// How long failures count. A process may be frozen between two events, and a failure of an hour ago says nothing.
+const COUNTS_FOR: Duration = Duration::from_secs(60);
+/// How long the circuit is open first. The time doubles each time that the store still fails afterwards.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// How long the circuit is open at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The circuit breaker of one store in one process.
+///
+/// Five failed requests in a row within 60 s open the circuit for 1 s. Then one call may ask the store, as a probe. If its
+/// request fails, the circuit is open for twice the time, at most 30 s. Any reply closes it.
+///
+/// No time of it depends on a timer. A process that was frozen, or restored from a snapshot, finds its circuit as the time says.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{Admission, Breaker, Circuit};
+/// # use idempotency_core::time::EpochMillis;
+/// # use std::time::Duration;
+/// # let at = |second| EpochMillis::new(second * 1_000);
+/// # let limit = Duration::from_secs(3);
+/// let mut breaker = Breaker::default();
+/// for _ in 0..5 {
+///     breaker.failed(at(10));
+/// }
+/// assert_eq!(breaker.circuit(), Circuit::Open);
+/// assert_eq!(breaker.admit(at(10), limit), Admission::Open { until: at(11) });
+/// // One call may try.
+/// assert_eq!(breaker.admit(at(12), limit), Admission::Admitted);
+/// assert_eq!(breaker.circuit(), Circuit::HalfOpen);
+/// assert!(matches!(breaker.admit(at(12), limit), Admission::Open { .. }));
+/// breaker.replied();
+/// assert_eq!(breaker.circuit(), Circuit::Closed);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Breaker {
+    state: State,
+}
+
+/// Whether a call may ask the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Admission {
+    /// It may.
+    Admitted,
+    /// It may not: the circuit is open.
+    Open {
+        /// Until when the circuit is open.
+        until: EpochMillis,
+    },
+}
+
+/// The state of a [`Breaker`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Circuit {
+    /// Every call asks the store.
+    Closed,
+    /// No call asks the store.
+    Open,
+    /// One call asks the store, as a probe.
+    HalfOpen,
+}
+
+/// What a result says of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreReply {
+    /// The store replied.
+    Replied,
+    /// The store did not reply, or failed in a way that may pass.
+    Failed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    /// The store has failed so often in a row, for the first time at this time.
+    Closed {
+        failures: u8,
+        first: EpochMillis,
+    },
+    Open(Pause),
+    /// A call asks the store. If it has no result by the end, it was dropped or frozen, and another call may ask.
+    HalfOpen(Pause),
+}
+
+/// A time in which calls are not admitted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pause {
+    since: EpochMillis,
+    until: EpochMillis,
+    /// How long the circuit is, or was, open.
+    length: Duration,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Closed {
+            failures: 0,
+            first: EpochMillis::new(0),
+        }
+    }
+}
+
+impl Pause {
+    fn open(now: EpochMillis, length: Duration) -> Self {
+        Self {
+            since: now,
+            until: now.plus(length),
+            length,
+        }
+    }
+
+    /// Returns true if the pause lasts. A clock that was set back ends it: otherwise the circuit could stay open for hours.
+    fn lasts(&self, now: EpochMillis) -> bool {
+        self.since <= now && now <= self.until
+    }
+}
+
+impl Breaker {
+    /// Returns whether a call may ask the store now. If the circuit was open long enough, the call becomes the probe.
+    ///
+    /// `at_most` is how long the call's requests may take: for so long it is the only probe.
+    pub fn admit(&mut self, now: EpochMillis, at_most: Duration) -> Admission {
+        let pause = match &self.state {
+            State::Closed { .. } => return Admission::Admitted,
+            State::Open(pause) | State::HalfOpen(pause) => pause,
+        };
+        if pause.lasts(now) {
+            return Admission::Open { until: pause.until };
+        }
+        self.state = State::HalfOpen(Pause {
+            since: now,
+            until: now.plus(at_most),
+            length: pause.length,
+        });
+        Admission::Admitted
+    }
+
+    /// Takes the result of a request. Returns true if it opens or closes the circuit.
+    pub fn take(&mut self, now: EpochMillis, reply: StoreReply) -> bool {
+        match reply {
+            StoreReply::Replied => self.replied(),
+            StoreReply::Failed => self.failed(now),
+        }
+    }
+
+    /// Takes a reply of the store. Returns true if it closes the circuit.
+    pub fn replied(&mut self) -> bool {
+        let was_closed = self.circuit() == Circuit::Closed;
+        self.state = State::default();
+        !was_closed
+    }
+
+    /// Takes a failure of the store. Returns true if it opens the circuit.
+    pub fn failed(&mut self, now: EpochMillis) -> bool {
+        let length = match &mut self.state {
+            State::Closed { failures, first } => {
+                if *failures == 0 || *first > now || first.until(now) > COUNTS_FOR {
+                    (*failures, *first) = (0, now);
+                }
+                *failures += 1;
+                if *failures < OPENS_AFTER {
+                    return false;
+                }
+                FIRST_PAUSE
+            }
+            // A call that was admitted before the circuit opened.
+            State::Open(_) => return false,
+            State::HalfOpen(pause) => pause.length.saturating_mul(2).min(LONGEST_PAUSE),
+        };
+        self.state = State::Open(Pause::open(now, length));
+        true
+    }
+
+    /// Returns the state of the circuit. An open circuit stays open until a call asks to be admitted.
+    pub fn circuit(&self) -> Circuit {
+        match self.state {
+            State::Closed { .. } => Circuit::Closed,
+            State::Open(_) => Circuit::Open,
+            State::HalfOpen(_) => Circuit::HalfOpen,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! After a failure of the store, under `run-unprotected`: whether the handler runs without a confirmed claim.
+//!
+//! The policy is for calls of which nothing is known but that the store failed. A call that has met another call of its key, in the
+//! store or in its process, ends in an error: its run would be a second one.
+
+use super::super::classify::{RecordState, classify, is_expired};
+use super::super::effect::{Effect, Input, WriteErrorKind, WriteResult};
+use super::super::in_flight::{InFlight, Stage};
+use super::super::requests;
+use super::super::resolution::{Refusal, Resolution};
+use super::super::terms::CallTerms;
+use super::claim::is_too_late;
+use super::state::{GivingUp, Held, Next, State, Unclaimed, refuse};
+use crate::error::ErrorKind;
+use crate::time::EpochMillis;
+
+/// Returns true if a call that has received this input may still run unprotected.
+///
+/// It may not after it has met another call of its key, nor after a failure that an operator must correct: a missing table would
+/// switch the protection off for good.
+pub(super) fn may_still_run(call: &CallTerms, now: EpochMillis, input: &Input) -> bool {
+    match input {
+        Input::LeaderProgress(leader) => leader.stage == Stage::Claiming,
+        // The leader may have run since its last known progress.
+        Input::LeaderDone(_) | Input::Written(WriteResult::ConditionFailed { .. }) => false,
+        Input::Written(WriteResult::Failed { kind, .. }) => *kind == WriteErrorKind::Transient,
+        Input::Read(Some(record)) => classify(record, now, call) == RecordState::Claimable,
+        Input::Local(_)
+        | Input::Circuit(_)
+        | Input::Written(WriteResult::Applied)
+        | Input::Read(None)
+        | Input::ReadFailed
+        | Input::Paused
+        | Input::HandlerDone(_) => true,
+    }
+}
+
+/// Returns what a call does instead of ending in `StoreFailed`: it looks once more for another call in its process. Every
+/// other transition stays as it is.
+pub(super) fn instead_of_failing(
+    call: &CallTerms,
+    now: EpochMillis,
+    wait_until: EpochMillis,
+    next: Next,
+) -> Next {
+    let giving_up = match &next {
+        (State::GivingUp(giving_up), _) if giving_up.kind == ErrorKind::StoreFailed => {
+            Some(giving_up.clone())
+        }
+        (_, Effect::Finish(Resolution::Refuse(refusal)))
+            if refusal.kind == ErrorKind::StoreFailed =>
+        {
+            None
+        }
+        _ => return next,
+    };
+    let unclaimed = Unclaimed {
+        wait_until,
+        giving_up,
+    };
+    if is_too_late(call, now) || is_expired(run_until(call, &unclaimed), now) {
+        return next;
+    }
+    (State::BeforeUnprotected(unclaimed), Effect::CheckInFlight)
+}
+
+/// Runs the handler without a confirmed claim: no other call of this key runs in this process.
+pub(super) fn run(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
+    let until = run_until(call, unclaimed);
+    let Some(giving_up) = &unclaimed.giving_up else {
+        let effect = Effect::RunUnprotected {
+            maybe_claimed: false,
+        };
+        return (State::RunningUnclaimed(until), effect);
+    };
+    let held = Held {
+        claimed_at: giving_up.claimed_at,
+        lease_end: until,
+        is_confirmed: false,
+    };
+    let effect = Effect::RunUnprotected {
+        maybe_claimed: true,
+    };
+    (State::Running(held), effect)
+}
+
+/// Handles another call of this key in this process. If it only asks the store, this call runs first, and the other one will find
+/// it. Otherwise this call ends, and releases the claim that it may have.
+pub(super) fn other_found(
+    call: &CallTerms,
+    now: EpochMillis,
+    unclaimed: Unclaimed,
+    other: InFlight,
+) -> Next {
+    let lease_end = match other.stage {
+        Stage::Claiming => return run(call, &unclaimed),
+        Stage::Running | Stage::Storing => Some(other.until),
+        Stage::Waiting { until, .. } => until,
+    };
+    // The other call outlives its lease, so it is not known if it still runs.
+    let is_late = other.is_expired(now) || lease_end.is_some_and(|end| is_expired(end, now));
+    let refusal = if is_late {
+        Refusal::from(ErrorKind::StoreFailed)
+    } else {
+        Refusal::already_in_progress(lease_end)
+    };
+    match unclaimed.giving_up {
+        Some(giving_up) => {
+            let kind = refusal.kind;
+            let giving_up = GivingUp { kind, ..giving_up };
+            (State::GivingUp(giving_up), requests::release(call))
+        }
+        None => refuse(refusal),
+    }
+}
+
+/// Returns until when duplicates in this process count the run as in progress: the end of the lease that the call has, or would have.
+fn run_until(call: &CallTerms, unclaimed: &Unclaimed) -> EpochMillis {
+    match &unclaimed.giving_up {
+        Some(giving_up) => call.lease_end(giving_up.claimed_at),
+        None => unclaimed.wait_until,
+    }
+}

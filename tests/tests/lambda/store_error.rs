@@ -1,0 +1,412 @@
+//! A store that fails before the handler: `on_store_error` and the circuit breaker, as the caller sees them.
+
+use std::time::Duration;
+
+use idempotency_core::config::Variables;
+use idempotency_lambda::{
+    BoxError, Bypass, Circuit, Error, ErrorKind, LambdaEvent, OnInProgress, OnStoreError,
+    OnTimeout, Operation, Outcome, OutcomeKind, idempotent, with_backend,
+};
+use idempotency_testkit::ManualClock;
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{Harness, START, operation, ours};
+use serde_json::{Value, json};
+
+use super::event;
+
+fn order() -> Value {
+    json!({ "order_id": 7 })
+}
+
+fn unprotected() -> Operation {
+    let builder = operation().key("order_id");
+    builder
+        .on_store_error(OnStoreError::RunUnprotected)
+        .build()
+        .unwrap()
+}
+
+fn with_breaker() -> Operation {
+    let builder = operation().key("order_id");
+    builder.circuit_breaker(true).build().unwrap()
+}
+
+/// Throttles the next `times` requests of this kind.
+fn throttle(harness: &Harness, kind: StoreOperation, times: usize) {
+    (1..=times).for_each(|nth| harness.store.inject(kind, nth, StoreFault::Throttle));
+}
+
+fn is_unprotected<R>(outcome: &Outcome<R>) -> bool {
+    *outcome.kind() == OutcomeKind::Bypassed(Bypass::StoreFailed)
+}
+
+#[tokio::test]
+async fn a_throttled_claim_refuses_the_call_or_runs_it_unprotected_by_policy() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 2);
+    let fails = operation().key("order_id").build().unwrap();
+    let error = harness.call(&fails, order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert_eq!(harness.runs(), 0);
+
+    let outcome = harness.call(&unprotected(), order()).await.unwrap();
+    assert!(is_unprotected(&outcome));
+    assert_eq!(harness.runs(), 1);
+    // Two claims. Nothing is stored of the run.
+    assert_eq!(harness.requests(), [2, 0, 0, 0]);
+    assert!(harness.store.inner().is_empty());
+}
+
+#[tokio::test]
+async fn a_retry_after_an_unprotected_run_runs_again() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 1);
+    let charge = unprotected();
+    harness.call(&charge, order()).await.unwrap();
+    let again = harness.call(&charge, order()).await.unwrap();
+    assert_eq!(again.into_response(), 2);
+    let replay = harness.call(&charge, order()).await.unwrap();
+    assert!(replay.is_replayed());
+}
+
+#[tokio::test]
+async fn an_unprotected_handler_that_fails_or_panics_ends_as_it_would_without_this_framework() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 2);
+    let charge = unprotected();
+    let declined = async |_| Err::<u32, _>(BoxError::from("declined"));
+    let error = harness.call_with(&charge, order(), declined).await;
+    assert_eq!(error.unwrap_err().to_string(), "declined");
+    let panics =
+        async |_| -> Result<u32, BoxError> { std::panic::resume_unwind(Box::new("on purpose")) };
+    let call = harness.call_with(&charge, order(), panics);
+    let panic = idempotency_tests::unless_it_panics(call).await.unwrap_err();
+    assert_eq!(*panic.downcast::<&str>().unwrap(), "on purpose");
+}
+
+#[tokio::test]
+async fn a_hanging_store_costs_store_timeout_and_then_the_handler_runs() {
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
+    for kind in [
+        StoreOperation::Put,
+        StoreOperation::Read,
+        StoreOperation::Update,
+    ] {
+        harness.store.inject(kind, 1, StoreFault::Hang);
+    }
+    let outcome = harness.call(&unprotected(), order()).await.unwrap();
+    assert!(is_unprotected(&outcome));
+    // The claim: 3 s less 200 ms. After the run the completion has 3 s less 200 ms again.
+    let took = harness.now().get() - START;
+    assert_eq!(took, 2_800 + 2_800);
+    assert_eq!(harness.requests(), [1, 1, 0, 0]);
+}
+
+#[tokio::test]
+async fn the_response_is_stored_if_the_claim_was_applied_although_its_reply_was_lost() {
+    let harness = Harness::default();
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::LoseReply);
+    throttle(&harness, StoreOperation::Read, 1);
+    let charge = unprotected();
+    let outcome = harness.call(&charge, order()).await.unwrap();
+    assert!(is_unprotected(&outcome));
+    let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap();
+    assert!(duplicate.is_replayed());
+    assert_eq!(harness.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_duplicate_is_refused_while_the_claim_of_an_unprotected_run_is_there() {
+    let harness = Harness::default();
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::LoseReply);
+    throttle(&harness, StoreOperation::Read, 1);
+    let charge = unprotected();
+    let outcome = harness.call_with(&charge, order(), async |run| {
+        let duplicate = harness.call_elsewhere(&charge, order()).await.unwrap_err();
+        assert_eq!(ours(&duplicate).kind(), ErrorKind::AlreadyInProgress);
+        Ok(run)
+    });
+    assert_eq!(outcome.await.unwrap().into_response(), 1);
+    assert_eq!(harness.runs(), 1);
+}
+
+#[tokio::test]
+async fn the_response_of_an_unprotected_run_yields_to_a_stored_one() {
+    let harness = Harness::default();
+    // The claim is lost and never applied.
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::LoseRequest);
+    throttle(&harness, StoreOperation::Read, 1);
+    let charge = unprotected();
+    let outcome = harness.call_with(&charge, order(), async |run| {
+        let other = harness.call_elsewhere(&charge, order()).await.unwrap();
+        assert!(!other.is_replayed());
+        Ok(run)
+    });
+    let outcome = outcome.await.unwrap();
+    assert!(outcome.is_replayed());
+    assert_eq!(outcome.into_response(), 2);
+}
+
+#[tokio::test]
+async fn the_response_of_an_unprotected_run_is_returned_although_it_cannot_be_stored() {
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::LoseReply);
+    throttle(&harness, StoreOperation::Read, 1);
+    throttle(&harness, StoreOperation::Update, 4);
+    let outcome = harness.call(&unprotected(), order()).await.unwrap();
+    assert!(is_unprotected(&outcome));
+    // The claim is there until its lease ends.
+    let duplicate = harness.call_elsewhere(&unprotected(), order()).await;
+    assert_eq!(
+        ours(&duplicate.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    harness.clock.advance(Duration::from_secs(31));
+    let rerun = harness.call_elsewhere(&unprotected(), order()).await;
+    assert_eq!(rerun.unwrap().into_response(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_met_another_one_does_not_run_unprotected() {
+    let harness = Harness::default();
+    let waits = operation().key("order_id");
+    let waits = waits
+        .on_store_error(OnStoreError::RunUnprotected)
+        .on_in_progress(OnInProgress::Wait)
+        .build()
+        .unwrap();
+    let outcome = harness.call_with(&waits, order(), async |run| {
+        harness
+            .store
+            .inject(StoreOperation::Put, 1, StoreFault::OmitItem);
+        throttle(&harness, StoreOperation::Read, 1);
+        let duplicate = harness.call_elsewhere(&waits, order()).await.unwrap_err();
+        assert_eq!(ours(&duplicate).kind(), ErrorKind::StoreFailed);
+        Ok(run)
+    });
+    outcome.await.unwrap();
+    assert_eq!(harness.runs(), 1);
+}
+
+#[tokio::test]
+async fn duplicates_in_one_process_do_not_run_beside_an_unprotected_run() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 9);
+    let charge = unprotected();
+    let first = harness.call_with(&charge, order(), async |run| {
+        tokio::task::yield_now().await;
+        Ok(run)
+    });
+    let (first, second) = tokio::join!(first, harness.call(&charge, order()));
+    assert!(!first.unwrap().is_replayed());
+    assert_eq!(
+        ours(&second.unwrap_err()).kind(),
+        ErrorKind::AlreadyInProgress
+    );
+    assert_eq!(harness.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_mistake_that_an_operator_must_correct_is_followed_by_no_run() {
+    let harness = Harness::default();
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::TooLarge);
+    let error = harness.call(&unprotected(), order()).await.unwrap_err();
+    assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
+    assert_eq!(harness.runs(), 0);
+}
+
+#[tokio::test]
+async fn the_variable_is_the_setting_of_operations_without_one() {
+    let variables = |policy: &str| {
+        let variable = ("IDEMPOTENCY_ON_STORE_ERROR".to_owned(), policy.to_owned());
+        Variables::from_iter([variable])
+    };
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 2);
+    let builder = || operation().key("order_id");
+    let of_variable = builder().variables(variables("run-unprotected")).build();
+    assert!(harness.call(&of_variable.unwrap(), order()).await.is_ok());
+    let overridden = builder()
+        .variables(variables("run-unprotected"))
+        .on_store_error(OnStoreError::Fail);
+    let error = harness.call(&overridden.build().unwrap(), order()).await;
+    assert_eq!(ours(&error.unwrap_err()).kind(), ErrorKind::StoreFailed);
+
+    let held = builder()
+        .variables(variables("run-unprotected"))
+        .on_timeout(OnTimeout::Hold);
+    let error = held.build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+    assert!(error.to_string().contains("contradicts"), "{error}");
+}
+
+#[idempotent(
+    key = "order_id",
+    key_prefix = "store-error.notify",
+    on_store_error = "run-unprotected"
+)]
+async fn notify(event: LambdaEvent<Value>) -> Result<u64, Error> {
+    Ok(event.payload["order_id"].as_u64().unwrap_or(0))
+}
+
+#[tokio::test]
+async fn the_attribute_runs_the_handler_too() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 1);
+    let call = with_backend(harness.backend.clone(), notify(event(order())));
+    assert_eq!(call.await.unwrap(), 7);
+    assert!(harness.store.inner().is_empty());
+}
+
+#[tokio::test]
+async fn an_open_circuit_refuses_calls_without_a_request_until_a_probe_succeeds() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 5);
+    let charge = with_breaker();
+    for _ in 0..5 {
+        harness.call(&charge, order()).await.unwrap_err();
+    }
+    assert_eq!(harness.backend.circuit(), Circuit::Open);
+    let error = harness.call(&charge, order()).await.unwrap_err();
+    let error = ours(&error);
+    assert_eq!(error.kind(), ErrorKind::StoreFailed);
+    assert!(!error.handler_ran() && error.kind().is_retryable());
+    let text = error.to_string();
+    assert!(text.contains("the circuit breaker is open until"), "{text}");
+    assert_eq!(harness.requests(), [5, 0, 0, 0]);
+
+    harness.clock.advance(Duration::from_millis(1_001));
+    let outcome = harness.call(&charge, order()).await.unwrap();
+    assert_eq!(outcome.into_response(), 1);
+    assert_eq!(harness.backend.circuit(), Circuit::Closed);
+}
+
+#[tokio::test]
+async fn the_circuit_is_shared_by_the_operations_of_a_process_that_use_it() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 5);
+    let builder = || operation().key("order_id");
+    let (ships, plain) = (
+        builder()
+            .key_prefix("local.shop.ship")
+            .circuit_breaker(true)
+            .build()
+            .unwrap(),
+        builder().build().unwrap(),
+    );
+    for _ in 0..5 {
+        harness.call(&with_breaker(), order()).await.unwrap_err();
+    }
+    let refused = harness.call(&ships, order()).await.unwrap_err();
+    assert_eq!(ours(&refused).kind(), ErrorKind::StoreFailed);
+    // An operation without the setting asks the store, and another process has a circuit of its own.
+    assert!(harness.call(&plain, order()).await.is_ok());
+    assert_eq!(harness.backend.circuit(), Circuit::Open);
+    assert!(harness.call_elsewhere(&ships, order()).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_open_circuit_spares_the_deadline_when_the_store_hangs() {
+    let harness = Harness::with_clock(ManualClock::auto_advancing(START));
+    for kind in [
+        StoreOperation::Put,
+        StoreOperation::Read,
+        StoreOperation::Delete,
+    ] {
+        (1..=20).for_each(|nth| harness.store.inject(kind, nth, StoreFault::Hang));
+    }
+    let charge = with_breaker();
+    for _ in 0..5 {
+        harness.call(&charge, order()).await.unwrap_err();
+    }
+    assert_eq!(harness.backend.circuit(), Circuit::Open);
+    let before = harness.now();
+    harness.call(&charge, order()).await.unwrap_err();
+    assert_eq!(before.until(harness.now()), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn completions_are_sent_while_the_circuit_is_open() {
+    let harness = Harness::default();
+    let charge = with_breaker();
+    let outcome = harness.call_with(&charge, json!({ "order_id": 1 }), async |run| {
+        throttle(&harness, StoreOperation::Put, 5);
+        for _ in 0..5 {
+            harness.call(&charge, order()).await.unwrap_err();
+        }
+        assert_eq!(harness.backend.circuit(), Circuit::Open);
+        Ok(run)
+    });
+    let outcome = outcome.await.unwrap();
+    assert!(matches!(
+        outcome.kind(),
+        OutcomeKind::Executed { stored: true, .. }
+    ));
+}
+
+#[tokio::test]
+async fn an_open_circuit_runs_a_call_of_that_policy_unprotected() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 5);
+    let builder = operation().key("order_id");
+    let charge = builder
+        .circuit_breaker(true)
+        .on_store_error(OnStoreError::RunUnprotected)
+        .build()
+        .unwrap();
+    for _ in 0..6 {
+        let outcome = harness.call(&charge, order()).await.unwrap();
+        assert!(is_unprotected(&outcome));
+    }
+    assert_eq!(harness.requests(), [5, 0, 0, 0]);
+    assert_eq!(harness.runs(), 6);
+}
+
+#[tokio::test]
+async fn a_response_in_the_local_cache_is_replayed_while_the_circuit_is_open() {
+    let harness = Harness::default();
+    let builder = operation().key("order_id").local_cache(8);
+    let charge = builder.circuit_breaker(true).build().unwrap();
+    harness.call(&charge, order()).await.unwrap();
+    throttle(&harness, StoreOperation::Put, 5);
+    for _ in 0..5 {
+        let other = json!({ "order_id": 8 });
+        harness.call(&charge, other).await.unwrap_err();
+    }
+    assert_eq!(harness.backend.circuit(), Circuit::Open);
+    assert!(harness.call(&charge, order()).await.unwrap().is_replayed());
+}
+
+#[tokio::test]
+async fn a_probe_that_is_dropped_gives_way_to_another_one() {
+    let harness = Harness::default();
+    throttle(&harness, StoreOperation::Put, 5);
+    let charge = with_breaker();
+    for _ in 0..5 {
+        harness.call(&charge, order()).await.unwrap_err();
+    }
+    harness.clock.advance(Duration::from_millis(1_001));
+    harness
+        .store
+        .inject(StoreOperation::Put, 1, StoreFault::Hang);
+    let hung = harness.store.hung();
+    tokio::select! {
+        biased;
+        _ = harness.call(&charge, order()) => unreachable!("the claim hangs"),
+        () = hung => {}
+    }
+    assert_eq!(harness.backend.circuit(), Circuit::HalfOpen);
+    harness.call(&charge, order()).await.unwrap_err();
+    harness.clock.advance(Duration::from_millis(3_001));
+    assert!(harness.call(&charge, order()).await.is_ok());
+}
