@@ -100,13 +100,21 @@ impl<R> Driver<'_, R> {
                     Input::HandlerDone(result)
                 }
                 Effect::RunUnprotected { maybe_claimed } => {
-                    let handler = self.only_run(&mut handler).map_err(Ending::Refused)?;
+                    let start = self.only_run(&mut start).map_err(Ending::Refused)?;
+                    let lease_end = attempt.in_flight().map(|running| running.until);
+                    let handler = start(OfferedCall::unclaimed(
+                        self.backend,
+                        &self.call.id,
+                        lease_end,
+                        &mut made,
+                    ));
                     report.runs_unprotected(store_error.take().as_ref());
                     let (result, own) = if maybe_claimed {
                         handler::run(handler, self.codec, &self.store_when, report).await
                     } else {
                         handler::run_unclaimed(handler, report).await
                     };
+                    made.end();
                     finished = Some(own);
                     Input::HandlerDone(result)
                 }

@@ -39,7 +39,8 @@ pub enum Run {
     },
     /// It is not known what the claim replaced: the reply to the claim was lost, or the store does not report it.
     Unknown,
-    /// The run has no claim, because the call is not protected.
+    /// The run has no confirmed claim: the call is not protected, or the store failed and the operation has
+    /// `on_store_error = "run-unprotected"`. An earlier run of the key may have happened.
     Unprotected,
 }
 

@@ -151,7 +151,7 @@ mod each_fault_is_found {
         a_refused_claim_that_counts_as_a_failure:
             RefusalCountsAsFailure in failing_unprotected breaks RunWithoutClaim in 4;
         a_running_call_that_is_overlooked:
-            RunningLeaderIsOverlooked in unprotected_in_one_process breaks RunWithoutClaim in 6;
+            RunningLeaderIsOverlooked in unprotected_in_one_process breaks RunWithoutClaim in 7;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

@@ -62,7 +62,9 @@ enum Basis {
         terms: CallTerms,
         run: Run,
     },
-    /// No claim. The bytes are random: the tokens of the run are made from them.
+    /// No confirmed claim, because the store failed. The key is known, so its tokens are those of every other run.
+    Unclaimed(RecordId),
+    /// No key. The bytes are random: the tokens of the run are made from them.
     Unprotected([u8; 16]),
 }
 
@@ -101,6 +103,10 @@ impl Call {
         Self::new(backend, Basis::Claim { terms, run }, lease_end)
     }
 
+    fn unclaimed(backend: &Backend, id: &RecordId, lease_end: Option<EpochMillis>) -> Self {
+        Self::new(backend, Basis::Unclaimed(id.clone()), lease_end)
+    }
+
     fn new(backend: &Backend, basis: Basis, ends: Option<EpochMillis>) -> Self {
         Self(Arc::new(Inner {
             backend: backend.clone(),
@@ -110,18 +116,22 @@ impl Call {
         }))
     }
 
-    /// Returns the id of the call's record, or `None` if the run is not protected.
+    /// Returns the id of the call's record, or `None` if the call has no key or protection is switched off.
     ///
-    /// The id is a hash. It shows nothing of the payload.
+    /// The id is a hash. It shows nothing of the payload. A run without a confirmed claim, after a failure of the store, has its key.
     pub fn key(&self) -> Option<&RecordId> {
-        self.terms().map(|terms| &terms.id)
+        match &self.0.basis {
+            Basis::Claim { terms, .. } => Some(&terms.id),
+            Basis::Unclaimed(id) => Some(id),
+            Basis::Unprotected(_) => None,
+        }
     }
 
     /// Returns which run of the key this is: the first, or one after a run that ended without a result.
     pub fn run(&self) -> Run {
         match &self.0.basis {
             Basis::Claim { run, .. } => *run,
-            Basis::Unprotected(_) => Run::Unprotected,
+            Basis::Unclaimed(_) | Basis::Unprotected(_) => Run::Unprotected,
         }
     }
 
@@ -148,7 +158,8 @@ impl Call {
     ///   the provider still returns its first result if it keeps its keys longer. If the key can be used again on purpose, it
     ///   must contain what makes the new operation another one, such as the order's number.
     /// - A provider forgets its keys too. A rerun is recognised only for as long as the provider keeps them.
-    /// - Without protection there is no key. The token is then random: the same in this run, and another one in the next.
+    /// - Without a key the token is random: the same in this run, and another one in the next. A run that is unprotected because the
+    ///   store failed has a key, and so the same token as every other run of it.
     ///
     /// # Examples
     ///
@@ -170,6 +181,7 @@ impl Call {
     pub fn token(&self, name: &str) -> Token {
         match &self.0.basis {
             Basis::Claim { terms, .. } => Token::of_key(&terms.id, name),
+            Basis::Unclaimed(id) => Token::of_key(id, name),
             Basis::Unprotected(random) => Token::of_random(random, name),
         }
     }
@@ -177,14 +189,6 @@ impl Call {
     /// Returns true if the run of the handler has ended. What a clone that was kept does after that is no part of the run.
     pub fn has_ended(&self) -> bool {
         self.0.has_ended.load(Ordering::Acquire)
-    }
-
-    /// Returns the terms of the claim, or `None` if the run is not protected.
-    fn terms(&self) -> Option<&CallTerms> {
-        match &self.0.basis {
-            Basis::Claim { terms, .. } => Some(terms),
-            Basis::Unprotected(_) => None,
-        }
     }
 
     fn end(&self) {

@@ -4,6 +4,7 @@ use super::{Basis, Call};
 use crate::engine::Backend;
 use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
+use crate::record::RecordId;
 use crate::time::EpochMillis;
 
 /// The call of a run that is about to start. It is made only if the handler takes it.
@@ -21,6 +22,11 @@ enum Source<'a> {
         backend: &'a Backend,
         terms: &'a CallTerms,
         run: Run,
+        lease_end: Option<EpochMillis>,
+    },
+    Unclaimed {
+        backend: &'a Backend,
+        id: &'a RecordId,
         lease_end: Option<EpochMillis>,
     },
     Unprotected {
@@ -56,6 +62,22 @@ impl<'a> OfferedCall<'a> {
         Self { source, made }
     }
 
+    /// Returns the offer of a run without a confirmed claim, because the store failed. `lease_end` is the end of the lease that the
+    /// claim would have.
+    pub(crate) fn unclaimed(
+        backend: &'a Backend,
+        id: &'a RecordId,
+        lease_end: Option<EpochMillis>,
+        made: &'a mut Made,
+    ) -> Self {
+        let source = Source::Unclaimed {
+            backend,
+            id,
+            lease_end,
+        };
+        Self { source, made }
+    }
+
     /// Returns the offer of a run without protection.
     pub(crate) fn unprotected(
         backend: &'a Backend,
@@ -75,6 +97,11 @@ impl<'a> OfferedCall<'a> {
                 run,
                 lease_end,
             } => Call::under_claim(backend, terms, run, lease_end),
+            Source::Unclaimed {
+                backend,
+                id,
+                lease_end,
+            } => Call::unclaimed(backend, id, lease_end),
             Source::Unprotected { backend, deadline } => {
                 match Call::without_claim(backend, deadline) {
                     Ok(call) => call,

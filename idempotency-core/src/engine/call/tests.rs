@@ -14,6 +14,7 @@ use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::operation::{CompiledOperation, Identity};
 use crate::protocol::condition::Condition;
+use crate::protocol::policy::OnStoreError;
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
 use crate::store::{
@@ -60,6 +61,7 @@ fn operation() -> CompiledOperation {
     let settings = Settings {
         key: Some("order_id".into()),
         key_prefix: Some("shop".into()),
+        on_store_error: Some(OnStoreError::RunUnprotected),
         ..Settings::default()
     };
     CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap()
@@ -116,6 +118,8 @@ enum Hidden {
     Reply,
     /// What a put has replaced.
     Replaced,
+    /// The whole table: it throttles each write.
+    Table,
 }
 
 impl Store for Hiding {
@@ -127,6 +131,12 @@ impl Store for Hiding {
         _: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(async move {
+            if matches!(self.hidden, Hidden::Table) {
+                return WriteOutcome::Failed {
+                    maybe_applied: false,
+                    error: StoreError::new(StoreErrorKind::Throttled, "too many requests"),
+                };
+            }
             let own = SendLog::new();
             let outcome = self.inner.write(id, write, condition, &own).await;
             match (&self.hidden, write) {
@@ -212,6 +222,26 @@ fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
             assert_eq!(run, Run::Unknown);
         }
     }
+}
+
+#[test]
+fn a_run_that_is_unprotected_because_the_store_failed_has_the_key_and_its_tokens() {
+    let protected = run(MemoryStore::new(), ORDER, |call| call.token("charge"));
+    let down = Hiding {
+        inner: MemoryStore::new(),
+        hidden: Hidden::Table,
+    };
+    let (key, run, token, left) = run(down, ORDER, |call| {
+        (
+            call.key().cloned(),
+            call.run(),
+            call.token("charge"),
+            call.time_left(),
+        )
+    });
+    assert_eq!(key.as_ref(), identity(ORDER).key());
+    assert_eq!((run, token), (Run::Unprotected, protected));
+    assert_eq!(left, Some(Duration::from_secs(15 * 60)));
 }
 
 #[test]
