@@ -162,6 +162,18 @@ fn scenarios() -> Vec<Bounds> {
         },
         Bounds {
             ticks: 3,
+            faults: Faults {
+                lost_replies: 2,
+                failures: 1,
+                ..Faults::default()
+            },
+            ..Bounds::new(
+                "two calls, two losses, all run unprotected",
+                vec![may_fail().unprotected(), plain().unprotected()],
+            )
+        },
+        Bounds {
+            ticks: 3,
             stale: 3,
             faults: Faults {
                 lost_replies: 1,

@@ -9,7 +9,7 @@ pub(crate) fn unprotected() -> Bounds {
     Bounds {
         ticks: 3,
         faults: Faults {
-            lost_replies: 2,
+            lost_replies: 1,
             failures: 1,
             ..Faults::default()
         },
