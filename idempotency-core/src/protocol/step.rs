@@ -174,7 +174,7 @@ impl Attempt {
     /// Returns what a result of the last effect says of the store, for the circuit breaker. Returns `None` if it says nothing, or if
     /// the operation does not use the breaker.
     ///
-    /// Only the requests before the handler count. A response is worth storing, whatever the circuit.
+    /// Only the requests before the handler count. A response is worth storing in every state of the circuit.
     pub fn store_reply(&self, input: &Input) -> Option<StoreReply> {
         if !self.call.policy.circuit_breaker {
             return None;

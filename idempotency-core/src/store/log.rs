@@ -50,7 +50,7 @@ struct Notes {
     last: Option<Arc<StoreError>>,
     /// The record that the put replaced, if the store noted whether there was one.
     replaced: Option<Option<Record>>,
-    /// True if the condition of the write did not hold, whatever the outcome says.
+    /// True if the condition of the write did not hold, although the outcome may be a failure.
     refused: bool,
     /// Why the response of the record that was returned cannot be read.
     unreadable: Option<String>,

@@ -8,10 +8,12 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
+use idempotency_core::config::Settings;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
+use idempotency_core::protocol::policy::OnStoreError;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{
     Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
@@ -19,7 +21,7 @@ use idempotency_core::store::{
 };
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::EpochMillis;
-use idempotency_http::{Host, Place, Problem, Variables};
+use idempotency_http::{Host, Place, Problem, Unstorable, Variables};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -28,12 +30,18 @@ use crate::common::*;
 /// A store that fails after its first writes. A failed write is not applied, and this is known.
 struct FailsAfter {
     writes: AtomicUsize,
+    kind: StoreErrorKind,
     store: MemoryStore,
 }
 
 fn fails_after(writes: usize) -> Backend {
+    fails_with(StoreErrorKind::AccessDenied, writes)
+}
+
+fn fails_with(kind: StoreErrorKind, writes: usize) -> Backend {
     let store = FailsAfter {
         writes: AtomicUsize::new(writes),
+        kind,
         store: MemoryStore::new(),
     };
     Backend::new(
@@ -43,11 +51,10 @@ fn fails_after(writes: usize) -> Backend {
     )
 }
 
-fn denied() -> StoreError {
-    StoreError::new(
-        StoreErrorKind::AccessDenied,
-        "no permission for table secret-table",
-    )
+impl FailsAfter {
+    fn failure(&self) -> StoreError {
+        StoreError::new(self.kind, "no reply of table secret-table")
+    }
 }
 
 impl Store for FailsAfter {
@@ -62,7 +69,7 @@ impl Store for FailsAfter {
         if left == 0 {
             return Box::pin(std::future::ready(WriteOutcome::Failed {
                 maybe_applied: false,
-                error: denied(),
+                error: self.failure(),
             }));
         }
         self.writes.store(left - 1, Ordering::SeqCst);
@@ -75,7 +82,7 @@ impl Store for FailsAfter {
         _: Consistency,
         _: &'a SendLog,
     ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(std::future::ready(ReadOutcome::Failed(denied())))
+        Box::pin(std::future::ready(ReadOutcome::Failed(self.failure())))
     }
 
     fn name(&self) -> String {
@@ -131,6 +138,37 @@ async fn a_store_that_fails_before_the_handler_is_503_with_retry_after() {
         !text.contains("secret-table") && !text.contains("shop"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_store_that_fails_before_the_handler_is_no_error_for_a_service_that_runs_unprotected() {
+    let runs = Runs::default();
+    let settings = Settings {
+        on_store_error: Some(OnStoreError::RunUnprotected),
+        ..Settings::default()
+    };
+    for unstorable in [
+        Unstorable::Complete,
+        Unstorable::Release,
+        Unstorable::Refuse,
+    ] {
+        // The body is above the limit, so it cannot be stored. Nothing is stored of this run anyway.
+        let operation = builder()
+            .settings(settings.clone())
+            .caller_header("x-user-id")
+            .on_unstorable(unstorable)
+            .max_response_body(3)
+            .build()
+            .unwrap();
+        let service = operation
+            .layer(fails_with(StoreErrorKind::Throttled, 0))
+            .layer(app(&runs, |_| text(200, "paid")));
+        let response = send(&service, post().body(body("{}")).unwrap()).await;
+        assert_eq!(response.status(), StatusCode::OK, "{unstorable:?}");
+        assert_eq!(response.body(), "paid");
+        assert!(!is_replayed(&response));
+    }
+    assert_eq!(runs.count(), 3);
 }
 
 #[tokio::test]
