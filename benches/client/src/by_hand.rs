@@ -1,6 +1,8 @@
 //! A claim and its completion, as the best engineer would write them with the SDK.
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 
 use crate::RESPONSE;
@@ -13,16 +15,14 @@ fn number(number: i64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// Claims a key and stores a response under it.
-pub(crate) async fn call(client: &Client, at: i64) {
-    let id = format!("shop.charge#{:032x}", 0x42b7_b4f2_9217_88ea_u64 as i64 + at);
-    let owner = format!("{:032x}", at);
-    client
+/// Claims a key. Returns the stored response if the key has one.
+async fn claim(client: &Client, id: &str, owner: &str, at: i64) -> Option<String> {
+    let claimed = client
         .put_item()
         .table_name("payments")
-        .item("id", text(&id))
+        .item("id", text(id))
         .item("status", text("INPROGRESS"))
-        .item("owner", text(&owner))
+        .item("owner", text(owner))
         .item("expiration", number(1_700_003_600))
         .item("in_progress_expiration", number(1_700_000_010_500))
         .condition_expression("attribute_not_exists(id) OR expiration < :now OR (#status = :in_progress AND in_progress_expiration < :now_ms)")
@@ -32,8 +32,35 @@ pub(crate) async fn call(client: &Client, at: i64) {
         .expression_attribute_values(":in_progress", text("INPROGRESS"))
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
         .send()
-        .await
-        .unwrap();
+        .await;
+    match claimed.map_err(SdkError::into_service_error) {
+        Ok(_) => None,
+        Err(PutItemError::ConditionalCheckFailedException(refused)) => {
+            let mut item = refused.item.unwrap();
+            match item.remove("data") {
+                Some(AttributeValue::S(data)) => Some(data),
+                _ => panic!("the record has no response"),
+            }
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn id(at: i64) -> String {
+    format!("shop.charge#{:032x}", 0x42b7_b4f2_9217_88ea_u64 as i64 + at)
+}
+
+/// Claims a key that has a response, and returns it.
+pub(crate) async fn duplicate(client: &Client, at: i64) -> String {
+    let owner = format!("{at:032x}");
+    claim(client, &id(at), &owner, at).await.unwrap()
+}
+
+/// Claims a key and stores a response under it.
+pub(crate) async fn call(client: &Client, at: i64) {
+    let (id, owner) = (id(at), format!("{at:032x}"));
+    let stored = claim(client, &id, &owner, at).await;
+    assert_eq!(stored, None);
     client
         .update_item()
         .table_name("payments")

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
-use idempotency_dynamodb::DynamoDbStore;
+
+use crate::ours::{self, Stores};
 
 /// Replies to the requests of one connection.
 fn reply(connection: TcpStream) {
@@ -87,8 +88,9 @@ pub(crate) fn run(arguments: &[String]) {
         .endpoint_url(format!("http://{}", address.trim()))
         .build();
     let client = aws_sdk_dynamodb::Client::new(&config);
-    let sdk = DynamoDbStore::from_sdk_config(&config, "payments").unwrap();
-    let lean = crate::lean_store(&config);
+    let stores = Stores::new(&config, true);
+    let (sdk, lean) = (stores.named("store"), stores.named("lean"));
+    let response = || crate::RESPONSE.to_owned();
     let mut spent = [0_u64; 3];
     for round in 0..=rounds {
         for contestant in 0..3 {
@@ -99,8 +101,8 @@ pub(crate) fn run(arguments: &[String]) {
                     let at = i64::try_from(round * calls + call).unwrap();
                     match contestant {
                         0 => crate::by_hand::call(&client, at).await,
-                        1 => crate::call(&sdk, at).await,
-                        _ => crate::call(&lean, at).await,
+                        1 => ours::call(&sdk, at, response()).await,
+                        _ => ours::call(&lean, at, response()).await,
                     }
                 }
             });

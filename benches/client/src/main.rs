@@ -1,30 +1,36 @@
-//! Claims and completes over an HTTP client that replies at once, so that callgrind counts what the DynamoDB client costs.
+//! Calls over an HTTP client that replies at once, so that callgrind counts what the DynamoDB client costs.
 //!
-//! `benches/client/instructions.sh` runs it. `client NAME [CALLS]` runs one contestant:
+//! `benches/client/instructions.sh` runs it. `client CASE NAME [CALLS]` runs one case of one contestant:
 //!
-//! | name | what sends the two requests |
+//! | case | what is counted |
 //! |---|---|
-//! | `by-hand` | the SDK with its default settings, `PutItem` and `UpdateItem` as the best engineer would write them |
-//! | `store` | our store, on a client that it makes from an `SdkConfig` |
-//! | `lean` | our store, on the lean client |
+//! | `fresh` | a claim and its completion |
+//! | `duplicate` | a claim that is refused with a completed record, and the response of that record |
+//! | `stored/SIZE/FORM` | a claim and its completion with a response of JSON, `plain` or `compressed` |
+//! | `replayed/SIZE/FORM` | a duplicate of it |
 //!
-//! `client loopback [ROUNDS] [CALLS]` compares the CPU time of the three over connections.
+//! | name | what sends the requests |
+//! |---|---|
+//! | `by-hand` | the SDK with its default settings, as the best engineer would write it |
+//! | `store` | our store, on a client that it makes from an `SdkConfig`, without the engine |
+//! | `store-by-call` | the same on a client without an identity cache, whose calls are configured one by one |
+//! | `lean` | our store on the lean client |
+//! | `engine` | an operation from the event to the response, on `store` |
+//! | `engine-lean` | the same on `lean` |
+//!
+//! `client loopback [ROUNDS] [CALLS]` compares the CPU time of `by-hand`, `store` and `lean` over connections.
 
 mod by_hand;
 mod loopback;
+mod ours;
 mod stub;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_smithy_types::timeout::TimeoutConfig;
-use idempotency_core::owner::OwnerToken;
-use idempotency_core::protocol::condition::{claimable, held_by};
-use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, SendLog, Store, Write, WriteOutcome};
-use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use tokio::runtime::Runtime;
 
+use ours::{Operation, Stores};
 use stub::Stub;
 
 /// The response that is stored.
@@ -59,49 +65,6 @@ pub(crate) fn sdk_config(stub: &Stub) -> SdkConfig {
         .build()
 }
 
-/// Returns our store on the lean client.
-fn lean_store(config: &SdkConfig) -> DynamoDbStore {
-    let builder = DynamoDbStore::builder().table("payments");
-    let client = LeanClient::from_sdk_config(config);
-    builder.lean_client(client).build().unwrap()
-}
-
-/// One call that is not a duplicate: a claim and its completion, through a store.
-async fn call(store: &dyn Store, number: i64) {
-    let id = RecordId::new(format!(
-        "shop.charge#{:032x}",
-        0x42b7_b4f2_9217_88ea_u64 as i64 + number
-    ));
-    let owner = OwnerToken::from_bytes([number as u8; 16]);
-    let now = EpochMillis::new(1_700_000_000_999 + number);
-    let claim = Record {
-        expiration: Field::Value(EpochSeconds::new(1_700_003_600)),
-        in_progress_expiration: Field::Value(EpochMillis::new(1_700_000_010_500)),
-        status: Field::Value(Status::InProgress),
-        validation: Field::Value("c4ca4238a0b923820dcc509a6f75849b".to_owned()),
-        owner: Field::Value(owner.clone()),
-        operation: Field::Value("shop::charge".to_owned()),
-        ..Record::default()
-    };
-    let (put, condition) = (Write::Put(claim), claimable(now, OnTimeout::Rerun));
-    let log = SendLog::with_limit(std::time::Duration::from_secs(10));
-    let claimed = store.write(&id, &put, &condition, &log).await;
-    assert!(matches!(claimed, WriteOutcome::Applied), "{claimed:?}");
-    let change = Change {
-        set: Record {
-            expiration: Field::Value(EpochSeconds::new(1_700_003_600)),
-            status: Field::Value(Status::Completed),
-            data: Field::Value(Data::new(RESPONSE)),
-            ..Record::default()
-        },
-        remove: vec![Attribute::InProgressExpiration, Attribute::Owner],
-    };
-    let (update, condition) = (Write::Update(change), held_by(&owner));
-    let log = SendLog::with_limit(std::time::Duration::from_secs(10));
-    let completed = store.write(&id, &update, &condition, &log).await;
-    assert!(matches!(completed, WriteOutcome::Applied), "{completed:?}");
-}
-
 /// The function that callgrind counts. It must not be inlined: callgrind finds it by its name.
 #[inline(never)]
 fn counted_calls(run: &mut dyn FnMut()) {
@@ -109,33 +72,106 @@ fn counted_calls(run: &mut dyn FnMut()) {
     std::hint::black_box(());
 }
 
+/// A call of a contestant. The number makes it another call.
+type Run<'a> = Box<dyn FnMut(i64) + 'a>;
+
+/// Returns a call of `fresh`.
+fn fresh<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a Runtime) -> Run<'a> {
+    match name {
+        "by-hand" => {
+            let client = aws_sdk_dynamodb::Client::new(config);
+            Box::new(move |number| runtime.block_on(by_hand::call(&client, number)))
+        }
+        "store" | "store-by-call" | "lean" => {
+            let store = stores.named(name);
+            Box::new(move |number| {
+                let response = RESPONSE.to_owned();
+                runtime.block_on(ours::call(&store, number, response))
+            })
+        }
+        _ => {
+            let operation = Operation::over(stores.named(name));
+            Box::new(move |number| {
+                let response = runtime.block_on(operation.call(number));
+                assert_eq!(response["charged"], 4200);
+            })
+        }
+    }
+}
+
+/// Returns a call of `duplicate`.
+fn duplicate<'a>(name: &str, config: &SdkConfig, stores: &Stores, runtime: &'a Runtime) -> Run<'a> {
+    match name {
+        "by-hand" => {
+            let client = aws_sdk_dynamodb::Client::new(config);
+            Box::new(move |number| {
+                let response = runtime.block_on(by_hand::duplicate(&client, number));
+                assert_eq!(response, RESPONSE);
+            })
+        }
+        "store" | "store-by-call" | "lean" => {
+            let store = stores.named(name);
+            Box::new(move |number| {
+                let response = runtime.block_on(ours::duplicate(&store, number));
+                assert_eq!(response, RESPONSE);
+            })
+        }
+        // The stub has the record of every key.
+        _ => fresh(name, config, stores, runtime),
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let name = arguments.first().map_or("store", String::as_str);
-    if name == "loopback" || name == "serve" {
+    let case = arguments.first().map_or("fresh", String::as_str);
+    if case == "loopback" || case == "serve" {
         return loopback::run(&arguments);
     }
-    let calls: i64 = arguments.get(1).map_or(10, |calls| calls.parse().unwrap());
+    let name = arguments.get(1).map_or("store", String::as_str);
+    let calls: i64 = arguments.get(2).map_or(10, |calls| calls.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let stub = Stub::default();
     let config = sdk_config(&stub);
-    let mut run: Box<dyn FnMut(i64)> = match name {
-        "by-hand" => {
-            let client = aws_sdk_dynamodb::Client::new(&config);
-            Box::new(move |number| runtime.block_on(by_hand::call(&client, number)))
+    let parts: Vec<_> = case.split('/').collect();
+    let compressed = parts.get(2).is_none_or(|form| *form == "compressed");
+    let stores = Stores::new(&config, compressed);
+    let response = parts.get(1).map(|size| ours::orders(size));
+    // What a duplicate finds is what a call has stored.
+    if matches!(parts[0], "duplicate" | "replayed") {
+        stub.keep();
+        if name.starts_with("engine") {
+            // Its record has the validation digest of its event.
+            runtime.block_on(Operation::over(stores.named("engine")).call(0));
+        } else {
+            let stored = response.clone().unwrap_or_else(|| RESPONSE.to_owned());
+            runtime.block_on(ours::call(&stores.named("store"), 0, stored));
         }
-        "store" => {
-            let store = DynamoDbStore::from_sdk_config(&config, "payments").unwrap();
-            Box::new(move |number| runtime.block_on(call(&store, number)))
+        let written = stub.kept();
+        stub.refuse(&written);
+    }
+    let mut run = match parts[0] {
+        "fresh" => fresh(name, &config, &stores, &runtime),
+        "duplicate" => duplicate(name, &config, &stores, &runtime),
+        "stored" => {
+            let (store, response) = (stores.named(name), response.unwrap());
+            let runtime = &runtime;
+            Box::new(move |number| {
+                let response = response.clone();
+                runtime.block_on(ours::call(&store, number, response));
+            }) as Run<'_>
         }
-        "lean" => {
-            let store = lean_store(&config);
-            Box::new(move |number| runtime.block_on(call(&store, number)))
+        "replayed" => {
+            let (store, response) = (stores.named(name), response.unwrap());
+            let runtime = &runtime;
+            Box::new(move |_| {
+                // The ids of the pieces have the number of the call that stored them.
+                assert!(runtime.block_on(ours::duplicate(&store, 0)) == response);
+            })
         }
-        other => panic!("there is no contestant {other}"),
+        other => panic!("there is no case {other}"),
     };
     // The first calls fill what is initialised once.
     for number in 0..3 {
@@ -143,6 +179,5 @@ fn main() {
     }
     let sent = stub.sent();
     counted_calls(&mut || (3..3 + calls).for_each(&mut run));
-    let sent = (stub.sent() - sent) / calls.unsigned_abs();
-    println!("{name}: {sent} bytes a call");
+    println!("{}", (stub.sent() - sent) / calls.unsigned_abs());
 }

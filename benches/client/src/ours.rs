@@ -1,0 +1,238 @@
+//! Calls through our store: with the requests of the protocol alone, and of whole operations.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use idempotency_core::clock::Clock;
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::engine::{Backend, Codec};
+use idempotency_core::error::Error;
+use idempotency_core::future::BoxFuture;
+use idempotency_core::operation::CompiledOperation;
+use idempotency_core::owner::OwnerToken;
+use idempotency_core::protocol::policy::Policy;
+use idempotency_core::protocol::{
+    Attempt, CallTerms, Effect, HandlerResult, Input, Resolution, WriteResult,
+};
+use idempotency_core::random::{Random, RandomError};
+use idempotency_core::record::{Data, RecordId};
+use idempotency_core::store::{SendLog, Store, WriteOutcome};
+use idempotency_core::time::EpochMillis;
+use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use serde_json::Value;
+
+/// Now, and the end of the invocation.
+const NOW: EpochMillis = EpochMillis::new(1_700_000_000_999);
+const DEADLINE: EpochMillis = EpochMillis::new(1_700_000_010_500);
+
+/// Our store on each client.
+pub(crate) struct Stores {
+    sdk: Arc<DynamoDbStore>,
+    by_call: Arc<DynamoDbStore>,
+    lean: Arc<DynamoDbStore>,
+}
+
+impl Stores {
+    pub(crate) fn new(config: &SdkConfig, compressed: bool) -> Self {
+        let builder = || {
+            let builder = DynamoDbStore::builder().table("payments");
+            builder.compress_above(compressed.then_some(16 * 1024))
+        };
+        let lean = builder().lean_client(LeanClient::from_sdk_config(config));
+        let mut without_cache = config.to_builder();
+        without_cache.set_identity_cache(None);
+        let by_call = builder().sdk_config(&without_cache.build());
+        Self {
+            by_call: Arc::new(by_call.build().unwrap()),
+            sdk: Arc::new(builder().sdk_config(config).build().unwrap()),
+            lean: Arc::new(lean.build().unwrap()),
+        }
+    }
+
+    /// Returns the store of a contestant.
+    pub(crate) fn named(&self, name: &str) -> Arc<DynamoDbStore> {
+        Arc::clone(match name {
+            "store" | "engine" => &self.sdk,
+            "store-by-call" => &self.by_call,
+            "lean" | "engine-lean" => &self.lean,
+            other => panic!("there is no contestant {other}"),
+        })
+    }
+}
+
+fn terms(number: i64) -> CallTerms {
+    let owner = u128::from(number.unsigned_abs()) + 1;
+    CallTerms {
+        id: RecordId::new(format!(
+            "shop.charge#{:032x}",
+            0x42b7_b4f2_9217_88ea_u64 as i64 + number
+        )),
+        owner: OwnerToken::from_bytes(owner.to_be_bytes()),
+        validation: Some("c4ca4238a0b923820dcc509a6f75849b".to_owned()),
+        deadline: Some(DEADLINE),
+        operation: Some("shop::charge".to_owned()),
+        policy: Policy::default(),
+    }
+}
+
+/// Performs a write that the protocol asks for.
+async fn written(store: &dyn Store, id: &RecordId, effect: Effect) -> WriteResult {
+    let Effect::Write(write, condition) = effect else {
+        panic!("a write comes next: {effect:?}")
+    };
+    let log = SendLog::with_limit(Duration::from_secs(3));
+    match store.write(id, &write, &condition, &log).await {
+        WriteOutcome::Applied => WriteResult::Applied,
+        WriteOutcome::ConditionFailed {
+            existing,
+            maybe_applied,
+        } => WriteResult::ConditionFailed {
+            existing,
+            maybe_applied,
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Claims a key: the attempt and its next effect.
+async fn claimed(store: &DynamoDbStore, number: i64) -> (RecordId, Attempt, Effect) {
+    let terms = terms(number);
+    let id = terms.id.clone();
+    let (attempt, effect) = Attempt::begin(terms).0.step(NOW, Input::Local(None));
+    let claim = written(store, &id, effect).await;
+    let (attempt, effect) = attempt.step(NOW, Input::Written(claim));
+    (id, attempt, effect)
+}
+
+/// One call that is not a duplicate: a claim, and its completion with this response.
+pub(crate) async fn call(store: &DynamoDbStore, number: i64, response: String) {
+    let (id, attempt, effect) = claimed(store, number).await;
+    assert_eq!(effect, Effect::Run);
+    let response = HandlerResult::Returned(Data::new(response));
+    let (attempt, effect) = attempt.step(NOW, Input::HandlerDone(response));
+    let completed = written(store, &id, effect).await;
+    let (_, effect) = attempt.step(NOW, Input::Written(completed));
+    assert!(
+        matches!(effect, Effect::Finish(Resolution::Own(_))),
+        "{effect:?}"
+    );
+}
+
+/// One duplicate of a completed call. Returns the stored response.
+pub(crate) async fn duplicate(store: &DynamoDbStore, number: i64) -> String {
+    match claimed(store, number).await.2 {
+        Effect::Finish(Resolution::Replay { record, .. }) => {
+            record.data.value().unwrap().as_str().to_owned()
+        }
+        effect => panic!("the response is replayed: {effect:?}"),
+    }
+}
+
+/// A clock that stands still, with tokio's timers, and a random source.
+struct Bench;
+
+impl Clock for Bench {
+    fn now(&self) -> EpochMillis {
+        NOW
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+}
+
+impl Random for Bench {
+    fn bytes(&self) -> Result<[u8; 16], RandomError> {
+        Ok([7; 16])
+    }
+}
+
+/// An operation with a key and a validated part, as in a function.
+pub(crate) struct Operation {
+    backend: Backend,
+    operation: CompiledOperation,
+}
+
+impl Operation {
+    pub(crate) fn over(store: Arc<DynamoDbStore>) -> Self {
+        let settings = Settings {
+            key: Some("order_id".into()),
+            validate: Some("amount".into()),
+            ..Settings::default()
+        };
+        let operation = CompiledOperation::new("shop::charge", &settings, &Variables::default());
+        Self {
+            backend: Backend::new(store, Arc::new(Bench), Arc::new(Bench)),
+            operation: operation.unwrap(),
+        }
+    }
+
+    /// Makes a call, from the text of its event to its response.
+    pub(crate) async fn call(&self, number: i64) -> Value {
+        let event = format!(r#"{{"order_id":"o-{number}","amount":4200,"currency":"EUR"}}"#);
+        let identity = self.operation.identify(&event, None).unwrap();
+        let handler = async { Ok(serde_json::from_str::<Value>(crate::RESPONSE).unwrap()) };
+        let convert = |error: Error| error;
+        let call = self.operation.run(
+            &self.backend,
+            &identity,
+            Some(DEADLINE),
+            Codec::json(),
+            convert,
+            handler,
+        );
+        call.await.unwrap().into_response()
+    }
+}
+
+/// Returns a response of JSON of this size, such as `64KB` or `6MB`: a list of orders.
+pub(crate) fn orders(size: &str) -> String {
+    let number = |unit| {
+        size.strip_suffix(unit)
+            .map(|size| size.parse::<usize>().unwrap())
+    };
+    let bytes = match (number("KB"), number("MB")) {
+        (Some(kilobytes), _) => kilobytes * 1024,
+        (None, Some(megabytes)) => megabytes * 1024 * 1024,
+        (None, None) => panic!("{size} is no size"),
+    };
+    let mut state = 7_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    const NAMES: [&str; 6] = [
+        "espresso",
+        "grinder",
+        "kettle",
+        "paper filter",
+        "scale",
+        "tamper",
+    ];
+    let mut text = String::from("[");
+    loop {
+        let (id, name) = (random(), NAMES[(random() % 6) as usize]);
+        let (amount, second) = (random() % 100_000, random() % 86_400);
+        let order = format!(
+            r#"{{"order_id":"{id:016x}","item":"{name}","quantity":{},"amount":{amount},"currency":"EUR","at":{}}}"#,
+            1 + amount % 9,
+            1_700_000_000 + second,
+        );
+        // The last bracket, and a comma.
+        if text.len() + order.len() + 2 > bytes {
+            break;
+        }
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(&order);
+    }
+    text.push(']');
+    // Spaces are JSON too.
+    let missing = bytes - text.len();
+    text.push_str(&" ".repeat(missing));
+    text
+}
