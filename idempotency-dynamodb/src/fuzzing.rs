@@ -1,9 +1,11 @@
 //! Private functions for the fuzz targets. Only built with `--cfg fuzzing`.
 
-use idempotency_core::record::Record;
+use idempotency_core::record::{Attribute, Data, Record};
 
 use crate::attribute_names::AttributeNames;
 use crate::item::{self, Item};
+use crate::large::{Form, Settings, Taken, decompressed};
+use crate::request::Value;
 use crate::transport::to_value;
 
 /// Reads a record from an item.
@@ -16,4 +18,52 @@ pub fn item(record: &Record, names: &AttributeNames) -> Item {
     item::attributes(record)
         .map(|(attribute, value)| (names.of(attribute).to_owned(), to_value(value)))
         .collect()
+}
+
+/// The attributes of a stored response, and the pieces that it is split into.
+pub struct Stored {
+    pub item: Item,
+    pub pieces: Vec<Vec<u8>>,
+}
+
+/// Returns a response as it is stored in an item that has `room` bytes for it. `None` if it is longer than any response.
+pub fn stored(
+    response: &Data,
+    compress_above: Option<usize>,
+    split: bool,
+    room: usize,
+) -> Option<Stored> {
+    let names = AttributeNames::default();
+    let settings = Settings {
+        compress_above,
+        split,
+    };
+    let form = Form::of(response, settings, &names, room, true);
+    let pieces = match &form {
+        Form::TooLong => return None,
+        Form::Split(stored) => stored.pieces().map(<[u8]>::to_vec).collect(),
+        Form::Plain | Form::Compressed(_) => Vec::new(),
+    };
+    let data = (Attribute::Data, Value::Text(response.as_str()));
+    let mut item = Item::from([(names.data.clone(), to_value(form.apply(data).1))]);
+    if let Some((further, value)) = form.further() {
+        item.insert(names.further(further).to_owned(), to_value(value));
+    }
+    Some(Stored { item, pieces })
+}
+
+/// Reads a stored response that is not in `data` itself. `None` if it is there, or if there is none.
+///
+/// # Errors
+///
+/// Why it cannot be read.
+pub fn response(stored: &Stored) -> Option<Result<Data, &'static str>> {
+    Some(
+        match Taken::of(&mut stored.item.clone(), &AttributeNames::default()) {
+            Taken::Plain => return None,
+            Taken::Compressed(bytes) => decompressed(&bytes),
+            Taken::Split(manifest) => manifest.response(stored.pieces.concat()),
+            Taken::Damaged(defect) => Err(defect),
+        },
+    )
 }
