@@ -8,8 +8,9 @@
 //! | [`dynamodb`] | an in-process DynamoDB that counts requests and injects faults |
 //! | [`events`] | the events that AWS sends: HTTP, queues, streams, buses |
 //! | [`lambda`] | a local Lambda: starts the real process of a function, sends it events, kills it |
+//! | [`retry_safety()`] | a proof that a function of yours is safe to retry, or the point where it is not |
 //!
-//! The modules `dynamodb`, `events` and `lambda` are cargo features. All are on by default.
+//! The modules `dynamodb`, `events` and `lambda` are cargo features, and so is `retry-safety`. All are on by default.
 
 #[cfg(any(feature = "dynamodb", feature = "lambda"))]
 mod background;
@@ -21,8 +22,12 @@ pub mod dynamodb;
 pub mod events;
 #[cfg(feature = "lambda")]
 pub mod lambda;
+#[cfg(feature = "retry-safety")]
+pub mod retry_safety;
 pub mod store;
 #[cfg(any(feature = "dynamodb", feature = "lambda"))]
 mod wire;
 
 pub use clock::{ManualClock, SeededRandom};
+#[cfg(feature = "retry-safety")]
+pub use retry_safety::retry_safety;

@@ -1,6 +1,10 @@
 //! Orders from SQS: each order is an operation, and only failed messages are delivered again.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+mod warehouse;
+
+pub use warehouse::Warehouse;
+
+use std::sync::Arc;
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use idempotency_lambda::{BoxError, KeyRequired, LambdaEvent, Operation, batch};
@@ -39,26 +43,23 @@ pub struct Reservation {
 #[derive(Debug)]
 pub struct App {
     reserve: Operation,
-    warehouse: Warehouse,
+    warehouse: Arc<Warehouse>,
 }
 
 impl App {
-    /// Returns the function's state.
+    /// Returns the function's state, over this warehouse.
     ///
     /// # Errors
     ///
     /// If a setting is invalid. The text names it and says what to write.
-    pub fn new() -> Result<Self, BoxError> {
+    pub fn new(warehouse: Arc<Warehouse>) -> Result<Self, BoxError> {
         let reserve = Operation::builder("orders.reserve")
             .key_prefix("orders.reserve")
             .key("order_id")
             .key_required(KeyRequired::All)
             .validate("items")
             .build()?;
-        Ok(Self {
-            reserve,
-            warehouse: Warehouse::default(),
-        })
+        Ok(Self { reserve, warehouse })
     }
 
     /// Reserves stock for each order of the batch.
@@ -75,28 +76,6 @@ impl App {
     }
 }
 
-/// A simulated warehouse. It reserves on every request, so that the function must prevent duplicates.
-#[derive(Debug, Default)]
-struct Warehouse {
-    /// The number of reserved pieces.
-    reserved: AtomicU32,
-}
-
-impl Warehouse {
-    async fn reserve(&self, order: Order) -> Result<Reservation, BoxError> {
-        if order.items.is_empty() {
-            // The framework logs no text of an error, because it can quote the message.
-            tracing::warn!(order_id = order.order_id, "the order is empty");
-            return Err("the order is empty".into());
-        }
-        tracing::info!(order_id = order.order_id, "reserving stock");
-        let reserved = order.items.iter().map(|item| item.quantity).sum();
-        self.reserved.fetch_add(reserved, Ordering::Relaxed);
-        let order_id = order.order_id;
-        Ok(Reservation { order_id, reserved })
-    }
-}
-
 /// Starts the function.
 ///
 /// # Errors
@@ -104,50 +83,9 @@ impl Warehouse {
 /// If a setting is invalid. The text names it and says what to write.
 pub async fn start() -> Result<(), BoxError> {
     idempotency_lambda::metrics::to_cloudwatch("IdempotencyExamples")?;
-    let app = &App::new()?;
+    let app = &App::new(Arc::default())?;
     idempotency_lambda::run(move |event| app.handler(event)).await
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use idempotency_lambda::{Context, MemoryStore, backend_over, with_backend};
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    /// Sends the event to the function and returns the ids of the messages to repeat.
-    async fn failed(app: &App, event: Value) -> Vec<String> {
-        let event = serde_json::from_value(event).unwrap();
-        let response = app.handler(LambdaEvent::new(event, Context::default()));
-        let failures = response.await.unwrap().batch_item_failures.into_iter();
-        failures.map(|failure| failure.item_identifier).collect()
-    }
-
-    #[tokio::test]
-    async fn only_failed_messages_are_reported() {
-        let event = json!({ "Records": [
-            { "messageId": "m-1", "body": r#"{"order_id":"o-1","user_id":"u","items":[{"sku":"tea","quantity":2}]}"# },
-            { "messageId": "m-2", "body": r#"{"order_id":"o-2","user_id":"u","items":[]}"# },
-            { "messageId": "m-3", "body": "not an order" },
-        ]});
-        let app = App::new().unwrap();
-        let backend = backend_over(Arc::new(MemoryStore::new()));
-        let failed = with_backend(backend, failed(&app, event)).await;
-        assert_eq!(failed, ["m-2", "m-3"]);
-    }
-
-    #[tokio::test]
-    async fn an_order_that_was_sent_twice_and_delivered_twice_is_reserved_once() {
-        let event: Value = serde_json::from_str(include_str!("../../events/orders.json")).unwrap();
-        let app = App::new().unwrap();
-        with_backend(backend_over(Arc::new(MemoryStore::new())), async {
-            for _ in 0..2 {
-                assert!(failed(&app, event.clone()).await.is_empty());
-            }
-        })
-        .await;
-        assert_eq!(app.warehouse.reserved.into_inner(), 2 + 4);
-    }
-}
+mod tests;

@@ -21,9 +21,9 @@ pub type Item = HashMap<String, AttributeValue>;
 #[derive(Clone, Debug)]
 #[must_use = "pass it to `EmbeddedDynamoDb::create_table`"]
 pub struct TableSpec {
-    pub(super) name: String,
-    pub(super) partition_key: String,
-    pub(super) sort_key: Option<String>,
+    pub(crate) name: String,
+    pub(crate) partition_key: String,
+    pub(crate) sort_key: Option<String>,
     pub(super) ttl: Option<String>,
 }
 

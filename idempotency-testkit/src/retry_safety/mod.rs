@@ -1,0 +1,119 @@
+//! Proves that a function is safe to retry, or shows where it is not.
+//!
+//! [`retry_safety()`] takes the handler, an event, and what shows the effects: a count, a table, a provider. It runs the handler
+//! without faults and notes its points: each request to DynamoDB or to the provider, and each place where the function waits.
+//! Then it runs the handler once more for each point and each [`Fault`] there, in a world of its own: a crash, a lost reply, a
+//! second delivery, a takeover. After that it delivers the event again, as a sender does, and compares the world and the responses
+//! with those of the faultless run. The [`Report`] is a table of all cases, and [`assert_safe`](Report::assert_safe) ends the
+//! test with the case to fix first.
+//!
+//! Time is virtual: a sleep of an hour takes no time. Each process has a runtime of its own, so a crash ends its spawned tasks.
+//!
+//! # Examples
+//!
+//! A handler that mails a receipt. A crash after the mail makes a second run send it again:
+//!
+//! ```
+//! use std::sync::Mutex;
+//!
+//! use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
+//! use idempotency_testkit::retry_safety::{Fault, Verdict, World, retry_safety};
+//! use serde_json::{Value, json};
+//!
+//! /// The mails that were sent.
+//! #[derive(Default)]
+//! struct Outbox(Mutex<Vec<String>>);
+//!
+//! async fn mail_receipt(world: &World, event: LambdaEvent<Value>) -> Result<Value, BoxError> {
+//!     let outbox = world.fake::<Outbox>();
+//!     let order = event.payload["order_id"].to_string();
+//!     outbox.0.lock().unwrap().push(order);
+//!     Ok(json!({ "mailed": true }))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let event = LambdaEvent::new(json!({ "order_id": 7 }), Context::default());
+//! let report = retry_safety(event, async |world: World, event: LambdaEvent<Value>| {
+//!     #[idempotent(payload = event.payload, key = "order_id", key_prefix = "shop.receipt")]
+//!     async fn handler(event: LambdaEvent<Value>, world: &World) -> Result<Value, BoxError> {
+//!         mail_receipt(world, event).await
+//!     }
+//!     handler(event, &world).await
+//! })
+//! .effect("mails", async |world| world.fake::<Outbox>().0.lock().unwrap().len())
+//! .run()
+//! .await;
+//!
+//! assert!(!report.is_safe());
+//! let first = report.unsafe_rows()[0];
+//! assert_eq!(first.point, "UpdateItem idempotency");
+//! assert_eq!(first.fault, Some(Fault::CrashBefore));
+//! assert_eq!(first.verdict, Verdict::EffectTwice);
+//! assert_eq!(first.findings, ["`mails` is 2 instead of 1"]);
+//! # }
+//! ```
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `check` | the builder of a check |
+//! | `run` | the faultless run, then each fault at each point |
+//! | `plan` | the same without the types of its user |
+//! | `stage` | one scenario: a world, and the deliveries in it |
+//! | `process` | one process: a thread, a runtime, virtual time |
+//! | `gate` | notes the points of a process, and plays the fault |
+//! | `connector`, `provider` | the requests to DynamoDB, and to a provider |
+//! | `database` | the DynamoDB of a scenario |
+//! | `effects`, `response` | what differs from a faultless run |
+//! | `judge` | the verdict |
+//! | `report`, `text` | the result, and its text |
+
+mod check;
+mod clock;
+mod connector;
+mod database;
+mod effects;
+mod ending;
+mod fault;
+mod gate;
+mod judge;
+mod plan;
+mod process;
+mod provider;
+mod report;
+mod response;
+mod run;
+mod shared;
+mod stage;
+mod text;
+mod world;
+
+pub use check::RetrySafety;
+pub use fault::Fault;
+pub use provider::{Provider, ProviderReply, ProviderRequest};
+pub use report::{Report, Row, Verdict};
+pub use world::World;
+
+use idempotency_lambda::BoxError;
+use serde::Serialize;
+
+/// The table of the framework in each scenario.
+const RECORDS: &str = "idempotency";
+
+/// Starts a check of a function: does each of its effects happen once, and does each sender get the same response, wherever it
+/// fails?
+///
+/// `handler` gets the world of the delivery and the event, and makes what the function has: it is a new process each time. It
+/// calls the annotated function, or the [`Operation`](idempotency_lambda::Operation), as it is: every operation inside uses the
+/// scenario's table `idempotency`, in place of its own store. The event can be any type that can be cloned.
+///
+/// See the [module](self) for an example.
+pub fn retry_safety<E, F, R, X>(event: E, handler: F) -> RetrySafety<E>
+where
+    E: Clone + Send + Sync + 'static,
+    F: AsyncFn(World, E) -> Result<R, X> + Send + Sync + 'static,
+    R: Serialize + 'static,
+    X: Into<BoxError> + 'static,
+{
+    RetrySafety::new(event, handler)
+}

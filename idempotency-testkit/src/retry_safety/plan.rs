@@ -1,0 +1,68 @@
+//! What a check plays, without the types of its user.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use super::ending::Ending;
+use super::process::Local;
+use super::provider::Provider;
+use super::world::World;
+use crate::dynamodb::{DatabaseError, TableSpec};
+
+/// Delivers the event with this number in a process.
+pub(super) type Handler = Arc<dyn Fn(World, usize) -> Local<Ending> + Send + Sync>;
+
+/// Counts an effect.
+pub(super) type Count = Box<dyn Fn(World) -> Local<i64> + Send + Sync>;
+
+/// Puts something into the world of a scenario before the first delivery.
+pub(super) type Prepare = Arc<dyn Fn(World) -> Local<()> + Send + Sync>;
+
+/// The number of the event whose effect is checked.
+pub(super) const EVENT: usize = 0;
+
+/// A check.
+pub(super) struct Plan {
+    pub(super) handler: Handler,
+    pub(super) counts: Arc<Vec<(String, Count)>>,
+    pub(super) prepare: Vec<Prepare>,
+    pub(super) tables: Vec<TableSpec>,
+    pub(super) provider: Option<Provider>,
+    /// JSON pointers into responses, to what can differ.
+    pub(super) ignored: Vec<String>,
+    /// The numbers of the events of other operations.
+    pub(super) others: Vec<usize>,
+    /// The numbers of the events that have the key of the event and another content.
+    pub(super) changed: Vec<usize>,
+    /// True if the faultless run ends with an error.
+    pub(super) fails: bool,
+    /// True if the faultless run has no effect.
+    pub(super) without_effect: bool,
+}
+
+/// Why a check could not run.
+#[derive(Debug)]
+pub(super) struct Failure(String);
+
+impl Failure {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(super) fn of_thread(error: io::Error) -> Self {
+        Self(format!("no thread could be started: {error}"))
+    }
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

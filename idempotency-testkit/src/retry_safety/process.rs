@@ -1,0 +1,275 @@
+//! One process: a thread with a runtime of its own, whose timers are virtual.
+//!
+//! The end of the process ends its spawned tasks and closes its connections, as a kill does. Virtual time moves when all tasks of
+//! the process wait for timers. A process with sockets must first get what is on its way to them: it waits some real time.
+
+use std::cell::RefCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use idempotency_core::time::EpochMillis;
+use tokio::runtime::Builder;
+
+use super::clock::Epoch;
+use super::fault::{Fault, Point};
+use super::gate::{Gate, Message};
+use super::provider;
+use super::shared::Shared;
+
+/// How long one invocation can take, in virtual time. Leases end then too.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a process with sockets waits, in real time, before virtual time moves.
+const SETTLE: Duration = Duration::from_millis(3);
+
+/// How long it waits before it looks at its sockets again.
+const LOOK: Duration = Duration::from_micros(200);
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Process>>> = const { RefCell::new(None) };
+}
+
+/// A process that has one invocation.
+pub(super) struct Process {
+    pub(super) shared: Arc<Shared>,
+    pub(super) gate: Gate,
+    /// The number of the delivery that the process gets, from 1; 0 for the check itself.
+    pub(super) delivery: u32,
+    epoch: Epoch,
+    /// The call of the SDK whose sends are refused.
+    refused: Mutex<Option<String>>,
+    /// When the process was last seen to do something.
+    active: Mutex<Instant>,
+}
+
+/// How the work of a process ended.
+pub(super) enum End<T> {
+    Done(T),
+    Panicked,
+    Killed,
+    TimedOut,
+}
+
+/// The future of a process. It stays on the thread of the process.
+pub(super) type Local<T> = Pin<Box<dyn Future<Output = T>>>;
+
+impl Process {
+    /// Returns a process that has not started, and its messages.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        delivery: u32,
+        plan: Option<(Point, Fault)>,
+    ) -> (Arc<Self>, Receiver<Message>) {
+        let (gate, messages) = Gate::new(plan);
+        let process = Self {
+            shared: Arc::clone(shared),
+            gate,
+            delivery,
+            epoch: Epoch::default(),
+            refused: Mutex::default(),
+            active: Mutex::new(Instant::now()),
+        };
+        (Arc::new(process), messages)
+    }
+
+    /// Returns the process that the running thread belongs to.
+    pub(super) fn current() -> Option<Arc<Self>> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Returns the time of the world.
+    pub(super) fn now(&self) -> EpochMillis {
+        self.epoch.now().unwrap_or_else(|| self.shared.now())
+    }
+
+    /// Starts the process. `work` makes its future, on its thread.
+    pub(super) fn start<T: Send + 'static>(
+        self: Arc<Self>,
+        work: impl FnOnce() -> Local<T> + Send + 'static,
+    ) -> io::Result<JoinHandle<End<T>>> {
+        let named = thread::Builder::new().name(format!("delivery-{}", self.delivery));
+        named.spawn(move || {
+            let end = catch_unwind(AssertUnwindSafe(|| self.run(work)));
+            self.gate.end();
+            CURRENT.set(None);
+            end.unwrap_or(End::Panicked)
+        })
+    }
+
+    fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> Local<T>) -> End<T> {
+        CURRENT.set(Some(Arc::clone(self)));
+        let (of_threads, parked) = (Arc::clone(self), Arc::clone(self));
+        // After each task the runtime polls the future that ends the process, so that no other task runs after a kill.
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .event_interval(1)
+            .on_thread_start(move || CURRENT.set(Some(Arc::clone(&of_threads))))
+            .on_thread_park(move || parked.settle())
+            .build();
+        let Ok(runtime) = runtime else {
+            return End::Panicked;
+        };
+        let end = catch_unwind(AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                self.epoch.set(self.shared.now());
+                provider::serve(self);
+                let end = self.invoke(work()).await;
+                self.shared.set_now(self.now());
+                end
+            })
+        }));
+        // A task that blocks its thread cannot be killed: it is left behind.
+        runtime.shutdown_background();
+        end.unwrap_or(End::Panicked)
+    }
+
+    /// Runs the work as one invocation: until it is done, its time ends, or the process is killed.
+    async fn invoke<T>(self: &Arc<Self>, mut work: Local<T>) -> End<T> {
+        let mut deadline = std::pin::pin!(tokio::time::sleep(TIMEOUT));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let end = std::future::poll_fn(|context| {
+            woken.forward_to(context.waker());
+            self.gate.set_supervisor(context.waker());
+            if woken.take() {
+                self.touch();
+                if self.gate.is_dead() {
+                    return Poll::Ready(End::Killed);
+                }
+                if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    return Poll::Ready(End::Done(done));
+                }
+                if !self.gate.is_dead() {
+                    let fault = self.gate.wait();
+                    self.play(fault);
+                }
+            }
+            if self.gate.is_dead() {
+                return Poll::Ready(End::Killed);
+            }
+            deadline.as_mut().poll(context).map(|()| End::TimedOut)
+        })
+        .await;
+        if matches!(end, End::TimedOut) {
+            self.gate.kill();
+        }
+        if matches!(end, End::Done(_)) {
+            let fault = self.gate.response();
+            self.play(fault);
+            if !self.gate.is_dead() {
+                self.run_background_tasks(deadline).await;
+            }
+        }
+        end
+    }
+
+    /// Lets spawned tasks go on after the response, until they have ended or the time of the invocation ends.
+    async fn run_background_tasks(&self, mut deadline: Pin<&mut tokio::time::Sleep>) {
+        let metrics = tokio::runtime::Handle::current().metrics();
+        std::future::poll_fn(|context| {
+            self.gate.set_supervisor(context.waker());
+            if self.gate.is_dead() || metrics.num_alive_tasks() == 0 {
+                return Poll::Ready(());
+            }
+            deadline.as_mut().poll(context)
+        })
+        .await;
+    }
+
+    /// Plays a fault that stops the process or its thread. Other faults are those of a request.
+    pub(super) fn play(&self, fault: Option<Fault>) {
+        match fault {
+            Some(Fault::CrashBefore | Fault::CrashAfter) => self.gate.kill(),
+            Some(fault @ (Fault::Duplicate | Fault::Takeover)) => {
+                self.shared.set_now(self.now());
+                self.gate.pause(fault);
+                // The timers of the process stood still too.
+                self.epoch.set(self.shared.now());
+            }
+            Some(Fault::Refused | Fault::LostReply | Fault::NoReply) | None => {}
+        }
+    }
+
+    /// Refuses all sends of this call of the SDK.
+    pub(super) fn refuse(&self, call: &str) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(call.to_owned());
+    }
+
+    /// Returns true if the sends of this call are refused.
+    pub(super) fn refuses(&self, call: &str) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.as_deref() == Some(call)
+    }
+
+    /// Notes that the process does something.
+    pub(super) fn touch(&self) {
+        *self.active.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Called before the runtime waits. Keeps it from moving virtual time while something can be on its way to a socket.
+    fn settle(&self) {
+        if !self.shared.has_sockets() {
+            return;
+        }
+        let active = *self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        if active.elapsed() < SETTLE {
+            thread::sleep(LOOK);
+            // The runtime then looks at its sockets, and does not wait.
+            self.gate.wake_supervisor();
+        }
+    }
+}
+
+/// Says that the work of a process can be polled, apart from the other reasons to poll its supervisor.
+struct Woken {
+    work: AtomicBool,
+    supervisor: Mutex<Option<Waker>>,
+}
+
+impl Default for Woken {
+    fn default() -> Self {
+        Self {
+            work: AtomicBool::new(true),
+            supervisor: Mutex::default(),
+        }
+    }
+}
+
+impl Woken {
+    fn take(&self) -> bool {
+        self.work.swap(false, Ordering::AcqRel)
+    }
+
+    fn forward_to(&self, waker: &Waker) {
+        let mut supervisor = self
+            .supervisor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match &mut *supervisor {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.work.store(true, Ordering::Release);
+        let supervisor = self
+            .supervisor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(supervisor) = supervisor {
+            supervisor.wake();
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A provider: an HTTP server on loopback that notes what it did, and whose requests pass the gate of their process.
+//!
+//! It runs on the runtime of the process that asks it, so that virtual time does not pass while a request is on its way.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::fault::Fault;
+use super::process::Process;
+use crate::wire::{self, HangUp};
+
+/// A service that the function calls over HTTP, such as a payment provider.
+///
+/// [`World::url`](super::World::url) is its address. Each request that changes something is an effect, counted under its method
+/// and path. `GET`, `HEAD` and `OPTIONS` change nothing, a reply of 400 or above says that nothing was changed, and a `PUT` or
+/// `DELETE` that was applied before changes nothing more.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_testkit::retry_safety::{Provider, ProviderReply};
+/// use serde_json::json;
+///
+/// let bank = Provider::new(|request| {
+///     ProviderReply::json(201, &json!({ "payment_id": format!("pay-{}", request.number) }))
+/// })
+/// .honours("idempotency-key");
+/// # let _ = bank;
+/// ```
+#[derive(Clone)]
+pub struct Provider {
+    reply: Arc<dyn Fn(&ProviderRequest) -> ProviderReply + Send + Sync>,
+    token_header: Option<String>,
+}
+
+/// A request that arrived at a [`Provider`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProviderRequest {
+    /// The method, such as `POST`.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The query, without `?`.
+    pub query: String,
+    /// The headers, with names in lower case. One that is not text is left out.
+    pub headers: Vec<(String, String)>,
+    /// The body. One that is not JSON is a string.
+    pub body: Value,
+    /// The number of this effect in its scenario, from 1: what a provider makes its ids of.
+    pub number: usize,
+}
+
+/// A reply of a [`Provider`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderReply {
+    status: u16,
+    body: String,
+}
+
+impl Provider {
+    /// Returns a provider that makes its replies with `reply`.
+    pub fn new(reply: impl Fn(&ProviderRequest) -> ProviderReply + Send + Sync + 'static) -> Self {
+        Self {
+            reply: Arc::new(reply),
+            token_header: None,
+        }
+    }
+
+    /// Lets the provider honour this header, as payment providers do: a request with the value of an earlier one is not applied
+    /// again, and gets the reply of the first. With another path or body it gets the status 422.
+    #[must_use]
+    pub fn honours(mut self, header: &str) -> Self {
+        self.token_header = Some(header.to_ascii_lowercase());
+        self
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("token_header", &self.token_header)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProviderRequest {
+    /// Returns the value of a header.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let same = |(known, _): &&(String, String)| known.eq_ignore_ascii_case(name);
+        self.headers
+            .iter()
+            .find(same)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Returns what a report calls the effect of this request.
+    pub(super) fn label(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// Returns true if both ask for the same.
+    fn asks_the_same(&self, other: &Self) -> bool {
+        self.method == other.method
+            && self.path == other.path
+            && self.query == other.query
+            && self.body == other.body
+    }
+}
+
+impl ProviderReply {
+    /// Returns a reply with a JSON body.
+    #[must_use]
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self {
+            status,
+            body: body.to_string(),
+        }
+    }
+
+    /// Returns a reply without a body.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status,
+            body: String::new(),
+        }
+    }
+}
+
+/// The address of the provider, which is the same in all scenarios of a check.
+pub(super) struct Listener {
+    socket: std::net::TcpListener,
+    pub(super) address: SocketAddr,
+}
+
+impl Listener {
+    pub(super) fn bind() -> io::Result<Self> {
+        let socket = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+}
+
+/// The provider in one scenario, with what it did.
+pub(super) struct Http {
+    pub(super) provider: Provider,
+    pub(super) listener: Arc<Listener>,
+    log: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    /// The requests that changed something.
+    applied: Vec<ProviderRequest>,
+    /// For each token the first request and its reply.
+    tokens: HashMap<String, (ProviderRequest, ProviderReply)>,
+}
+
+impl Http {
+    pub(super) fn new(provider: Provider, listener: Arc<Listener>) -> Self {
+        Self {
+            provider,
+            listener,
+            log: Mutex::default(),
+        }
+    }
+
+    /// Returns the requests that changed something.
+    pub(super) fn applied(&self) -> Vec<ProviderRequest> {
+        self.log().applied.clone()
+    }
+
+    /// Applies a request.
+    fn apply(&self, mut request: ProviderRequest) -> ProviderReply {
+        let mut log = self.log();
+        let header = self.provider.token_header.as_deref();
+        let token = header
+            .and_then(|header| request.header(header))
+            .map(str::to_owned);
+        if let Some((first, reply)) = token.as_ref().and_then(|token| log.tokens.get(token)) {
+            if first.asks_the_same(&request) {
+                return reply.clone();
+            }
+            let title = "this token was used for another request";
+            return ProviderReply::json(422, &json!({ "title": title }));
+        }
+        request.number = log.applied.len() + 1;
+        let reply = (self.provider.reply)(&request);
+        if reply.status >= 400 {
+            return reply;
+        }
+        let changes = match request.method.as_str() {
+            "GET" | "HEAD" | "OPTIONS" => false,
+            "PUT" | "DELETE" => !log
+                .applied
+                .iter()
+                .any(|known| known.asks_the_same(&request)),
+            _ => true,
+        };
+        if changes {
+            log.applied.push(request.clone());
+        }
+        if let Some(token) = token {
+            log.tokens.insert(token, (request, reply.clone()));
+        }
+        reply
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Serves the provider on the runtime of this process, if the check has one.
+pub(super) fn serve(process: &Arc<Process>) {
+    let listener = process.shared.listener();
+    let socket = listener.and_then(|listener| listener.socket.try_clone().ok());
+    let Some(Ok(listener)) = socket.map(TcpListener::from_std) else {
+        return;
+    };
+    let process = Arc::clone(process);
+    tokio::spawn(wire::serve(listener, move |request| {
+        handle(Arc::clone(&process), request)
+    }));
+}
+
+async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::Response, HangUp> {
+    process.touch();
+    let request = read(request).await?;
+    let Some(http) = &process.shared.http else {
+        return Err(HangUp);
+    };
+    if process.gate.is_dead() {
+        return never().await;
+    }
+    let fault = process.gate.request(request.label());
+    if fault == Some(Fault::Refused) {
+        return Ok(wire::json(503, "application/json", String::new()));
+    }
+    if fault != Some(Fault::CrashAfter) {
+        process.play(fault);
+    }
+    if process.gate.is_dead() {
+        return never().await;
+    }
+    let reply = http.apply(request);
+    process.touch();
+    match fault {
+        Some(Fault::CrashAfter) => {
+            process.play(fault);
+            never().await
+        }
+        Some(Fault::NoReply) => never().await,
+        Some(Fault::LostReply) => Err(HangUp),
+        _ => Ok(wire::json(reply.status, "application/json", reply.body)),
+    }
+}
+
+async fn never() -> Result<wire::Response, HangUp> {
+    let never: Infallible = std::future::pending().await;
+    match never {}
+}
+
+async fn read(request: wire::Request) -> Result<ProviderRequest, HangUp> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
+    let headers = parts.headers.iter().filter_map(|(name, value)| {
+        let value = value.to_str().ok()?;
+        Some((name.as_str().to_owned(), value.to_owned()))
+    });
+    Ok(ProviderRequest {
+        method: parts.method.as_str().to_owned(),
+        path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        headers: headers.collect(),
+        body: serde_json::from_slice(&body)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into()),
+        number: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Effects at a provider over HTTP.
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use idempotency_lambda::BoxError;
+use idempotency_testkit::retry_safety::{
+    Fault, Provider, ProviderReply, Verdict, World, retry_safety,
+};
+use serde_json::{Value, json};
+
+use crate::{assert_found, order, protected};
+
+fn provider() -> Provider {
+    Provider::new(|request| {
+        ProviderReply::json(
+            201,
+            &json!({ "payment_id": format!("pay-{}", request.number) }),
+        )
+    })
+    .honours("idempotency-key")
+}
+
+/// Sends a request to the provider and returns its reply.
+async fn send(
+    world: &World,
+    method: &str,
+    path: &str,
+    token: Option<&str>,
+    body: &Value,
+) -> Result<Value, BoxError> {
+    let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let mut request = hyper::Request::builder()
+        .method(method)
+        .uri(format!("{}{path}", world.url()));
+    if let Some(token) = token {
+        request = request.header("idempotency-key", token);
+    }
+    let request = request.body(Full::new(Bytes::from(body.to_string())))?;
+    let reply = client.request(request).await?;
+    let status = reply.status();
+    let body = reply.into_body().collect().await?.to_bytes();
+    if !status.is_success() {
+        return Err(format!("the provider replied with {status}").into());
+    }
+    Ok(serde_json::from_slice(&body).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_request_without_a_token_is_charged_twice() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("http.plain", &event, async || {
+            send(&world, "POST", "/charges", None, &event["amount"]).await
+        })
+        .await
+    })
+    .provider(provider())
+    .run()
+    .await;
+    assert_found(
+        &report,
+        "POST /charges",
+        Fault::CrashAfter,
+        Verdict::EffectTwice,
+    );
+    assert_found(
+        &report,
+        "POST /charges",
+        Fault::LostReply,
+        Verdict::EffectTwice,
+    );
+    assert_found(
+        &report,
+        "POST /charges",
+        Fault::NoReply,
+        Verdict::EffectTwice,
+    );
+    assert_found(
+        &report,
+        "POST /charges",
+        Fault::Takeover,
+        Verdict::EffectTwice,
+    );
+    let first = report.unsafe_rows()[0];
+    assert_eq!(first.findings, ["`POST /charges` is 2 instead of 1"]);
+    let safe = |fault| {
+        let row = report
+            .rows()
+            .iter()
+            .find(|row| row.point == "POST /charges" && row.fault == Some(fault));
+        assert_eq!(
+            row.map(|row| row.verdict),
+            Some(Verdict::Ok),
+            "{fault}\n{report}"
+        );
+    };
+    safe(Fault::CrashBefore);
+    safe(Fault::Refused);
+    safe(Fault::Duplicate);
+}
+
+#[tokio::test]
+async fn a_request_with_a_token_that_each_run_has_is_safe() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("http.token", &event, async || {
+            let token = event["order_id"].as_str();
+            send(&world, "POST", "/charges", token, &event["amount"]).await
+        })
+        .await
+    })
+    .provider(provider())
+    .run()
+    .await;
+    report.assert_safe();
+}
+
+#[tokio::test]
+async fn a_token_that_each_run_makes_anew_protects_nothing() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("http.random", &event, async || {
+            let token = format!("run {}", world.delivery());
+            send(&world, "POST", "/charges", Some(&token), &event["amount"]).await
+        })
+        .await
+    })
+    .provider(provider())
+    .run()
+    .await;
+    assert_found(
+        &report,
+        "POST /charges",
+        Fault::CrashAfter,
+        Verdict::EffectTwice,
+    );
+}
+
+#[tokio::test]
+async fn a_put_with_an_id_of_the_event_is_safe_without_a_token() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("http.put", &event, async || {
+            send(&world, "PUT", "/orders/o-1", None, &event["amount"]).await?;
+            Ok(json!({ "ordered": true }))
+        })
+        .await
+    })
+    .provider(provider())
+    .run()
+    .await;
+    report.assert_safe();
+}
+
+#[tokio::test]
+async fn a_request_whose_error_is_ignored_is_lost() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("http.ignored", &event, async || {
+            let _ = send(&world, "POST", "/mails", Some("o-1"), &event["amount"]).await;
+            Ok(json!({ "mailed": true }))
+        })
+        .await
+    })
+    .provider(provider())
+    .run()
+    .await;
+    assert_found(&report, "POST /mails", Fault::Refused, Verdict::EffectLost);
+}
+
+#[tokio::test]
+async fn a_client_that_repeats_a_lost_request_by_itself_charges_twice_in_one_run() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("http.repeats", &event, async || {
+            for _ in 0..3 {
+                let sent = send(&world, "POST", "/charges", None, &event["amount"]).await;
+                if sent.is_ok() {
+                    return sent;
+                }
+            }
+            Err("the provider does not reply".into())
+        })
+        .await
+    })
+    .provider(provider())
+    .run()
+    .await;
+    assert_found(
+        &report,
+        "POST /charges",
+        Fault::LostReply,
+        Verdict::EffectTwice,
+    );
+}

@@ -1,0 +1,76 @@
+//! `retry_safety` on functions that are unsafe in many ways, and on safe ones beside them.
+
+mod bank;
+mod effects;
+mod http;
+mod keys;
+mod misuse;
+mod outside;
+mod policies;
+mod responses;
+mod tables;
+mod tasks;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+
+use idempotency_lambda::{BoxError, Deadline, Operation, OperationBuilder, Outcome, Variables};
+use idempotency_testkit::retry_safety::{Fault, Report, Row, Verdict};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Returns the event of the order `o-1`.
+fn order() -> Value {
+    json!({ "order_id": "o-1", "amount": 100 })
+}
+
+/// Returns the operation of this name. Each process makes it again.
+fn operation(name: &str) -> OperationBuilder {
+    Operation::builder(name)
+        .variables(Variables::default())
+        .key_prefix(name)
+        .key("order_id")
+        .validate("amount")
+}
+
+/// Runs a handler under the operation of this name.
+async fn protected<R, F>(
+    name: &str,
+    event: &Value,
+    handler: impl FnOnce() -> F,
+) -> Result<R, BoxError>
+where
+    R: Serialize + DeserializeOwned,
+    F: Future<Output = Result<R, BoxError>>,
+{
+    let operation = operation(name).build()?;
+    let outcome = operation.run(event, Deadline::Inherited, handler).await?;
+    Ok(Outcome::into_response(outcome))
+}
+
+/// Returns the unsafe cases: what happens, and the verdict.
+fn unsafe_cases(report: &Report) -> BTreeSet<(String, Option<Fault>, Verdict)> {
+    assert_eq!(report.failure(), None);
+    let rows = report.unsafe_rows().into_iter();
+    rows.map(|row| (row.point.clone(), row.fault, row.verdict))
+        .collect()
+}
+
+/// Fails unless a fault at a request that begins with `point` has this verdict, and unless that is the worst of the report.
+#[track_caller]
+fn assert_found(report: &Report, point: &str, fault: Fault, verdict: Verdict) {
+    assert_eq!(report.failure(), None);
+    let is_case = |row: &&Row| row.point.starts_with(point) && row.fault == Some(fault);
+    let found = report.rows().iter().find(is_case);
+    let found = found.map(|row| row.verdict);
+    assert_eq!(found, Some(verdict), "{point}, {fault}\n\n{report}");
+    assert_eq!(report.unsafe_rows()[0].verdict, verdict, "{report}");
+}
+
+/// Fails unless the case without a fault has this verdict.
+#[track_caller]
+fn assert_without_fault(report: &Report, case: &str, verdict: Verdict) {
+    let row = report.rows().iter().find(|row| row.point == case);
+    assert_eq!(row.map(|row| row.verdict), Some(verdict), "{report}");
+}

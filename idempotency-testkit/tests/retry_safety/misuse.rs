@@ -1,0 +1,69 @@
+//! What a check says if it cannot prove anything.
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::retry_safety::{World, retry_safety};
+use serde_json::{Value, json};
+
+use crate::bank::charges;
+use crate::{order, protected};
+
+#[tokio::test]
+async fn a_check_that_sees_no_effect_fails_unless_it_says_that_there_is_none() {
+    let check = || {
+        retry_safety(order(), async |_: World, event: Value| {
+            protected("misuse.nothing", &event, async || {
+                Ok(json!({ "paid": true }))
+            })
+            .await
+        })
+    };
+    let report = check().effect("charges", charges).run().await;
+    let failure = report.failure().unwrap_or_default();
+    assert!(
+        failure.contains("had no effect that can be seen"),
+        "{failure}"
+    );
+    assert!(!report.is_safe());
+    check().without_effect().run().await.assert_safe();
+}
+
+#[tokio::test]
+async fn a_function_that_fails_without_a_fault_is_shown_with_its_error() {
+    let report = retry_safety(order(), async |_: World, _: Value| {
+        Err::<(), BoxError>("the table `orders` does not exist".into())
+    })
+    .effect("charges", charges)
+    .run()
+    .await;
+    let failure = report.failure().unwrap_or_default();
+    assert!(
+        failure.contains("the table `orders` does not exist"),
+        "{failure}"
+    );
+}
+
+#[tokio::test]
+async fn an_effect_that_panics_is_named() {
+    let report = retry_safety(order(), async |_: World, _: Value| Ok::<_, BoxError>(1))
+        .effect("charges", async |_| -> usize { panic!("no such fake") })
+        .run()
+        .await;
+    assert_eq!(report.failure(), Some("an effect panicked"));
+}
+
+#[test]
+#[should_panic(expected = "the function is not safe to retry")]
+fn an_unsafe_function_fails_its_test() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let report = runtime.block_on(
+        retry_safety(order(), async |world: World, _: Value| {
+            world.fake::<crate::bank::Bank>().charge_now(None);
+            Ok::<_, BoxError>(1)
+        })
+        .effect("charges", charges)
+        .run(),
+    );
+    report.assert_safe();
+}
