@@ -13,7 +13,8 @@ pub(super) fn judge(
     stage: &Stage<'_>,
     expectation: &Expectation,
 ) -> Result<(Verdict, Vec<String>), Failure> {
-    let differences = expectation.compare(&stage.snapshot()?);
+    let world = stage.snapshot()?;
+    let differences = expectation.compare(&world);
     let of = |kind: Kind| {
         let those = differences.iter().filter(move |found| found.kind == kind);
         those.map(|found: &Difference| found.text.clone())
@@ -28,7 +29,12 @@ pub(super) fn judge(
     if !lost.is_empty() {
         return Ok((Verdict::EffectLost, lost));
     }
-    let different = responses(stage, &plan.ignored).or_else(|| runs(stage, &plan.ignored));
+    let response = stage.final_response();
+    let response = response.map(|response| comparable(response, &plan.ignored));
+    let disagrees = || expectation.disagreement(&world, response.as_ref()?);
+    let different = responses(stage, &plan.ignored)
+        .or_else(disagrees)
+        .or_else(|| runs(stage, &plan.ignored));
     Ok(match different {
         Some(different) => (Verdict::ResponsesDiffer, vec![different]),
         None => (Verdict::Ok, Vec::new()),

@@ -1,5 +1,6 @@
 //! The run of a check: the faultless run, then each fault at each point.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use super::plan::{EVENT, Failure, Plan};
 use super::process::Process;
 use super::provider::Listener;
 use super::report::{Report, Row, Verdict};
+use super::response::comparable;
 use super::stage::{Stage, Theatre};
 
 /// How much later than the first the second faultless run starts, so that times differ.
@@ -33,6 +35,7 @@ pub(super) fn play(plan: &Plan) -> Result<Report, Failure> {
         server: Server::start()?,
         listener,
         start: SystemClock.now(),
+        rerun_in_another_second: Cell::new(true),
     };
     let mut rows = Vec::new();
     let mut notes = Vec::new();
@@ -130,7 +133,7 @@ fn without_faults(
 
 /// Delivers an event once in an empty world, and once more in another one. Returns what it changes, and the first world.
 fn effect_of<'a>(
-    theatre: &Theatre<'a>,
+    theatre: &'a Theatre<'_>,
     event: usize,
 ) -> Result<(Expectation, Stage<'a>, Arc<Process>), Failure> {
     let mut stage = theatre.stage(Duration::ZERO, "request")?;
@@ -141,11 +144,16 @@ fn effect_of<'a>(
     let after = stage.snapshot()?;
     let mut another = theatre.stage(ANOTHER_TIME, "another-request")?;
     another.deliver(event, None)?;
+    let response = |stage: &Stage<'_>| {
+        let response = stage.final_response()?;
+        Some(comparable(response, &theatre.plan.ignored))
+    };
     let expectation = Expectation {
         before,
         after,
         again: another.snapshot()?,
         earlier,
+        responses: (response(&stage), response(&another)),
     };
     Ok((expectation, stage, first))
 }

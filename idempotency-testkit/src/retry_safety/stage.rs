@@ -1,10 +1,14 @@
 //! One scenario: a world of its own, and the deliveries of events in it.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use idempotency_core::clock::Clock;
 use idempotency_core::time::EpochMillis;
+use idempotency_lambda::SystemClock;
+use serde_json::Value;
 
 use super::database::Server;
 use super::effects::Snapshot;
@@ -30,6 +34,9 @@ pub(super) struct Theatre<'a> {
     pub(super) listener: Option<Arc<Listener>>,
     /// When each scenario starts.
     pub(super) start: EpochMillis,
+    /// True until one scenario had its rerun in another second of the real clock than its first run. A response with the time in
+    /// seconds differs there.
+    pub(super) rerun_in_another_second: Cell<bool>,
 }
 
 /// A scenario.
@@ -39,6 +46,7 @@ pub(super) struct Stage<'a> {
     /// The deliveries that have ended, in the order of their ends.
     pub(super) deliveries: Vec<Delivery>,
     started: u32,
+    rerun_in_another_second: &'a Cell<bool>,
 }
 
 /// A delivery that has ended.
@@ -51,9 +59,9 @@ pub(super) struct Delivery {
     pub(super) repeats: bool,
 }
 
-impl<'a> Theatre<'a> {
+impl Theatre<'_> {
     /// Sets the stage of a scenario: empty tables, then what the check puts into them.
-    pub(super) fn stage(&self, later: Duration, salt: &'static str) -> Result<Stage<'a>, Failure> {
+    pub(super) fn stage(&self, later: Duration, salt: &'static str) -> Result<Stage<'_>, Failure> {
         let database = self.server.database(&self.plan.tables)?;
         let http = match (&self.plan.provider, &self.listener) {
             (Some(provider), Some(listener)) => {
@@ -66,6 +74,7 @@ impl<'a> Theatre<'a> {
             shared: Shared::new(database, http, self.start.plus(later), salt),
             deliveries: Vec::new(),
             started: 0,
+            rerun_in_another_second: &self.rerun_in_another_second,
         };
         for prepare in &self.plan.prepare {
             let prepare = Arc::clone(prepare);
@@ -86,6 +95,9 @@ impl Stage<'_> {
         let mut pause = AT_ONCE;
         while !self.has_response() && self.deliveries.len() < DELIVERIES {
             self.shared.advance(pause);
+            if self.has_completion() && self.rerun_in_another_second.take() {
+                wait_for_the_next_second();
+            }
             self.deliver(event, None)?;
             pause = TIMEOUT + AT_ONCE;
         }
@@ -100,11 +112,14 @@ impl Stage<'_> {
         event: usize,
         fault: Option<(Point, Fault)>,
     ) -> Result<Arc<Process>, Failure> {
-        let has_stored = self
-            .deliveries
+        self.deliver_after(self.has_completion(), event, fault)
+    }
+
+    /// Returns true if a delivery that has ended had asked to store a response.
+    fn has_completion(&self) -> bool {
+        self.deliveries
             .iter()
-            .any(|known| known.completion.is_some());
-        self.deliver_after(has_stored, event, fault)
+            .any(|known| known.completion.is_some())
     }
 
     fn deliver_after(
@@ -188,8 +203,13 @@ impl Stage<'_> {
 
     /// Returns true if a delivery has a final response.
     pub(super) fn has_response(&self) -> bool {
+        self.final_response().is_some()
+    }
+
+    /// Returns the final response of the delivery that had one first.
+    pub(super) fn final_response(&self) -> Option<&Value> {
         let mut endings = self.deliveries.iter().map(|delivery| &delivery.ending);
-        endings.any(|ending| ending.final_response().is_some())
+        endings.find_map(Ending::final_response)
     }
 
     /// Runs code of the check itself in this world.
@@ -210,4 +230,10 @@ impl Stage<'_> {
             _ => Err(Failure::new(format!("{name} panicked"))),
         }
     }
+}
+
+/// Waits until the second of the real clock ends: for at most 1 s.
+fn wait_for_the_next_second() {
+    let into = u64::try_from(SystemClock.now().get().rem_euclid(1_000)).unwrap_or_default();
+    std::thread::sleep(Duration::from_millis(1_001 - into));
 }

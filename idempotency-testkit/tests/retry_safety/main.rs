@@ -1,4 +1,5 @@
 //! `retry_safety` on functions that are unsafe in many ways, and on safe ones beside them.
+#![allow(clippy::unwrap_used)]
 
 mod bank;
 mod effects;

@@ -91,3 +91,22 @@ async fn responses_that_differ_for_two_callers_are_found_without_a_fault() {
         ["the responses of deliveries 1 and 2 differ at `/request`"]
     );
 }
+
+#[tokio::test]
+async fn a_response_with_the_time_in_seconds_differs() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("responses.seconds", &event, async || {
+            world.fake::<Bank>().charge(Some("order")).await;
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+            Ok(json!({ "paid_at": now.as_secs() }))
+        })
+        .await
+    })
+    .effect("charges", charges)
+    .run()
+    .await;
+    assert!(
+        !report.with(Verdict::ResponsesDiffer).is_empty(),
+        "{report}"
+    );
+}

@@ -246,3 +246,34 @@ async fn a_write_whose_error_is_ignored_is_lost() {
         Verdict::EffectLost,
     );
 }
+
+#[tokio::test]
+async fn a_late_owner_that_overwrites_the_receipt_of_the_winner_is_found() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("tables.receipt", &event, async || {
+            let receipt = format!("receipt {}", world.context().request_id);
+            let put = world.dynamodb().put_item().table_name("accounts");
+            let put = put.item("id", S("o-1".into()));
+            put.item("receipt", S(receipt.clone())).send().await?;
+            Ok(json!({ "receipt": receipt }))
+        })
+        .await
+    })
+    .table(accounts())
+    .run()
+    .await;
+    assert_found(
+        &report,
+        "PutItem accounts",
+        Fault::Takeover,
+        Verdict::ResponsesDiffer,
+    );
+    // After a crash the rerun writes the receipt of its own response.
+    let differ = report.with(Verdict::ResponsesDiffer);
+    assert!(
+        differ.iter().all(|row| row.fault == Some(Fault::Takeover)),
+        "{report}"
+    );
+    let finding = &report.unsafe_rows()[0].findings[0];
+    assert!(finding.contains("but `receipt` of `o-1`"), "{finding}");
+}

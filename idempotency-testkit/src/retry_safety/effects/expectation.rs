@@ -17,6 +17,8 @@ pub(in super::super) struct Expectation {
     pub(in super::super) again: Snapshot,
     /// The items in the course of the first faultless run.
     pub(in super::super) earlier: Vec<Items>,
+    /// The final responses of both runs, in the form in which they are compared.
+    pub(in super::super) responses: (Option<Value>, Option<Value>),
 }
 
 impl Expectation {

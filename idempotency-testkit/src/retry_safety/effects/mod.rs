@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `snapshot` | the world at one moment |
 //! | `expectation` | what a faultless run changes, and what differs between two faultless runs |
+//! | `agreement` | what a response and an item both say |
 //! | `compare` | the differences of one number, attribute or item |
 
+mod agreement;
 mod compare;
 mod expectation;
 mod snapshot;

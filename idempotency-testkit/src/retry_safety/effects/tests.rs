@@ -20,6 +20,7 @@ fn kinds(before: Value, expected: Value, actual: Value) -> Vec<Kind> {
         after: world(expected.clone()),
         again: world(expected),
         earlier: vec![world(before).items],
+        responses: (None, None),
     };
     let differences = expectation.compare(&world(actual));
     differences
@@ -67,6 +68,7 @@ fn what_differs_between_faultless_runs_is_not_compared() {
         after: world(at("1")),
         again: world(at("2")),
         earlier: Vec::new(),
+        responses: (None, None),
     };
     assert_eq!(expectation.compare(&world(at("3"))), []);
     // Faultless runs in the same second have the same time.
@@ -89,6 +91,7 @@ fn items_and_counts_are_compared_with_what_was_there_before() {
         after: world(json!({})),
         again: world(json!({})),
         earlier: Vec::new(),
+        responses: (None, None),
     };
     expectation.before.counts.insert("charges".to_owned(), 2);
     expectation.after.counts.insert("charges".to_owned(), 3);
@@ -111,4 +114,32 @@ fn items_and_counts_are_compared_with_what_was_there_before() {
     assert_eq!(expectation.compare(&more)[0].kind, Kind::Twice);
     more.items.clear();
     assert_eq!(expectation.compare(&more)[0].kind, Kind::Lost);
+}
+
+#[test]
+fn a_value_of_the_run_that_the_response_and_an_item_share_must_agree() {
+    let item = |receipt: &str| world(json!({ "receipt": { "S": receipt }, "by": { "S": "shop" } }));
+    let response = |receipt: &str| json!({ "done": { "receipt": receipt, "by": "shop" } });
+    let expectation = Expectation {
+        before: world(json!({})),
+        after: item("r-1"),
+        again: item("r-2"),
+        earlier: Vec::new(),
+        responses: (Some(response("r-1")), Some(response("r-2"))),
+    };
+    assert_eq!(
+        expectation.disagreement(&item("r-3"), &response("r-3")),
+        None
+    );
+    assert_eq!(
+        expectation
+            .disagreement(&item("r-3"), &response("r-4"))
+            .as_deref(),
+        Some(
+            "the response has `r-4` at `/done/receipt`, but `receipt` of `a-1` in the table `accounts` is `r-3`"
+        )
+    );
+    // The same in each faultless run: not a value of the run.
+    let other = world(json!({ "receipt": { "S": "r-3" }, "by": { "S": "bank" } }));
+    assert_eq!(expectation.disagreement(&other, &response("r-3")), None);
 }
