@@ -31,3 +31,8 @@ mod wire;
 pub use clock::{ManualClock, SeededRandom};
 #[cfg(feature = "retry-safety")]
 pub use retry_safety::retry_safety;
+
+/// The guide's examples, compiled with the tests.
+#[cfg(all(doctest, feature = "retry-safety"))]
+#[doc = include_str!("../../docs/guide/retry-safety.md")]
+struct Guide;

@@ -56,8 +56,8 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         .unwrap_or_default()
         .to_owned();
     let content: Value = serde_json::from_slice(&body).unwrap_or_default();
-    if let Some(stored) = stored_response(&content) {
-        process.gate.completes_with(stored);
+    if let Some((key, stored)) = completion(&content) {
+        process.gate.completes_with(key, stored);
     }
     let fault = process.gate.request(label(&operation, &content));
     if fault == Some(Fault::Refused) {
@@ -155,12 +155,10 @@ fn tables_of<'a>(body: &'a Value, tables: &mut Vec<&'a str>) {
     }
 }
 
-/// Returns the response that the request stores in a record, if it is a completion.
-fn stored_response(body: &Value) -> Option<String> {
+/// Returns the key of the record, and the response that the request stores there, if it is a completion.
+fn completion(body: &Value) -> Option<(String, String)> {
     if let Some(items) = body["TransactItems"].as_array() {
-        return items
-            .iter()
-            .find_map(|item| stored_response(&item["Update"]));
+        return items.iter().find_map(|item| completion(&item["Update"]));
     }
     if body["TableName"] != RECORDS {
         return None;
@@ -171,7 +169,8 @@ fn stored_response(body: &Value) -> Option<String> {
     let (_, rest) = update.split_once(&format!("{data} = "))?;
     let value = rest.split([',', ' ']).next()?;
     let value = body["ExpressionAttributeValues"][value].as_object()?;
-    value.values().next()?.as_str().map(str::to_owned)
+    let value = value.values().next()?.as_str()?;
+    Some((body["Key"].to_string(), value.to_owned()))
 }
 
 #[cfg(test)]
@@ -203,17 +202,19 @@ mod tests {
 
     #[test]
     fn a_completion_has_the_response_that_it_stores() {
-        let completion = json!({
+        let request = json!({
             "TableName": RECORDS,
+            "Key": { "id": { "S": "a#1" } },
             "UpdateExpression": "SET #a = :a, #b = :b REMOVE #c",
             "ExpressionAttributeNames": { "#a": "status", "#b": "data", "#c": "owner" },
             "ExpressionAttributeValues": { ":a": { "S": "COMPLETED" }, ":b": { "S": "[1]" } },
         });
-        assert_eq!(stored_response(&completion).as_deref(), Some("[1]"));
-        let transaction = json!({ "TransactItems": [{ "Put": {} }, { "Update": completion }] });
-        assert_eq!(stored_response(&transaction).as_deref(), Some("[1]"));
-        let mut other = completion;
+        let stored = (r#"{"id":{"S":"a#1"}}"#.to_owned(), "[1]".to_owned());
+        assert_eq!(completion(&request), Some(stored.clone()));
+        let transaction = json!({ "TransactItems": [{ "Put": {} }, { "Update": request }] });
+        assert_eq!(completion(&transaction), Some(stored));
+        let mut other = request;
         other["TableName"] = json!("accounts");
-        assert_eq!(stored_response(&other), None);
+        assert_eq!(completion(&other), None);
     }
 }

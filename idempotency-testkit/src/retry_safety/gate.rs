@@ -1,5 +1,6 @@
 //! The gate of a process: each request and each wait of the function passes it. It notes them, and plays the planned fault.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -8,6 +9,9 @@ use super::fault::{Fault, Point};
 
 /// The number of waits that a check notes of one run. A function that polls in a loop has very many.
 pub(super) const MAX_AWAITS: usize = 100;
+
+/// Keys, and the stored forms of their responses.
+pub(super) type Completions = BTreeMap<String, String>;
 
 /// What a process sends to the thread that runs the scenario.
 pub(super) enum Message {
@@ -36,8 +40,8 @@ struct State {
     dead: bool,
     /// Wakes the future that ends the process.
     supervisor: Option<Waker>,
-    /// The stored form of the response, as the process asked to store it last.
-    completion: Option<String>,
+    /// For each key the stored form of the response that the process asked to store last.
+    completions: Completions,
 }
 
 impl Gate {
@@ -87,14 +91,14 @@ impl Gate {
         self.state().pass(Point::Response)
     }
 
-    /// Notes the stored form of a response that the process asks to store.
-    pub(super) fn completes_with(&self, stored: String) {
-        self.state().completion = Some(stored);
+    /// Notes the stored form of a response that the process asks to store under a key.
+    pub(super) fn completes_with(&self, key: String, stored: String) {
+        self.state().completions.insert(key, stored);
     }
 
-    /// Returns the stored form of the response that the process asked to store.
-    pub(super) fn completion(&self) -> Option<String> {
-        self.state().completion.clone()
+    /// Returns the stored forms of the responses that the process asked to store.
+    pub(super) fn completions(&self) -> Completions {
+        self.state().completions.clone()
     }
 
     /// Kills the process: its tasks are not polled any more.

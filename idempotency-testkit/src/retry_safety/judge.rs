@@ -154,15 +154,15 @@ fn responses(stage: &Stage<'_>, ignored: &[String]) -> Option<String> {
 /// Compares the responses that the runs made. If a later run changed nothing, the effect is that of the earlier run, and so must
 /// be the response.
 fn runs(stage: &Stage<'_>, ignored: &[String]) -> Option<String> {
-    let has_stored = |delivery: &&Delivery| delivery.completion.is_some();
-    let runs: Vec<_> = stage.deliveries.iter().filter(has_stored).collect();
-    let repeating = runs.iter().filter(|run| run.repeats);
+    let repeating = stage.deliveries.iter().filter(|run| run.repeats);
     repeating.into_iter().find_map(|later| {
-        let text = later.completion.as_deref()?;
-        let earlier = runs.iter().find(|run| {
-            let other = run.completion.as_deref();
-            run.number != later.number && other.is_some_and(|other| !are_equal(other, text, ignored))
-        })?;
+        let differs = |earlier: &&Delivery| {
+            let mut both = later.completions.iter().filter_map(|(key, stored)| {
+                Some((stored, earlier.completions.get(key)?))
+            });
+            both.any(|(stored, other)| !are_equal(stored, other, ignored))
+        };
+        let earlier = stage.deliveries.iter().find(differs)?;
         Some(format!(
             "delivery {} repeated the run of delivery {} and changed nothing, but made another response",
             later.number, earlier.number

@@ -14,7 +14,7 @@ use super::database::Server;
 use super::effects::Snapshot;
 use super::ending::Ending;
 use super::fault::{Fault, Point};
-use super::gate::Message;
+use super::gate::{Completions, Message};
 use super::plan::{Failure, Plan};
 use super::process::{End, Local, Process, TIMEOUT};
 use super::provider::{Http, Listener};
@@ -53,8 +53,8 @@ pub(super) struct Stage<'a> {
 pub(super) struct Delivery {
     pub(super) number: u32,
     pub(super) ending: Ending,
-    /// The stored form of the response that it asked to store.
-    pub(super) completion: Option<String>,
+    /// The stored forms of the responses that it asked to store.
+    pub(super) completions: Completions,
     /// True if it changed nothing that can be seen, although an earlier one had already asked to store a response.
     pub(super) repeats: bool,
 }
@@ -119,7 +119,7 @@ impl Stage<'_> {
     fn has_completion(&self) -> bool {
         self.deliveries
             .iter()
-            .any(|known| known.completion.is_some())
+            .any(|known| !known.completions.is_empty())
     }
 
     fn deliver_after(
@@ -156,7 +156,7 @@ impl Stage<'_> {
         self.deliveries.push(Delivery {
             number,
             ending,
-            completion: process.gate.completion(),
+            completions: process.gate.completions(),
             repeats,
         });
         Ok(process)
@@ -172,7 +172,7 @@ impl Stage<'_> {
         if fault == Fault::Takeover {
             self.shared.advance(TIMEOUT + AT_ONCE);
         }
-        self.deliver_after(paused.gate.completion().is_some(), event, None)?;
+        self.deliver_after(!paused.gate.completions().is_empty(), event, None)?;
         Ok(())
     }
 
