@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use idempotency_lambda::{BoxError, with_backend, with_invocation};
 use serde::Serialize;
@@ -14,6 +15,9 @@ use super::report::Report;
 use super::run;
 use super::world::World;
 use crate::dynamodb::TableSpec;
+
+/// How long a process waits for what is on its way to or from a provider.
+const SETTLE: Duration = Duration::from_millis(3);
 
 /// A check of a function. [`retry_safety`](super::retry_safety()) starts it, [`run`](Self::run) plays it.
 #[must_use = "a check does nothing until `run`"]
@@ -28,6 +32,7 @@ pub struct RetrySafety<E> {
     ignored: Vec<String>,
     others: Vec<usize>,
     changed: Vec<usize>,
+    settle: Duration,
     fails: bool,
     without_effect: bool,
 }
@@ -64,6 +69,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
             ignored: Vec::new(),
             others: Vec::new(),
             changed: Vec::new(),
+            settle: Duration::ZERO,
             fails: false,
             without_effect: false,
         }
@@ -139,6 +145,15 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// Gives the world a provider: an HTTP server at [`World::url`], whose requests are points where faults happen.
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
+        self.settle(SETTLE)
+    }
+
+    /// Makes each process wait this long for its sockets, in real time, before virtual time moves.
+    ///
+    /// It is needed for a server of the test's own, on another thread or runtime, and must be longer than the server takes for a
+    /// reply. A check with a provider waits at least 3 ms.
+    pub fn settle(mut self, settle: Duration) -> Self {
+        self.settle = self.settle.max(settle);
         self
     }
 
@@ -216,6 +231,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
             ignored: self.ignored,
             others: self.others,
             changed: self.changed,
+            settle: self.settle,
             fails: self.fails,
             without_effect: self.without_effect,
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::ending::Ending;
 use super::process::Local;
@@ -35,6 +36,8 @@ pub(super) struct Plan {
     pub(super) others: Vec<usize>,
     /// The numbers of the events that have the key of the event and another content.
     pub(super) changed: Vec<usize>,
+    /// How long a process waits for its sockets, in real time, before virtual time moves.
+    pub(super) settle: Duration,
     /// True if the faultless run ends with an error.
     pub(super) fails: bool,
     /// True if the faultless run has no effect.

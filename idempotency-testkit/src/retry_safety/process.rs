@@ -26,9 +26,6 @@ use super::shared::Shared;
 /// How long one invocation can take, in virtual time. Leases end then too.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a process with sockets waits, in real time, before virtual time moves.
-const SETTLE: Duration = Duration::from_millis(3);
-
 /// How long it waits before it looks at its sockets again.
 const LOOK: Duration = Duration::from_micros(200);
 
@@ -216,11 +213,11 @@ impl Process {
 
     /// Called before the runtime waits. Keeps it from moving virtual time while something can be on its way to a socket.
     fn settle(&self) {
-        if !self.shared.has_sockets() {
+        if self.shared.settle.is_zero() {
             return;
         }
         let active = *self.active.lock().unwrap_or_else(PoisonError::into_inner);
-        if active.elapsed() < SETTLE {
+        if active.elapsed() < self.shared.settle {
             thread::sleep(LOOK);
             // The runtime then looks at its sockets, and does not wait.
             self.gate.wake_supervisor();

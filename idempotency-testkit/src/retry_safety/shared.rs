@@ -23,6 +23,8 @@ pub(super) struct Shared {
     watched: Mutex<Option<Vec<Items>>>,
     /// Makes request ids differ between two faultless runs.
     pub(super) salt: &'static str,
+    /// How long a process waits for its sockets, in real time, before virtual time moves. Zero if it has none.
+    pub(super) settle: Duration,
 }
 
 impl Shared {
@@ -31,6 +33,7 @@ impl Shared {
         http: Option<Http>,
         now: EpochMillis,
         salt: &'static str,
+        settle: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
             database,
@@ -39,6 +42,7 @@ impl Shared {
             now: AtomicI64::new(now.get()),
             watched: Mutex::default(),
             salt,
+            settle,
         })
     }
 
@@ -81,11 +85,6 @@ impl Shared {
         {
             watched.push(items);
         }
-    }
-
-    /// Returns true if processes can have open sockets.
-    pub(super) fn has_sockets(&self) -> bool {
-        self.http.is_some()
     }
 
     /// Returns the place where the provider listens.

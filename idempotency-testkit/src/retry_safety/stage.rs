@@ -71,7 +71,13 @@ impl Theatre<'_> {
         };
         let stage = Stage {
             plan: self.plan,
-            shared: Shared::new(database, http, self.start.plus(later), salt),
+            shared: Shared::new(
+                database,
+                http,
+                self.start.plus(later),
+                salt,
+                self.plan.settle,
+            ),
             deliveries: Vec::new(),
             started: 0,
             rerun_in_another_second: &self.rerun_in_another_second,

@@ -189,3 +189,48 @@ async fn a_client_that_repeats_a_lost_request_by_itself_charges_twice_in_one_run
         Verdict::EffectTwice,
     );
 }
+
+/// Starts a server of the test's own, on a thread of its own. It replies to each connection.
+fn own_server() -> std::net::SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"done");
+        }
+    });
+    address
+}
+
+/// Sends a request to the server and returns its reply.
+async fn ask(address: std::net::SocketAddr) -> Result<String, BoxError> {
+    let stream = tokio::net::TcpStream::connect(address).await?;
+    stream.writable().await?;
+    stream.try_write(b"do it")?;
+    let mut reply = [0; 64];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut reply) {
+            Ok(length) => return Ok(String::from_utf8_lossy(&reply[..length]).into_owned()),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_function_can_ask_a_server_of_the_tests_own() {
+    let address = own_server();
+    let report = retry_safety(order(), async move |world: World, _: Value| {
+        let reply = ask(address).await?;
+        world.fake::<crate::bank::Bank>().charge_now(Some("order"));
+        Ok::<_, BoxError>(json!({ "reply": reply }))
+    })
+    .effect("charges", crate::bank::charges)
+    .settle(std::time::Duration::from_secs(2))
+    .run()
+    .await;
+    report.assert_safe();
+}
