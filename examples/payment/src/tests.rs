@@ -1,9 +1,21 @@
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use idempotency_lambda::{Context, MemoryStore, backend_over, with_backend};
+use idempotency_testkit::retry_safety::{Provider, ProviderReply, World, retry_safety};
 use serde_json::Value;
 
 use super::*;
+
+thread_local! {
+    /// The address of the provider of a test. Each process of a check has a thread of its own.
+    static PROVIDER: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Returns the address of the provider of the running test.
+pub(crate) fn provider() -> Option<String> {
+    PROVIDER.with_borrow(Clone::clone)
+}
 
 /// Returns a request of `user` for order `o-1`; `None` is a request without an authorizer.
 fn event(
@@ -92,4 +104,24 @@ async fn a_declined_card_leaves_the_key_free_for_a_retry() {
         assert_eq!(retry.1["payment_id"], "pay-r-2");
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_order_is_charged_once_wherever_the_function_fails() {
+    let payload = |user: &str, amount: u64| event("", Some(user), amount, "good").payload;
+    let provider = Provider::new(|request| {
+        let payment_id = format!("pay-{}", request.number);
+        ProviderReply::json(201, &json!({ "payment_id": payment_id }))
+    });
+    let report = retry_safety(payload("u-1", 4_200), async |world: World, payload| {
+        let address = world.url().replace("http://", "");
+        PROVIDER.set(Some(address));
+        handler(LambdaEvent::new(payload, world.context())).await
+    })
+    .provider(provider.honours("idempotency-key"))
+    .another(payload("u-2", 4_200))
+    .changed(payload("u-1", 9_900))
+    .run()
+    .await;
+    report.assert_safe();
 }
