@@ -149,7 +149,8 @@ where
         Verdict::Store => {}
     }
     let (parts, body) = response.into_parts();
-    let is_stream = body.size_hint().exact().is_none();
+    // An empty body may have no length: that of `lambda_http` has none.
+    let is_stream = body.size_hint().exact().is_none() && !body.is_end_stream();
     if is_stream && !rules.collects_streams {
         let keep = operation.unstorable(STREAM);
         let response = Response::from_parts(parts, ResponseBody::passed(body));

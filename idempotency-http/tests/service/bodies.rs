@@ -42,6 +42,25 @@ impl http_body::Body for Frames {
     }
 }
 
+/// An empty body that does not tell its length, as that of `lambda_http`.
+struct Ended;
+
+impl http_body::Body for Ended {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        true
+    }
+}
+
 fn data(text: &'static str) -> Result<Frame<Bytes>, &'static str> {
     Ok(Frame::data(Bytes::from(text)))
 }
@@ -110,6 +129,24 @@ async fn a_response_that_cannot_be_stored_follows_the_policy() {
         assert_eq!((sent[0].0, sent[1].0, runs), (500, 500, 1));
         assert_eq!(sent[0].1, sent[1].1, "no client sees the response");
     }
+}
+
+#[tokio::test]
+async fn an_empty_response_without_a_length_is_replayed() {
+    let runs = Runs::default();
+    let operation = with(Unstorable::Complete);
+    let service = operation
+        .layer(backend())
+        .layer(app(&runs, |_| Response::new(Ended)));
+    let first = send(&service, post().body(body("{}")).unwrap()).await;
+    assert!(!is_replayed(&first));
+    let again = send(&service, post().body(body("{}")).unwrap()).await;
+    assert!(is_replayed(&again));
+    assert_eq!(
+        (again.status(), again.into_body()),
+        (first.status(), Bytes::new())
+    );
+    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test]
