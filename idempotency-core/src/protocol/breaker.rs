@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// use idempotency_core::protocol::{Admission, Breaker, Circuit};
 /// # use idempotency_core::time::EpochMillis;
 /// # use std::time::Duration;
-/// # let at = |second| EpochMillis::new(second * 1_000);
+/// # let at = |second: i64| EpochMillis::new(second * 1_000);
 /// # let limit = Duration::from_secs(3);
 /// let mut breaker = Breaker::default();
 /// for _ in 0..5 {
