@@ -18,7 +18,7 @@ use idempotency_dynamodb::fuzzing;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "expiration",
     "in_progress_expiration",
     "status",
@@ -27,6 +27,7 @@ const NAMES: [&str; 9] = [
     "owner",
     "failure",
     "operation",
+    "decision",
     "other",
 ];
 
@@ -124,6 +125,7 @@ fuzz_target!(|bytes: &[u8]| {
     check(&record.owner, item.get("owner"), is_s);
     check(&record.failure, item.get("failure"), is_s);
     check(&record.operation, item.get("operation"), is_s);
+    check(&record.decision, item.get("decision"), is_s);
     match (&record.data, item.get("data")) {
         (Field::Value(data), Some(AttributeValue::S(text))) => assert_eq!(data.as_str(), text),
         (Field::Value(data), Some(_)) => match Json::parse(data.as_str()) {
@@ -143,6 +145,7 @@ fuzz_target!(|bytes: &[u8]| {
         owner: readable(&record.owner),
         failure: readable(&record.failure),
         operation: readable(&record.operation),
+        decision: readable(&record.decision),
     };
     assert_eq!(fuzzing::record(written, &names), again);
 
