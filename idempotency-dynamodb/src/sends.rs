@@ -51,6 +51,19 @@ pub(crate) enum SendEnd<'a> {
     Unknown,
 }
 
+impl SendEnd<'_> {
+    /// Returns true if it proves that the send applied nothing.
+    pub(crate) fn proves_not_applied(self) -> bool {
+        match self {
+            Self::Success | Self::Unknown => false,
+            Self::NoResponse {
+                never_connected, ..
+            } => never_connected,
+            Self::ErrorResponse { status, code, .. } => not_applied(status, code),
+        }
+    }
+}
+
 impl Sends {
     /// Starts the notes of a request for the record, before its first send.
     pub(crate) fn new(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
@@ -112,33 +125,30 @@ impl Sends {
         if !self.log.is_sending() {
             return;
         }
-        let (known, error) = match end {
+        let error = match end {
             // It applied nothing, and a write can follow in the same request.
-            SendEnd::Success if self.harmless => (true, None),
+            SendEnd::Success if self.harmless => None,
             // Applied: the note "sending" stays, so that the write counts as maybe applied until the call returns.
             SendEnd::Success => return,
             SendEnd::NoResponse {
                 never_connected,
                 timeout,
-            } => {
-                let error = self.table.send_without_response(never_connected, timeout);
-                (never_connected, Some(error))
-            }
+            } => Some(self.table.send_without_response(never_connected, timeout)),
             SendEnd::ErrorResponse {
                 status,
                 code,
                 message,
             } => {
                 // After a failed condition there is no error: the call ends with that result.
-                let error = (code != Some(CONDITION_FAILED)).then(|| {
+                (code != Some(CONDITION_FAILED)).then(|| {
                     let status = status.unwrap_or_default();
                     self.table.send_error(self.action, status, code, message)
-                });
-                (not_applied(status, code), error)
+                })
             }
-            SendEnd::Unknown => (false, None),
+            SendEnd::Unknown => None,
         };
-        self.log.ended(!known && !self.harmless, error);
+        let maybe_applied = !end.proves_not_applied() && !self.harmless;
+        self.log.ended(maybe_applied, error);
     }
 
     /// Returns the error of a call of the SDK that failed.
@@ -159,7 +169,7 @@ pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 /// Returns true if an error response proves that the write was not applied: DynamoDB itself rejected it, as its error code
 /// shows. After a 5xx the write may have been applied. A response without a code can come from a proxy, and so can 408: the proxy
 /// waited for too long.
-pub(crate) fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
+fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
     let timeout = |code: &str| code.starts_with("RequestTimeout");
     status.is_some_and(|status| (400..500).contains(&status) && status != 408)
         && code.is_some_and(|code| !timeout(code))

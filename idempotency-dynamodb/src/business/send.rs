@@ -25,9 +25,9 @@ use aws_sdk_dynamodb::types::{
 };
 
 use super::RequestError;
-use crate::failure;
 use crate::item::Item;
-use crate::sends::{CONDITION_FAILED, not_applied};
+use crate::sends::CONDITION_FAILED;
+use crate::transport::end;
 
 /// Returns the present item with a failed condition, without the cost of a read.
 const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
@@ -236,25 +236,10 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for N
         if !self.state.sending.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
-        let known = match context.output_or_error() {
-            Some(Err(error)) => {
-                if let Some(connector) = error.as_connector_error() {
-                    failure::never_connected(connector)
-                } else if error.is_timeout_error() {
-                    false
-                } else {
-                    let error = error.as_operation_error();
-                    let error = error.and_then(|error| error.downcast_ref::<E>());
-                    let response = context.response();
-                    not_applied(
-                        response.map(|response| response.status().as_u16()),
-                        error.and_then(ProvideErrorMetadata::code),
-                    )
-                }
-            }
-            _ => false,
-        };
-        if !known {
+        let end = end(context, |error| {
+            error.downcast_ref::<E>().map(ProvideErrorMetadata::meta)
+        });
+        if !end.proves_not_applied() {
             self.state.maybe_applied.store(true, Ordering::SeqCst);
         }
         Ok(())

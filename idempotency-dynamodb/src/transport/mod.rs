@@ -11,6 +11,7 @@
 mod notes;
 mod sdk;
 
+pub(crate) use notes::end;
 pub(crate) use sdk::SdkClient;
 #[cfg(any(test, fuzzing))]
 pub(crate) use sdk::to_value;

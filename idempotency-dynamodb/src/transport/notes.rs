@@ -143,7 +143,7 @@ impl Intercept for Interceptor {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        current(|call| call.sends.ends(end(context, call)))
+        current(|call| call.sends.ends(end(context, call.meta)))
     }
 }
 
@@ -159,8 +159,11 @@ fn current<T>(use_it: impl FnOnce(&Call) -> T) -> Result<T, BoxError> {
     })
 }
 
-/// Returns how a send ended.
-fn end<'a>(context: &'a FinalizerInterceptorContextRef<'_>, call: &Call) -> SendEnd<'a> {
+/// Returns how a send ended. `meta` returns code and message of an error of the call's operation.
+pub(crate) fn end<'a>(
+    context: &'a FinalizerInterceptorContextRef<'_>,
+    meta: fn(&Error) -> Option<&ErrorMetadata>,
+) -> SendEnd<'a> {
     let error = match context.output_or_error() {
         None => return SendEnd::Unknown,
         Some(Ok(_)) => return SendEnd::Success,
@@ -178,7 +181,7 @@ fn end<'a>(context: &'a FinalizerInterceptorContextRef<'_>, call: &Call) -> Send
             timeout: true,
         };
     }
-    let meta = error.as_operation_error().and_then(call.meta);
+    let meta = error.as_operation_error().and_then(meta);
     let response = context.response();
     SendEnd::ErrorResponse {
         status: response.map(|response| response.status().as_u16()),
