@@ -1,6 +1,6 @@
 //! Events in the form that AWS sends, made with `idempotency_testkit::events`.
 
-use idempotency_testkit::events::{self, Kinesis, KinesisRecord};
+use idempotency_testkit::events::{self, KinesisBatch, KinesisRecord};
 use serde_json::{Map, Value, json};
 
 /// A request to API Gateway by an authenticated user, whose body is JSON.
@@ -81,7 +81,7 @@ pub(crate) fn orders(nth: u32) -> String {
 
 /// Returns records from Kinesis, each with its entry's id and account. The position of the first one in its shard is counted
 /// from 1.
-pub(crate) fn entries(position: u64, entries: &[(&str, &str)]) -> Kinesis {
+pub(crate) fn entries(position: u64, entries: &[(&str, &str)]) -> KinesisBatch {
     let records = entries.iter().map(|(entry_id, account)| {
         let entry = json!({ "entry_id": entry_id, "account": account, "amount": 5_000 });
         KinesisRecord::json(&entry).partition_key(*account)

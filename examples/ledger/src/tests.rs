@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use idempotency_lambda::{Context, LambdaEvent, MemoryStore, backend_over, with_backend};
-use idempotency_testkit::events::{self, Kinesis};
+use idempotency_testkit::events::{self, KinesisBatch};
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,7 +18,7 @@ async fn failed(store: &Arc<MemoryStore>, event: Value) -> Vec<String> {
 }
 
 /// Returns a batch of entries, each with its id and amount.
-fn batch(entries: &[(&str, i64)]) -> Kinesis {
+fn batch(entries: &[(&str, i64)]) -> KinesisBatch {
     let entries = entries.iter();
     let entry =
         |(entry_id, amount)| json!({ "entry_id": entry_id, "account": "acc-1", "amount": amount });

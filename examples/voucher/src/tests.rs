@@ -2,7 +2,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue::{N, S};
 use idempotency_lambda::{BoxError, LambdaEvent};
 use idempotency_testkit::dynamodb::TableSpec;
-use idempotency_testkit::retry_safety::{Report, World, retry_safety};
+use idempotency_testkit::retry_safety::{SafetyReport, World, retry_safety};
 
 use super::*;
 
@@ -31,7 +31,7 @@ async fn open_account(world: World) {
 /// Checks a function that sells vouchers.
 async fn check(
     sell: impl AsyncFn(LambdaEvent<Order>, &Client) -> Result<Voucher, BoxError> + Send + Sync + 'static,
-) -> Report {
+) -> SafetyReport {
     retry_safety(order("o-1", 50), async move |world: World, order: Order| {
         let event = LambdaEvent::new(order, world.context());
         sell(event, &world.dynamodb()).await

@@ -11,9 +11,9 @@ use crate::item::Item;
 /// To send it again with the same idempotency key is safe after each of them, except if [`ClockBehind::maybe_applied`] is true.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum OnceError {
     /// The condition of the caller does not hold, and the key is not known. Nothing was applied.
-    ConditionFailed(ConditionFailed),
+    ConditionFailed(OnceConditionFailed),
     /// An expression, a placeholder or the key is wrong. Nothing was sent.
     Invalid(InvalidExpression),
     /// The clock of this process is behind that of another writer by more than the plan allows, or the request arrived late.
@@ -37,12 +37,12 @@ pub enum Error {
 /// The condition of the caller does not hold, and the item does not know the key.
 ///
 /// `Debug` shows no attribute of the item.
-pub struct ConditionFailed {
+pub struct OnceConditionFailed {
     pub(super) item: Option<Item>,
     pub(super) may_still_arrive: bool,
 }
 
-impl ConditionFailed {
+impl OnceConditionFailed {
     /// Returns the present item, without what this module keeps in it. `None` if there is no item.
     #[must_use]
     pub fn item(&self) -> Option<&Item> {
@@ -63,9 +63,9 @@ impl ConditionFailed {
     }
 }
 
-impl fmt::Debug for ConditionFailed {
+impl fmt::Debug for OnceConditionFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConditionFailed")
+        f.debug_struct("OnceConditionFailed")
             .field("may_still_arrive", &self.may_still_arrive)
             .finish_non_exhaustive()
     }
@@ -85,8 +85,8 @@ impl ClockBehind {
         self.at_least
     }
 
-    /// Returns true if an earlier send of this call got no reply. It may have been applied so long ago that its key is forgotten: the
-    /// process stood still between the two sends. Look at the item before another try.
+    /// Returns true if an earlier send of this call got no reply. It may have been applied so long ago that its key is forgotten:
+    /// the process stood still between the two sends. Look at the item before another try.
     #[must_use]
     pub fn maybe_applied(&self) -> bool {
         self.maybe_applied
@@ -100,7 +100,7 @@ pub struct OtherPlan {
     pub(super) own: String,
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for OnceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ConditionFailed(_) => {
@@ -141,7 +141,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for OnceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::ItemTooLarge(error) => Some(error),
@@ -151,13 +151,13 @@ impl std::error::Error for Error {
     }
 }
 
-impl From<InvalidExpression> for Error {
+impl From<InvalidExpression> for OnceError {
     fn from(error: InvalidExpression) -> Self {
         Self::Invalid(error)
     }
 }
 
-impl From<RequestError> for Error {
+impl From<RequestError> for OnceError {
     fn from(error: RequestError) -> Self {
         if error.is_too_large() && !error.maybe_applied() {
             Self::ItemTooLarge(error)

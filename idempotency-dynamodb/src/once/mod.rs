@@ -1,23 +1,24 @@
-//! Updates that count once: an item knows the keys of the updates that were applied to it, in one request and without a second item.
+//! Updates that count once: an item knows the keys of the updates that were applied to it, in one request and without a second
+//! item.
 //!
 //! A counter is fed by events that can be delivered again. [`Once::update`] adds the user's own update expression and condition to
 //! one UpdateItem, which is applied only if the item does not know the key of the event yet, and which makes the item know it.
 //!
 //! **What is promised.** Of all updates of one item with one key that are built within the lifetime of the [plan](plan()), at most one
-//! is applied. An update is built when [`Update::send`] or [`Update::prepare`] is called, and the lifetime begins when the update that
-//! was applied was built. It holds for parallel writers, lost replies, and for writers whose clocks differ by at most
+//! is applied. An update is built when [`OnceUpdate::send`] or [`OnceUpdate::prepare`] is called, and the lifetime begins when the
+//! update that was applied was built. It holds for parallel writers, lost replies, and for writers whose clocks differ by at most
 //! [`Plan::clock_skew`].
 //!
 //! - It holds however late a request arrives: after a pause of the process, too, and after the key was removed from the item.
 //! - A key is known for at most [`Estimate::remembered_at_most`]: about 1.4 times the lifetime.
 //! - A writer whose clock, with the time that a request takes, is behind by more than the skew can be refused
-//!   ([`Error::ClockBehind`]), and applies nothing.
+//!   ([`OnceError::ClockBehind`]), and applies nothing.
 //! - A writer whose clock is ahead by more forgets keys early: the lifetime is shorter by the excess. Writers with the right time are
 //!   then refused as too far behind, until that bucket of time comes or an operator removes the attributes of the keys.
 //!
 //! **What it costs.** DynamoDB bills each write by the size of the whole item, and a refused one too. A key takes 13 bytes, so each 79
-//! keys add one write unit to each write. [`plan`](plan()) says what that means, and [`Once::new`] refuses a rate that the item cannot
-//! hold. For many keys a marker item in the same transaction is cheaper.
+//! keys add one write unit to each write. [`plan`](plan()) says what that means, and [`Once::new`] refuses a rate that the item
+//! cannot hold. For many keys a marker item in the same transaction is cheaper.
 //!
 //! All writers of the item must use the same plan: lifetime, skew, key bytes and attribute names. A put of the whole item
 //! by another program removes the keys.
@@ -26,7 +27,7 @@
 //!
 //! ```no_run
 //! use aws_sdk_dynamodb::types::AttributeValue;
-//! use idempotency_dynamodb::once::{self, Once, Outcome};
+//! use idempotency_dynamodb::once::{self, Once, OnceOutcome};
 //! use std::time::Duration;
 //!
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -36,8 +37,8 @@
 //! let customer = [("id", AttributeValue::S("c-1".into()))];
 //! let count = once.update("usage", customer, "evt-1").expression("ADD units :n").value(":n", AttributeValue::N("5".into()));
 //! match count.send(&client).await? {
-//!     Outcome::Applied(_) => println!("counted"),
-//!     Outcome::AlreadyApplied(_) => println!("counted before"),
+//!     OnceOutcome::Applied(_) => println!("counted"),
+//!     OnceOutcome::AlreadyApplied(_) => println!("counted before"),
 //! }
 //! # Ok(())
 //! # }
@@ -51,11 +52,11 @@ mod prepared;
 mod stored;
 mod update;
 
-pub use error::{ClockBehind, ConditionFailed, Error, OtherPlan};
-pub use outcome::{AlreadyApplied, Applied, Outcome};
+pub use error::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
+pub use outcome::{AlreadyApplied, Applied, OnceOutcome};
 pub use plan::{Estimate, Plan, PlanError, plan};
-pub use prepared::{Prepared, Refusal};
-pub use update::Update;
+pub use prepared::{OnceRefusal, PreparedUpdate};
+pub use update::OnceUpdate;
 
 pub use crate::business::{InvalidExpression, RequestError};
 
@@ -121,8 +122,8 @@ impl Once {
         table: impl Into<String>,
         key: impl IntoIterator<Item = (N, AttributeValue)>,
         idempotency_key: impl AsRef<[u8]>,
-    ) -> Update {
-        Update {
+    ) -> OnceUpdate {
+        OnceUpdate {
             layout: self.layout.clone(),
             clock: Arc::clone(&self.clock),
             table: table.into(),

@@ -9,7 +9,7 @@ use crate::item::Item;
 /// `Debug` shows no attribute of the item.
 #[derive(Debug)]
 #[must_use = "`AlreadyApplied` is a duplicate"]
-pub enum Outcome {
+pub enum OnceOutcome {
     /// This call applied the update.
     Applied(Applied),
     /// The item knows the key: an earlier call with this key applied its update, or an earlier send of this call did, whose reply
@@ -17,9 +17,9 @@ pub enum Outcome {
     AlreadyApplied(AlreadyApplied),
 }
 
-impl Outcome {
+impl OnceOutcome {
     /// Returns the present item, without what this module keeps in it. `None` if this call applied the update and did not ask
-    /// with [`return_item`](super::Update::return_item).
+    /// with [`return_item`](super::OnceUpdate::return_item).
     #[must_use]
     pub fn item(&self) -> Option<&Item> {
         match self {
@@ -37,7 +37,7 @@ impl Outcome {
         }
     }
 
-    /// Returns true for [`Outcome::Applied`].
+    /// Returns true for [`OnceOutcome::Applied`].
     #[must_use]
     pub fn is_applied(&self) -> bool {
         matches!(self, Self::Applied(_))

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update as SdkUpdate,
 };
 
-use super::error::{ClockBehind, ConditionFailed, Error, OtherPlan};
+use super::error::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use super::layout::{FEW, Layout};
 use super::outcome::AlreadyApplied;
 use super::stored::{self, Slot};
@@ -18,8 +18,8 @@ use crate::item::Item;
 
 /// An update that counts once, ready to be sent or to be part of a transaction.
 ///
-/// It belongs to the moment at which it was built: send it soon. Late, it is refused as [`Error::ClockBehind`] if another writer is
-/// two buckets ahead by then, and never counts twice. `Debug` shows the table alone.
+/// It belongs to the moment at which it was built: send it soon. Late, it is refused as [`OnceError::ClockBehind`] if another
+/// writer is two buckets ahead by then, and never counts twice. `Debug` shows the table alone.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ use crate::item::Item;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Prepared {
+pub struct PreparedUpdate {
     pub(super) layout: Layout,
     pub(super) table: String,
     pub(super) key: Item,
@@ -51,16 +51,16 @@ pub struct Prepared {
 /// What a failed condition of an update means.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum OnceRefusal {
     /// The item knows the key.
     AlreadyApplied(AlreadyApplied),
     /// The item was idle and has many old keys: send this instead, which removes them.
-    SendInstead(Box<Prepared>),
+    SendInstead(Box<PreparedUpdate>),
     /// The condition of the caller does not hold, or the item cannot be written by this plan and clock.
-    Error(Error),
+    Error(OnceError),
 }
 
-impl Prepared {
+impl PreparedUpdate {
     /// Builds the update.
     pub(super) fn new(
         layout: Layout,
@@ -101,13 +101,13 @@ impl Prepared {
 
     /// Returns the update for the item that was read before: it also removes the item's old keys, if there are many.
     ///
-    /// It is for a transaction whose sender does not send what a refusal says, such as the transaction of a protected handler. Without
-    /// it, the transaction is cancelled each time if the item was idle and holds many old keys.
+    /// It is for a transaction whose sender does not send what a refusal says, such as the transaction of a protected handler.
+    /// Without it, the transaction is cancelled each time if the item was idle and holds many old keys.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the condition is too long with what is added.
-    pub fn for_item(self, item: &Item) -> Result<Self, Error> {
+    /// [`OnceError::Invalid`] if the condition is too long with what is added.
+    pub fn for_item(self, item: &Item) -> Result<Self, OnceError> {
         match self.explain(item, false) {
             Ok(Explained::Stale(stale)) => Ok(self.replacing(stale)?),
             // What else the item says, the transaction finds out.
@@ -122,43 +122,43 @@ impl Prepared {
     /// Returns what it means that the condition of this update failed. `item` is the present item, as the error or the
     /// cancellation reason has it; `maybe_applied` is true if an earlier send may have been applied.
     #[must_use]
-    pub fn refusal(&self, item: Option<Item>, maybe_applied: bool) -> Refusal {
+    pub fn refusal(&self, item: Option<Item>, maybe_applied: bool) -> OnceRefusal {
         let Some(item) = item else {
             return self.condition_failed(None, maybe_applied);
         };
         match self.explain(&item, maybe_applied) {
-            Ok(Explained::HasKey) => Refusal::AlreadyApplied(AlreadyApplied {
+            Ok(Explained::HasKey) => OnceRefusal::AlreadyApplied(AlreadyApplied {
                 item: stored::without_keys(&self.layout, item),
                 maybe_by_this_call: maybe_applied,
             }),
             Ok(Explained::Stale(stale)) => match self.replacing(stale) {
-                Ok(instead) => Refusal::SendInstead(Box::new(instead)),
-                Err(error) => Refusal::Error(error.into()),
+                Ok(instead) => OnceRefusal::SendInstead(Box::new(instead)),
+                Err(error) => OnceRefusal::Error(error.into()),
             },
             Ok(Explained::Ours) => self.condition_failed(
                 Some(stored::without_keys(&self.layout, item)),
                 maybe_applied,
             ),
-            Err(error) => Refusal::Error(error),
+            Err(error) => OnceRefusal::Error(error),
         }
     }
 
-    fn condition_failed(&self, item: Option<Item>, may_still_arrive: bool) -> Refusal {
-        Refusal::Error(Error::ConditionFailed(ConditionFailed {
+    fn condition_failed(&self, item: Option<Item>, may_still_arrive: bool) -> OnceRefusal {
+        OnceRefusal::Error(OnceError::ConditionFailed(OnceConditionFailed {
             item,
             may_still_arrive,
         }))
     }
 
     /// Returns which part of the condition the item does not meet.
-    fn explain(&self, item: &Item, maybe_applied: bool) -> Result<Explained, Error> {
+    fn explain(&self, item: &Item, maybe_applied: bool) -> Result<Explained, OnceError> {
         let layout = &self.layout;
-        let foreign = |attribute| Error::Foreign { attribute };
+        let foreign = |attribute| OnceError::Foreign { attribute };
         let own = layout.plan_text();
         match stored::plan(layout, item).map_err(foreign)? {
             Some(plan) if plan != own => {
                 let stored = plan.to_owned();
-                return Err(Error::OtherPlan(OtherPlan { stored, own }));
+                return Err(OnceError::OtherPlan(OtherPlan { stored, own }));
             }
             _ => {}
         }
@@ -193,7 +193,7 @@ impl Prepared {
             return Ok(Explained::HasKey);
         }
         if let Some(latest) = latest {
-            return Err(Error::ClockBehind(ClockBehind {
+            return Err(OnceError::ClockBehind(ClockBehind {
                 at_least: self.behind(latest),
                 maybe_applied,
             }));
@@ -204,7 +204,7 @@ impl Prepared {
         if self.user.condition.is_none() {
             // All parts of our condition hold for these values: only another type explains it.
             let attribute = layout.set(self.bucket);
-            return Err(Error::Foreign { attribute });
+            return Err(OnceError::Foreign { attribute });
         }
         Ok(Explained::Ours)
     }
@@ -243,9 +243,9 @@ enum Explained {
     Ours,
 }
 
-impl fmt::Debug for Prepared {
+impl fmt::Debug for PreparedUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared")
+        f.debug_struct("PreparedUpdate")
             .field("table", &self.table)
             .finish_non_exhaustive()
     }
@@ -324,8 +324,8 @@ impl Parts<'_> {
         )
     }
 
-    /// Returns the condition that a slot still has the old keys that were seen, and adds their removal. A slot of the current bucket
-    /// is overwritten by [`add_key`](Self::add_key) instead.
+    /// Returns the condition that a slot still has the old keys that were seen, and adds their removal. A slot of the current
+    /// bucket is overwritten by [`add_key`](Self::add_key) instead.
     fn replaced(&self, checked: &mut Checked, bucket: i64, stale: i64) -> String {
         let (set, number) = self.names(checked, bucket);
         let seen = self.number(checked, "o", bucket, stale);

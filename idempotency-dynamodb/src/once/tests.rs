@@ -35,7 +35,7 @@ fn once() -> Once {
 }
 
 /// Returns the update that counts an event at this time, in milliseconds.
-fn prepared(once: &Once, event: &str, milliseconds: i64) -> Prepared {
+fn prepared(once: &Once, event: &str, milliseconds: i64) -> PreparedUpdate {
     let once = once.clone().clock(Arc::new(At(milliseconds)));
     let key = [("id", AttributeValue::S("c-1".to_owned()))];
     let update = once.update("usage", key, event).expression("ADD units :n");
@@ -51,18 +51,18 @@ enum Sent {
     ClockBehind,
 }
 
-/// Sends the update, and what must be sent instead, as `Update::send` does.
-fn send(item: &mut Item, update: &Prepared) -> Sent {
+/// Sends the update, and what must be sent instead, as `OnceUpdate::send` does.
+fn send(item: &mut Item, update: &PreparedUpdate) -> Sent {
     let mut update = update.clone();
     loop {
         if item::apply(item, &update.update()) {
             return Sent::Applied;
         }
         match update.refusal(Some(item.clone()), false) {
-            Refusal::AlreadyApplied(_) => return Sent::AlreadyApplied,
-            Refusal::SendInstead(instead) => update = *instead,
-            Refusal::Error(Error::ClockBehind(_)) => return Sent::ClockBehind,
-            Refusal::Error(error) => panic!("{error}"),
+            OnceRefusal::AlreadyApplied(_) => return Sent::AlreadyApplied,
+            OnceRefusal::SendInstead(instead) => update = *instead,
+            OnceRefusal::Error(OnceError::ClockBehind(_)) => return Sent::ClockBehind,
+            OnceRefusal::Error(error) => panic!("{error}"),
         }
     }
 }
@@ -70,13 +70,13 @@ fn send(item: &mut Item, update: &Prepared) -> Sent {
 /// The updates of two events in each bucket of a piece of time.
 struct Updates {
     first: i64,
-    duplicates: HashMap<i64, Vec<Prepared>>,
-    others: HashMap<i64, Prepared>,
+    duplicates: HashMap<i64, Vec<PreparedUpdate>>,
+    others: HashMap<i64, PreparedUpdate>,
 }
 
 impl Updates {
-    /// Returns the updates of the buckets around `first`. A duplicate can also have seen the item as it was in the beginning, and send
-    /// what its first refusal said.
+    /// Returns the updates of the buckets around `first`. A duplicate can also have seen the item as it was in the beginning, and
+    /// send what its first refusal said.
     fn around(first: i64, beginning: &Item) -> Self {
         let once = once();
         let at = |event: &str, bucket: i64| prepared(&once, event, bucket * BUCKET * 1_000);
@@ -84,7 +84,8 @@ impl Updates {
         let duplicates = buckets.clone().map(|bucket| {
             let duplicate = at("evt", bucket);
             let mut forms = vec![duplicate.clone()];
-            if let Refusal::SendInstead(instead) = duplicate.refusal(Some(beginning.clone()), false)
+            if let OnceRefusal::SendInstead(instead) =
+                duplicate.refusal(Some(beginning.clone()), false)
             {
                 forms.push(*instead);
             }
@@ -99,8 +100,8 @@ impl Updates {
         }
     }
 
-    /// Applies the event in the bucket `first`, then other writes in all orders of their buckets, and checks after each of them that
-    /// no duplicate that was built within the lifetime is applied. Returns the number of checks.
+    /// Applies the event in the bucket `first`, then other writes in all orders of their buckets, and checks after each of them
+    /// that no duplicate that was built within the lifetime is applied. Returns the number of checks.
     fn check(&self, beginning: &Item, others: u32) -> usize {
         let mut item = beginning.clone();
         let first = &self.duplicates[&self.first][0];

@@ -8,10 +8,10 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::clock::Clock;
 use idempotency_core::time::EpochMillis;
 
-use super::error::{ClockBehind, Error};
+use super::error::{ClockBehind, OnceError};
 use super::layout::Layout;
-use super::outcome::{Applied, Outcome};
-use super::prepared::{Prepared, Refusal};
+use super::outcome::{Applied, OnceOutcome};
+use super::prepared::{OnceRefusal, PreparedUpdate};
 use super::stored;
 use crate::business::{self, InvalidExpression, Reply, UserExpressions};
 use crate::item::Item;
@@ -23,7 +23,7 @@ const MAX_CHANGES: u32 = 4;
 /// An update that counts once: made by [`Once::update`](super::Once::update). `Debug` shows the table alone.
 #[derive(Clone)]
 #[must_use = "nothing is sent before `send`"]
-pub struct Update {
+pub struct OnceUpdate {
     pub(super) layout: Layout,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) table: String,
@@ -33,7 +33,7 @@ pub struct Update {
     pub(super) returns_item: bool,
 }
 
-impl Update {
+impl OnceUpdate {
     /// Sets the update expression, in DynamoDB's syntax, such as `ADD units :n`.
     ///
     /// It must not change the attributes that hold the keys. They are added to it.
@@ -44,8 +44,8 @@ impl Update {
 
     /// Sets a condition, in DynamoDB's syntax. Without one, the update also makes an item that is absent.
     ///
-    /// If it does not hold and the key is not known, the update ends in [`Error::ConditionFailed`]. If the key is known, the result
-    /// is [`Outcome::AlreadyApplied`], and the condition does not matter.
+    /// If it does not hold and the key is not known, the update ends in [`OnceError::ConditionFailed`]. If the key is known, the
+    /// result is [`OnceOutcome::AlreadyApplied`], and the condition does not matter.
     pub fn condition(mut self, condition: impl Into<String>) -> Self {
         self.user.condition = Some(condition.into());
         self
@@ -63,8 +63,8 @@ impl Update {
         self
     }
 
-    /// Asks for the new item: [`Outcome::item`]. It costs no capacity. DynamoDB sends the keys with it, up to 400 KB, and they are
-    /// dropped here.
+    /// Asks for the new item: [`OnceOutcome::item`]. It costs no capacity. DynamoDB sends the keys with it, up to 400 KB, and they
+    /// are dropped here.
     pub fn return_item(mut self) -> Self {
         self.returns_item = true;
         self
@@ -74,8 +74,8 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], or [`Error::ClockBehind`] if the clock is before 1970.
-    pub fn prepare(self) -> Result<Prepared, Error> {
+    /// [`OnceError::Invalid`], or [`OnceError::ClockBehind`] if the clock is before 1970.
+    pub fn prepare(self) -> Result<PreparedUpdate, OnceError> {
         if self.user.update.is_none() {
             return Err(InvalidExpression::new("there is no update expression").into());
         }
@@ -85,7 +85,7 @@ impl Update {
         let now = self.clock.now();
         let bucket = self.layout.bucket_at(now).ok_or_else(|| {
             let at_least = now.until(EpochMillis::new(0));
-            Error::ClockBehind(ClockBehind {
+            OnceError::ClockBehind(ClockBehind {
                 at_least,
                 maybe_applied: false,
             })
@@ -93,7 +93,8 @@ impl Update {
         business::check_key(&self.key, |name| self.layout.is_ours(name))?;
         let user = self.user.check(|name| self.layout.is_ours(name))?;
         let (layout, idempotency_key) = (self.layout, self.idempotency_key);
-        let prepared = Prepared::new(layout, self.table, self.key, user, idempotency_key, bucket);
+        let prepared =
+            PreparedUpdate::new(layout, self.table, self.key, user, idempotency_key, bucket);
         Ok(prepared?)
     }
 
@@ -103,8 +104,8 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// See [`Error`], which says after which of them it is safe to send the update again with the same key.
-    pub async fn send(self, client: &Client) -> Result<Outcome, Error> {
+    /// See [`OnceError`], which says after which of them it is safe to send the update again with the same key.
+    pub async fn send(self, client: &Client) -> Result<OnceOutcome, OnceError> {
         let returns_item = self.returns_item;
         let mut prepared = self.prepare()?;
         let mut maybe_applied_before = false;
@@ -113,7 +114,7 @@ impl Update {
             match reply.map_err(|error| error.or_maybe_applied(maybe_applied_before))? {
                 Reply::Applied(item) => {
                     let item = item.map(|item| stored::without_keys(&prepared.layout, item));
-                    return Ok(Outcome::Applied(Applied { item }));
+                    return Ok(OnceOutcome::Applied(Applied { item }));
                 }
                 Reply::Refused {
                     current,
@@ -121,22 +122,22 @@ impl Update {
                 } => {
                     maybe_applied_before |= maybe_applied;
                     match prepared.refusal(current, maybe_applied_before) {
-                        Refusal::AlreadyApplied(already) => {
-                            return Ok(Outcome::AlreadyApplied(already));
+                        OnceRefusal::AlreadyApplied(already) => {
+                            return Ok(OnceOutcome::AlreadyApplied(already));
                         }
-                        Refusal::SendInstead(instead) => prepared = *instead,
-                        Refusal::Error(error) => return Err(error),
+                        OnceRefusal::SendInstead(instead) => prepared = *instead,
+                        OnceRefusal::Error(error) => return Err(error),
                     }
                 }
             }
         }
-        Err(Error::Contended)
+        Err(OnceError::Contended)
     }
 }
 
-impl fmt::Debug for Update {
+impl fmt::Debug for OnceUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Update")
+        f.debug_struct("OnceUpdate")
             .field("table", &self.table)
             .finish_non_exhaustive()
     }

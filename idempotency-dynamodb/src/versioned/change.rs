@@ -6,9 +6,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete as SdkDelete, Update as SdkUpdate};
 
 use super::layout::{Layout, blob, value};
-use super::prepared::{Prepared, Write, Written};
+use super::prepared::{PreparedWrite, Write, WrittenItem};
 use super::version::Version;
-use super::{Error, new_token};
+use super::{VersionedError, new_token};
 use crate::business::{
     Checked, Clause, InvalidExpression, UserExpressions, check_key, check_length, not_built,
 };
@@ -60,7 +60,7 @@ impl Change {
         Ok(checked.name("key", key))
     }
 
-    fn prepare_update(self) -> Result<Prepared, Error> {
+    fn prepare_update(self) -> Result<PreparedWrite, VersionedError> {
         let (mut checked, condition) = self.check()?;
         let (number, token) = (self.expected.next()?, new_token()?);
         let [_, (token_name, _)] = self.layout.attributes(number, token);
@@ -82,7 +82,7 @@ impl Change {
             .set_expression_attribute_values(checked.take_values())
             .build()
             .map_err(not_built)?;
-        Ok(Prepared {
+        Ok(PreparedWrite {
             write: Write::Update(update),
             layout: self.layout,
             expected: Some(self.expected),
@@ -91,7 +91,7 @@ impl Change {
         })
     }
 
-    fn prepare_delete(self) -> Result<Prepared, Error> {
+    fn prepare_delete(self) -> Result<PreparedWrite, VersionedError> {
         let (mut checked, condition) = self.check()?;
         let key = self.key_name(&mut checked)?;
         let condition = format!("attribute_not_exists({key}) OR ({condition})");
@@ -104,7 +104,7 @@ impl Change {
             .set_expression_attribute_values(checked.take_values())
             .build()
             .map_err(not_built)?;
-        Ok(Prepared {
+        Ok(PreparedWrite {
             write: Write::Delete(delete),
             layout: self.layout,
             expected: Some(self.expected),
@@ -144,7 +144,7 @@ impl Update {
 
     /// Sets a further condition, in DynamoDB's syntax.
     ///
-    /// If it does not hold for the expected version, the update ends in [`Error::ConditionFailed`].
+    /// If it does not hold for the expected version, the update ends in [`VersionedError::ConditionFailed`].
     pub fn condition(mut self, condition: impl Into<String>) -> Self {
         self.0.user.condition = Some(condition.into());
         self
@@ -165,7 +165,7 @@ impl Update {
         self
     }
 
-    /// Asks for the new item: [`Written::item`]. It costs no capacity.
+    /// Asks for the new item: [`WrittenItem::item`]. It costs no capacity.
     pub fn return_item(mut self) -> Self {
         self.0.returns_item = true;
         self
@@ -175,8 +175,8 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] and [`Error::Random`].
-    pub fn prepare(self) -> Result<Prepared, Error> {
+    /// [`VersionedError::Invalid`] and [`VersionedError::Random`].
+    pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
         self.0.prepare_update()
     }
 
@@ -184,9 +184,9 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] if it has another version or is absent. [`Error::ConditionFailed`] if it has the expected version and
-    /// the condition does not hold. Otherwise see [`Error`].
-    pub async fn send(self, client: &Client) -> Result<Written, Error> {
+    /// [`VersionedError::Conflict`] if it has another version or is absent. [`VersionedError::ConditionFailed`] if it has the
+    /// expected version and the condition does not hold. Otherwise see [`VersionedError`].
+    pub async fn send(self, client: &Client) -> Result<WrittenItem, VersionedError> {
         self.prepare()?.send(client).await
     }
 }
@@ -213,7 +213,7 @@ impl Delete {
         self
     }
 
-    /// Asks for the deleted item: [`Written::item`]. It costs no capacity.
+    /// Asks for the deleted item: [`WrittenItem::item`]. It costs no capacity.
     pub fn return_item(mut self) -> Self {
         self.0.returns_item = true;
         self
@@ -223,8 +223,8 @@ impl Delete {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`].
-    pub fn prepare(self) -> Result<Prepared, Error> {
+    /// [`VersionedError::Invalid`].
+    pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
         self.0.prepare_delete()
     }
 
@@ -232,9 +232,9 @@ impl Delete {
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] if it has another version. [`Error::ConditionFailed`] if it has the expected version and the condition
-    /// does not hold. Otherwise see [`Error`].
-    pub async fn send(self, client: &Client) -> Result<Written, Error> {
+    /// [`VersionedError::Conflict`] if it has another version. [`VersionedError::ConditionFailed`] if it has the expected version
+    /// and the condition does not hold. Otherwise see [`VersionedError`].
+    pub async fn send(self, client: &Client) -> Result<WrittenItem, VersionedError> {
         self.prepare()?.send(client).await
     }
 }

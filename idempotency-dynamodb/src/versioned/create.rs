@@ -4,8 +4,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 
 use super::layout::Layout;
-use super::prepared::{Prepared, Write, Written};
-use super::{Error, new_token};
+use super::prepared::{PreparedWrite, Write, WrittenItem};
+use super::{VersionedError, new_token};
 use crate::business::{self, InvalidExpression, UserExpressions, not_built};
 use crate::item::Item;
 
@@ -38,8 +38,8 @@ impl Create {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] and [`Error::Random`].
-    pub fn prepare(self) -> Result<Prepared, Error> {
+    /// [`VersionedError::Invalid`] and [`VersionedError::Random`].
+    pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
         let key = self.key.keys().next();
         let key = key.ok_or_else(|| InvalidExpression::new("the key has no attribute"))?;
         business::check_key(&self.key, |name| self.layout.is_ours(name))?;
@@ -67,7 +67,7 @@ impl Create {
             .set_expression_attribute_names(checked.take_names())
             .build()
             .map_err(not_built)?;
-        Ok(Prepared {
+        Ok(PreparedWrite {
             write: Write::Create(put),
             layout: self.layout,
             expected: None,
@@ -80,8 +80,8 @@ impl Create {
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] if there is an item that this creation has not made. Otherwise see [`Error`].
-    pub async fn send(self, client: &Client) -> Result<Written, Error> {
+    /// [`VersionedError::Conflict`] if there is an item that this creation has not made. Otherwise see [`VersionedError`].
+    pub async fn send(self, client: &Client) -> Result<WrittenItem, VersionedError> {
         self.prepare()?.send(client).await
     }
 }

@@ -11,13 +11,13 @@ use crate::item::Item;
 /// A versioned write did not succeed.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
+pub enum VersionedError {
     /// Another write was first: the item has another version, or is absent, or [`create`](super::create) found an item. Carries
     /// the current item.
     Conflict(Conflict),
     /// The version is the expected one, and the condition of the caller does not hold. Carries the current item. Nothing was
     /// applied.
-    ConditionFailed(ConditionFailed),
+    ConditionFailed(VersionedConditionFailed),
     /// An expression, a placeholder or an attribute is wrong. Nothing was sent.
     Invalid(InvalidExpression),
     /// The source of randomness failed. Nothing was sent.
@@ -77,12 +77,12 @@ impl fmt::Debug for Conflict {
 /// The version is the expected one, and the condition of the caller does not hold.
 ///
 /// `Debug` shows no attribute of the item.
-pub struct ConditionFailed {
+pub struct VersionedConditionFailed {
     pub(super) current: Item,
     pub(super) may_still_arrive: bool,
 }
 
-impl ConditionFailed {
+impl VersionedConditionFailed {
     /// Returns the current item.
     #[must_use]
     pub fn current(&self) -> &Item {
@@ -103,15 +103,15 @@ impl ConditionFailed {
     }
 }
 
-impl fmt::Debug for ConditionFailed {
+impl fmt::Debug for VersionedConditionFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConditionFailed")
+        f.debug_struct("VersionedConditionFailed")
             .field("may_still_arrive", &self.may_still_arrive)
             .finish_non_exhaustive()
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for VersionedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict(conflict) => {
@@ -136,7 +136,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for VersionedError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Random(error) => Some(error),
@@ -146,13 +146,13 @@ impl std::error::Error for Error {
     }
 }
 
-impl From<InvalidExpression> for Error {
+impl From<InvalidExpression> for VersionedError {
     fn from(error: InvalidExpression) -> Self {
         Self::Invalid(error)
     }
 }
 
-impl From<RequestError> for Error {
+impl From<RequestError> for VersionedError {
     fn from(error: RequestError) -> Self {
         Self::Request(error)
     }

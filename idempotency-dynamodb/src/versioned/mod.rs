@@ -17,7 +17,7 @@
 //!
 //! ```no_run
 //! use aws_sdk_dynamodb::types::AttributeValue;
-//! use idempotency_dynamodb::versioned::{self, Error, Version};
+//! use idempotency_dynamodb::versioned::{self, VersionedError, Version};
 //!
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let key = || [("id", AttributeValue::S("a-1".into()))];
@@ -31,7 +31,7 @@
 //!         .value(":n", AttributeValue::N("30".into()));
 //!     match debit.send(&client).await {
 //!         Ok(_) => break,
-//!         Err(Error::Conflict(conflict)) if !conflict.maybe_applied() => match conflict.version() {
+//!         Err(VersionedError::Conflict(conflict)) if !conflict.maybe_applied() => match conflict.version() {
 //!             Some(current) => version = current.clone(),
 //!             None => return Err("the account is closed".into()),
 //!         },
@@ -51,8 +51,8 @@ mod version;
 
 pub use change::{Delete, Update};
 pub use create::Create;
-pub use error::{ConditionFailed, Conflict, Error};
-pub use prepared::{Prepared, Refusal, Written};
+pub use error::{Conflict, VersionedConditionFailed, VersionedError};
+pub use prepared::{PreparedWrite, VersionedRefusal, WrittenItem};
 pub use version::{InvalidVersion, Version};
 
 pub use crate::business::{InvalidExpression, RequestError};
@@ -177,6 +177,6 @@ pub fn delete<N: Into<String>>(
 }
 
 /// Returns the token of a new write. From the operating system, so that processes that were restored from one snapshot differ.
-fn new_token() -> Result<Token, Error> {
-    SystemRandom.bytes().map_err(Error::Random)
+fn new_token() -> Result<Token, VersionedError> {
+    SystemRandom.bytes().map_err(VersionedError::Random)
 }

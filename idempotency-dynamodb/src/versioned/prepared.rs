@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
     Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 
-use super::error::{ConditionFailed, Conflict, Error};
+use super::error::{Conflict, VersionedConditionFailed, VersionedError};
 use super::layout::{Layout, TOKENS};
 use super::version::{Token, Version};
 use crate::business::{self, Reply, RequestError};
@@ -32,7 +32,7 @@ use crate::item::Item;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Prepared {
+pub struct PreparedWrite {
     pub(super) write: Write,
     pub(super) layout: Layout,
     /// The version that the write expects; `None` for a creation.
@@ -53,23 +53,23 @@ pub(super) enum Write {
 /// What a failed condition of a write means.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum VersionedRefusal {
     /// The write was applied by an earlier send of it. The item is the current one; `None` after a deletion.
-    Applied(Written),
+    Applied(WrittenItem),
     /// Another write was first, or the condition of the caller does not hold.
-    Error(Error),
+    Error(VersionedError),
 }
 
 /// A write that was applied.
 ///
 /// `Debug` shows no attribute of the item.
-pub struct Written {
+pub struct WrittenItem {
     pub(super) version: Option<Version>,
     pub(super) item: Option<Item>,
     pub(super) by_earlier_send: bool,
 }
 
-impl Written {
+impl WrittenItem {
     /// Returns the version that this write made: what the next write expects. [`Version::NONE`] after a deletion.
     #[must_use]
     pub fn version(&self) -> &Version {
@@ -98,16 +98,16 @@ impl Written {
     }
 }
 
-impl fmt::Debug for Written {
+impl fmt::Debug for WrittenItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Written")
+        f.debug_struct("WrittenItem")
             .field("version", &self.version)
             .field("by_earlier_send", &self.by_earlier_send)
             .finish_non_exhaustive()
     }
 }
 
-impl Prepared {
+impl PreparedWrite {
     /// Returns the write as a part of a transaction, which asks for the current item if its condition fails.
     #[must_use]
     pub fn transact_item(&self) -> TransactWriteItem {
@@ -136,9 +136,9 @@ impl Prepared {
     /// Returns what it means that the condition of this write failed in a transaction. `current` is the item of the
     /// cancellation reason; `maybe_applied` is true if an earlier send of the transaction may have been applied.
     #[must_use]
-    pub fn refusal(&self, current: Option<Item>, maybe_applied: bool) -> Refusal {
+    pub fn refusal(&self, current: Option<Item>, maybe_applied: bool) -> VersionedRefusal {
         let conflict = |current, version, maybe_applied| {
-            Refusal::Error(Error::Conflict(Conflict {
+            VersionedRefusal::Error(VersionedError::Conflict(Conflict {
                 current,
                 version,
                 maybe_applied,
@@ -153,7 +153,7 @@ impl Prepared {
         if let Some((number, token)) = self.made
             && self.layout.token_in(&item, number) == Some(token)
         {
-            return Refusal::Applied(Written {
+            return VersionedRefusal::Applied(WrittenItem {
                 version: Some(Version::new(number, Some(token))),
                 item: Some(item),
                 by_earlier_send: true,
@@ -161,7 +161,7 @@ impl Prepared {
         }
         match &self.expected {
             Some(expected) if expected.matches(&version) => {
-                Refusal::Error(Error::ConditionFailed(ConditionFailed {
+                VersionedRefusal::Error(VersionedError::ConditionFailed(VersionedConditionFailed {
                     current: item,
                     may_still_arrive: maybe_applied,
                 }))
@@ -188,14 +188,14 @@ impl Prepared {
     }
 
     /// Sends the write.
-    pub(super) async fn send(&self, client: &Client) -> Result<Written, Error> {
+    pub(super) async fn send(&self, client: &Client) -> Result<WrittenItem, VersionedError> {
         let reply: Result<_, RequestError> = match self.write.clone() {
             Write::Create(put) => business::put(client, put).await,
             Write::Update(update) => business::update(client, update, self.returns_item).await,
             Write::Delete(delete) => business::delete(client, delete, self.returns_item).await,
         };
         match reply? {
-            Reply::Applied(item) => Ok(Written {
+            Reply::Applied(item) => Ok(WrittenItem {
                 version: self
                     .made
                     .map(|(number, token)| Version::new(number, Some(token))),
@@ -206,19 +206,19 @@ impl Prepared {
                 current,
                 maybe_applied,
             } => match self.refusal(current, maybe_applied) {
-                Refusal::Applied(mut written) => {
+                VersionedRefusal::Applied(mut written) => {
                     written.item = written.item.filter(|_| self.returns_item);
                     Ok(written)
                 }
-                Refusal::Error(error) => Err(error),
+                VersionedRefusal::Error(error) => Err(error),
             },
         }
     }
 }
 
-impl fmt::Debug for Prepared {
+impl fmt::Debug for PreparedWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared")
+        f.debug_struct("PreparedWrite")
             .field("expected", &self.expected)
             .field("makes", &self.made.map(|(number, _)| number))
             .finish_non_exhaustive()

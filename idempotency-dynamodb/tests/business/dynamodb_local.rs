@@ -80,7 +80,7 @@ async fn once_on(client: &Client) {
     };
     let refused = limited("evt-0", 9).await.unwrap_err();
     assert!(
-        matches!(refused, once::Error::ConditionFailed(_)),
+        matches!(refused, once::OnceError::ConditionFailed(_)),
         "{refused}"
     );
     for event in 0..40 {
@@ -88,7 +88,7 @@ async fn once_on(client: &Client) {
     }
     assert_eq!(count("evt-0").await, (false, 40));
     let refused = limited("evt-new", 40).await.unwrap_err();
-    let once::Error::ConditionFailed(failed) = refused else {
+    let once::OnceError::ConditionFailed(failed) = refused else {
         panic!("a failed condition is expected: {refused}");
     };
     assert_eq!(number_in(failed.item().unwrap(), "units"), 40);
@@ -105,7 +105,7 @@ async fn once_on(client: &Client) {
         .update(TABLE, key("c"), "evt-other");
     let late = late.expression("ADD units :n").value(":n", number(1));
     let error = late.send(client).await.unwrap_err();
-    assert!(matches!(error, once::Error::ClockBehind(_)), "{error}");
+    assert!(matches!(error, once::OnceError::ClockBehind(_)), "{error}");
 
     // An idle item whose old keys are in the slot of now, and in another one.
     clock.advance(bucket * 4);
@@ -129,14 +129,14 @@ async fn once_on(client: &Client) {
     let item = cancelled.cancellation_reasons()[0].item.clone();
     let refusal = prepared.refusal(item, false);
     assert!(
-        matches!(refusal, once::Refusal::AlreadyApplied(_)),
+        matches!(refusal, once::OnceRefusal::AlreadyApplied(_)),
         "{refusal:?}"
     );
 }
 
 async fn versioned_on(client: &Client) {
-    let conflict = |error: versioned::Error| match error {
-        versioned::Error::Conflict(conflict) => conflict,
+    let conflict = |error: versioned::VersionedError| match error {
+        versioned::VersionedError::Conflict(conflict) => conflict,
         other => panic!("a conflict is expected: {other}"),
     };
     let create = || versioned::create(TABLE, key("a")).attribute("balance", number(100));
@@ -160,7 +160,7 @@ async fn versioned_on(client: &Client) {
     assert_eq!(stale.version(), Some(second.version()));
     let refused = debit(second.version(), 71).send(client).await.unwrap_err();
     assert!(
-        matches!(refused, versioned::Error::ConditionFailed(_)),
+        matches!(refused, versioned::VersionedError::ConditionFailed(_)),
         "{refused}"
     );
 

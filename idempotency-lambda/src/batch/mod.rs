@@ -67,7 +67,7 @@ mod verdict;
 pub use body::{Body, RawBody, Undecodable};
 pub use settings::{Batch, KeyFrom, RecordOrder};
 pub use source::{
-    Change, DataRecord, DynamoDbStream, EventSource, FromRecord, Kinesis, Message, Sqs,
+    DataRecord, DynamoDbStream, EventSource, FromRecord, ItemChange, Kinesis, Message, Sqs,
 };
 
 use std::future::Future;
@@ -123,6 +123,6 @@ entry_points! {
     kinesis(Kinesis, KinesisEvent) -> KinesisEventResponse;
     /// Runs `handler` for each change of a DynamoDB stream's event, and returns the partial batch response.
     ///
-    /// The handler takes a [`Change`]. Without a `key` expression, the key is the `eventID`.
+    /// The handler takes an [`ItemChange`]. Without a `key` expression, the key is the `eventID`.
     dynamodb_stream(DynamoDbStream, DynamoDbEvent) -> DynamoDbEventResponse;
 }

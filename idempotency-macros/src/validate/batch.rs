@@ -77,7 +77,7 @@ pub(super) fn record(signature: &mut Signature, source: Source) -> syn::Result<P
     let record = match source {
         Source::Sqs => "`order: Order` for the body, or `message: Message<Order>`",
         Source::Kinesis => "`entry: Entry` for the data, or `data: DataRecord<Entry>`",
-        Source::DynamoDbStream => "`change: Change<Item>`",
+        Source::DynamoDbStream => "`change: ItemChange<Item>`",
     };
     let Some(FnArg::Typed(last)) = signature.inputs.last() else {
         return Err(Error::new(

@@ -26,8 +26,8 @@ const SEQUENCE: u128 = 4_421_584_500_000_000_017_450_439_090;
 /// assert_eq!(event["Records"][0]["dynamodb"]["NewImage"]["amount"], json!({"N": "42"}));
 /// assert_eq!(event["Records"][1]["eventName"], "REMOVE");
 /// ```
-pub fn dynamodb_stream(table: impl Into<String>) -> DynamoDbStream {
-    DynamoDbStream {
+pub fn dynamodb_stream(table: impl Into<String>) -> DynamoDbStreamBatch {
+    DynamoDbStreamBatch {
         table: table.into(),
         position: 1,
         records: Vec::new(),
@@ -38,16 +38,16 @@ pub fn dynamodb_stream(table: impl Into<String>) -> DynamoDbStream {
 /// A batch of changes of a DynamoDB table. [`dynamodb_stream`] makes it.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct DynamoDbStream {
+pub struct DynamoDbStreamBatch {
     table: String,
     position: u64,
     records: Vec<StreamRecord>,
     changes: Vec<(String, Value)>,
 }
 
-event!(DynamoDbStream);
+event!(DynamoDbStreamBatch);
 
-impl DynamoDbStream {
+impl DynamoDbStreamBatch {
     /// Adds the change of a new item.
     ///
     /// # Panics

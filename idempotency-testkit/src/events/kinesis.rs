@@ -26,8 +26,8 @@ const SEQUENCE: u128 = 96_256_608_559_692_538_361_571_095_921_575;
 /// assert_eq!(event["Records"][1]["kinesis"]["partitionKey"], "account-7");
 /// assert_eq!(event["Records"][0]["kinesis"]["data"], "eyJlbnRyeSI6MX0=");
 /// ```
-pub fn kinesis(stream: impl Into<String>) -> Kinesis {
-    Kinesis {
+pub fn kinesis(stream: impl Into<String>) -> KinesisBatch {
+    KinesisBatch {
         stream: stream.into(),
         shard: 0,
         position: 1,
@@ -39,7 +39,7 @@ pub fn kinesis(stream: impl Into<String>) -> Kinesis {
 /// A batch of Kinesis records. [`kinesis`] makes it.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Kinesis {
+pub struct KinesisBatch {
     stream: String,
     shard: u32,
     position: u64,
@@ -47,9 +47,9 @@ pub struct Kinesis {
     changes: Vec<(String, Value)>,
 }
 
-event!(Kinesis);
+event!(KinesisBatch);
 
-impl Kinesis {
+impl KinesisBatch {
     /// Adds a record with this JSON as its data.
     ///
     /// # Panics

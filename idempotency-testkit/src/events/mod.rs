@@ -64,11 +64,11 @@ mod value;
 pub use alb::{Alb, alb};
 pub use api_gateway_v1::{ApiGatewayV1, api_gateway_v1};
 pub use api_gateway_v2::{ApiGatewayV2, api_gateway_v2};
-pub use dynamodb_stream::{DynamoDbStream, StreamRecord, dynamodb_stream};
+pub use dynamodb_stream::{DynamoDbStreamBatch, StreamRecord, dynamodb_stream};
 pub use event_bridge::{EventBridge, event_bridge};
 pub use function_url::{FunctionUrl, function_url};
-pub use kinesis::{Kinesis, KinesisRecord, kinesis};
-pub use sqs::{Sqs, SqsMessage, sqs};
+pub use kinesis::{KinesisBatch, KinesisRecord, kinesis};
+pub use sqs::{SqsBatch, SqsMessage, sqs};
 
 /// The account of every event.
 const ACCOUNT: &str = "123456789012";

@@ -23,8 +23,8 @@ use super::{ACCOUNT, REGION, TIME, ids};
 /// assert_eq!(event["Records"][1]["attributes"]["MessageGroupId"], "u-1");
 /// assert_eq!(event["Records"][1]["attributes"]["SequenceNumber"], "18849496460467696129");
 /// ```
-pub fn sqs(queue: impl Into<String>) -> Sqs {
-    Sqs {
+pub fn sqs(queue: impl Into<String>) -> SqsBatch {
+    SqsBatch {
         queue: queue.into(),
         messages: Vec::new(),
         changes: Vec::new(),
@@ -34,15 +34,15 @@ pub fn sqs(queue: impl Into<String>) -> Sqs {
 /// A batch of SQS messages. [`sqs`] makes it.
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Sqs {
+pub struct SqsBatch {
     queue: String,
     messages: Vec<SqsMessage>,
     changes: Vec<(String, Value)>,
 }
 
-event!(Sqs);
+event!(SqsBatch);
 
-impl Sqs {
+impl SqsBatch {
     /// Adds a message with this JSON as its body.
     ///
     /// # Panics

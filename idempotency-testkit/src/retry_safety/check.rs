@@ -11,7 +11,7 @@ use super::ending::Ending;
 use super::plan::{Count, Failure, Plan, Prepare};
 use super::process::Local;
 use super::provider::Provider;
-use super::report::Report;
+use super::report::SafetyReport;
 use super::run;
 use super::world::World;
 use crate::dynamodb::TableSpec;
@@ -200,18 +200,18 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// Plays the faultless run, then each fault at each of its points, in a world of its own each time.
     ///
     /// It runs on threads of its own, so it can be awaited in any runtime. A scenario takes some milliseconds.
-    pub async fn run(self) -> Report {
+    pub async fn run(self) -> SafetyReport {
         let plan = self.plan();
         let (send, receive) = tokio::sync::oneshot::channel();
         let check = std::thread::Builder::new().name("retry-safety-check".to_owned());
         let started = check.spawn(move || {
-            let _ = send.send(run::play(&plan).unwrap_or_else(Report::failed));
+            let _ = send.send(run::play(&plan).unwrap_or_else(SafetyReport::failed));
         });
         if let Err(error) = started {
-            return Report::failed(Failure::of_thread(error));
+            return SafetyReport::failed(Failure::of_thread(error));
         }
         let report = receive.await;
-        report.unwrap_or_else(|_| Report::failed("the thread of the check panicked"))
+        report.unwrap_or_else(|_| SafetyReport::failed("the thread of the check panicked"))
     }
 
     fn plan(self) -> Plan {

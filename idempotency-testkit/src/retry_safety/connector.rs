@@ -14,7 +14,7 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::RECORDS;
-use super::fault::Fault;
+use super::fault::FaultKind;
 use super::process::Process;
 
 /// Finds the process by the thread, so that a client that outlives its process, as in a `static`, works in the next one too.
@@ -60,13 +60,13 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         process.gate.completes_with(key, stored);
     }
     let fault = process.gate.request(label(&operation, &content));
-    if fault == Some(Fault::Refused) {
+    if fault == Some(FaultKind::Refused) {
         process.refuse(&call);
     }
     if process.refuses(&call) {
         return response(500, &HeaderMap::new(), unavailable());
     }
-    if fault != Some(Fault::CrashAfter) {
+    if fault != Some(FaultKind::CrashAfter) {
         process.play(fault);
     }
     if process.gate.is_dead() {
@@ -76,12 +76,12 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     process.shared.note_items();
     process.touch();
     match fault {
-        Some(Fault::CrashAfter) => {
+        Some(FaultKind::CrashAfter) => {
             process.play(fault);
             std::future::pending().await
         }
-        Some(Fault::NoReply) => std::future::pending().await,
-        Some(Fault::LostReply) => Err(broken()),
+        Some(FaultKind::NoReply) => std::future::pending().await,
+        Some(FaultKind::LostReply) => Err(broken()),
         _ => {
             let reply = reply.ok_or_else(broken)?;
             response(reply.status, &reply.headers, SdkBody::from(reply.body))

@@ -5,7 +5,7 @@ use std::fmt;
 /// What happens to the first delivery of an event at one point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum FaultKind {
     /// The process is killed before the request is applied, or while the function waits.
     CrashBefore,
     /// The process is killed after the request was applied, or after the response was returned.
@@ -22,7 +22,7 @@ pub enum Fault {
     Takeover,
 }
 
-impl Fault {
+impl FaultKind {
     /// Every fault, in the order of the columns of a report.
     pub const ALL: [Self; 7] = [
         Self::CrashBefore,
@@ -36,7 +36,7 @@ impl Fault {
 }
 
 /// Writes the name of the column.
-impl fmt::Display for Fault {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::CrashBefore => "crash before",
@@ -63,11 +63,15 @@ pub(super) enum Point {
 
 impl Point {
     /// Returns the faults that can happen here.
-    pub(super) fn faults(&self) -> &'static [Fault] {
+    pub(super) fn faults(&self) -> &'static [FaultKind] {
         match self {
-            Self::Await { .. } => &[Fault::CrashBefore, Fault::Duplicate, Fault::Takeover],
-            Self::Request { .. } => &Fault::ALL,
-            Self::Response => &[Fault::CrashAfter],
+            Self::Await { .. } => &[
+                FaultKind::CrashBefore,
+                FaultKind::Duplicate,
+                FaultKind::Takeover,
+            ],
+            Self::Request { .. } => &FaultKind::ALL,
+            Self::Response => &[FaultKind::CrashAfter],
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use super::fault::{Fault, Point};
+use super::fault::{FaultKind, Point};
 
 /// The number of waits that a check notes of one run. A function that polls in a loop has very many.
 pub(super) const MAX_AWAITS: usize = 100;
@@ -16,7 +16,7 @@ pub(super) type Completions = BTreeMap<String, String>;
 /// What a process sends to the thread that runs the scenario.
 pub(super) enum Message {
     /// The process stands still until it gets a message through this channel.
-    Paused(Fault, Sender<()>),
+    Paused(FaultKind, Sender<()>),
     /// The process has ended.
     Ended,
 }
@@ -34,7 +34,7 @@ struct State {
     requests: usize,
     awaits_since_request: usize,
     awaits: usize,
-    plan: Option<(Point, Fault)>,
+    plan: Option<(Point, FaultKind)>,
     /// True if the planned fault was played.
     played: bool,
     dead: bool,
@@ -46,7 +46,7 @@ struct State {
 
 impl Gate {
     /// Returns a gate with this planned fault, and the messages of its process.
-    pub(super) fn new(plan: Option<(Point, Fault)>) -> (Self, Receiver<Message>) {
+    pub(super) fn new(plan: Option<(Point, FaultKind)>) -> (Self, Receiver<Message>) {
         let (scenario, messages) = channel();
         let state = State {
             plan,
@@ -60,7 +60,7 @@ impl Gate {
     }
 
     /// Notes a request and returns the fault that is played on it.
-    pub(super) fn request(&self, label: String) -> Option<Fault> {
+    pub(super) fn request(&self, label: String) -> Option<FaultKind> {
         let mut state = self.state();
         let point = Point::Request {
             requests: state.requests,
@@ -72,7 +72,7 @@ impl Gate {
     }
 
     /// Notes that the function waits, and returns the fault that is played.
-    pub(super) fn wait(&self) -> Option<Fault> {
+    pub(super) fn wait(&self) -> Option<FaultKind> {
         let mut state = self.state();
         if state.awaits == MAX_AWAITS {
             return None;
@@ -87,7 +87,7 @@ impl Gate {
     }
 
     /// Notes that the response was returned, and returns the fault that is played.
-    pub(super) fn response(&self) -> Option<Fault> {
+    pub(super) fn response(&self) -> Option<FaultKind> {
         self.state().pass(Point::Response)
     }
 
@@ -143,7 +143,7 @@ impl Gate {
     }
 
     /// Stands still, with the whole thread of the process, until the scenario lets the process go on.
-    pub(super) fn pause(&self, fault: Fault) {
+    pub(super) fn pause(&self, fault: FaultKind) {
         let (resume, resumed) = channel();
         self.send(Message::Paused(fault, resume));
         // An error means that the scenario has ended, so the process goes on and ends.
@@ -167,7 +167,7 @@ impl Gate {
 
 impl State {
     /// Notes the point, and takes the fault that is planned there.
-    fn pass(&mut self, point: Point) -> Option<Fault> {
+    fn pass(&mut self, point: Point) -> Option<FaultKind> {
         let planned = self
             .plan
             .take_if(|(planned, _)| planned.is_same_place(&point));

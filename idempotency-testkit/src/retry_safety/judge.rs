@@ -1,9 +1,9 @@
 //! The verdict on a scenario.
 
 use super::effects::{Difference, Expectation, Kind};
-use super::fault::Fault;
+use super::fault::FaultKind;
 use super::plan::{EVENT, Failure, Plan};
-use super::report::{Row, Verdict};
+use super::report::{Row, SafetyVerdict};
 use super::response::{are_equal, comparable, first_difference};
 use super::stage::{Delivery, Stage};
 
@@ -12,7 +12,7 @@ pub(super) fn judge(
     plan: &Plan,
     stage: &Stage<'_>,
     expectation: &Expectation,
-) -> Result<(Verdict, Vec<String>), Failure> {
+) -> Result<(SafetyVerdict, Vec<String>), Failure> {
     let world = stage.snapshot()?;
     let differences = expectation.compare(&world);
     let of = |kind: Kind| {
@@ -21,13 +21,13 @@ pub(super) fn judge(
     };
     let (twice, lost): (Vec<_>, Vec<_>) = (of(Kind::Twice).collect(), of(Kind::Lost).collect());
     if !twice.is_empty() {
-        return Ok((Verdict::EffectTwice, twice));
+        return Ok((SafetyVerdict::EffectTwice, twice));
     }
     if !plan.fails && !stage.has_response() {
         return Ok(unfinished(stage, lost));
     }
     if !lost.is_empty() {
-        return Ok((Verdict::EffectLost, lost));
+        return Ok((SafetyVerdict::EffectLost, lost));
     }
     let response = stage.final_response();
     let response = response.map(|response| comparable(response, &plan.ignored));
@@ -36,8 +36,8 @@ pub(super) fn judge(
         .or_else(disagrees)
         .or_else(|| runs(stage, &plan.ignored));
     Ok(match different {
-        Some(different) => (Verdict::ResponsesDiffer, vec![different]),
-        None => (Verdict::Ok, Vec::new()),
+        Some(different) => (SafetyVerdict::ResponsesDiffer, vec![different]),
+        None => (SafetyVerdict::Ok, Vec::new()),
     })
 }
 
@@ -45,8 +45,8 @@ pub(super) fn judge(
 pub(super) fn row(
     number: usize,
     point: String,
-    fault: Option<Fault>,
-    (verdict, findings): (Verdict, Vec<String>),
+    fault: Option<FaultKind>,
+    (verdict, findings): (SafetyVerdict, Vec<String>),
     stage: &Stage<'_>,
 ) -> Row {
     let mut deliveries: Vec<_> = stage.deliveries.iter().collect();
@@ -68,7 +68,7 @@ pub(super) fn judge_other(
     stage: &mut Stage<'_>,
     other: usize,
     alone: &Expectation,
-) -> Result<(Verdict, Vec<String>), Failure> {
+) -> Result<(SafetyVerdict, Vec<String>), Failure> {
     stage.deliver(EVENT, None)?;
     let before = stage.snapshot()?;
     stage.deliver(other, None)?;
@@ -77,53 +77,53 @@ pub(super) fn judge_other(
     if ended.is_some_and(|ending| ending.final_response().is_none()) {
         let text = ended.map(|ending| ending.text()).unwrap_or_default();
         let finding = format!("the event of another operation ended with: {text}");
-        return Ok((Verdict::Stuck, vec![finding]));
+        return Ok((SafetyVerdict::Stuck, vec![finding]));
     }
     if alone.sees_an_effect() && before == after {
         let finding = "the event of another operation had no effect: it got the response of this one, so both have one key";
-        return Ok((Verdict::EffectLost, vec![finding.to_owned()]));
+        return Ok((SafetyVerdict::EffectLost, vec![finding.to_owned()]));
     }
-    Ok((Verdict::Ok, Vec::new()))
+    Ok((SafetyVerdict::Ok, Vec::new()))
 }
 
 /// Judges the delivery of an event that has the key of the event before and another content: it must be refused.
 pub(super) fn judge_changed(
     stage: &mut Stage<'_>,
     changed: usize,
-) -> Result<(Verdict, Vec<String>), Failure> {
+) -> Result<(SafetyVerdict, Vec<String>), Failure> {
     stage.deliver(EVENT, None)?;
     let before = stage.snapshot()?;
     stage.deliver(changed, None)?;
     let has_effect = before != stage.snapshot()?;
     let Some(last) = stage.deliveries.last() else {
-        return Ok((Verdict::Ok, Vec::new()));
+        return Ok((SafetyVerdict::Ok, Vec::new()));
     };
     if has_effect {
         let finding = "an event with another content had an effect of its own, so its key differs: it counts as another operation";
-        return Ok((Verdict::EffectTwice, vec![finding.to_owned()]));
+        return Ok((SafetyVerdict::EffectTwice, vec![finding.to_owned()]));
     }
     if last.ending.is_mismatch() {
-        return Ok((Verdict::Ok, Vec::new()));
+        return Ok((SafetyVerdict::Ok, Vec::new()));
     }
     let refused = |status: u64| (400..500).contains(&status);
     match last.ending.final_response() {
-        None => Ok((Verdict::Ok, Vec::new())),
+        None => Ok((SafetyVerdict::Ok, Vec::new())),
         Some(response) if response["statusCode"].as_u64().is_some_and(refused) => {
-            Ok((Verdict::Ok, Vec::new()))
+            Ok((SafetyVerdict::Ok, Vec::new()))
         }
         Some(_) => {
             let finding = "an event with another content got the response of this one, and was not done: set `validate`";
-            Ok((Verdict::EffectLost, vec![finding.to_owned()]))
+            Ok((SafetyVerdict::EffectLost, vec![finding.to_owned()]))
         }
     }
 }
 
 /// Judges a scenario in which no delivery got a final response.
-fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> (Verdict, Vec<String>) {
+fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> (SafetyVerdict, Vec<String>) {
     let last = stage.deliveries.last();
     if last.is_some_and(|delivery| delivery.ending.is_held()) {
         let finding = "the key is held until an operator decides (`on_timeout = \"hold\"`)";
-        return (Verdict::Held, vec![finding.to_owned()]);
+        return (SafetyVerdict::Held, vec![finding.to_owned()]);
     }
     let last = last
         .map(|delivery| delivery.ending.text())
@@ -132,7 +132,7 @@ fn unfinished(stage: &Stage<'_>, lost: Vec<String>) -> (Verdict, Vec<String>) {
         "no delivery got a final response, and the last one ended with: {last}"
     )];
     findings.extend(lost);
-    (Verdict::Stuck, findings)
+    (SafetyVerdict::Stuck, findings)
 }
 
 /// Compares the final responses that the senders got.

@@ -2,10 +2,10 @@
 //!
 //! [`retry_safety()`] takes the handler, an event, and what shows the effects: a count, a table, a provider. It runs the handler
 //! without faults and notes its points: each request to DynamoDB or to the provider, and each place where the function waits.
-//! Then it runs the handler once more for each point and each [`Fault`] there, in a world of its own: a crash, a lost reply, a
+//! Then it runs the handler once more for each point and each [`FaultKind`] there, in a world of its own: a crash, a lost reply, a
 //! second delivery, a takeover. After that it delivers the event again, as a sender does, and compares the world and the responses
-//! with those of the faultless run. The [`Report`] is a table of all cases, and [`assert_safe`](Report::assert_safe) ends the
-//! test with the case to fix first.
+//! with those of the faultless run. The [`SafetyReport`] is a table of all cases, and [`assert_safe`](SafetyReport::assert_safe)
+//! ends the test with the case to fix first.
 //!
 //! Time is virtual: a sleep of an hour takes no time. Each process has a runtime of its own, so a crash ends its spawned tasks.
 //!
@@ -17,7 +17,7 @@
 //! use std::sync::Mutex;
 //!
 //! use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
-//! use idempotency_testkit::retry_safety::{Fault, Verdict, World, retry_safety};
+//! use idempotency_testkit::retry_safety::{FaultKind, SafetyVerdict, World, retry_safety};
 //! use serde_json::{Value, json};
 //!
 //! /// The mails that were sent.
@@ -48,8 +48,8 @@
 //! assert!(!report.is_safe());
 //! let first = report.unsafe_rows()[0];
 //! assert_eq!(first.point, "UpdateItem idempotency");
-//! assert_eq!(first.fault, Some(Fault::CrashBefore));
-//! assert_eq!(first.verdict, Verdict::EffectTwice);
+//! assert_eq!(first.fault, Some(FaultKind::CrashBefore));
+//! assert_eq!(first.verdict, SafetyVerdict::EffectTwice);
 //! assert_eq!(first.findings, ["`mails` is 2 instead of 1"]);
 //! # }
 //! ```
@@ -89,9 +89,9 @@ mod text;
 mod world;
 
 pub use check::RetrySafety;
-pub use fault::Fault;
+pub use fault::FaultKind;
 pub use provider::{Provider, ProviderReply, ProviderRequest};
-pub use report::{Report, Row, Verdict};
+pub use report::{Row, SafetyReport, SafetyVerdict};
 pub use world::World;
 
 use idempotency_lambda::BoxError;

@@ -18,7 +18,7 @@ use idempotency_core::time::EpochMillis;
 use tokio::runtime::Builder;
 
 use super::clock::Epoch;
-use super::fault::{Fault, Point};
+use super::fault::{FaultKind, Point};
 use super::gate::{Gate, Message};
 use super::provider;
 use super::shared::Shared;
@@ -62,7 +62,7 @@ impl Process {
     pub(super) fn new(
         shared: &Arc<Shared>,
         delivery: u32,
-        plan: Option<(Point, Fault)>,
+        plan: Option<(Point, FaultKind)>,
     ) -> (Arc<Self>, Receiver<Message>) {
         let (gate, messages) = Gate::new(plan);
         let process = Self {
@@ -182,16 +182,16 @@ impl Process {
     }
 
     /// Plays a fault that stops the process or its thread. Other faults are those of a request.
-    pub(super) fn play(&self, fault: Option<Fault>) {
+    pub(super) fn play(&self, fault: Option<FaultKind>) {
         match fault {
-            Some(Fault::CrashBefore | Fault::CrashAfter) => self.gate.kill(),
-            Some(fault @ (Fault::Duplicate | Fault::Takeover)) => {
+            Some(FaultKind::CrashBefore | FaultKind::CrashAfter) => self.gate.kill(),
+            Some(fault @ (FaultKind::Duplicate | FaultKind::Takeover)) => {
                 self.shared.set_now(self.now());
                 self.gate.pause(fault);
                 // The timers of the process stood still too.
                 self.epoch.set(self.shared.now());
             }
-            Some(Fault::Refused | Fault::LostReply | Fault::NoReply) | None => {}
+            Some(FaultKind::Refused | FaultKind::LostReply | FaultKind::NoReply) | None => {}
         }
     }
 

@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::fault::Fault;
+use super::fault::FaultKind;
 use super::process::Process;
 use crate::wire::{self, HangUp};
 
@@ -245,10 +245,10 @@ async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::R
         return never().await;
     }
     let fault = process.gate.request(request.label());
-    if fault == Some(Fault::Refused) {
+    if fault == Some(FaultKind::Refused) {
         return Ok(wire::json(503, "application/json", String::new()));
     }
-    if fault != Some(Fault::CrashAfter) {
+    if fault != Some(FaultKind::CrashAfter) {
         process.play(fault);
     }
     if process.gate.is_dead() {
@@ -257,12 +257,12 @@ async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::R
     let reply = http.apply(request);
     process.touch();
     match fault {
-        Some(Fault::CrashAfter) => {
+        Some(FaultKind::CrashAfter) => {
             process.play(fault);
             never().await
         }
-        Some(Fault::NoReply) => never().await,
-        Some(Fault::LostReply) => Err(HangUp),
+        Some(FaultKind::NoReply) => never().await,
+        Some(FaultKind::LostReply) => Err(HangUp),
         _ => Ok(wire::json(reply.status, "application/json", reply.body)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::fault::Fault;
+use super::fault::FaultKind;
 use super::text;
 
 /// The verdict on one case: a fault at a point.
@@ -10,7 +10,7 @@ use super::text;
 /// The order is that of a report: the worst comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum SafetyVerdict {
     /// Each effect happened once, and all responses are equal.
     Ok,
     /// The run did not come to this point again, so the fault was not played.
@@ -27,7 +27,7 @@ pub enum Verdict {
     EffectTwice,
 }
 
-impl Verdict {
+impl SafetyVerdict {
     /// Returns true if a function with this verdict can be retried: no effect is lost, none happens twice, and every sender gets
     /// the same response in the end.
     #[must_use]
@@ -37,7 +37,7 @@ impl Verdict {
 }
 
 /// Writes the words of the table.
-impl fmt::Display for Verdict {
+impl fmt::Display for SafetyVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ok => "ok",
@@ -60,9 +60,9 @@ pub struct Row {
     /// The point, such as `POST /charges` or `await 1 after PutItem idempotency`.
     pub point: String,
     /// What happened there. `None` for a case without a fault, such as a second delivery.
-    pub fault: Option<Fault>,
+    pub fault: Option<FaultKind>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: SafetyVerdict,
     /// What was found, as sentences.
     pub findings: Vec<String>,
     /// How each delivery ended for its sender, in the order in which they started.
@@ -85,8 +85,8 @@ impl Row {
 /// # Examples
 ///
 /// ```
-/// # use idempotency_testkit::retry_safety::Report;
-/// fn check(report: &Report) {
+/// # use idempotency_testkit::retry_safety::SafetyReport;
+/// fn check(report: &SafetyReport) {
 ///     for row in report.unsafe_rows() {
 ///         println!("{}: {}", row.case(), row.verdict);
 ///     }
@@ -95,7 +95,7 @@ impl Row {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a report does nothing by itself: call `assert_safe`"]
-pub struct Report {
+pub struct SafetyReport {
     pub(super) rows: Vec<Row>,
     /// Why the check could not run.
     pub(super) failure: Option<String>,
@@ -103,7 +103,7 @@ pub struct Report {
     pub(super) notes: Vec<String>,
 }
 
-impl Report {
+impl SafetyReport {
     pub(super) fn failed(why: impl fmt::Display) -> Self {
         Self {
             rows: Vec::new(),
@@ -133,7 +133,7 @@ impl Report {
 
     /// Returns the cases with this verdict.
     #[must_use]
-    pub fn with(&self, verdict: Verdict) -> Vec<&Row> {
+    pub fn with(&self, verdict: SafetyVerdict) -> Vec<&Row> {
         self.rows
             .iter()
             .filter(|row| row.verdict == verdict)
@@ -166,7 +166,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SafetyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         text::write(self, f)
     }

@@ -17,7 +17,7 @@ use super::judge::{judge, judge_changed, judge_other, row};
 use super::plan::{EVENT, Failure, Plan};
 use super::process::Process;
 use super::provider::Listener;
-use super::report::{Report, Row, Verdict};
+use super::report::{Row, SafetyReport, SafetyVerdict};
 use super::response::comparable;
 use super::stage::{Stage, Theatre};
 
@@ -25,7 +25,7 @@ use super::stage::{Stage, Theatre};
 const ANOTHER_TIME: Duration = Duration::from_secs(133_333);
 
 /// Plays all scenarios.
-pub(super) fn play(plan: &Plan) -> Result<Report, Failure> {
+pub(super) fn play(plan: &Plan) -> Result<SafetyReport, Failure> {
     let listener = match &plan.provider {
         Some(_) => Some(Arc::new(Listener::bind().map_err(Failure::of_thread)?)),
         None => None,
@@ -71,12 +71,12 @@ pub(super) fn play(plan: &Plan) -> Result<Report, Failure> {
             let verdict = if process.gate.played() {
                 judge(plan, &stage, &expectation)?
             } else {
-                (Verdict::NotReached, Vec::new())
+                (SafetyVerdict::NotReached, Vec::new())
             };
             rows.push(row(index + 1, label.clone(), Some(*fault), verdict, &stage));
         }
     }
-    Ok(Report {
+    Ok(SafetyReport {
         rows,
         failure: None,
         notes,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::database::Server;
 use super::effects::Snapshot;
 use super::ending::Ending;
-use super::fault::{Fault, Point};
+use super::fault::{FaultKind, Point};
 use super::gate::{Completions, Message};
 use super::plan::{Failure, Plan};
 use super::process::{End, Local, Process, TIMEOUT};
@@ -95,7 +95,7 @@ impl Stage<'_> {
     pub(super) fn play(
         &mut self,
         event: usize,
-        fault: Option<(Point, Fault)>,
+        fault: Option<(Point, FaultKind)>,
     ) -> Result<Arc<Process>, Failure> {
         let first = self.deliver(event, fault)?;
         let mut pause = AT_ONCE;
@@ -116,7 +116,7 @@ impl Stage<'_> {
     pub(super) fn deliver(
         &mut self,
         event: usize,
-        fault: Option<(Point, Fault)>,
+        fault: Option<(Point, FaultKind)>,
     ) -> Result<Arc<Process>, Failure> {
         self.deliver_after(self.has_completion(), event, fault)
     }
@@ -132,7 +132,7 @@ impl Stage<'_> {
         &mut self,
         has_stored: bool,
         event: usize,
-        fault: Option<(Point, Fault)>,
+        fault: Option<(Point, FaultKind)>,
     ) -> Result<Arc<Process>, Failure> {
         let before = if has_stored {
             Some(self.snapshot()?)
@@ -172,10 +172,10 @@ impl Stage<'_> {
     fn play_meanwhile(
         &mut self,
         paused: &Process,
-        fault: Fault,
+        fault: FaultKind,
         event: usize,
     ) -> Result<(), Failure> {
-        if fault == Fault::Takeover {
+        if fault == FaultKind::Takeover {
             self.shared.advance(TIMEOUT + AT_ONCE);
         }
         self.deliver_after(!paused.gate.completions().is_empty(), event, None)?;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::fault::Fault;
-use super::report::{Report, Row, Verdict};
+use super::fault::FaultKind;
+use super::report::{Row, SafetyReport, SafetyVerdict};
 
 /// Writes the report: the sum, the cases without a fault, the table of points, and the case to fix first.
-pub(super) fn write(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write(report: &SafetyReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(failure) = &report.failure {
         return writeln!(f, "retry safety: the check could not run\n\n{failure}");
     }
@@ -43,22 +43,22 @@ fn first(row: &Row, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "\n{}", advice(row.verdict))
 }
 
-fn advice(verdict: Verdict) -> &'static str {
+fn advice(verdict: SafetyVerdict) -> &'static str {
     match verdict {
-        Verdict::Ok | Verdict::NotReached | Verdict::Held => "",
-        Verdict::EffectTwice => {
+        SafetyVerdict::Ok | SafetyVerdict::NotReached | SafetyVerdict::Held => "",
+        SafetyVerdict::EffectTwice => {
             "A later run repeats the effect. Let the effect recognise a repetition: a token that is the same in every run of the \
              key, or a write with a condition. If the effect is outside of the protected function, move it inside."
         }
-        Verdict::EffectLost => {
+        SafetyVerdict::EffectLost => {
             "A delivery ended with a final response before the effect had happened, so nothing makes it up. Do not mark work as \
              done before it is done, do not ignore the error of a request, and await each task that you spawn."
         }
-        Verdict::ResponsesDiffer => {
+        SafetyVerdict::ResponsesDiffer => {
             "The response depends on the run that made it. Take ids and times from the event, or from what the effect returned. \
              If a difference does no harm, name its place with `ignore`."
         }
-        Verdict::Stuck => {
+        SafetyVerdict::Stuck => {
             "Deliveries end with errors until the sender gives up. Let a later run go on where an earlier one ended."
         }
     }
@@ -78,7 +78,7 @@ fn table(rows: &[Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut lines = vec![header()];
     for (number, point) in points {
         let mut line = vec![number.to_string(), point.to_owned()];
-        for fault in Fault::ALL {
+        for fault in FaultKind::ALL {
             let case = rows
                 .iter()
                 .find(|row| row.number == number && row.fault == Some(fault));
@@ -107,7 +107,7 @@ fn header() -> Vec<String> {
     let names = ["#", "point"].map(str::to_owned);
     names
         .into_iter()
-        .chain(Fault::ALL.map(|fault| fault.to_string()))
+        .chain(FaultKind::ALL.map(|fault| fault.to_string()))
         .collect()
 }
 
@@ -115,7 +115,7 @@ fn header() -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn row(number: usize, fault: Option<Fault>, verdict: Verdict) -> Row {
+    fn row(number: usize, fault: Option<FaultKind>, verdict: SafetyVerdict) -> Row {
         Row {
             number,
             point: if number == 0 {
@@ -131,8 +131,8 @@ mod tests {
         }
     }
 
-    fn report(rows: Vec<Row>) -> Report {
-        Report {
+    fn report(rows: Vec<Row>) -> SafetyReport {
+        SafetyReport {
             rows,
             failure: None,
             notes: Vec::new(),
@@ -142,10 +142,10 @@ mod tests {
     #[test]
     fn the_worst_case_is_the_one_to_fix_first() {
         let report = report(vec![
-            row(0, None, Verdict::Ok),
-            row(1, Some(Fault::Refused), Verdict::EffectLost),
-            row(1, Some(Fault::CrashAfter), Verdict::EffectTwice),
-            row(1, Some(Fault::Takeover), Verdict::EffectTwice),
+            row(0, None, SafetyVerdict::Ok),
+            row(1, Some(FaultKind::Refused), SafetyVerdict::EffectLost),
+            row(1, Some(FaultKind::CrashAfter), SafetyVerdict::EffectTwice),
+            row(1, Some(FaultKind::Takeover), SafetyVerdict::EffectTwice),
         ]);
         let text = report.to_string();
         assert!(
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn a_held_key_and_a_point_that_was_not_reached_are_safe() {
         let safe = report(vec![
-            row(0, None, Verdict::Ok),
-            row(1, Some(Fault::CrashBefore), Verdict::Held),
-            row(1, Some(Fault::CrashAfter), Verdict::NotReached),
+            row(0, None, SafetyVerdict::Ok),
+            row(1, Some(FaultKind::CrashBefore), SafetyVerdict::Held),
+            row(1, Some(FaultKind::CrashAfter), SafetyVerdict::NotReached),
         ]);
         assert!(safe.is_safe());
         assert!(
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_check_that_could_not_run_is_not_safe() {
-        let failed = Report::failed("no thread could be started");
+        let failed = SafetyReport::failed("no thread could be started");
         assert!(!failed.is_safe());
         assert!(failed.to_string().contains("could not run\n\nno thread"));
     }

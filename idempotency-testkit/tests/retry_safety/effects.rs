@@ -1,7 +1,7 @@
 //! Effects inside the protected function.
 
 use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
-use idempotency_testkit::retry_safety::{Fault, Verdict, World, retry_safety};
+use idempotency_testkit::retry_safety::{FaultKind, SafetyVerdict, World, retry_safety};
 use serde_json::{Value, json};
 
 use crate::bank::{Bank, Outbox, charges, mails};
@@ -22,27 +22,27 @@ async fn a_charge_without_a_token_is_found_at_each_point_after_it() {
     assert_found(
         &report,
         "UpdateItem idempotency",
-        Fault::CrashBefore,
-        Verdict::EffectTwice,
+        FaultKind::CrashBefore,
+        SafetyVerdict::EffectTwice,
     );
     assert_found(
         &report,
         "await 2 after PutItem idempotency",
-        Fault::CrashBefore,
-        Verdict::EffectTwice,
+        FaultKind::CrashBefore,
+        SafetyVerdict::EffectTwice,
     );
     assert_found(
         &report,
         "await 1 after PutItem idempotency",
-        Fault::Takeover,
-        Verdict::EffectTwice,
+        FaultKind::Takeover,
+        SafetyVerdict::EffectTwice,
     );
     // Before the charge a crash does no harm, and after the completion neither.
     let cases = unsafe_cases(&report);
     assert!(
         cases
             .iter()
-            .all(|(_, _, verdict)| *verdict == Verdict::EffectTwice),
+            .all(|(_, _, verdict)| *verdict == SafetyVerdict::EffectTwice),
         "{report}"
     );
     let is = |point: &str, fault| {
@@ -51,11 +51,17 @@ async fn a_charge_without_a_token_is_found_at_each_point_after_it() {
             .any(|case| case.0 == point && case.1 == Some(fault))
     };
     assert!(
-        !is("await 1 after PutItem idempotency", Fault::CrashBefore),
+        !is("await 1 after PutItem idempotency", FaultKind::CrashBefore),
         "{report}"
     );
-    assert!(!is("PutItem idempotency", Fault::CrashAfter), "{report}");
-    assert!(!is("UpdateItem idempotency", Fault::CrashAfter), "{report}");
+    assert!(
+        !is("PutItem idempotency", FaultKind::CrashAfter),
+        "{report}"
+    );
+    assert!(
+        !is("UpdateItem idempotency", FaultKind::CrashAfter),
+        "{report}"
+    );
 }
 
 #[tokio::test]
@@ -93,8 +99,8 @@ async fn an_annotated_handler_is_checked_as_it_is() {
     assert_found(
         &report,
         "UpdateItem idempotency",
-        Fault::CrashBefore,
-        Verdict::EffectTwice,
+        FaultKind::CrashBefore,
+        SafetyVerdict::EffectTwice,
     );
 }
 
@@ -115,8 +121,8 @@ async fn of_two_effects_the_one_that_a_rerun_repeats_is_named() {
     assert_found(
         &report,
         "UpdateItem idempotency",
-        Fault::CrashBefore,
-        Verdict::EffectTwice,
+        FaultKind::CrashBefore,
+        SafetyVerdict::EffectTwice,
     );
     assert_eq!(
         report.unsafe_rows()[0].findings,
@@ -147,8 +153,8 @@ async fn an_effect_that_is_marked_as_done_before_it_is_done_is_lost() {
     assert_found(
         &report,
         "await 1 after PutItem idempotency",
-        Fault::CrashBefore,
-        Verdict::EffectLost,
+        FaultKind::CrashBefore,
+        SafetyVerdict::EffectLost,
     );
 }
 
@@ -165,5 +171,5 @@ async fn an_error_after_the_effect_makes_the_retry_repeat_it() {
     .fails()
     .run()
     .await;
-    crate::assert_without_fault(&report, "delivered again", Verdict::EffectTwice);
+    crate::assert_without_fault(&report, "delivered again", SafetyVerdict::EffectTwice);
 }

@@ -6,7 +6,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use idempotency_lambda::BoxError;
 use idempotency_testkit::retry_safety::{
-    Fault, Provider, ProviderReply, Verdict, World, retry_safety,
+    FaultKind, Provider, ProviderReply, SafetyVerdict, World, retry_safety,
 };
 use serde_json::{Value, json};
 
@@ -61,26 +61,26 @@ async fn a_request_without_a_token_is_charged_twice() {
     assert_found(
         &report,
         "POST /charges",
-        Fault::CrashAfter,
-        Verdict::EffectTwice,
+        FaultKind::CrashAfter,
+        SafetyVerdict::EffectTwice,
     );
     assert_found(
         &report,
         "POST /charges",
-        Fault::LostReply,
-        Verdict::EffectTwice,
+        FaultKind::LostReply,
+        SafetyVerdict::EffectTwice,
     );
     assert_found(
         &report,
         "POST /charges",
-        Fault::NoReply,
-        Verdict::EffectTwice,
+        FaultKind::NoReply,
+        SafetyVerdict::EffectTwice,
     );
     assert_found(
         &report,
         "POST /charges",
-        Fault::Takeover,
-        Verdict::EffectTwice,
+        FaultKind::Takeover,
+        SafetyVerdict::EffectTwice,
     );
     let first = report.unsafe_rows()[0];
     assert_eq!(first.findings, ["`POST /charges` is 2 instead of 1"]);
@@ -91,13 +91,13 @@ async fn a_request_without_a_token_is_charged_twice() {
             .find(|row| row.point == "POST /charges" && row.fault == Some(fault));
         assert_eq!(
             row.map(|row| row.verdict),
-            Some(Verdict::Ok),
+            Some(SafetyVerdict::Ok),
             "{fault}\n{report}"
         );
     };
-    safe(Fault::CrashBefore);
-    safe(Fault::Refused);
-    safe(Fault::Duplicate);
+    safe(FaultKind::CrashBefore);
+    safe(FaultKind::Refused);
+    safe(FaultKind::Duplicate);
 }
 
 #[tokio::test]
@@ -130,8 +130,8 @@ async fn a_token_that_each_run_makes_anew_protects_nothing() {
     assert_found(
         &report,
         "POST /charges",
-        Fault::CrashAfter,
-        Verdict::EffectTwice,
+        FaultKind::CrashAfter,
+        SafetyVerdict::EffectTwice,
     );
 }
 
@@ -162,7 +162,12 @@ async fn a_request_whose_error_is_ignored_is_lost() {
     .provider(provider())
     .run()
     .await;
-    assert_found(&report, "POST /mails", Fault::Refused, Verdict::EffectLost);
+    assert_found(
+        &report,
+        "POST /mails",
+        FaultKind::Refused,
+        SafetyVerdict::EffectLost,
+    );
 }
 
 #[tokio::test]
@@ -185,8 +190,8 @@ async fn a_client_that_repeats_a_lost_request_by_itself_charges_twice_in_one_run
     assert_found(
         &report,
         "POST /charges",
-        Fault::LostReply,
-        Verdict::EffectTwice,
+        FaultKind::LostReply,
+        SafetyVerdict::EffectTwice,
     );
 }
 

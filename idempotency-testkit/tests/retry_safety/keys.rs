@@ -3,7 +3,7 @@
 use idempotency_lambda::{
     BoxError, Context, Deadline, KeyRequired, LambdaEvent, Operation, Variables,
 };
-use idempotency_testkit::retry_safety::{RetrySafety, Verdict, World, retry_safety};
+use idempotency_testkit::retry_safety::{RetrySafety, SafetyVerdict, World, retry_safety};
 use serde_json::{Value, json};
 
 use crate::assert_without_fault;
@@ -46,7 +46,7 @@ async fn a_key_without_the_user_gives_the_response_of_one_user_to_another() {
         .another(order_of("u-2", 100))
         .run()
         .await;
-    assert_without_fault(&report, "another event", Verdict::EffectLost);
+    assert_without_fault(&report, "another event", SafetyVerdict::EffectLost);
 }
 
 #[tokio::test]
@@ -64,8 +64,8 @@ async fn a_key_with_the_user_and_a_checked_amount_is_safe() {
         .run()
         .await;
     report.assert_safe();
-    assert_without_fault(&report, "another event", Verdict::Ok);
-    assert_without_fault(&report, "changed event", Verdict::Ok);
+    assert_without_fault(&report, "another event", SafetyVerdict::Ok);
+    assert_without_fault(&report, "changed event", SafetyVerdict::Ok);
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn events_that_lack_a_part_of_their_key_are_one_operation() {
         .another(order_of("u-2", 100))
         .run()
         .await;
-    assert_without_fault(&report, "another event", Verdict::EffectLost);
+    assert_without_fault(&report, "another event", SafetyVerdict::EffectLost);
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn another_amount_under_the_same_key_is_lost_without_validation() {
         .changed(order_of("u-1", 999))
         .run()
         .await;
-    assert_without_fault(&report, "changed event", Verdict::EffectLost);
+    assert_without_fault(&report, "changed event", SafetyVerdict::EffectLost);
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_key_with_the_amount_takes_another_amount_for_another_operation() {
         .changed(order_of("u-1", 999))
         .run()
         .await;
-    assert_without_fault(&report, "changed event", Verdict::EffectTwice);
+    assert_without_fault(&report, "changed event", SafetyVerdict::EffectTwice);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_key_that_changes_with_each_delivery_protects_nothing() {
     })
     .run()
     .await;
-    assert_without_fault(&report, "delivered again", Verdict::EffectTwice);
+    assert_without_fault(&report, "delivered again", SafetyVerdict::EffectTwice);
 }
 
 #[tokio::test]

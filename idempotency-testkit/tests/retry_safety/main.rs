@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 
 use idempotency_lambda::{BoxError, Deadline, Operation, OperationBuilder, Outcome, Variables};
-use idempotency_testkit::retry_safety::{Fault, Report, Row, Verdict};
+use idempotency_testkit::retry_safety::{FaultKind, Row, SafetyReport, SafetyVerdict};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ where
 }
 
 /// Returns the unsafe cases: what happens, and the verdict.
-fn unsafe_cases(report: &Report) -> BTreeSet<(String, Option<Fault>, Verdict)> {
+fn unsafe_cases(report: &SafetyReport) -> BTreeSet<(String, Option<FaultKind>, SafetyVerdict)> {
     assert_eq!(report.failure(), None);
     let rows = report.unsafe_rows().into_iter();
     rows.map(|row| (row.point.clone(), row.fault, row.verdict))
@@ -60,7 +60,7 @@ fn unsafe_cases(report: &Report) -> BTreeSet<(String, Option<Fault>, Verdict)> {
 
 /// Fails unless a fault at a request that begins with `point` has this verdict, and unless that is the worst of the report.
 #[track_caller]
-fn assert_found(report: &Report, point: &str, fault: Fault, verdict: Verdict) {
+fn assert_found(report: &SafetyReport, point: &str, fault: FaultKind, verdict: SafetyVerdict) {
     assert_eq!(report.failure(), None);
     let is_case = |row: &&Row| row.point.starts_with(point) && row.fault == Some(fault);
     let found = report.rows().iter().find(is_case);
@@ -71,7 +71,7 @@ fn assert_found(report: &Report, point: &str, fault: Fault, verdict: Verdict) {
 
 /// Fails unless the case without a fault has this verdict.
 #[track_caller]
-fn assert_without_fault(report: &Report, case: &str, verdict: Verdict) {
+fn assert_without_fault(report: &SafetyReport, case: &str, verdict: SafetyVerdict) {
     let row = report.rows().iter().find(|row| row.point == case);
     assert_eq!(row.map(|row| row.verdict), Some(verdict), "{report}");
 }

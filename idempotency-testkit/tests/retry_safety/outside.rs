@@ -1,7 +1,7 @@
 //! Effects beside the protected function: before the claim, or after the response is known.
 
 use idempotency_lambda::Deadline;
-use idempotency_testkit::retry_safety::{Fault, Verdict, World, retry_safety};
+use idempotency_testkit::retry_safety::{FaultKind, SafetyVerdict, World, retry_safety};
 use serde_json::{Value, json};
 
 use crate::bank::{Bank, Outbox, charges, mails};
@@ -19,18 +19,18 @@ async fn an_effect_before_the_claim_happens_for_each_delivery() {
     .effect("charges", charges)
     .run()
     .await;
-    assert_without_fault(&report, "delivered again", Verdict::EffectTwice);
+    assert_without_fault(&report, "delivered again", SafetyVerdict::EffectTwice);
     assert_found(
         &report,
         "PutItem idempotency",
-        Fault::CrashBefore,
-        Verdict::EffectTwice,
+        FaultKind::CrashBefore,
+        SafetyVerdict::EffectTwice,
     );
     assert_found(
         &report,
         "PutItem idempotency",
-        Fault::Duplicate,
-        Verdict::EffectTwice,
+        FaultKind::Duplicate,
+        SafetyVerdict::EffectTwice,
     );
 }
 
@@ -47,7 +47,7 @@ async fn an_effect_after_the_response_happens_for_each_replay() {
     .effect("mails", mails)
     .run()
     .await;
-    assert_without_fault(&report, "delivered again", Verdict::EffectTwice);
+    assert_without_fault(&report, "delivered again", SafetyVerdict::EffectTwice);
 }
 
 #[tokio::test]
@@ -67,12 +67,12 @@ async fn an_effect_after_the_response_that_a_replay_leaves_out_can_be_lost() {
     .effect("mails", mails)
     .run()
     .await;
-    assert_without_fault(&report, "delivered again", Verdict::Ok);
+    assert_without_fault(&report, "delivered again", SafetyVerdict::Ok);
     assert_found(
         &report,
         "UpdateItem idempotency",
-        Fault::CrashAfter,
-        Verdict::EffectLost,
+        FaultKind::CrashAfter,
+        SafetyVerdict::EffectLost,
     );
 }
 
@@ -85,7 +85,7 @@ async fn a_function_that_claims_nothing_is_called_unprotected() {
     .effect("charges", charges)
     .run()
     .await;
-    assert_without_fault(&report, "delivered again", Verdict::EffectTwice);
+    assert_without_fault(&report, "delivered again", SafetyVerdict::EffectTwice);
     let text = report.to_string();
     assert!(
         text.contains("made no request to the table `idempotency`"),

@@ -1,7 +1,9 @@
 //! Policies: what a duplicate and a rerun do.
 
 use idempotency_lambda::{BoxError, Deadline, OnInProgress, OnTimeout, OperationBuilder};
-use idempotency_testkit::retry_safety::{Fault, RetrySafety, Verdict, World, retry_safety};
+use idempotency_testkit::retry_safety::{
+    FaultKind, RetrySafety, SafetyVerdict, World, retry_safety,
+};
 use serde_json::{Value, json};
 
 use crate::bank::{Bank, charges};
@@ -26,10 +28,11 @@ async fn under_hold_a_charge_without_a_token_never_happens_twice_and_waits_for_a
         .run()
         .await;
     report.assert_safe();
-    let held = report.with(Verdict::Held);
+    let held = report.with(SafetyVerdict::Held);
     assert!(!held.is_empty(), "{report}");
     assert!(
-        held.iter().any(|row| row.fault == Some(Fault::CrashBefore)),
+        held.iter()
+            .any(|row| row.fault == Some(FaultKind::CrashBefore)),
         "{report}"
     );
 }
@@ -41,11 +44,13 @@ async fn a_duplicate_waits_for_a_process_that_stands_still_and_does_not_run() {
     let duplicates = report
         .rows()
         .iter()
-        .filter(|row| row.fault == Some(Fault::Duplicate));
+        .filter(|row| row.fault == Some(FaultKind::Duplicate));
     let duplicates: Vec<_> = duplicates.collect();
     assert!(duplicates.len() > 2, "{report}");
     assert!(
-        duplicates.iter().all(|row| row.verdict == Verdict::Ok),
+        duplicates
+            .iter()
+            .all(|row| row.verdict == SafetyVerdict::Ok),
         "{report}"
     );
 }
@@ -71,7 +76,7 @@ async fn a_function_that_refuses_its_own_reruns_is_stuck() {
     assert_found(
         &report,
         "await 1 after PutItem idempotency",
-        Fault::CrashBefore,
-        Verdict::Stuck,
+        FaultKind::CrashBefore,
+        SafetyVerdict::Stuck,
     );
 }

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use idempotency_lambda::Deadline;
-use idempotency_testkit::retry_safety::{Fault, RetrySafety, Verdict, World, retry_safety};
+use idempotency_testkit::retry_safety::{
+    FaultKind, RetrySafety, SafetyVerdict, World, retry_safety,
+};
 use serde_json::{Value, json};
 
 use crate::bank::{Bank, charges};
@@ -33,14 +35,14 @@ async fn a_response_with_an_id_of_the_run_differs_from_the_one_of_the_run_that_c
     assert_found(
         &report,
         "UpdateItem idempotency",
-        Fault::CrashBefore,
-        Verdict::ResponsesDiffer,
+        FaultKind::CrashBefore,
+        SafetyVerdict::ResponsesDiffer,
     );
     assert_found(
         &report,
         "UpdateItem idempotency",
-        Fault::Takeover,
-        Verdict::ResponsesDiffer,
+        FaultKind::Takeover,
+        SafetyVerdict::ResponsesDiffer,
     );
 }
 
@@ -68,7 +70,7 @@ async fn a_response_that_is_not_stored_is_made_again_for_each_delivery() {
     .effect("charges", charges)
     .run()
     .await;
-    assert_without_fault(&report, "delivered again", Verdict::EffectTwice);
+    assert_without_fault(&report, "delivered again", SafetyVerdict::EffectTwice);
 }
 
 #[tokio::test]
@@ -84,8 +86,8 @@ async fn responses_that_differ_for_two_callers_are_found_without_a_fault() {
     .effect("charges", charges)
     .run()
     .await;
-    assert_without_fault(&report, "delivered again", Verdict::ResponsesDiffer);
-    let row = &report.with(Verdict::ResponsesDiffer)[0];
+    assert_without_fault(&report, "delivered again", SafetyVerdict::ResponsesDiffer);
+    let row = &report.with(SafetyVerdict::ResponsesDiffer)[0];
     assert_eq!(
         row.findings,
         ["the responses of deliveries 1 and 2 differ at `/request`"]
@@ -106,7 +108,7 @@ async fn a_response_with_the_time_in_seconds_differs() {
     .run()
     .await;
     assert!(
-        !report.with(Verdict::ResponsesDiffer).is_empty(),
+        !report.with(SafetyVerdict::ResponsesDiffer).is_empty(),
         "{report}"
     );
 }

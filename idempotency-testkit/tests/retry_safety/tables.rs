@@ -4,7 +4,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::AttributeValue::{N, S};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::TableSpec;
-use idempotency_testkit::retry_safety::{Fault, RetrySafety, Verdict, World, retry_safety};
+use idempotency_testkit::retry_safety::{
+    FaultKind, RetrySafety, SafetyVerdict, World, retry_safety,
+};
 use serde_json::{Value, json};
 
 use crate::{assert_found, order, protected};
@@ -50,8 +52,8 @@ async fn an_update_that_adds_is_done_twice_by_a_rerun() {
     assert_found(
         &report,
         "UpdateItem accounts",
-        Fault::CrashAfter,
-        Verdict::EffectTwice,
+        FaultKind::CrashAfter,
+        SafetyVerdict::EffectTwice,
     );
     let first = report.unsafe_rows()[0];
     assert_eq!(
@@ -102,8 +104,8 @@ async fn an_item_with_a_random_id_is_written_twice_by_a_rerun() {
     assert_found(
         &report,
         "PutItem accounts",
-        Fault::CrashAfter,
-        Verdict::EffectTwice,
+        FaultKind::CrashAfter,
+        SafetyVerdict::EffectTwice,
     );
     let first = report.unsafe_rows()[0];
     assert_eq!(
@@ -199,8 +201,8 @@ async fn an_order_that_a_rerun_takes_for_another_ones_work_stays_pending() {
     assert_found(
         &report,
         "UpdateItem accounts",
-        Fault::CrashAfter,
-        Verdict::EffectLost,
+        FaultKind::CrashAfter,
+        SafetyVerdict::EffectLost,
     );
     let first = report.unsafe_rows()[0];
     assert_eq!(
@@ -242,8 +244,8 @@ async fn a_write_whose_error_is_ignored_is_lost() {
     assert_found(
         &report,
         "UpdateItem accounts",
-        Fault::Refused,
-        Verdict::EffectLost,
+        FaultKind::Refused,
+        SafetyVerdict::EffectLost,
     );
 }
 
@@ -265,13 +267,15 @@ async fn a_late_owner_that_overwrites_the_receipt_of_the_winner_is_found() {
     assert_found(
         &report,
         "PutItem accounts",
-        Fault::Takeover,
-        Verdict::ResponsesDiffer,
+        FaultKind::Takeover,
+        SafetyVerdict::ResponsesDiffer,
     );
     // After a crash the rerun writes the receipt of its own response.
-    let differ = report.with(Verdict::ResponsesDiffer);
+    let differ = report.with(SafetyVerdict::ResponsesDiffer);
     assert!(
-        differ.iter().all(|row| row.fault == Some(Fault::Takeover)),
+        differ
+            .iter()
+            .all(|row| row.fault == Some(FaultKind::Takeover)),
         "{report}"
     );
     let finding = &report.unsafe_rows()[0].findings[0];

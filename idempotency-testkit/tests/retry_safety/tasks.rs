@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
-use idempotency_testkit::retry_safety::{Fault, Verdict, World, retry_safety};
+use idempotency_testkit::retry_safety::{FaultKind, SafetyVerdict, World, retry_safety};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -26,7 +26,7 @@ async fn an_effect_in_a_task_that_is_not_awaited_is_lost_with_its_process() {
     .effect("mails", mails)
     .run()
     .await;
-    let lost = report.with(Verdict::EffectLost);
+    let lost = report.with(SafetyVerdict::EffectLost);
     let lost: Vec<_> = lost.iter().map(|row| row.case()).collect();
     assert_eq!(
         lost,
@@ -39,8 +39,8 @@ async fn an_effect_in_a_task_that_is_not_awaited_is_lost_with_its_process() {
     assert_found(
         &report,
         "UpdateItem idempotency",
-        Fault::Takeover,
-        Verdict::EffectTwice,
+        FaultKind::Takeover,
+        SafetyVerdict::EffectTwice,
     );
 }
 
@@ -80,9 +80,14 @@ async fn a_crash_ends_the_tasks_of_its_process() {
     .run()
     .await;
     let crash = report.rows().iter().find(|row| {
-        row.point == "await 1 after PutItem idempotency" && row.fault == Some(Fault::CrashBefore)
+        row.point == "await 1 after PutItem idempotency"
+            && row.fault == Some(FaultKind::CrashBefore)
     });
-    assert_eq!(crash.map(|row| row.verdict), Some(Verdict::Ok), "{report}");
+    assert_eq!(
+        crash.map(|row| row.verdict),
+        Some(SafetyVerdict::Ok),
+        "{report}"
+    );
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use idempotency_core::store::MemoryStore;
-use idempotency_lambda::batch::{Change, DataRecord, Message};
+use idempotency_lambda::batch::{DataRecord, ItemChange, Message};
 use idempotency_lambda::{BoxError, ErrorKind, LambdaEvent, Operation, idempotent, with_backend};
 use idempotency_testkit::events;
 use idempotency_tests::ours;
@@ -87,7 +87,7 @@ async fn post(shop: &Shop, data: DataRecord<Order>) -> Result<String, BoxError> 
 }
 
 #[idempotent(dynamodb_stream, key_prefix = "batch.attribute.stream")]
-async fn changed(shop: &Shop, change: Change<Order>) -> Result<String, BoxError> {
+async fn changed(shop: &Shop, change: ItemChange<Order>) -> Result<String, BoxError> {
     let item = change.new.or(change.old).ok_or("no image")?;
     shop.handle(item.order_id).await
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_lambda_events::dynamodb::Event;
-use idempotency_lambda::batch::{Batch, Change, KeyFrom, RecordOrder};
+use idempotency_lambda::batch::{Batch, ItemChange, KeyFrom, RecordOrder};
 use idempotency_lambda::{Error, ErrorKind, with_backend};
 use idempotency_testkit::events;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ impl Shop {
         let event = self.event(event, MINUTE);
         let batch = batch
             .clone()
-            .dynamodb_stream(event, |change: Change<Item>| {
+            .dynamodb_stream(event, |change: ItemChange<Item>| {
                 let amount = |image: &Option<Item>| {
                     image
                         .as_ref()
@@ -42,14 +42,14 @@ impl Shop {
         Ok(named(&response))
     }
 
-    async fn changes(&self, batch: &Batch, event: &events::DynamoDbStream) -> Vec<String> {
+    async fn changes(&self, batch: &Batch, event: &events::DynamoDbStreamBatch) -> Vec<String> {
         self.try_changes(batch, event.parse().unwrap())
             .await
             .unwrap()
     }
 }
 
-fn changes() -> events::DynamoDbStream {
+fn changes() -> events::DynamoDbStreamBatch {
     events::dynamodb_stream("orders")
         .insert(&key("a"), &item("a", 1))
         .modify(&key("a"), &item("a", 1), &item("a", 2))

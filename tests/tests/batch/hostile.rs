@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_lambda_events::dynamodb::Event as DynamoDbEvent;
 use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::SqsEvent;
-use idempotency_lambda::batch::{self, Batch, Body, Change, KeyFrom, RecordOrder, Undecodable};
+use idempotency_lambda::batch::{self, Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
 use idempotency_lambda::{BoxError, LambdaEvent, with_backend};
 use idempotency_testkit::events::{self, KinesisRecord, SqsMessage};
 use serde::{Deserialize, Serialize, Serializer};
@@ -108,7 +108,7 @@ async fn items_whose_keys_differ_in_binary_or_in_the_last_of_many_digits_are_not
         for ran in [4, 0] {
             let event = shop.event(keys_only(&keys), MINUTE);
             let batch = Batch::new(&operation).key_from(key_from);
-            let batch = batch.dynamodb_stream(event, |change: Change<Value>| {
+            let batch = batch.dynamodb_stream(event, |change: ItemChange<Value>| {
                 shop.handle(change.record.event_id)
             });
             let response = with_backend(shop.harness.backend.clone(), batch).await;
@@ -148,7 +148,7 @@ async fn a_response_without_failures_is_an_empty_list_for_every_source() -> Resu
             &batch::kinesis(kinesis, &operation, |text: String| shop.handle(text)).await?,
         )?,
         serde_json::to_string(
-            &batch::dynamodb_stream(stream, &operation, |change: Change<Value>| {
+            &batch::dynamodb_stream(stream, &operation, |change: ItemChange<Value>| {
                 shop.handle(change.record.event_id)
             })
             .await?,

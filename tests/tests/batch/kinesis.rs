@@ -28,7 +28,7 @@ impl Shop {
         Ok(named(&response))
     }
 
-    async fn kinesis(&self, batch: &Batch, event: &events::Kinesis) -> Vec<String> {
+    async fn kinesis(&self, batch: &Batch, event: &events::KinesisBatch) -> Vec<String> {
         self.try_kinesis(batch, event.parse().unwrap(), MINUTE)
             .await
             .unwrap()
@@ -36,7 +36,7 @@ impl Shop {
 }
 
 /// Returns an event with one record for each order. The partition key is the first letter of the order.
-fn stream(orders: &[&str]) -> events::Kinesis {
+fn stream(orders: &[&str]) -> events::KinesisBatch {
     let records = orders
         .iter()
         .map(|id| events::KinesisRecord::json(&order(id)).partition_key(&id[..1]));

@@ -97,7 +97,7 @@ impl Shape {
 }
 
 /// The messages of one group. The message ids do not depend on the card, as those of a redelivered message.
-pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::Sqs {
+pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::SqsBatch {
     let message = |order: Order| {
         let id = format!("message-{}", order.order_id);
         SqsMessage::json(&order).group("g-1").id(id)
@@ -105,7 +105,7 @@ pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::Sqs {
     events::sqs("orders.fifo").messages(orders.into_iter().map(message))
 }
 
-pub(crate) fn kinesis(orders: impl IntoIterator<Item = Order>) -> events::Kinesis {
+pub(crate) fn kinesis(orders: impl IntoIterator<Item = Order>) -> events::KinesisBatch {
     let record = |order: Order| KinesisRecord::json(&order).partition_key("p-1");
     events::kinesis("ledger").records(orders.into_iter().map(record))
 }

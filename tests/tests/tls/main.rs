@@ -35,7 +35,12 @@ async fn charge(event: LambdaEvent<Value>) -> Result<Value, BoxError> {
 #[test]
 fn the_function() {
     if std::env::var_os(ROLE).is_some() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
+        // On one thread, the connection of the warm-up is idle before the first event arrives. On several threads, it may be put
+        // back a moment later, and the client then opens another one.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(idempotency_lambda::run(charge)).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Functions of one record.
 
-use idempotency_lambda::batch::Change;
+use idempotency_lambda::batch::ItemChange;
 use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ async fn no_change(order: Order) -> Result<u8, BoxError> {
 }
 
 #[idempotent(sqs)]
-async fn a_change(change: Change<Order>) -> Result<u8, BoxError> {
+async fn a_change(change: ItemChange<Order>) -> Result<u8, BoxError> {
     Ok(1)
 }
 

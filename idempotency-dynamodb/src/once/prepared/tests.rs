@@ -4,7 +4,7 @@ use std::time::Duration;
 use idempotency_core::time::EpochMillis;
 
 use super::*;
-use crate::once::{Once, Update, plan};
+use crate::once::{Once, OnceUpdate, plan};
 
 /// A clock that stands still in bucket 1,000.
 struct Still;
@@ -22,7 +22,7 @@ impl idempotency_core::clock::Clock for Still {
     }
 }
 
-fn update() -> Update {
+fn update() -> OnceUpdate {
     let once = Once::new(plan(0.1, Duration::from_secs(4_440))).unwrap();
     let once = once.clock(Arc::new(Still));
     let key = [("id", AttributeValue::S("c-1".to_owned()))];
@@ -32,7 +32,7 @@ fn update() -> Update {
         .value(":n", AttributeValue::N("5".to_owned()))
 }
 
-fn prepared() -> Prepared {
+fn prepared() -> PreparedUpdate {
     update().prepare().unwrap()
 }
 
@@ -65,15 +65,15 @@ fn with_key(mut item: Item, bucket: i64) -> Item {
     item
 }
 
-fn meaning(prepared: &Prepared, item: Item) -> &'static str {
+fn meaning(prepared: &PreparedUpdate, item: Item) -> &'static str {
     match prepared.refusal(Some(item), false) {
-        Refusal::AlreadyApplied(_) => "already",
-        Refusal::SendInstead(_) => "instead",
-        Refusal::Error(Error::ConditionFailed(_)) => "condition",
-        Refusal::Error(Error::ClockBehind(_)) => "clock",
-        Refusal::Error(Error::OtherPlan(_)) => "plan",
-        Refusal::Error(Error::Foreign { .. }) => "foreign",
-        Refusal::Error(_) => "other",
+        OnceRefusal::AlreadyApplied(_) => "already",
+        OnceRefusal::SendInstead(_) => "instead",
+        OnceRefusal::Error(OnceError::ConditionFailed(_)) => "condition",
+        OnceRefusal::Error(OnceError::ClockBehind(_)) => "clock",
+        OnceRefusal::Error(OnceError::OtherPlan(_)) => "plan",
+        OnceRefusal::Error(OnceError::Foreign { .. }) => "foreign",
+        OnceRefusal::Error(_) => "other",
     }
 }
 
@@ -124,7 +124,7 @@ fn a_condition_of_the_caller_counts_only_if_the_key_is_not_known() {
         "already"
     );
     let absent = prepared.refusal(None, true);
-    let Refusal::Error(Error::ConditionFailed(failed)) = absent else {
+    let OnceRefusal::Error(OnceError::ConditionFailed(failed)) = absent else {
         panic!("a failed condition is expected");
     };
     assert!(failed.item().is_none() && failed.may_still_arrive());
@@ -132,7 +132,7 @@ fn a_condition_of_the_caller_counts_only_if_the_key_is_not_known() {
 
 #[test]
 fn the_item_is_returned_without_the_keys() {
-    let Refusal::AlreadyApplied(already) =
+    let OnceRefusal::AlreadyApplied(already) =
         prepared().refusal(Some(with_key(item(BUCKET, BUCKET, 1), BUCKET)), true)
     else {
         panic!("the key is known");
@@ -147,7 +147,7 @@ fn a_bucket_far_ahead_means_that_the_clock_is_behind() {
     for (ahead, seconds) in [(2, 900), (3, 1_800), (7, 5_400), (70, 62_100)] {
         let bucket = BUCKET + ahead;
         let refusal = prepared.refusal(Some(item(bucket, bucket, 1)), false);
-        let Refusal::Error(Error::ClockBehind(behind)) = refusal else {
+        let OnceRefusal::Error(OnceError::ClockBehind(behind)) = refusal else {
             panic!("the clock is behind");
         };
         assert_eq!(behind.at_least().as_secs(), seconds);
@@ -164,7 +164,7 @@ fn a_bucket_far_ahead_means_that_the_clock_is_behind() {
 fn a_slot_with_many_old_keys_is_replaced_by_the_next_update() {
     let prepared = prepared();
     let old = item(BUCKET, BUCKET - 9, 4);
-    let Refusal::SendInstead(instead) = prepared.refusal(Some(old.clone()), false) else {
+    let OnceRefusal::SendInstead(instead) = prepared.refusal(Some(old.clone()), false) else {
         panic!("another update is expected");
     };
     assert_eq!(
@@ -177,7 +177,7 @@ fn a_slot_with_many_old_keys_is_replaced_by_the_next_update() {
         "{condition}"
     );
     let elsewhere = item(BUCKET - 3, BUCKET - 12, 4);
-    let Refusal::SendInstead(instead) = instead.refusal(Some(elsewhere), false) else {
+    let OnceRefusal::SendInstead(instead) = instead.refusal(Some(elsewhere), false) else {
         panic!("another update is expected");
     };
     assert_eq!(
@@ -185,7 +185,8 @@ fn a_slot_with_many_old_keys_is_replaced_by_the_next_update() {
         "SET #idem_p = :idem_p, #idem_b1 = :idem_b1 REMOVE #idem_s7, #idem_b7, #idem_s3, #idem_b3 ADD units :n, #idem_s1 :idem_add"
     );
     // Another writer removed them in the meantime: back to the first form.
-    let Refusal::SendInstead(first) = instead.refusal(Some(item(BUCKET, BUCKET, 50)), false) else {
+    let OnceRefusal::SendInstead(first) = instead.refusal(Some(item(BUCKET, BUCKET, 50)), false)
+    else {
         panic!("another update is expected");
     };
     assert_eq!(first.update, prepared.update);
@@ -195,7 +196,7 @@ fn a_slot_with_many_old_keys_is_replaced_by_the_next_update() {
 fn an_update_for_an_item_that_was_read_removes_its_old_keys() {
     let old = item(BUCKET, BUCKET - 9, 4);
     let for_item = |item: &Item| prepared().for_item(item).unwrap().update;
-    let Refusal::SendInstead(instead) = prepared().refusal(Some(old.clone()), false) else {
+    let OnceRefusal::SendInstead(instead) = prepared().refusal(Some(old.clone()), false) else {
         panic!("another update is expected");
     };
     assert_eq!(for_item(&old), instead.update);
@@ -269,6 +270,6 @@ fn an_update_without_an_expression_or_a_key_is_refused() {
         of_ours,
         too_long,
     ] {
-        assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+        assert!(matches!(refused, Err(OnceError::Invalid(_))), "{refused:?}");
     }
 }

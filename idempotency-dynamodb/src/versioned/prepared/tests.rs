@@ -7,7 +7,7 @@ const READ: Token = [1; 16];
 const OTHER: Token = [2; 16];
 
 /// Returns an update of version 5, with the token that it will write.
-fn update(expected: &Version) -> (Prepared, Token) {
+fn update(expected: &Version) -> (PreparedWrite, Token) {
     let key = [("id", AttributeValue::S("a".to_owned()))];
     let update = versioned::update("accounts", key, expected).expression("REMOVE hold");
     let prepared = update.prepare().unwrap();
@@ -26,12 +26,14 @@ fn item(number: u64, tokens: &[Token]) -> Item {
 }
 
 /// Returns what a refusal says, with `maybe_applied` for a conflict.
-fn meaning(refusal: Refusal) -> (&'static str, bool) {
+fn meaning(refusal: VersionedRefusal) -> (&'static str, bool) {
     match refusal {
-        Refusal::Applied(written) => ("applied", written.by_earlier_send()),
-        Refusal::Error(Error::Conflict(conflict)) => ("conflict", conflict.maybe_applied()),
-        Refusal::Error(Error::ConditionFailed(_)) => ("condition", false),
-        Refusal::Error(_) => ("other", false),
+        VersionedRefusal::Applied(written) => ("applied", written.by_earlier_send()),
+        VersionedRefusal::Error(VersionedError::Conflict(conflict)) => {
+            ("conflict", conflict.maybe_applied())
+        }
+        VersionedRefusal::Error(VersionedError::ConditionFailed(_)) => ("condition", false),
+        VersionedRefusal::Error(_) => ("other", false),
     }
 }
 
@@ -97,7 +99,9 @@ fn a_condition_of_the_caller_failed_if_the_version_is_the_expected_one() {
 fn an_item_whose_version_is_no_number_is_a_conflict_without_a_version() {
     let (update, _) = update(&Version::NONE);
     let foreign = Item::from([("version".to_owned(), AttributeValue::S("v1".to_owned()))]);
-    let Refusal::Error(Error::Conflict(conflict)) = update.refusal(Some(foreign), false) else {
+    let VersionedRefusal::Error(VersionedError::Conflict(conflict)) =
+        update.refusal(Some(foreign), false)
+    else {
         panic!("a conflict is expected");
     };
     assert_eq!(conflict.version(), None);

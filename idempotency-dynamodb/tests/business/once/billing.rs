@@ -13,7 +13,7 @@ fn amount(event: u32) -> i64 {
 }
 
 /// Returns the update that bills an event to its customer.
-fn bill(once: &Once, event: u32) -> Update {
+fn bill(once: &Once, event: u32) -> OnceUpdate {
     let customer = key_of(event % CUSTOMERS);
     let update = once.update(TABLE, [("id", customer)], format!("evt-{event}"));
     let update = update.expression("ADD billed :amount SET paid = :no");
@@ -91,7 +91,7 @@ async fn a_billing_counter_that_gets_every_event_three_times_is_exact() {
         .collect();
     let mut applied = [0; EVENTS as usize];
     for delivery in deliveries {
-        if let Some((event, Outcome::Applied(_))) = delivery.await.unwrap() {
+        if let Some((event, OnceOutcome::Applied(_))) = delivery.await.unwrap() {
             applied[event as usize] += 1;
         }
     }

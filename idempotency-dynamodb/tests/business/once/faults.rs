@@ -41,11 +41,11 @@ async fn a_lost_reply_is_an_update_that_was_applied_before() {
     let client = client(&db, 3);
     let (once, _) = once();
     db.inject(Fault::on("UpdateItem").drop_reply());
-    let Outcome::AlreadyApplied(already) = send(&client, count(&once, "evt-1")).await else {
+    let OnceOutcome::AlreadyApplied(already) = send(&client, count(&once, "evt-1")).await else {
         panic!("the second send finds the key");
     };
     assert!(already.maybe_by_this_call());
-    let Outcome::AlreadyApplied(already) = send(&client, count(&once, "evt-1")).await else {
+    let OnceOutcome::AlreadyApplied(already) = send(&client, count(&once, "evt-1")).await else {
         panic!("the key is known");
     };
     assert!(!already.maybe_by_this_call());
@@ -70,7 +70,7 @@ async fn a_failed_request_can_be_sent_again_with_its_key() {
     ] {
         db.inject(fault);
         let error = count(&once, "evt-1").send(&client).await.unwrap_err();
-        let Error::Request(request) = &error else {
+        let OnceError::Request(request) = &error else {
             panic!("a failed request is expected: {error}");
         };
         // After the first fault the key is known, so the second send was refused; its 500 says nothing about that.
@@ -141,7 +141,7 @@ async fn a_call_whose_key_was_forgotten_between_its_sends_says_that_it_may_have_
     assert!(counted(&client, &once, "other").await);
     again.release().await;
     let error = call.await.unwrap().unwrap_err();
-    let Error::ClockBehind(behind) = &error else {
+    let OnceError::ClockBehind(behind) = &error else {
         panic!("the call is refused: {error}");
     };
     assert!(behind.maybe_applied());
@@ -267,7 +267,7 @@ async fn another_plan_is_refused() {
     let other = Once::new(once::plan(0.1, LIFETIME * 2)).unwrap();
     let other = other.clock(Arc::new(clock));
     let error = count(&other, "evt-1").send(&client).await.unwrap_err();
-    assert!(matches!(error, Error::OtherPlan(_)), "{error}");
+    assert!(matches!(error, OnceError::OtherPlan(_)), "{error}");
     assert!(
         error
             .to_string()
@@ -295,7 +295,7 @@ async fn an_update_in_a_transaction_counts_once() {
     let item = cancelled.cancellation_reasons()[0].item.clone();
     assert!(matches!(
         prepared.refusal(item, false),
-        once::Refusal::AlreadyApplied(_)
+        once::OnceRefusal::AlreadyApplied(_)
     ));
     assert_eq!(units(&db).await, 1);
 }
@@ -309,7 +309,7 @@ async fn an_update_for_an_idle_item_that_was_read_is_part_of_a_transaction() {
         assert!(counted(&client, &once, &format!("old-{event}")).await);
     }
     clock.advance(BUCKET * 9);
-    let commit = async |prepared: once::Prepared| {
+    let commit = async |prepared: once::PreparedUpdate| {
         let item = prepared.transact_item();
         let transaction = client.transact_write_items().transact_items(item);
         transaction.send().await.is_ok()

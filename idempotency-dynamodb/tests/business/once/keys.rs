@@ -195,6 +195,6 @@ async fn an_item_that_is_full_refuses_and_applies_nothing() {
     let data = super::super::text(&"x".repeat(409_580));
     put.item("data", data).send().await.unwrap();
     let error = count(&once, "evt-1").send(&client).await.unwrap_err();
-    assert!(matches!(error, Error::ItemTooLarge(_)), "{error}");
+    assert!(matches!(error, OnceError::ItemTooLarge(_)), "{error}");
     assert!(!stored(&db, "c").await.unwrap().contains_key("units"));
 }

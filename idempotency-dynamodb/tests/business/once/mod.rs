@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use idempotency_dynamodb::once::{self, Error, Once, Outcome, Plan, Update};
+use idempotency_dynamodb::once::{self, Once, OnceError, OnceOutcome, OnceUpdate, Plan};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
 
@@ -40,13 +40,13 @@ fn once() -> (Once, ManualClock) {
 }
 
 /// Returns an update that counts an event.
-fn count(once: &Once, event: &str) -> Update {
+fn count(once: &Once, event: &str) -> OnceUpdate {
     once.update(TABLE, key("c"), event)
         .expression("ADD units :n")
         .value(":n", number(1))
 }
 
-async fn send(client: &Client, update: Update) -> Outcome {
+async fn send(client: &Client, update: OnceUpdate) -> OnceOutcome {
     update.send(client).await.unwrap()
 }
 
@@ -68,9 +68,9 @@ fn updates(db: &EmbeddedDynamoDb) -> usize {
         .count()
 }
 
-fn condition_failed(result: Result<Outcome, Error>) -> once::ConditionFailed {
+fn condition_failed(result: Result<OnceOutcome, OnceError>) -> once::OnceConditionFailed {
     match result.unwrap_err() {
-        Error::ConditionFailed(failed) => failed,
+        OnceError::ConditionFailed(failed) => failed,
         other => panic!("a failed condition is expected: {other}"),
     }
 }

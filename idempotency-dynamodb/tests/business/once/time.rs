@@ -96,7 +96,7 @@ async fn a_clock_that_is_too_far_behind_is_refused_and_applies_nothing() {
         let late = writer_at((10 - behind) * bucket);
         for event in ["evt-1", "evt-2"] {
             let error = count(&late, event).send(&client).await.unwrap_err();
-            let Error::ClockBehind(clock) = error else {
+            let OnceError::ClockBehind(clock) = error else {
                 panic!("the clock is behind: {error}");
             };
             assert_eq!(
@@ -121,6 +121,6 @@ async fn a_clock_before_1970_is_refused_before_anything_is_sent() {
         .send(&client)
         .await
         .unwrap_err();
-    assert!(matches!(error, Error::ClockBehind(_)), "{error}");
+    assert!(matches!(error, OnceError::ClockBehind(_)), "{error}");
     assert_eq!(updates(&db), 0);
 }

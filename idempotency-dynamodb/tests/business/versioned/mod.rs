@@ -4,7 +4,9 @@ mod others;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
-use idempotency_dynamodb::versioned::{self, Conflict, Error, Refusal, Update, Version, Written};
+use idempotency_dynamodb::versioned::{
+    self, Conflict, Update, Version, VersionedError, VersionedRefusal, WrittenItem,
+};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
 use super::{TABLE, client, database, key, lose_replies, number, number_in, stored, text};
@@ -21,9 +23,9 @@ fn debit(expected: &Version, amount: i64) -> Update {
         .value(":n", number(amount))
 }
 
-fn conflict(result: Result<Written, Error>) -> Conflict {
+fn conflict(result: Result<WrittenItem, VersionedError>) -> Conflict {
     match result.unwrap_err() {
-        Error::Conflict(conflict) => conflict,
+        VersionedError::Conflict(conflict) => conflict,
         other => panic!("a conflict is expected: {other}"),
     }
 }
@@ -98,7 +100,7 @@ async fn a_condition_of_the_caller_differs_from_a_conflict() {
     let client = client(&db, 1);
     let first = create(&client).await;
     let error = debit(&first, 101).send(&client).await.unwrap_err();
-    let Error::ConditionFailed(failed) = error else {
+    let VersionedError::ConditionFailed(failed) = error else {
         panic!("a failed condition is expected: {error}");
     };
     assert_eq!(number_in(failed.current(), "balance"), 100);
@@ -106,7 +108,10 @@ async fn a_condition_of_the_caller_differs_from_a_conflict() {
     let delete = delete.condition("balance = :zero OR #s = :zero");
     let delete = delete.value(":zero", number(0)).name("#s", "state");
     let error = delete.send(&client).await.unwrap_err();
-    assert!(matches!(error, Error::ConditionFailed(_)), "{error}");
+    assert!(
+        matches!(error, VersionedError::ConditionFailed(_)),
+        "{error}"
+    );
     assert_eq!(balance(&db).await, 100);
 }
 
@@ -157,7 +162,10 @@ async fn a_lost_reply_of_a_creation_and_of_an_update_is_a_success() {
 
 /// Loses the reply of an update of version 1, lets `between` other updates happen before it is sent again, and returns its
 /// result.
-async fn with_others_between(db: &EmbeddedDynamoDb, between: u32) -> Result<Written, Error> {
+async fn with_others_between(
+    db: &EmbeddedDynamoDb,
+    between: u32,
+) -> Result<WrittenItem, VersionedError> {
     let client = client(db, 3);
     let first = create(&client).await;
     db.inject(Fault::on("UpdateItem").drop_reply());
@@ -260,7 +268,7 @@ async fn parallel_writers_that_decide_again_lose_no_update() {
                             applied += 1;
                             version = written.version().clone();
                         }
-                        Err(Error::Conflict(conflict)) => {
+                        Err(VersionedError::Conflict(conflict)) => {
                             version = conflict.version().unwrap().clone();
                             // Looks at the item, as the error says: it has the last debit of each writer.
                             let known = conflict.current().unwrap().get(&own);
@@ -303,7 +311,7 @@ async fn a_prepared_write_is_part_of_a_transaction() {
     let cancelled = transaction().await.unwrap_err().into_service_error();
     assert_eq!(cancelled.code(), Some("TransactionCanceledException"));
     let current = stored(&db, "a").await;
-    let Refusal::Applied(written) = prepared.refusal(current, true) else {
+    let VersionedRefusal::Applied(written) = prepared.refusal(current, true) else {
         panic!("the write was applied");
     };
     assert_eq!(written.version().number(), 2);
@@ -330,7 +338,7 @@ async fn a_request_that_fails_says_if_the_write_may_have_been_applied() {
     ] {
         db.inject(fault);
         let error = debit(&first, 77).send(&client).await.unwrap_err();
-        let Error::Request(request) = &error else {
+        let VersionedError::Request(request) = &error else {
             panic!("a failed request is expected: {error}");
         };
         assert_eq!(

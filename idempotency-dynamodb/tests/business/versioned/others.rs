@@ -1,6 +1,6 @@
 //! Items and attributes of other programs, and what is refused before it is sent.
 
-use idempotency_dynamodb::versioned::{self, Error, InvalidVersion, Version, Versioned};
+use idempotency_dynamodb::versioned::{self, InvalidVersion, Version, Versioned, VersionedError};
 
 use super::super::{Item, TABLE, client, database, key, number, stored, text};
 use super::{balance, conflict, debit};
@@ -141,7 +141,10 @@ async fn what_would_break_the_version_is_refused_before_it_is_sent() {
             .await,
     ];
     for result in refused {
-        assert!(matches!(result, Err(Error::Invalid(_))), "{result:?}");
+        assert!(
+            matches!(result, Err(VersionedError::Invalid(_))),
+            "{result:?}"
+        );
     }
     assert!(db.requests().is_empty());
 }

@@ -32,12 +32,12 @@ impl EventSource for DynamoDbStream {}
 ///
 /// ```
 /// use idempotency_lambda::BoxError;
-/// use idempotency_lambda::batch::Change;
+/// use idempotency_lambda::batch::ItemChange;
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Serialize, Deserialize)]
 /// # struct Order { status: String }
 ///
-/// async fn notify(change: Change<Order>) -> Result<(), BoxError> {
+/// async fn notify(change: ItemChange<Order>) -> Result<(), BoxError> {
 ///     if let (Some(old), Some(new)) = (&change.old, &change.new) {
 ///         tracing::info!("from {} to {}", old.status, new.status);
 ///     }
@@ -46,7 +46,7 @@ impl EventSource for DynamoDbStream {}
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Change<T> {
+pub struct ItemChange<T> {
     /// The item after the change. `None` if it was removed, or the stream has no new images.
     pub new: Option<T>,
     /// The item before the change. `None` if it was inserted, or the stream has no old images.
@@ -55,7 +55,7 @@ pub struct Change<T> {
     pub record: EventRecord,
 }
 
-impl<T> Change<T> {
+impl<T> ItemChange<T> {
     /// Returns a change, as a unit test makes it.
     pub fn new(old: Option<T>, new: Option<T>, record: EventRecord) -> Self {
         Self { new, old, record }
@@ -163,7 +163,7 @@ fn image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>, Unde
         .map_err(|_| Undecodable::new(format!("does not fit its type: the {name} image")))
 }
 
-impl<T: DeserializeOwned + Payload> FromRecord<DynamoDbStream> for Change<T> {
+impl<T: DeserializeOwned + Payload> FromRecord<DynamoDbStream> for ItemChange<T> {
     fn from_record(record: EventRecord) -> Result<Self, Undecodable> {
         Ok(Self {
             new: image("new", &record.change.new_image)?,

@@ -12,7 +12,7 @@ mod item;
 mod kinesis;
 mod sqs;
 
-pub use dynamodb::{Change, DynamoDbStream};
+pub use dynamodb::{DynamoDbStream, ItemChange};
 pub use kinesis::{DataRecord, Kinesis};
 pub use sqs::{Message, Sqs};
 
@@ -67,13 +67,13 @@ pub trait Spec: Sized + 'static {
 
 /// What a handler of one record can take.
 ///
-/// A handler of SQS or Kinesis takes the body as a type ([`Body`](super::Body)), or the whole record: [`Message`] or [`DataRecord`].
-/// A handler of a DynamoDB stream takes a [`Change`].
+/// A handler of SQS or Kinesis takes the body as a type ([`Body`](super::Body)), or the whole record: [`Message`] or
+/// [`DataRecord`]. A handler of a DynamoDB stream takes an [`ItemChange`].
 #[diagnostic::on_unimplemented(
     message = "a record of this source cannot be read as `{Self}`",
     label = "a handler of one record cannot take this type",
     note = "for SQS and Kinesis, derive `serde::Serialize` and `serde::Deserialize`: the key is taken from the body as JSON; or take `RawBody`, or implement `batch::Body`",
-    note = "the whole record is a `batch::Message<T>` (SQS) or a `batch::DataRecord<T>` (Kinesis); a DynamoDB stream has `batch::Change<T>`"
+    note = "the whole record is a `batch::Message<T>` (SQS) or a `batch::DataRecord<T>` (Kinesis); a DynamoDB stream has `batch::ItemChange<T>`"
 )]
 pub trait FromRecord<S: EventSource>: Sized {
     /// Reads the record.

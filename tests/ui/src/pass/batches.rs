@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use idempotency_lambda::batch::{Change, DataRecord, KeyFrom, Message, RawBody};
+use idempotency_lambda::batch::{DataRecord, ItemChange, KeyFrom, Message, RawBody};
 use idempotency_lambda::{BoxError, Context, LambdaEvent, Raw, idempotent};
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +68,7 @@ async fn text(app: &App, data: DataRecord<Raw<Order>>) -> Result<u64, ShopError>
 }
 
 #[idempotent(dynamodb_stream)]
-async fn change(app: Arc<App>, _: Change<Order>) -> Result<bool, BoxError> {
+async fn change(app: Arc<App>, _: ItemChange<Order>) -> Result<bool, BoxError> {
     Ok(app.open)
 }
 
