@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::RECORDS;
 use super::fault::FaultKind;
-use super::process::Process;
+use super::process::{Process, Service};
 
 /// Finds the process by the thread, so that a client that outlives its process, as in a `static`, works in the next one too.
 #[derive(Clone, Debug)]
@@ -63,7 +63,10 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     if fault == Some(FaultKind::Refused) {
         process.refuse(&call);
     }
-    if process.refuses(&call) {
+    if fault == Some(FaultKind::Outage) {
+        process.break_down(Service::DynamoDb);
+    }
+    if process.refuses(&call) || process.is_down(Service::DynamoDb) {
         return response(500, &HeaderMap::new(), unavailable());
     }
     if fault != Some(FaultKind::CrashAfter) {

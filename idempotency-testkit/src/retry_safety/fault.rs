@@ -12,6 +12,8 @@ pub enum FaultKind {
     CrashAfter,
     /// The request is not applied, and its reply is an error.
     Refused,
+    /// The request is not applied, and neither is any later one of this delivery to the same service. Each reply is an error.
+    Outage,
     /// The request is applied, and its connection breaks before the reply.
     LostReply,
     /// The request is applied, and its reply never arrives.
@@ -24,10 +26,11 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every fault, in the order of the columns of a report.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CrashBefore,
         Self::CrashAfter,
         Self::Refused,
+        Self::Outage,
         Self::LostReply,
         Self::NoReply,
         Self::Duplicate,
@@ -42,6 +45,7 @@ impl fmt::Display for FaultKind {
             Self::CrashBefore => "crash before",
             Self::CrashAfter => "crash after",
             Self::Refused => "refused",
+            Self::Outage => "outage",
             Self::LostReply => "lost reply",
             Self::NoReply => "no reply",
             Self::Duplicate => "duplicate",

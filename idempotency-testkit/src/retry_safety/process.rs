@@ -42,6 +42,8 @@ pub(super) struct Process {
     epoch: Epoch,
     /// The call of the SDK whose sends are refused.
     refused: Mutex<Option<String>>,
+    /// The services that reply with errors until the process ends.
+    down: Mutex<Vec<Service>>,
     /// When the process was last seen to do something.
     active: Mutex<Instant>,
 }
@@ -71,6 +73,7 @@ impl Process {
             delivery,
             epoch: Epoch::default(),
             refused: Mutex::default(),
+            down: Mutex::default(),
             active: Mutex::new(Instant::now()),
         };
         (Arc::new(process), messages)
@@ -191,7 +194,10 @@ impl Process {
                 // The timers of the process stood still too.
                 self.epoch.set(self.shared.now());
             }
-            Some(FaultKind::Refused | FaultKind::LostReply | FaultKind::NoReply) | None => {}
+            Some(
+                FaultKind::Refused | FaultKind::Outage | FaultKind::LostReply | FaultKind::NoReply,
+            )
+            | None => {}
         }
     }
 
@@ -204,6 +210,18 @@ impl Process {
     pub(super) fn refuses(&self, call: &str) -> bool {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.as_deref() == Some(call)
+    }
+
+    /// Makes a service refuse everything until the process ends.
+    pub(super) fn break_down(&self, service: Service) {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        down.push(service);
+    }
+
+    /// Returns true if the service refuses everything.
+    pub(super) fn is_down(&self, service: Service) -> bool {
+        let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        down.contains(&service)
     }
 
     /// Notes that the process does something.
@@ -223,6 +241,13 @@ impl Process {
             self.gate.wake_supervisor();
         }
     }
+}
+
+/// What a process sends requests to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    DynamoDb,
+    Provider,
 }
 
 /// Says that the work of a process can be polled, apart from the other reasons to poll its supervisor.

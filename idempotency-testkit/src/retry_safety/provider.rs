@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::fault::FaultKind;
-use super::process::Process;
+use super::process::{Process, Service};
 use crate::wire::{self, HangUp};
 
 /// A service that the function calls over HTTP, such as a payment provider.
@@ -245,7 +245,10 @@ async fn handle(process: Arc<Process>, request: wire::Request) -> Result<wire::R
         return never().await;
     }
     let fault = process.gate.request(request.label());
-    if fault == Some(FaultKind::Refused) {
+    if fault == Some(FaultKind::Outage) {
+        process.break_down(Service::Provider);
+    }
+    if fault == Some(FaultKind::Refused) || process.is_down(Service::Provider) {
         return Ok(wire::json(503, "application/json", String::new()));
     }
     if fault != Some(FaultKind::CrashAfter) {
