@@ -43,7 +43,7 @@ pub struct FunctionSpec {
     args: Vec<OsString>,
     directory: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
-    version: String,
+    pub(super) version: String,
     memory_size: u32,
     pub(super) timeout: Duration,
     pub(super) concurrency: usize,

@@ -11,7 +11,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::oneshot;
 
 use super::function_process::FunctionProcess;
-use super::local::LocalLambda;
+use super::local::Function;
 use super::outcome::{InvokeError, Reply};
 use super::state::{Deadline, Event, Outcome};
 
@@ -52,7 +52,7 @@ pub struct Invocation<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     Process(&'a FunctionProcess),
-    Lambda(&'a LocalLambda),
+    Function(&'a Function),
 }
 
 impl<'a> Invocation<'a> {
@@ -161,7 +161,7 @@ impl<'a> Invocation<'a> {
         };
         match self.target {
             Target::Process(process) => process.inner.state.push(event),
-            Target::Lambda(lambda) => lambda.send(event),
+            Target::Function(function) => function.send(event),
         }
         pending
     }

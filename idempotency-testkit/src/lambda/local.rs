@@ -4,10 +4,13 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Handle;
+
 use super::child;
 use super::function::FunctionSpec;
 use super::function_process::{FunctionProcess, Inner};
 use super::invocation::{Invocation, Target};
+use super::invoke_api;
 use super::outcome::{InvokeError, StartError};
 use super::state::{Event, State};
 use crate::background::Background;
@@ -31,9 +34,17 @@ use crate::background::Background;
 /// # }
 /// ```
 pub struct LocalLambda {
-    function: FunctionSpec,
-    processes: Mutex<Vec<FunctionProcess>>,
+    function: Arc<Function>,
+    /// Its endpoint, once that was asked for.
+    endpoint: Mutex<Option<String>>,
     background: Background,
+}
+
+/// The function and its processes. The server of the Invoke API shares them.
+pub(super) struct Function {
+    pub(super) spec: FunctionSpec,
+    processes: Mutex<Vec<FunctionProcess>>,
+    runtime: Handle,
 }
 
 impl LocalLambda {
@@ -46,8 +57,12 @@ impl LocalLambda {
         let background =
             Background::start("local-lambda").map_err(|error| start_error(&function, error))?;
         Ok(Self {
-            function,
-            processes: Mutex::default(),
+            function: Arc::new(Function {
+                spec: function,
+                processes: Mutex::default(),
+                runtime: background.handle().clone(),
+            }),
+            endpoint: Mutex::default(),
             background,
         })
     }
@@ -60,7 +75,7 @@ impl LocalLambda {
     ///
     /// [`StartError`] if there is no such program, or it cannot be started.
     pub async fn start_process(&self) -> Result<FunctionProcess, StartError> {
-        self.add(&mut self.lock())
+        self.function.add(&mut lock(&self.function.processes))
     }
 
     /// Prepares an invocation in an idle process, or in a new one if every process is busy.
@@ -79,20 +94,57 @@ impl LocalLambda {
     /// # }
     /// ```
     pub fn invoke(&self, event: impl Into<String>) -> Invocation<'_> {
-        Invocation::new(Target::Lambda(self), event.into(), self.function.timeout)
+        self.function.invoke(event.into())
     }
 
     /// Returns every process started so far, including those that have ended.
     #[must_use]
     pub fn processes(&self) -> Vec<FunctionProcess> {
-        self.lock().clone()
+        lock(&self.function.processes).clone()
+    }
+
+    /// Returns the endpoint of the Invoke API, for programs that invoke the function through an AWS client:
+    /// `AWS_ENDPOINT_URL_LAMBDA`. It is served on loopback from the first call on.
+    ///
+    /// It knows this one function, and invocations that wait for the response. It checks no signature.
+    ///
+    /// # Errors
+    ///
+    /// If no port of the loopback interface is free.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::lambda::*;
+    /// # async fn example(lambda: LocalLambda) -> Result<(), Box<dyn std::error::Error>> {
+    /// let endpoint = lambda.endpoint().await?;
+    /// std::process::Command::new("idempotency")
+    ///     .args(["replay", "shop.charge#42b7", "--invoke", "payment", "--yes"])
+    ///     .env("AWS_ENDPOINT_URL_LAMBDA", endpoint)
+    ///     .status()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn endpoint(&self) -> io::Result<String> {
+        let mut endpoint = lock(&self.endpoint);
+        if let Some(endpoint) = &*endpoint {
+            return Ok(endpoint.clone());
+        }
+        let started = invoke_api::start(self.background.handle(), &self.function)?;
+        Ok(endpoint.insert(started).clone())
+    }
+}
+
+impl Function {
+    pub(super) fn invoke(&self, event: String) -> Invocation<'_> {
+        Invocation::new(Target::Function(self), event, self.spec.timeout)
     }
 
     pub(super) fn send(&self, mut event: Event) {
-        let mut processes = self.lock();
+        let mut processes = lock(&self.processes);
         for process in processes.iter() {
             let state = &process.inner.state;
-            match state.push_if_idle(event, self.function.concurrency) {
+            match state.push_if_idle(event, self.spec.concurrency) {
                 None => return,
                 Some(back) => event = back,
             }
@@ -108,32 +160,30 @@ impl LocalLambda {
     fn add(&self, processes: &mut Vec<FunctionProcess>) -> Result<FunctionProcess, StartError> {
         let number = processes.len() + 1;
         let state = Arc::new(State::new());
-        let process_id = child::start(self.background.handle(), &self.function, number, &state)
-            .map_err(|error| start_error(&self.function, error))?;
+        let process_id = child::start(&self.runtime, &self.spec, number, &state)
+            .map_err(|error| start_error(&self.spec, error))?;
         let process = FunctionProcess {
             inner: Arc::new(Inner {
                 state,
                 number,
                 process_id,
-                timeout: self.function.timeout,
+                timeout: self.spec.timeout,
             }),
         };
         processes.push(process.clone());
         Ok(process)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Vec<FunctionProcess>> {
-        self.processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for LocalLambda {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalLambda")
-            .field("function", &self.function.name)
-            .field("processes", &self.lock().len())
+            .field("function", &self.function.spec.name)
+            .field("processes", &lock(&self.function.processes).len())
             .finish_non_exhaustive()
     }
 }

@@ -36,6 +36,7 @@ mod child;
 mod function;
 mod function_process;
 mod invocation;
+mod invoke_api;
 mod local;
 mod log;
 mod outcome;
