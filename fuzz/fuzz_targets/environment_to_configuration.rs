@@ -76,6 +76,7 @@ fuzz_target!(|text: &str| {
         validation: None,
         deadline: None,
         operation: None,
+        event: None,
         policy,
     };
     for now in [0, 1_700_000_000_500, i64::MAX] {

@@ -1,5 +1,5 @@
 //! Any item can be read as a record. Its readable fields are the same after they are written and read again, its native
-//! responses are JSON, and it can be classified.
+//! responses are JSON, its event is refused or within its limit, and it can be classified.
 #![no_main]
 
 use std::collections::HashMap;
@@ -11,14 +11,14 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::classify;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
-use idempotency_core::record::{Field, Record, RecordId};
+use idempotency_core::record::{Field, Record, RecordId, StoredEvent};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::AttributeNames;
 use idempotency_dynamodb::fuzzing;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "expiration",
     "in_progress_expiration",
     "status",
@@ -28,6 +28,7 @@ const NAMES: [&str; 10] = [
     "failure",
     "operation",
     "decision",
+    "event",
     "other",
 ];
 
@@ -35,9 +36,11 @@ const NAMES: [&str; 10] = [
 const DEPTH: usize = 32;
 
 fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
-    Ok(match bytes.int_in_range(0..=3)? {
+    Ok(match bytes.int_in_range(0..=5)? {
         0 => "INPROGRESS".to_owned(),
         1 => "COMPLETED".to_owned(),
+        2 => format!("{{\"all\":{}}}", bytes.arbitrary::<&str>()?),
+        3 => format!("{{\"selected\":{}}}", bytes.arbitrary::<&str>()?),
         _ => bytes.arbitrary()?,
     })
 }
@@ -135,6 +138,11 @@ fuzz_target!(|bytes: &[u8]| {
         (field, value) => assert_eq!(field.exists(), value.is_some()),
     }
 
+    if let Some(Ok(event)) = item.get("event").map(fuzzing::event) {
+        assert!(event.as_str().len() <= StoredEvent::LONGEST);
+        assert_eq!(fuzzing::event(&fuzzing::stored_event(&event)), Ok(event));
+    }
+
     let written = fuzzing::item(&record, &names);
     let again = Record {
         expiration: readable(&record.expiration),
@@ -146,6 +154,7 @@ fuzz_target!(|bytes: &[u8]| {
         failure: readable(&record.failure),
         operation: readable(&record.operation),
         decision: readable(&record.decision),
+        event: None,
     };
     assert_eq!(fuzzing::record(written, &names), again);
 
@@ -158,6 +167,7 @@ fuzz_target!(|bytes: &[u8]| {
             validation: None,
             deadline: None,
             operation: None,
+            event: None,
             policy,
         };
         for now in [0, 1_700_000_000_500, i64::MAX] {

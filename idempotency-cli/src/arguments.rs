@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Key(KeyArguments),
     /// Print the record under a key
     Get(GetArguments),
+    /// Print the event that a record keeps, or invoke a function with it
+    Replay(ReplayArguments),
     /// Decide about a held key: its run had its effect, or the next call runs the handler
     Resolve(ResolveArguments),
     /// Delete the record under a key, so that the next call runs the handler again
@@ -169,6 +171,34 @@ pub(crate) struct GetArguments {
     /// Also print the stored response
     #[arg(long)]
     pub(crate) show_data: bool,
+    /// Also print the event that the record keeps under `store_event`
+    #[arg(long)]
+    pub(crate) event: bool,
+    /// The table.
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+}
+
+/// The arguments of `idempotency replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The output is what the operation keeps under `store_event`: the event itself under `all`, otherwise what its expression selects.
+
+--invoke needs the event itself, and the record of a run that did not complete: its lease has expired, or its failure is recorded. A key
+that is held under on_timeout = \"hold\" must be resolved first (`idempotency resolve --rerun`). The function is invoked once, and never
+again after a failure. It needs the permission lambda:InvokeFunction; AWS_ENDPOINT_URL_LAMBDA sets another endpoint.")]
+pub(crate) struct ReplayArguments {
+    /// The whole key, as errors and `idempotency key` print it
+    pub(crate) key: String,
+    /// Invoke this function with the event, and wait for its response: a name, a name with an alias, or an ARN
+    #[arg(long, value_name = "FUNCTION")]
+    pub(crate) invoke: Option<String>,
+    /// Also print the response of the function, or the text of its error
+    #[arg(long, requires = "invoke")]
+    pub(crate) show_data: bool,
+    /// Do not ask for confirmation
+    #[arg(short, long, requires = "invoke")]
+    pub(crate) yes: bool,
     /// The table.
     #[command(flatten)]
     pub(crate) store: StoreArguments,

@@ -13,8 +13,9 @@ Exit codes:
   1  failed, `table check` found something wrong, or a plan does not hold
   2  wrong usage or configuration
   3  there is no such record
-  4  not evicted or not resolved: a live claim, a record that changed, or it was not confirmed
-  5  the event has no key";
+  4  not evicted, not resolved or not replayed: a claim or a record that it is not for, one that changed, or it was not confirmed
+  5  the event has no key
+  6  the function was invoked, and returned an error";
 
 /// The exit code of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +28,12 @@ pub(crate) enum Exit {
     Usage = 2,
     /// There is no such record.
     NoRecord = 3,
-    /// The record was not evicted or not resolved.
+    /// The record was not evicted, not resolved or not replayed.
     Refused = 4,
     /// The event has no key.
     NoKey = 5,
+    /// The function was invoked, and returned an error.
+    FunctionError = 6,
 }
 
 impl From<Exit> for ExitCode {
@@ -86,6 +89,7 @@ mod tests {
             (Exit::NoRecord, "  3  there is no such record"),
             (Exit::Refused, "  4  not evicted"),
             (Exit::NoKey, "  5  the event has no key"),
+            (Exit::FunctionError, "  6  the function was invoked"),
         ] {
             assert!(line.starts_with(&format!("  {}  ", exit as u8)));
             assert!(HELP.contains(&format!("\n{line}")), "{line}");

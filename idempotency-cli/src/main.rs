@@ -9,7 +9,8 @@
 //! | `exit` | exit codes, and the errors that lead to them |
 //! | `run` | calls the command that the arguments name |
 //! | `key` | `idempotency key`: one event, or one a line |
-//! | `record` | `idempotency get`, `resolve` and `evict` |
+//! | `record` | `idempotency get`, `replay`, `resolve` and `evict` |
+//! | `lambda` | invokes a function, for `replay` |
 //! | `table` | `idempotency table create` and `check` |
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
@@ -22,6 +23,7 @@ mod cost;
 mod exit;
 mod json;
 mod key;
+mod lambda;
 mod plan;
 mod record;
 mod run;

@@ -28,6 +28,12 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
             }),
             arguments.store.json,
         ),
+        Command::Replay(arguments) => (
+            on_store(&arguments.store, variables, async |connection| {
+                record::replay(arguments, &connection).await
+            }),
+            arguments.store.json,
+        ),
         Command::Resolve(arguments) => (
             on_store(&arguments.store, variables, async |connection| {
                 record::resolve(arguments, &connection).await

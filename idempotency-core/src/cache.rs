@@ -173,6 +173,10 @@ fn weight(id: &RecordId, record: &Record) -> usize {
         + text(&record.failure)
         + text(&record.operation)
         + text(&record.decision)
+        + record
+            .event
+            .as_ref()
+            .map_or(0, |event| event.stored().len())
         + status
         + owner
 }

@@ -57,6 +57,7 @@ pub fn call() -> CallTerms {
         validation: None,
         deadline: None,
         operation: None,
+        event: None,
         policy: Policy::default(),
     }
 }

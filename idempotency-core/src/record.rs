@@ -1,8 +1,12 @@
 //! The record: the one item of a key in the store.
 //!
 //! Names and meaning follow Powertools for AWS Lambda (Python), so that both can use one table. `owner`, `failure`,
-//! `operation` and `decision` exist only here. Any attribute may be missing or have a wrong type, because other programs write to the table
-//! too.
+//! `operation`, `decision` and `event` exist only here. Any attribute may be missing or have a wrong type, because other programs
+//! write to the table too.
+
+mod stored_event;
+
+pub use stored_event::StoredEvent;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -237,6 +241,9 @@ pub struct Record {
     /// The trace of an operator's decision: a [`Trace`](crate::protocol::decision::Trace) as JSON text. It is for people: no rule
     /// of the protocol depends on it.
     pub decision: Field<String>,
+    /// What the record keeps of the event of its call. A store writes it, and may leave it out of the records that it returns: no
+    /// rule of the protocol asks for it, and duplicates would pay for it.
+    pub event: Option<StoredEvent>,
 }
 
 /// One attribute of a [`Record`].
@@ -261,6 +268,8 @@ pub enum Attribute {
     Operation,
     /// The trace of an operator's decision.
     Decision,
+    /// What is kept of the event. A store may compress it, so no condition compares it.
+    Event,
 }
 
 impl Attribute {
@@ -276,6 +285,7 @@ impl Attribute {
             Self::Failure => "failure",
             Self::Operation => "operation",
             Self::Decision => "decision",
+            Self::Event => "event",
         }
     }
 }

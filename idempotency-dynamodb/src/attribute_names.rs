@@ -45,6 +45,8 @@ pub struct AttributeNames {
     pub operation: String,
     /// The trace of an operator's decision.
     pub decision: String,
+    /// What the record keeps of the event, under `store_event`.
+    pub event: String,
 }
 
 /// An attribute of a record that only this store knows: the protocol sees the response alone.
@@ -73,6 +75,7 @@ impl Default for AttributeNames {
             failure: name(Attribute::Failure),
             operation: name(Attribute::Operation),
             decision: name(Attribute::Decision),
+            event: name(Attribute::Event),
         }
     }
 }
@@ -90,6 +93,7 @@ impl AttributeNames {
             Attribute::Failure => &self.failure,
             Attribute::Operation => &self.operation,
             Attribute::Decision => &self.decision,
+            Attribute::Event => &self.event,
             _ => attribute.default_name(),
         }
     }
@@ -118,6 +122,7 @@ impl AttributeNames {
             ("failure", &self.failure),
             ("operation", &self.operation),
             ("decision", &self.decision),
+            ("event", &self.event),
         ];
         all.extend(sort_key.map(|name| ("sort key", name)));
         for (index, (what, name)) in all.iter().enumerate() {

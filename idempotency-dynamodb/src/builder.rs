@@ -49,6 +49,7 @@ pub struct DynamoDbStoreBuilder {
     names: AttributeNames,
     composite: Option<Composite>,
     large: Settings,
+    unencrypted_events: bool,
 }
 
 impl DynamoDbStoreBuilder {
@@ -160,6 +161,14 @@ impl DynamoDbStoreBuilder {
         self
     }
 
+    /// Allows events (`store_event`) in a table that is not encrypted with a key of KMS. Default: false.
+    ///
+    /// Otherwise the store asks once whether the table is, with `dynamodb:DescribeTable`, before it writes the first event.
+    pub fn unencrypted_events(mut self, allowed: bool) -> Self {
+        self.unencrypted_events = allowed;
+        self
+    }
+
     /// Builds the store.
     ///
     /// # Errors
@@ -216,6 +225,7 @@ impl DynamoDbStoreBuilder {
             self.names,
             self.composite,
             self.large,
+            self.unencrypted_events,
         ))
     }
 }

@@ -1,11 +1,13 @@
 //! Private functions for the fuzz targets. Only built with `--cfg fuzzing`.
 
-use idempotency_core::record::{Attribute, Data, Record};
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::record::{Attribute, Data, Record, StoredEvent};
 
 use crate::attribute_names::AttributeNames;
 use crate::item::{self, Item};
 use crate::large::{Form, Settings, Taken, decompressed};
 use crate::request::Value;
+use crate::store::{EventForm, read_event};
 use crate::transport::to_value;
 
 /// Reads a record from an item.
@@ -18,6 +20,24 @@ pub fn item(record: &Record, names: &AttributeNames) -> Item {
     item::attributes(record)
         .map(|(attribute, value)| (names.of(attribute).to_owned(), to_value(value)))
         .collect()
+}
+
+/// Reads an event from its attribute.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn event(attribute: &AttributeValue) -> Result<StoredEvent, &'static str> {
+    read_event(attribute)
+}
+
+/// Returns an event as it is stored.
+pub fn stored_event(event: &StoredEvent) -> AttributeValue {
+    let form = EventForm::of_event(Some(event));
+    to_value(
+        form.apply((Attribute::Event, Value::Text(event.stored())))
+            .1,
+    )
 }
 
 /// The attributes of a stored response, and the pieces that it is split into.

@@ -15,7 +15,7 @@ use crate::{json, number};
 pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// The most attributes that a write sets, apart from the key: those of a record, and the one beside a large response.
-pub(crate) const MOST_ATTRIBUTES: usize = 9;
+pub(crate) const MOST_ATTRIBUTES: usize = 10;
 
 /// Returns the attributes of a record that have a value.
 pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Value<'_>)> {
@@ -46,6 +46,13 @@ pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Va
             text(&record.operation, String::as_str),
         ),
         (Attribute::Decision, text(&record.decision, String::as_str)),
+        (
+            Attribute::Event,
+            record
+                .event
+                .as_ref()
+                .map(|event| Value::Text(event.stored())),
+        ),
     ];
     let attributes = attributes.into_iter();
     attributes.filter_map(|(attribute, value)| Some((attribute, value?)))
@@ -64,6 +71,8 @@ pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
         failure: text(take(Attribute::Failure), |failure| failure),
         operation: text(take(Attribute::Operation), |path| path),
         decision: text(take(Attribute::Decision), |trace| trace),
+        // No rule asks for it, so no call pays for reading it.
+        event: None,
     }
 }
 
@@ -108,6 +117,7 @@ fn data(value: Option<AttributeValue>) -> Field<Data> {
 
 #[cfg(test)]
 mod tests {
+    use idempotency_core::record::StoredEvent;
     use serde_json::json;
 
     use super::*;
@@ -153,6 +163,7 @@ mod tests {
             data: Field::Value(Data::new(r#"{"paid":true}"#)),
             failure: Field::Value("Timeout".to_owned()),
             decision: Field::Value("{}".to_owned()),
+            event: StoredEvent::selected("{\"order_id\": 7}"),
             ..claim()
         }
     }
@@ -185,15 +196,18 @@ mod tests {
                 "owner": { "S": "07070707070707070707070707070707" },
                 "failure": { "S": "Timeout" },
                 "operation": { "S": "shop::charge" },
-                "decision": { "S": "{}" }
+                "decision": { "S": "{}" },
+                "event": { "S": "{\"selected\":{\"order_id\": 7}}" }
             })
         );
     }
 
     #[test]
-    fn a_record_reads_back_as_it_was_written() {
+    fn a_record_reads_back_as_it_was_written_without_its_event() {
         for written in [Record::default(), claim(), whole_record()] {
-            assert_eq!(record(item(&written), &AttributeNames::default()), written);
+            let read = record(item(&written), &AttributeNames::default());
+            let event = None;
+            assert_eq!(read, Record { event, ..written });
         }
     }
 

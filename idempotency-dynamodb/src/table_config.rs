@@ -20,6 +20,7 @@ const DATA: &str = "IDEMPOTENCY_DATA_ATTR";
 const VALIDATION: &str = "IDEMPOTENCY_VALIDATION_ATTR";
 const COMPRESS_ABOVE: &str = "IDEMPOTENCY_COMPRESS_ABOVE";
 const LARGE_RESPONSES: &str = "IDEMPOTENCY_LARGE_RESPONSES";
+const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 
 /// A table and its layout, as `IDEMPOTENCY_TABLE` and the `IDEMPOTENCY_*_ATTR` variables describe them.
 ///
@@ -48,6 +49,8 @@ pub struct TableConfig {
     pub compress_above: Option<usize>,
     /// True if a response that does not fit one item is split over several items.
     pub split_large_responses: bool,
+    /// True if events may be kept in a table that is not encrypted with a key of KMS.
+    pub unencrypted_events: bool,
 }
 
 impl TableConfig {
@@ -64,6 +67,7 @@ impl TableConfig {
         VALIDATION,
         COMPRESS_ABOVE,
         LARGE_RESPONSES,
+        UNENCRYPTED_EVENTS,
     ];
 
     /// Reads the configuration from environment variables.
@@ -100,6 +104,7 @@ impl TableConfig {
             partition: partition(variables),
             compress_above: large.compress_above,
             split_large_responses: large.split,
+            unencrypted_events: unencrypted_events(variables)?,
         })
     }
 
@@ -112,6 +117,7 @@ impl TableConfig {
     pub fn check(variables: &Variables) -> Result<(), ConfigurationError> {
         names(variables).check(variables.value(SORT_KEY))?;
         large(variables)?.check()?;
+        unencrypted_events(variables)?;
         check_partition(&partition(variables))
     }
 
@@ -141,7 +147,8 @@ impl TableConfig {
             .table(&self.table)
             .names(self.names.clone())
             .compress_above(self.compress_above)
-            .split_large_responses(self.split_large_responses);
+            .split_large_responses(self.split_large_responses)
+            .unencrypted_events(self.unencrypted_events);
         match &self.sort_key {
             Some(sort_key) => builder.composite_key(sort_key, &self.partition),
             None => builder,
@@ -190,6 +197,18 @@ fn large(variables: &Variables) -> Result<Settings, ConfigurationError> {
         };
     }
     Ok(settings)
+}
+
+/// Returns true if events may be kept in a table that is not encrypted with a key of KMS.
+fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError> {
+    match variables.value(UNENCRYPTED_EVENTS) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(value) => {
+            let remedy = "write `true` or `false`";
+            Err(ConfigurationError::value(UNENCRYPTED_EVENTS, value, remedy))
+        }
+    }
 }
 
 /// Returns the value of the partition key for a table with a sort key.
@@ -257,6 +276,18 @@ mod tests {
         assert_eq!(
             read(&[(LARGE_RESPONSES, "on")]).unwrap_err().to_string(),
             "IDEMPOTENCY_LARGE_RESPONSES is `on`: write `split` or `off`"
+        );
+    }
+
+    #[test]
+    fn events_need_an_encrypted_table_unless_a_variable_waives_it() {
+        let read = |pairs: &[(&str, &str)]| unencrypted_events(&variables(pairs));
+        assert_eq!(read(&[]), Ok(false));
+        assert_eq!(read(&[(UNENCRYPTED_EVENTS, "false")]), Ok(false));
+        assert_eq!(read(&[(UNENCRYPTED_EVENTS, "true")]), Ok(true));
+        assert_eq!(
+            read(&[(UNENCRYPTED_EVENTS, "1")]).unwrap_err().to_string(),
+            "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED is `1`: write `true` or `false`"
         );
     }
 }

@@ -2,7 +2,10 @@
 //! found first.
 #![allow(clippy::unwrap_used)]
 
+use std::ffi::OsStr;
+
 use idempotency_lambda::{BoxError, idempotent};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 
 #[idempotent(payload = order, key_prefix = "set", expires_after = "1h")]
 async fn sets_the_value_itself(order: u32) -> Result<u32, BoxError> {
@@ -10,7 +13,10 @@ async fn sets_the_value_itself(order: u32) -> Result<u32, BoxError> {
 }
 
 /// Runs the test of this name in a new process with these variables. Returns its standard error.
-fn again_with<const N: usize>(test: &str, variables: [(&str, &str); N]) -> String {
+fn again_with<N: AsRef<OsStr>, V: AsRef<OsStr>>(
+    test: &str,
+    variables: impl IntoIterator<Item = (N, V)>,
+) -> String {
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture", test])
         .envs(variables)
@@ -45,5 +51,42 @@ async fn an_unusable_variable_fails_init_and_every_call_even_if_the_attribute_se
             error.contains("IDEMPOTENCY_EXPIRES_AFTER is `1x`"),
             "{error}"
         );
+    }
+}
+
+/// Returns the variables of a function that keeps events in a table of this database.
+fn keeping_events(database: &EmbeddedDynamoDb, table: &str) -> Vec<(String, String)> {
+    let more = [
+        ("IDEMPOTENCY_TABLE", table),
+        ("IDEMPOTENCY_STORE_EVENT", "all"),
+    ];
+    let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    database.environment().into_iter().chain(more).collect()
+}
+
+#[tokio::test]
+async fn a_start_that_keeps_events_in_a_table_without_encryption_is_refused() {
+    if std::env::var_os("IDEMPOTENCY_STORE_EVENT").is_some() {
+        let started = idempotency_lambda::init().await;
+        match std::env::var("IDEMPOTENCY_TABLE").as_deref() {
+            Ok("plain") => {
+                let text = started.unwrap_err().to_string();
+                let why = "is not encrypted with a key of KMS";
+                assert!(text.contains(why), "{text}");
+            }
+            _ => started.unwrap(),
+        }
+        return;
+    }
+    let database = EmbeddedDynamoDb::start().await.unwrap();
+    for table in [
+        TableSpec::new("plain"),
+        TableSpec::new("encrypted").encrypted(),
+    ] {
+        database.create_table(table).await.unwrap();
+    }
+    let test = "a_start_that_keeps_events_in_a_table_without_encryption_is_refused";
+    for table in ["plain", "encrypted"] {
+        again_with(test, keeping_events(&database, table));
     }
 }

@@ -28,6 +28,7 @@ pub(crate) async fn evict(
         unreadable: unreadable.as_deref(),
         now: time::now(),
         with_data: false,
+        event: None,
     };
     if State::of(&record, shown.now) == State::Live && !arguments.force {
         return Err(Failure::new(

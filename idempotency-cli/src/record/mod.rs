@@ -1,11 +1,14 @@
-//! `idempotency get`, `resolve` and `evict`: the record under a key.
+//! `idempotency get`, `replay`, `resolve` and `evict`: the record under a key.
 
 mod confirm;
 mod evict;
+mod invoke;
+mod replay;
 mod resolve;
 mod shown;
 
 pub(crate) use evict::evict;
+pub(crate) use replay::replay;
 pub(crate) use resolve::resolve;
 
 use std::io::Write;
@@ -38,12 +41,18 @@ pub(crate) async fn get(
         json::write(&mut output, &nothing).map_err(Failure::output)?;
         return Ok(Exit::NoRecord);
     };
+    let event = if arguments.event {
+        replay::stored_event(&id, connection).await?
+    } else {
+        None
+    };
     let shown = Shown {
         id: &id,
         record: &found.record,
         unreadable: found.unreadable.as_deref(),
         now: time::now(),
         with_data: arguments.show_data,
+        event: event.as_ref(),
     };
     let written = if arguments.store.json {
         json::write(&mut output, &shown.to_json())

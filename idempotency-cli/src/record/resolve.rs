@@ -36,6 +36,7 @@ pub(crate) async fn resolve(
         unreadable: unreadable.as_deref(),
         now,
         with_data: false,
+        event: None,
     };
     if let Some(owner) = &arguments.owner
         && record.owner.value().map(OwnerToken::as_str) != Some(owner.as_str())

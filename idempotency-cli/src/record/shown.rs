@@ -6,7 +6,7 @@ use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::Trace;
 use idempotency_core::protocol::policy::OnTimeout;
-use idempotency_core::record::{Field, Record, RecordId, Status};
+use idempotency_core::record::{Field, Record, RecordId, Status, StoredEvent};
 use idempotency_core::time::EpochMillis;
 
 use crate::json;
@@ -21,6 +21,8 @@ pub(super) struct Shown<'a> {
     pub(super) now: EpochMillis,
     /// True if the stored response is shown. It can contain personal data.
     pub(super) with_data: bool,
+    /// What the record keeps of its event, if it is shown. It can contain personal data.
+    pub(super) event: Option<&'a StoredEvent>,
 }
 
 /// The state of a record now, by the clock of this machine.
@@ -50,7 +52,7 @@ impl State {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
             Self::LeaseOver => "lease_over",
@@ -61,7 +63,7 @@ impl State {
     }
 
     /// Explains the state in a sentence.
-    fn explained(self) -> &'static str {
+    pub(super) fn explained(self) -> &'static str {
         match self {
             Self::Live => "a live claim: a call is running",
             Self::LeaseOver => {
@@ -138,6 +140,11 @@ impl Shown<'_> {
             ),
             ("data", data.filter(|_| self.with_data)),
             ("data_unreadable", self.unreadable.map(json::text)),
+            ("event", self.event.map(|event| json::text(event.as_str()))),
+            (
+                "event_is_whole",
+                self.event.map(|event| Json::Bool(event.is_whole())),
+            ),
         ])
     }
 
@@ -209,6 +216,13 @@ impl fmt::Display for Shown<'_> {
                 described(&record.decision, |trace| self.decision(trace)),
             ),
             ("data", self.data()),
+            (
+                match self.event {
+                    Some(event) if !event.is_whole() => "event part",
+                    _ => "event",
+                },
+                self.event.map(|event| one_line(event.as_str())),
+            ),
         ];
         for (name, text) in lines {
             if let Some(text) = text {
@@ -326,6 +340,7 @@ mod tests {
                 unreadable: None,
                 now: NOW,
                 with_data,
+                event: None,
             };
             format!("{shown}{}", shown.to_json().to_canonical())
         };
@@ -345,6 +360,7 @@ mod tests {
             unreadable: Some("piece 2 of 3 of its response is missing"),
             now: NOW,
             with_data: false,
+            event: None,
         };
         let text = shown.to_string();
         let line = "data         present, but piece 2 of 3 of its response is missing";

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod cost;
+mod events;
+mod invoke;
 mod jsonl;
 mod key;
 mod plan;

@@ -61,6 +61,8 @@ pub struct Settings {
     pub circuit_breaker: Option<bool>,
     /// The JMESPath expression on the response that decides whether the response is stored.
     pub store_when: Option<Cow<'static, str>>,
+    /// What the record keeps of the event: `off`, `all`, or a JMESPath expression that selects it.
+    pub store_event: Option<Cow<'static, str>>,
 }
 
 /// The longest prefix in bytes. With tenant and digest, an id must fit into a sort key of DynamoDB: 1024 bytes.
@@ -91,6 +93,7 @@ impl Settings {
             on_store_error: None,
             circuit_breaker: None,
             store_when: None,
+            store_event: None,
         }
     }
 
@@ -235,6 +238,23 @@ impl Settings {
         check_prefix("the default key prefix", &prefix).map(|()| prefix)
     }
 
+    /// Returns what the record keeps of the event: `all`, an expression, or `None` for nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::config::{Settings, Variables};
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_STORE_EVENT".to_owned(), "all".to_owned())]);
+    /// assert_eq!(Settings::default().store_event(&variables), Some("all"));
+    /// let settings = Settings { store_event: Some("off".into()), ..Settings::default() };
+    /// assert_eq!(settings.store_event(&variables), None);
+    /// ```
+    pub fn store_event<'a>(&'a self, variables: &'a Variables) -> Option<&'a str> {
+        let setting = self.store_event.as_deref();
+        let value = setting.or_else(|| variables.value("IDEMPOTENCY_STORE_EVENT"));
+        value.filter(|value| *value != "off")
+    }
+
     /// Returns the policy, from settings, variables and defaults.
     ///
     /// # Errors
@@ -359,6 +379,7 @@ impl Settings {
             on_error,
             on_store_error,
             circuit_breaker,
+            store_event,
         } = self;
         let of_both = [
             (
@@ -406,6 +427,11 @@ impl Settings {
                 "circuit_breaker",
                 "IDEMPOTENCY_CIRCUIT_BREAKER",
                 circuit_breaker.is_some(),
+            ),
+            (
+                "store_event",
+                "IDEMPOTENCY_STORE_EVENT",
+                store_event.is_some(),
             ),
         ];
         let overridden = of_both

@@ -61,6 +61,11 @@ impl Selector {
         }
     }
 
+    /// Adds what a further expression looks at in a payload to what is read of it.
+    pub(crate) fn reads_too(&mut self, needs: &Needs) {
+        self.needs = std::mem::replace(&mut self.needs, Needs::All).and(needs.clone());
+    }
+
     /// Selects the key of a payload; `None` if the payload has no key.
     ///
     /// # Errors

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::CompiledOperation;
+use super::stored_event::{Kept, whole};
 use super::texts::too_large;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
 use crate::event;
 use crate::key::{Budget, EvaluationError, Json, JsonErrorKind};
 use crate::outcome::Bypass;
-use crate::record::RecordId;
+use crate::record::{RecordId, StoredEvent};
 
 /// The record of a call and the hash of its payload, or the reason why the call runs unprotected.
 ///
@@ -35,6 +36,8 @@ pub(super) enum State {
         validation: Option<String>,
         /// The parts of the key that this payload does not have.
         missing: Vec<Arc<str>>,
+        /// What the record keeps of the event; `None` if the operation keeps nothing.
+        kept: Option<Kept>,
     },
     Bypassed(Bypass),
 }
@@ -92,6 +95,36 @@ impl Identity {
         missing.iter().map(|part| &**part)
     }
 
+    /// Returns what the record keeps of the event.
+    pub(super) fn event(&self) -> Option<&StoredEvent> {
+        match &self.0 {
+            State::Protected {
+                kept: Some(Kept::Event(event)),
+                ..
+            } => Some(event),
+            _ => None,
+        }
+    }
+
+    /// Returns why the record keeps nothing of the event, although the operation says what to keep.
+    pub(super) fn event_left_out(&self) -> Option<&'static str> {
+        match &self.0 {
+            State::Protected {
+                kept: Some(Kept::LeftOut(why)),
+                ..
+            } => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Returns the identity with what its record keeps of the event. An unprotected call has no record.
+    fn keeping(mut self, event: Option<Kept>) -> Self {
+        if let State::Protected { kept, .. } = &mut self.0 {
+            *kept = event;
+        }
+        self
+    }
+
     pub(super) fn state(&self) -> &State {
         &self.0
     }
@@ -145,11 +178,16 @@ impl CompiledOperation {
         tenant: Option<&str>,
         mut budget: Budget,
     ) -> Result<Identity, Error> {
-        if let Some(digest) = self.selector.digest_of_whole(text, budget.limit()) {
+        let by_values = self
+            .keeps
+            .as_ref()
+            .is_some_and(|keeps| keeps.needs().is_some());
+        if !by_values && let Some(digest) = self.selector.digest_of_whole(text, budget.limit()) {
             return Ok(Identity(State::Protected {
                 id: RecordId::of(self.key_prefix(), tenant, &digest),
                 validation: None,
                 missing: Vec::new(),
+                kept: self.keeps.as_ref().map(|_| whole(text)),
             }));
         }
         let needs = self.selector.needs();
@@ -160,11 +198,17 @@ impl CompiledOperation {
             };
             self.error(ErrorKind::InvalidPayload).with_detail(detail)
         })?;
-        self.identity_from(&payload, tenant, &mut budget)
+        let identity = self
+            .identity_from(&payload, tenant, &mut budget)
             .map_err(|refusal| match refusal {
                 Refusal::Refused(error) => error,
                 Refusal::Failed(setting, error) => self.failed(setting, &error, text, &budget),
-            })
+            })?;
+        let Some(keeps) = &self.keeps else {
+            return Ok(identity);
+        };
+        let kept = keeps.of_text(text, &payload, &mut budget);
+        Ok(identity.keeping(Some(kept)))
     }
 
     /// Computes the identity from what the expressions look at.
@@ -211,6 +255,7 @@ impl CompiledOperation {
             id: RecordId::of(self.key_prefix(), tenant, &digest),
             validation: validation.map(|part| part.hash),
             missing,
+            kept: None,
         }))
     }
 
@@ -271,7 +316,12 @@ impl CompiledOperation {
     ) -> Option<Identity> {
         let mut budget = Budget::new(self.memory_limit);
         let parts = self.selector.needs().take(payload, &mut budget).ok()?;
-        self.identity_from(&parts, tenant, &mut budget).ok()
+        let identity = self.identity_from(&parts, tenant, &mut budget).ok()?;
+        let Some(keeps) = &self.keeps else {
+            return Some(identity);
+        };
+        let kept = keeps.of_value(payload, &parts, &mut budget);
+        Some(identity.keeping(Some(kept)))
     }
 }
 

@@ -4,14 +4,17 @@
 //! |---|---|
 //! | `mod` | the compiled settings, and the run of a call |
 //! | `identity` | from a payload to the identity of its call |
+//! | `stored_event` | what the record keeps of an event |
 //! | `texts` | warnings, advice and details of errors about a payload and its key |
 
 mod identity;
+mod stored_event;
 mod texts;
 
 pub use crate::engine::{Call, OfferedCall, Token, run_without_claim};
 pub use crate::protocol::Run;
 pub use identity::Identity;
+use stored_event::Keeps;
 
 use std::future::Future;
 use std::panic::resume_unwind;
@@ -28,7 +31,7 @@ use crate::key::{Expression, Selector};
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::CallTerms;
 use crate::protocol::policy::Policy;
-use crate::record::RecordId;
+use crate::record::{RecordId, StoredEvent};
 use crate::time::EpochMillis;
 
 /// All settings of a protected function, compiled once. Two operations share nothing.
@@ -53,6 +56,8 @@ pub struct CompiledOperation {
     policy: Policy,
     local_cache: Option<CacheLimits>,
     store_when: Option<Expression>,
+    /// What the record keeps of the event.
+    keeps: Option<Keeps>,
     /// How many bytes of memory one identification may take.
     memory_limit: usize,
     disabled: bool,
@@ -84,19 +89,25 @@ impl CompiledOperation {
                 "`shared_key_prefix` needs a `key_prefix`: the default prefix belongs to one operation",
             ));
         }
+        let mut selector = Selector::new(
+            compile("key", settings.key.as_deref())?,
+            compile("validate", settings.validate.as_deref())?,
+            settings.hash(variables)?,
+        );
+        let keeps = Keeps::of(settings.store_event(variables))?;
+        if let Some(needs) = keeps.as_ref().and_then(Keeps::needs) {
+            selector.reads_too(needs);
+        }
         Ok(Self {
             key_prefix: settings.key_prefix(variables, path)?,
             path: path.to_owned(),
             shares_prefix: settings.shares_key_prefix(),
-            selector: Selector::new(
-                compile("key", settings.key.as_deref())?,
-                compile("validate", settings.validate.as_deref())?,
-                settings.hash(variables)?,
-            ),
+            selector,
             key_required: settings.key_required(variables)?,
             policy,
             local_cache: settings.local_cache(variables)?,
             store_when: compile("store_when", settings.store_when.as_deref())?,
+            keeps,
             memory_limit: Settings::memory_limit(variables),
             disabled: Settings::disabled(variables)?,
         })
@@ -120,6 +131,11 @@ impl CompiledOperation {
     /// Returns the text of the `validate` expression, if the operation validates.
     pub fn validate_expression(&self) -> Option<&str> {
         self.selector.validate_expression().map(Expression::as_str)
+    }
+
+    /// Returns true if records keep events: the store must be allowed to.
+    pub fn stores_events(&self) -> bool {
+        self.keeps.is_some()
     }
 
     /// Returns true if protection is switched off.
@@ -237,6 +253,9 @@ impl CompiledOperation {
         if let Some(warning) = self.warning(identity) {
             report.note(warning);
         }
+        if let Some(why) = identity.event_left_out() {
+            report.note(why);
+        }
         let span = report.span().clone();
         let call = async {
             match identity.protected() {
@@ -249,7 +268,8 @@ impl CompiledOperation {
                     }
                 }
                 Ok((id, validation)) => {
-                    match self.driver(backend, id, validation, deadline, codec) {
+                    let event = identity.event();
+                    match self.driver(backend, id, validation, event, deadline, codec) {
                         Ok(driver) => driver.drive(&mut report, start).await,
                         Err(error) => Err(Ending::Refused(error)),
                     }
@@ -276,6 +296,7 @@ impl CompiledOperation {
         backend: &'a Backend,
         id: &RecordId,
         validation: Option<&str>,
+        event: Option<&StoredEvent>,
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
     ) -> Result<Driver<'a, R>, Error> {
@@ -301,6 +322,7 @@ impl CompiledOperation {
                 validation: validation.map(str::to_owned),
                 deadline,
                 operation: Some(self.path.clone()),
+                event: event.cloned(),
                 policy: self.policy.clone(),
             },
         })

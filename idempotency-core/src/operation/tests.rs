@@ -405,7 +405,7 @@ fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_share
         };
         let operation = CompiledOperation::new(path, &settings, &Variables::default()).unwrap();
         let driver = operation
-            .driver(&shop.backend, &shop.id(), None, None, Codec::json())
+            .driver(&shop.backend, &shop.id(), None, None, None, Codec::json())
             .unwrap();
         let mut report = Report::new("shop", None, shop.backend.clock());
         let handler = async { Ok::<_, Error>("second".to_owned()) };

@@ -189,6 +189,7 @@ fn exists(record: &Record, attribute: Attribute) -> bool {
         Attribute::Failure => record.failure.exists(),
         Attribute::Operation => record.operation.exists(),
         Attribute::Decision => record.decision.exists(),
+        Attribute::Event => record.event.is_some(),
     }
 }
 
@@ -220,5 +221,10 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<s
         (Attribute::Failure, operand) => text(&record.failure, String::as_str, operand),
         (Attribute::Operation, operand) => text(&record.operation, String::as_str, operand),
         (Attribute::Decision, operand) => text(&record.decision, String::as_str, operand),
+        (Attribute::Event, Operand::Text(text)) => {
+            let event = record.event.as_ref()?;
+            Some(event.stored().cmp(text))
+        }
+        (Attribute::Event, _) => None,
     }
 }

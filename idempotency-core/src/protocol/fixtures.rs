@@ -33,6 +33,7 @@ pub(super) fn call() -> CallTerms {
         validation: None,
         deadline: Some(now_plus(30_000)),
         operation: None,
+        event: None,
         policy: Policy::default(),
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
             validation: call.validation.clone().into(),
             owner: Field::Value(call.owner.clone()),
             operation: operation(call),
+            event: call.event.clone(),
             ..Record::default()
         }),
         claimable(now, call.policy.on_timeout),
@@ -60,6 +61,24 @@ pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<&Data>)
     }
 }
 
+/// The longest response, in bytes, that a record has beside the event of its call. Both then fit one item of DynamoDB in any form.
+pub(super) const LONGEST_BESIDE_AN_EVENT: usize = 256 * 1024;
+
+/// Returns true if the response needs the place of the event.
+fn needs_room(record: &Record) -> bool {
+    let long = |data: &Data| data.as_str().len() > LONGEST_BESIDE_AN_EVENT;
+    record.data.value().is_some_and(long)
+}
+
+/// Returns the attributes that a completion removes: the event of the claim, if the response needs its place.
+fn makes_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
+    if call.event.is_some() && needs_room(record) {
+        vec![Attribute::Event]
+    } else {
+        Vec::new()
+    }
+}
+
 /// Returns the completion: an update, only while the record is still this call's claim. The claim names the operation
 /// already.
 pub(super) fn complete(call: &CallTerms, record: &Record) -> Effect {
@@ -69,7 +88,7 @@ pub(super) fn complete(call: &CallTerms, record: &Record) -> Effect {
                 operation: Field::Absent,
                 ..record.clone()
             },
-            remove: Vec::new(),
+            remove: makes_room(call, record),
         }),
         held_by(&call.owner),
     )
@@ -81,6 +100,7 @@ pub(super) fn restore(call: &CallTerms, record: &Record, lease_end: EpochMillis)
         Write::Put(Record {
             owner: Field::Value(call.owner.clone()),
             in_progress_expiration: Field::Value(lease_end),
+            event: call.event.clone().filter(|_| !needs_room(record)),
             ..record.clone()
         }),
         Condition::NoRecord,

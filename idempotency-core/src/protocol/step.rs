@@ -34,6 +34,7 @@ use state::{Completing, State, finish, refuse};
 ///     validation: None,
 ///     deadline: Some(EpochMillis::new(30_000)),
 ///     operation: None,
+///     event: None,
 ///     policy: Policy::default(),
 /// };
 /// let now = EpochMillis::new(1_000);

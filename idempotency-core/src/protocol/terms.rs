@@ -2,7 +2,7 @@
 
 use super::policy::Policy;
 use crate::owner::OwnerToken;
-use crate::record::RecordId;
+use crate::record::{RecordId, StoredEvent};
 use crate::time::EpochMillis;
 
 /// One call of an operation: its identity, its deadline and its policy.
@@ -19,6 +19,7 @@ use crate::time::EpochMillis;
 ///     validation: None,
 ///     deadline: None,
 ///     operation: None,
+///     event: None,
 ///     policy: Policy::default(),
 /// };
 /// assert!(call.deadline.is_none());
@@ -35,6 +36,8 @@ pub struct CallTerms {
     pub deadline: Option<EpochMillis>,
     /// The path of the operation. The record names its first 128 bytes. No rule of the protocol depends on it.
     pub operation: Option<String>,
+    /// What the record keeps of the event. No rule of the protocol depends on it.
+    pub event: Option<StoredEvent>,
     /// The operation's policy.
     pub policy: Policy,
 }

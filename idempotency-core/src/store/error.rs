@@ -40,6 +40,8 @@ pub enum StoreErrorKind {
     TableMissing,
     /// The table has other keys.
     WrongSchema,
+    /// The table is not encrypted as events need it (`store_event`).
+    NotEncrypted,
     /// The record would be larger than the store accepts.
     TooLarge,
     /// The store refused the request for another reason.
@@ -96,8 +98,8 @@ mod tests {
     #[test]
     fn only_errors_that_pass_without_a_change_are_transient() {
         use StoreErrorKind::{
-            AccessDenied, Credentials, Internal, Rejected, TableMissing, Throttled, TooLarge,
-            Unreachable, WrongSchema,
+            AccessDenied, Credentials, Internal, NotEncrypted, Rejected, TableMissing, Throttled,
+            TooLarge, Unreachable, WrongSchema,
         };
         for kind in [Unreachable, Throttled, Internal] {
             assert!(kind.is_transient(), "{kind:?}");
@@ -107,6 +109,7 @@ mod tests {
             Credentials,
             TableMissing,
             WrongSchema,
+            NotEncrypted,
             TooLarge,
             Rejected,
         ] {

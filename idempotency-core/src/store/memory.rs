@@ -144,6 +144,9 @@ impl Record {
         set(&mut self.failure, &change.set.failure);
         set(&mut self.operation, &change.set.operation);
         set(&mut self.decision, &change.set.decision);
+        if change.set.event.is_some() {
+            self.event.clone_from(&change.set.event);
+        }
         for attribute in &change.remove {
             match attribute {
                 Attribute::Expiration => self.expiration = Field::Absent,
@@ -155,6 +158,7 @@ impl Record {
                 Attribute::Failure => self.failure = Field::Absent,
                 Attribute::Operation => self.operation = Field::Absent,
                 Attribute::Decision => self.decision = Field::Absent,
+                Attribute::Event => self.event = None,
             }
         }
     }

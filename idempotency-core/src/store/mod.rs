@@ -69,6 +69,15 @@ pub trait Store: Send + Sync {
     /// Returns the name of this store in errors, such as ``DynamoDB table `idempotency` ``.
     fn name(&self) -> String;
 
+    /// Checks that the store may keep events (`store_event`), before the first one. The default accepts: a store of your own decides.
+    ///
+    /// # Errors
+    ///
+    /// If it may not, or if that cannot be found out.
+    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Opens connections and fetches credentials, so that the first event does not pay for it. The default does nothing.
     ///
     /// # Errors

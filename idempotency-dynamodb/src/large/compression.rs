@@ -51,3 +51,26 @@ pub(super) fn decompress(_: &[u8], _: usize) -> Result<String, &'static str> {
          enable the feature",
     )
 }
+
+/// Returns an event compressed, or `None` if that is not smaller.
+pub(crate) fn compressed_event(text: &str) -> Option<Vec<u8>> {
+    compress(text, text.len())
+}
+
+/// Returns the text of a compressed event.
+///
+/// # Errors
+///
+/// What is wrong with it.
+#[cfg(feature = "zstd")]
+pub(crate) fn decompressed_event(compressed: &[u8]) -> Result<String, &'static str> {
+    let longest = idempotency_core::record::StoredEvent::LONGEST_STORED;
+    decompress(compressed, longest).map_err(|_| "it is damaged")
+}
+
+#[cfg(not(feature = "zstd"))]
+pub(crate) fn decompressed_event(_: &[u8]) -> Result<String, &'static str> {
+    Err(
+        "it is compressed, and this program was built without the feature `zstd` of idempotency-dynamodb",
+    )
+}

@@ -16,6 +16,7 @@ mod compression;
 mod form;
 mod manifest;
 
+pub(crate) use compression::{compressed_event, decompressed_event};
 pub(crate) use form::{Form, Stored, Taken, decompressed};
 pub use manifest::record_of_piece;
 pub(crate) use manifest::{Manifest, PieceName};

@@ -1,5 +1,6 @@
 //! The store: one request for each operation, unless the client has to send again, or a response is in pieces.
 
+mod events;
 mod pieces;
 
 use std::fmt;
@@ -25,6 +26,10 @@ use crate::sends::{READ, Sends};
 use crate::size;
 use crate::table_ref::TableRef;
 use crate::transport::{Reply, Transport};
+pub(crate) use events::EventForm;
+use events::has_event;
+#[cfg(fuzzing)]
+pub(crate) use events::read_event;
 
 /// The id that a warm-up reads. No record has it, because record ids end with a hexadecimal digest.
 const WARM_UP_ID: &str = "#warm-up";
@@ -55,6 +60,8 @@ pub struct DynamoDbStore {
     shapes: Shapes,
     /// True if a read has shown that the table has the configured keys.
     keys_checked: AtomicBool,
+    /// True if the table may hold events: this was checked, or is waived.
+    events_allowed: AtomicBool,
 }
 
 impl DynamoDbStore {
@@ -87,6 +94,7 @@ impl DynamoDbStore {
         names: AttributeNames,
         composite: Option<Composite>,
         large: Settings,
+        events_allowed: bool,
     ) -> Self {
         Self {
             transport,
@@ -96,6 +104,7 @@ impl DynamoDbStore {
             large,
             shapes: Shapes::default(),
             keys_checked: AtomicBool::new(false),
+            events_allowed: AtomicBool::new(events_allowed),
         }
     }
 
@@ -172,6 +181,13 @@ impl DynamoDbStore {
         {
             return not_sent(error);
         }
+        // Boxed, so that the future of every other write stays small.
+        if has_event(write)
+            && let Err(error) = Box::pin(self.check_events_once(log)).await
+        {
+            return not_sent(error);
+        }
+        let event = EventForm::of(write);
         let form = match self.form(id, write) {
             Ok(form) => form,
             Err(error) => return not_sent(error),
@@ -185,7 +201,7 @@ impl DynamoDbStore {
             }
         }
         let sends = Sends::new(log, &self.table_ref, action(write));
-        let request = match self.request(id, write, &form, condition) {
+        let request = match self.request(id, write, &form, &event, condition) {
             Ok(request) => request,
             Err(error) => return not_sent(error),
         };
@@ -276,6 +292,7 @@ impl DynamoDbStore {
         id: &'a RecordId,
         write: &'a Write,
         form: &'a Form<'a>,
+        event: &'a EventForm,
         condition: &'a Condition,
     ) -> Result<Request<'a>, StoreError> {
         let key = |more| self.key(id.as_str(), more);
@@ -284,7 +301,8 @@ impl DynamoDbStore {
         Ok(match write {
             Write::Put(record) => {
                 let mut item = key(item::MOST_ATTRIBUTES);
-                let attributes = item::attributes(record).map(|attribute| form.apply(attribute));
+                let attributes =
+                    item::attributes(record).map(|attribute| event.apply(form.apply(attribute)));
                 item.extend(attributes.map(|(attribute, value)| (self.names.of(attribute), value)));
                 item.extend(named);
                 self.fits(item.iter().copied())?;
@@ -299,7 +317,8 @@ impl DynamoDbStore {
             Write::Update(change) => {
                 let key = key(0);
                 let mut set = Vec::with_capacity(item::MOST_ATTRIBUTES);
-                set.extend(item::attributes(&change.set).map(|attribute| form.apply(attribute)));
+                let attributes = item::attributes(&change.set);
+                set.extend(attributes.map(|attribute| event.apply(form.apply(attribute))));
                 let attributes = set
                     .iter()
                     .map(|(attribute, value)| (self.names.of(*attribute), *value));
@@ -384,6 +403,10 @@ impl Store for DynamoDbStore {
                 Err(error) => ReadOutcome::Failed(error),
             }
         })
+    }
+
+    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move { self.check_events_once(&SendLog::new()).await })
     }
 
     /// Returns the table, and the endpoint if it is not one of AWS.

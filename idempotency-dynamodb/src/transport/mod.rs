@@ -18,6 +18,7 @@ pub(crate) use sdk::to_value;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedAsyncSleep;
+use aws_sdk_dynamodb::types::TableDescription;
 use aws_smithy_async::rt::sleep::default_async_sleep;
 use idempotency_core::store::StoreError;
 
@@ -56,6 +57,22 @@ impl Transport {
     pub(crate) fn sleep(&self) -> Option<SharedAsyncSleep> {
         let timer = self.client().config().sleep_impl();
         timer.or_else(default_async_sleep)
+    }
+
+    /// Describes the table of `sends`, always by the client of the SDK: it is asked at most once in a process.
+    ///
+    /// # Errors
+    ///
+    /// If there was no reply, or an error.
+    pub(crate) async fn describe(
+        &self,
+        sends: &Sends,
+    ) -> Result<Option<TableDescription>, StoreError> {
+        match self {
+            Self::Sdk(client) => sdk::describe(client, sends).await,
+            #[cfg(feature = "lean-client")]
+            Self::Lean(client) => sdk::describe(&SdkClient::new(client.sdk().clone()), sends).await,
+        }
     }
 
     /// Sends a request to the table of `sends`.

@@ -10,7 +10,9 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure, TableDescription,
+};
 use idempotency_core::store::StoreError;
 
 use super::Reply;
@@ -138,6 +140,18 @@ pub(super) async fn send(
                 Err(error) => Err(sends.error(error)),
             }
         }
+    }
+}
+
+/// Describes the table.
+pub(super) async fn describe(
+    sdk: &SdkClient,
+    sends: &Sends,
+) -> Result<Option<TableDescription>, StoreError> {
+    let call = sdk.client().describe_table().table_name(sends.table());
+    match send!(sdk, call, sends) {
+        Ok(output) => Ok(output.table),
+        Err(error) => Err(sends.error(error)),
     }
 }
 

@@ -98,6 +98,12 @@ impl OperationBuilder {
         ///
         /// The call of a response that is not stored releases its claim, so that the next call runs the handler again.
         store_when;
+        /// Sets what the record keeps of the event, for debugging and for `idempotency replay`: `all`, or a JMESPath expression that
+        /// selects it, such as `{order_id: order_id, amount: amount}`. `off` keeps nothing, also if the variable says to keep it.
+        ///
+        /// At most 64 KiB are kept. The table must be encrypted with a key of KMS, unless this is waived. Keep no more than an
+        /// operator may read.
+        store_event;
     }
 
     setters! {
@@ -261,6 +267,9 @@ impl OperationBuilder {
         let compiled = Operation::compile(claimant, &self.settings, variables);
         let operation = compiled.map_err(|error| (self.path, error))?;
         registry::note_built(self.store.is_some());
+        if self.store.is_none() && operation.compiled().stores_events() {
+            registry::note_events();
+        }
         Ok(match self.store {
             Some(store) => operation.with_store(store),
             None => operation,

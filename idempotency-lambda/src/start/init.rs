@@ -26,8 +26,9 @@ const WARM_UP: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 ///
-/// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, or if
-/// the table has other keys than the configured ones. The error says what to do.
+/// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, if the
+/// table has other keys than the configured ones, or if it is not encrypted and an operation keeps events in it. The error says
+/// what to do.
 ///
 /// # Examples
 ///
@@ -60,8 +61,14 @@ pub async fn init() -> Result<(), Error> {
     let backend = process::global_backend().await?;
     let error = match warm_up(backend.store()).await {
         Ok(()) => return Ok(()),
-        // A retry cannot correct this error. With other keys, two records could become one item.
-        Err(error) if error.kind() == StoreErrorKind::WrongSchema => {
+        // A retry cannot correct this error. With other keys, two records could become one item. Without encryption no event is
+        // written, so no call would run.
+        Err(error)
+            if matches!(
+                error.kind(),
+                StoreErrorKind::WrongSchema | StoreErrorKind::NotEncrypted
+            ) =>
+        {
             return Err(process::configuration_error(&ConfigurationError::new(
                 error.to_string(),
             )));
@@ -85,7 +92,14 @@ pub(crate) async fn init_or_report() -> Result<(), Error> {
 
 /// Opens the store's connection, or returns the error that the first request would get.
 async fn warm_up(store: &dyn Store) -> Result<(), StoreError> {
-    match tokio::time::timeout(WARM_UP, store.warm_up()).await {
+    let opening = async {
+        store.warm_up().await?;
+        if registry::stores_events() {
+            store.check_events().await?;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(WARM_UP, opening).await {
         Ok(opened) => opened,
         Err(_) => Err(StoreError::new(
             StoreErrorKind::Unreachable,

@@ -1,7 +1,7 @@
 //! The names of the settings, and other names that a user may write for them.
 
 /// The settings, in the order of the documentation, each with an example of its value.
-pub(crate) const KNOWN: [(&str, &str); 22] = [
+pub(crate) const KNOWN: [(&str, &str); 23] = [
     ("key", "\"order_id\""),
     ("validate", "\"amount\""),
     ("key_required", "true"),
@@ -20,6 +20,7 @@ pub(crate) const KNOWN: [(&str, &str); 22] = [
     ("on_store_error", "\"run-unprotected\""),
     ("circuit_breaker", "true"),
     ("store_when", "\"status == 'ok'\""),
+    ("store_event", "\"{order_id: order_id}\""),
     ("on_replay", "mark_as_replayed"),
     ("store", "store.clone()"),
     ("payload", "order"),

@@ -76,7 +76,8 @@ fn setting(name: &str, validated: &ValidatedFn) -> Option<TokenStream> {
             let required = at.head(runtime, "Required");
             quote_spanned!(at.end=> #required(#path).key_required())
         }
-        "key" | "validate" | "key_prefix" | "store_when" | "caller" | "key_header" | "methods" => {
+        "key" | "validate" | "key_prefix" | "store_when" | "store_event" | "caller"
+        | "key_header" | "methods" => {
             let text = at.head(runtime, "Cow");
             quote_spanned!(at.end=> #text::Borrowed(#path))
         }

@@ -20,7 +20,7 @@ fn names() -> impl Strategy<Value = &'static str> {
 /// Returns values of another kind, or out of range.
 fn wrong_value(name: &str) -> BoxedStrategy<String> {
     match name {
-        "key" | "validate" | "store_when" => prop_oneof![
+        "key" | "validate" | "store_when" | "store_event" => prop_oneof![
             among(&[
                 "3",
                 "true",

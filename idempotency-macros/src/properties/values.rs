@@ -33,7 +33,7 @@ proptest! {
     fn an_expression_is_accepted_if_it_compiles_at_start(
         text in prop_oneof![any::<String>(), "[a-z.@*\\[\\](){}?!&|,:'\"` ]{0,30}", "\\s{0,3}"],
     ) {
-        for name in ["key", "validate", "store_when"] {
+        for name in ["key", "validate", "store_when", "store_event"] {
             prop_assert_eq!(accepts(name, &text), Expression::compile(&text).is_ok(), "{}", name);
         }
     }

@@ -71,6 +71,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "key" => expression(&name, &value, "the whole payload")?,
         "validate" => expression(&name, &value, "no validation")?,
         "store_when" => expression(&name, &value, "storing every response")?,
+        "store_event" => expression(&name, &value, "storing no event")?,
         "key_required" => key_required(&name, &value)?,
         "key_prefix" => prefix(&name, &value)?,
         "caller" => expression(&name, &value, "`shared_by_all_callers`")?,

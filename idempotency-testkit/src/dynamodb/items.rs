@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
-    ScalarAttributeType, TimeToLiveSpecification,
+    ScalarAttributeType, SseSpecification, SseType, TimeToLiveSpecification,
 };
 
 use super::table::{Item, TableSpec};
@@ -24,6 +24,7 @@ impl EmbeddedDynamoDb {
                 .create_table()
                 .table_name(&table.name)
                 .billing_mode(BillingMode::PayPerRequest)
+                .set_sse_specification(table.encrypted.then(encryption))
                 .set_attribute_definitions(Some(keys.iter().filter_map(definition).collect()))
                 .set_key_schema(Some(keys.iter().filter_map(key).collect()));
             create
@@ -188,6 +189,12 @@ where
     key.into_iter()
         .map(|(name, value)| (name.into(), AttributeValue::S(value.into())))
         .collect()
+}
+
+/// Returns the encryption with a key of KMS.
+fn encryption() -> SseSpecification {
+    let encryption = SseSpecification::builder().enabled(true);
+    encryption.sse_type(SseType::Kms).build()
 }
 
 // All required fields are set, so neither builder fails.

@@ -25,6 +25,7 @@ pub struct TableSpec {
     pub(crate) partition_key: String,
     pub(crate) sort_key: Option<String>,
     pub(super) ttl: Option<String>,
+    pub(super) encrypted: bool,
 }
 
 impl TableSpec {
@@ -35,6 +36,7 @@ impl TableSpec {
             partition_key: "id".to_owned(),
             sort_key: None,
             ttl: Some("expiration".to_owned()),
+            encrypted: false,
         }
     }
 
@@ -53,6 +55,12 @@ impl TableSpec {
     /// Sets the TTL attribute (a number, in seconds since the epoch).
     pub fn ttl(mut self, attribute: impl Into<String>) -> Self {
         self.ttl = Some(attribute.into());
+        self
+    }
+
+    /// Encrypts the table with a key of KMS, as its description says it. The embedded database encrypts nothing.
+    pub fn encrypted(mut self) -> Self {
+        self.encrypted = true;
         self
     }
 

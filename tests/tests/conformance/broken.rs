@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute, Data, Field, Record, RecordId};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     Change, Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind,
     Write, WriteOutcome,
@@ -36,6 +36,7 @@ pub(crate) enum Broken {
     MixesEventualReads,
     InventsEventualReads,
     DropsEmptyTexts,
+    MarksEventsAsWhole,
     TimesAsDoubles,
     FoldsIds,
     CutsData,
@@ -115,6 +116,10 @@ impl BrokenStore {
                 if empty(&record.validation) {
                     record.validation = Field::Absent;
                 }
+            }
+            Broken::MarksEventsAsWhole => {
+                let event = record.event.take();
+                record.event = event.and_then(|event| StoredEvent::all(event.as_str()));
             }
             Broken::TimesAsDoubles => {
                 let double = |time: i64| time as f64 as i64;
@@ -243,6 +248,7 @@ fn merged(new: Record, old: Record) -> Record {
         failure: or(new.failure, old.failure),
         operation: or(new.operation, old.operation),
         decision: or(new.decision, old.decision),
+        event: new.event.or(old.event),
     }
 }
 

@@ -279,11 +279,13 @@ caught! {
     a_store_that_checks_and_updates_in_two_steps_is_caught: UpdateInTwoSteps by
         "of_64_concurrent_sends_of_one_completion_one_is_applied";
     a_store_whose_put_keeps_old_attributes_is_caught: PutMerges by
-        "a_put_replaces_the_whole_record";
+        "a_put_replaces_the_whole_record",
+        "an_event_that_was_removed_or_replaced_is_gone";
     a_store_whose_update_drops_other_attributes_is_caught: UpdateReplaces by
         "an_update_sets_its_attributes_and_keeps_the_others";
     a_store_whose_update_removes_nothing_is_caught: RemovesNothing by
         "an_update_removes_its_attributes_and_keeps_the_others",
+        "an_event_that_was_removed_or_replaced_is_gone",
         "a_recorded_failure_makes_the_claim_claimable_under_every_policy";
     a_store_that_writes_although_the_condition_fails_is_caught: WritesWhenRefused by
         "a_put_whose_condition_fails_changes_nothing_and_returns_the_record";
@@ -298,6 +300,8 @@ caught! {
         "an_eventual_read_of_an_id_without_a_record_finds_nothing";
     a_store_that_drops_empty_texts_is_caught: DropsEmptyTexts by
         "empty_texts_read_back_as_present_and_empty";
+    a_store_that_takes_a_part_of_an_event_for_the_whole_is_caught: MarksEventsAsWhole by
+        "an_event_reads_back_unchanged_or_not_at_all";
     a_store_that_keeps_times_as_doubles_is_caught: TimesAsDoubles by
         "times_read_back_over_their_whole_range",
         "times_are_compared_as_numbers_to_the_last_digit";

@@ -4,6 +4,7 @@
 mod capacity;
 mod costs;
 mod crash_matrix;
+mod events;
 mod faults;
 mod large;
 mod pieces;

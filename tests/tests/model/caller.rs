@@ -34,6 +34,7 @@ impl Scenario {
             validation: delivery.payload.map(str::to_owned),
             deadline: delivery.deadline.then_some(deadline),
             operation: None,
+            event: None,
             policy: delivery.policy(&self.bounds),
         })
     }

@@ -222,6 +222,7 @@ impl Scenario {
             validation: None,
             deadline: Some(now),
             operation: None,
+            event: None,
             policy: Policy::default(),
         };
         let (attempt, _) = Attempt::begin(fresh);

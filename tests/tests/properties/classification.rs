@@ -28,6 +28,7 @@ fn call(owner: OwnerToken, validation: Option<String>, on_timeout: OnTimeout) ->
         validation,
         deadline: None,
         operation: None,
+        event: None,
         policy,
     }
 }

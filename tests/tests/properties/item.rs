@@ -68,9 +68,10 @@ fn item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
         Attribute::Failure,
         Attribute::Operation,
         Attribute::Decision,
+        Attribute::Event,
     ]);
     (
-        btree_map(name, value(), 0..9),
+        btree_map(name, value(), 0..10),
         hash_map("other[a-c]", value(), 0..2),
     )
         .prop_map(|(known, mut item)| {
@@ -185,6 +186,7 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
                 validation: None,
                 deadline: None,
                 operation: None,
+                event: None,
                 policy,
             };
             let _no_panic = classify(&record, now, &call);

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Attribute, Field, Record, RecordId};
+use idempotency_core::record::{Attribute, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{Change, MemoryStore, ReadOutcome, WriteOutcome};
 use idempotency_testkit::store::StoreExt;
 use proptest::collection::vec;
@@ -69,6 +69,11 @@ fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
         failure: after(&old.failure, &set.failure, gone(Attribute::Failure)),
         operation: after(&old.operation, &set.operation, gone(Attribute::Operation)),
         decision: after(&old.decision, &set.decision, gone(Attribute::Decision)),
+        event: match &set.event {
+            _ if gone(Attribute::Event) => None,
+            Some(event) => Some(event.clone()),
+            None => old.event.clone(),
+        },
     }
 }
 
@@ -128,6 +133,28 @@ proptest! {
             };
             prop_assert_eq!(found.as_ref(), expected.get(&id));
             prop_assert_eq!(store.len(), expected.len());
+        }
+    }
+
+    #[test]
+    fn an_event_reads_back_from_its_stored_text_and_any_other_text_is_no_event(
+        text in prop_oneof!["[0-9]{1,3}", "\\{\"[a-z]{1,8}\":[0-9]{1,3}\\}", any::<String>()],
+        foreign in prop_oneof!["\\{\"(all|selected|other)\":[0-9\\[\\]]{0,3}\\}{0,2}", any::<String>()],
+    ) {
+        let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+        for (event, is_whole) in [(StoredEvent::all(&text), true), (StoredEvent::selected(&text), false)] {
+            let event = event.unwrap();
+            prop_assert_eq!(event.as_str(), text.as_str());
+            prop_assert_eq!(event.is_whole(), is_whole);
+            let read = StoredEvent::from_stored(event.stored());
+            prop_assert_eq!(read, is_json.then_some(event));
+        }
+        if let Some(event) = StoredEvent::from_stored(&foreign) {
+            prop_assert_eq!(event.stored(), foreign.as_str());
+            let object: serde_json::Value = serde_json::from_str(&foreign).unwrap();
+            let member = if event.is_whole() { "all" } else { "selected" };
+            let value: serde_json::Value = serde_json::from_str(event.as_str()).unwrap();
+            prop_assert_eq!(&object[member], &value);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::record::{Attribute, Data, Field, Record, Status};
+use idempotency_core::record::{Attribute, Data, Field, Record, Status, StoredEvent};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -169,6 +169,15 @@ fn data() -> impl Strategy<Value = Data> {
     prop_oneof![Just("{\"a\":1}".to_owned()), any::<String>()].prop_map(Data::new)
 }
 
+/// Returns events, whole and selected; often none.
+fn event() -> impl Strategy<Value = Option<StoredEvent>> {
+    prop_oneof![
+        2 => Just(None),
+        1 => text().prop_map(|text| StoredEvent::all(&text)),
+        1 => text().prop_map(|text| StoredEvent::selected(&text)),
+    ]
+}
+
 prop_compose! {
     /// Returns records with any combination of absent, readable and unreadable attributes.
     pub(crate) fn record()(
@@ -181,8 +190,9 @@ prop_compose! {
         failure in field(text()),
         operation in field(text()),
         decision in field(text()),
+        event in event(),
     ) -> Record {
-        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision }
+        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, event }
     }
 }
 
@@ -197,6 +207,7 @@ pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
         Just(Attribute::Failure),
         Just(Attribute::Operation),
         Just(Attribute::Decision),
+        Just(Attribute::Event),
     ]
 }
 

@@ -30,6 +30,7 @@ fn call(owner: u8, now: i64, left: Option<u64>, policy: Policy) -> CallTerms {
         validation: None,
         deadline: left.map(|left| EpochMillis::new(now).plus(Duration::from_millis(left))),
         operation: None,
+        event: None,
         policy,
     }
 }

@@ -22,6 +22,16 @@ async fn one_equals_sign(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
     Ok(event.payload)
 }
 
+#[idempotent(store_event = "{id: order_id")]
+async fn not_closed(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(store_event = "")]
+async fn nothing_kept(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
 #[idempotent(key = "")]
 async fn empty(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
     Ok(event.payload)

@@ -28,6 +28,7 @@ fn call(validation: &str) -> CallTerms {
         validation: Some(validation.to_owned()),
         deadline: None,
         operation: None,
+        event: None,
         policy: Policy::default(),
     }
 }

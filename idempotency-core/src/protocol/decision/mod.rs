@@ -12,6 +12,7 @@ pub use undecided::Undecided;
 
 use super::condition::{Condition, claimable, unchanged};
 use super::policy::OnTimeout;
+use super::requests::LONGEST_BESIDE_AN_EVENT;
 use super::write::{Change, Write};
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
@@ -109,6 +110,10 @@ impl Decision {
                 }
                 let window = expiration.as_ref().or(read.expiration.value());
                 let open = window.filter(|end| **end >= now.floor_to_seconds());
+                let mut remove = vec![Attribute::Owner, Attribute::Failure];
+                if response.as_str().len() > LONGEST_BESIDE_AN_EVENT {
+                    remove.push(Attribute::Event);
+                }
                 Change {
                     set: Record {
                         expiration: Field::Value(*open.ok_or(Undecided::WindowExpired)?),
@@ -117,7 +122,7 @@ impl Decision {
                         decision,
                         ..Record::default()
                     },
-                    remove: vec![Attribute::Owner, Attribute::Failure],
+                    remove,
                 }
             }
             Ending::Rerun if free(OnTimeout::Rerun) && free(OnTimeout::Hold) => {

@@ -78,6 +78,13 @@ impl HttpOperationBuilder {
         }));
         settings.validate =
             (!matches!(fingerprint, FingerprintRule::None)).then_some(Cow::Borrowed("fingerprint"));
+        if settings.store_event.take().is_some() {
+            return Err(ConfigurationError::new(
+                "`store_event` cannot be used for HTTP: a request has credentials in its headers; leave it out",
+            ));
+        }
+        // The variable does not count either.
+        settings.store_event = Some(Cow::Borrowed("off"));
         settings.key_required = Some(if key_required {
             KeyRequired::All
         } else {

@@ -39,6 +39,19 @@ static BUILT_WITHOUT_A_STORE: AtomicBool = AtomicBool::new(false);
 /// True if an operation that was built in code has a store of its own.
 static BUILT_WITH_A_STORE: AtomicBool = AtomicBool::new(false);
 
+/// True if an operation that uses the global backend keeps events in its records.
+static STORES_EVENTS: AtomicBool = AtomicBool::new(false);
+
+/// Notes that an operation that uses the global backend keeps events in its records.
+pub(crate) fn note_events() {
+    STORES_EVENTS.store(true, Ordering::Relaxed);
+}
+
+/// Returns true if a known operation that uses the global backend keeps events in its records.
+pub(crate) fn stores_events() -> bool {
+    STORES_EVENTS.load(Ordering::Relaxed)
+}
+
 /// Notes whether an operation that was built in code has a store of its own.
 pub(crate) fn note_built(has_its_own_store: bool) {
     let built = if has_its_own_store {

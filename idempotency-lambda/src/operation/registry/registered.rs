@@ -85,7 +85,11 @@ impl RegisteredOperation {
         if let Some(http) = self.http {
             return http.compile(claimant, &self.settings);
         }
-        Operation::compile(claimant, &self.settings, process::variables())
+        let operation = Operation::compile(claimant, &self.settings, process::variables())?;
+        if !self.has_its_own_store && operation.compiled().stores_events() {
+            super::note_events();
+        }
+        Ok(operation)
     }
 
     /// Returns the operation, compiled at the first call.

@@ -120,6 +120,7 @@ const OTHERS: &[&str] = &[
     "local_cache_bytes",
     "key_required",
     "store_when",
+    "store_event",
     "expires_after",
     "lookup",
     "on_timeout",

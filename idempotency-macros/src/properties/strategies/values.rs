@@ -67,7 +67,7 @@ fn number() -> BoxedStrategy<String> {
 /// Returns valid values of a setting.
 pub(in crate::properties) fn value(name: &str) -> BoxedStrategy<String> {
     match name {
-        "key" | "validate" | "store_when" => literal(expression()),
+        "key" | "validate" | "store_when" | "store_event" => literal(expression()),
         "shared_key_prefix" | "circuit_breaker" => among(&["true", "false"]),
         "key_required" => among(&["true", "false", "\"all\"", "\"ALL\""]),
         "key_prefix" => {

@@ -1,11 +1,13 @@
 //! Values read back as they were written.
 
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status, StoredEvent};
 use idempotency_core::store::Change;
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use super::super::trial::{Checked, Expected, Trial, always, claim, never, owner, whole};
+use super::super::trial::{
+    Checked, Expected, Flaw, Trial, always, broken, claim, never, owner, read, shown, whole,
+};
 
 super::cases![
     every_attribute_reads_back_as_it_was_written,
@@ -15,6 +17,8 @@ super::cases![
     data_of_300_kb_reads_back,
     times_read_back_over_their_whole_range,
     a_status_that_this_version_does_not_know_reads_back,
+    an_event_reads_back_unchanged_or_not_at_all,
+    an_event_that_was_removed_or_replaced_is_gone,
 ];
 
 /// Checks that `record` reads back after a put, after an update, and from a failed condition.
@@ -195,4 +199,84 @@ async fn a_status_that_this_version_does_not_know_reads_back(trial: &Trial) -> C
         .await?;
     }
     Ok(())
+}
+
+/// Refuses a case about events if the store may not keep any.
+async fn keeps_events(trial: &Trial) -> Checked {
+    let kept = trial.store.check_events().await;
+    kept.map_err(|_| Flaw::NotOffered("the store keeps no events (`Store::check_events`)"))
+}
+
+/// Checks that the record of `id` is `expected`, with its event or without one: no call reads it, so a store may leave it out.
+async fn has_event_or_none(trial: &Trial, id: &RecordId, expected: &Record) -> Checked {
+    let found = read(trial.store.as_ref(), id).await?;
+    let without = Record {
+        event: None,
+        ..expected.clone()
+    };
+    if found.as_ref() != Some(expected) && found.as_ref() != Some(&without) {
+        let (expected, found) = (shown(Some(expected)), shown(found.as_ref()));
+        return broken(format!(
+            "expected {expected}, with its event or without one; found {found}"
+        ));
+    }
+    Ok(())
+}
+
+async fn an_event_reads_back_unchanged_or_not_at_all(trial: &Trial) -> Checked {
+    keeps_events(trial).await?;
+    let id = trial.id("1");
+    let longest = format!("\"{}\"", "é".repeat(StoredEvent::LONGEST / 2 - 1));
+    for event in [
+        StoredEvent::all(r#" {"card": "4242"}"#),
+        StoredEvent::selected("7"),
+        StoredEvent::all(&longest),
+    ] {
+        let record = Record {
+            event,
+            ..claim(&owner(1), trial.now)
+        };
+        trial.place(&id, &record).await?;
+        has_event_or_none(trial, &id, &record).await?;
+        // A completion keeps it.
+        let change = Change {
+            set: Record {
+                status: Field::Value(Status::Completed),
+                data: Field::Value(Data::new("7")),
+                ..Record::default()
+            },
+            remove: Vec::new(),
+        };
+        trial
+            .update(&id, &change, &always(), Expected::Applied)
+            .await?;
+        let completed = Record {
+            status: Field::Value(Status::Completed),
+            data: Field::Value(Data::new("7")),
+            ..record
+        };
+        has_event_or_none(trial, &id, &completed).await?;
+    }
+    Ok(())
+}
+
+async fn an_event_that_was_removed_or_replaced_is_gone(trial: &Trial) -> Checked {
+    keeps_events(trial).await?;
+    let (id, without) = (trial.id("1"), claim(&owner(1), trial.now));
+    let with = |event| Record {
+        event,
+        ..without.clone()
+    };
+    trial.place(&id, &with(StoredEvent::all("7"))).await?;
+    let change = Change {
+        set: Record::default(),
+        remove: vec![Attribute::Event],
+    };
+    trial
+        .update(&id, &change, &always(), Expected::Applied)
+        .await?;
+    trial.finds(&id, Some(&without)).await?;
+    trial.place(&id, &with(StoredEvent::all("8"))).await?;
+    trial.place(&id, &without).await?;
+    trial.finds(&id, Some(&without)).await
 }

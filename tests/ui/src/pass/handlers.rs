@@ -117,6 +117,7 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Reply<String> {
     on_store_error = "fail",
     circuit_breaker = true,
     store_when = "id > `0`",
+    store_event = "{id: id}",
     on_replay = mark,
     payload = event.payload,
 )]

@@ -1,0 +1,207 @@
+//! Invokes a function: one signed POST to Lambda's Invoke API.
+//!
+//! It is sent once, and never again after a failure: the handler may have run. The SDK's client for Lambda would compile a second
+//! SDK for this one request; credentials, addresses, signatures and TLS are those of the SDK's own parts.
+
+mod endpoint;
+
+use std::error::Error as StdError;
+use std::time::{Duration, SystemTime};
+
+use aws_config::BehaviorVersion;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::ProvideCredentials as _;
+use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
+use aws_sdk_dynamodb::error::{BoxError, ConnectorError};
+use aws_sigv4::http_request::{
+    SignableBody, SignableRequest, SigningParams, SigningSettings, sign,
+};
+use aws_sigv4::sign::v4;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::{HttpConnector as _, HttpConnectorSettings};
+use aws_smithy_runtime_api::client::identity::Identity;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use idempotency_core::key::Json;
+
+use crate::connection::chain;
+use crate::exit::{Exit, Failure};
+
+/// The timeout to open a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The timeout of the response: a little more than a function may run.
+const READ: Duration = Duration::from_secs(16 * 60);
+
+/// The headers of every invocation: the caller waits for the response.
+const HEADERS: [(&str, &str); 2] = [
+    ("content-type", "application/json"),
+    ("x-amz-invocation-type", "RequestResponse"),
+];
+
+/// The response of Lambda to an invocation. It has no `Debug`: the payload can contain personal data.
+pub(crate) struct Invoked {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The version of the function that ran.
+    pub(crate) version: Option<String>,
+    /// Whether the function returned an error: `Handled` or `Unhandled`.
+    pub(crate) function_error: Option<String>,
+    /// The response, or the error as a JSON object.
+    pub(crate) payload: String,
+}
+
+/// A member of the error that a function returned.
+pub(crate) fn member(payload: &str, name: &str) -> Option<String> {
+    let Ok(Json::Object(members)) = Json::parse(payload) else {
+        return None;
+    };
+    Some(members.get(name.as_bytes())?.as_str()?.to_owned())
+}
+
+/// Invokes the function with this event, in the region of the client.
+///
+/// # Errors
+///
+/// If Lambda did not accept the invocation, or if there is no response. The text says whether the function may have run.
+pub(crate) async fn invoke(
+    client: &Client,
+    function: &str,
+    event: &str,
+) -> Result<Invoked, Failure> {
+    let failed = |text: String| {
+        let message = format!("the function `{function}` was not invoked: {text}");
+        Failure::new(Exit::Failed, message)
+    };
+    let request = request(client, function, event).await;
+    let request = request.map_err(|error| failed(chain(&*error)))?;
+    let mut settings = HttpConnectorSettings::builder();
+    settings.set_connect_timeout(Some(CONNECT));
+    settings.set_read_timeout(Some(READ));
+    let connector = Connector::builder()
+        .connector_settings(settings.build())
+        .proxy_config(ProxyConfig::from_env())
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .build();
+    let doubtful = |error: &(dyn StdError + 'static)| {
+        let message = format!(
+            "the function `{function}` did not respond, and it may have run: look at its record with `idempotency get`: {}",
+            chain(error)
+        );
+        Failure::new(Exit::Failed, message)
+    };
+    let response = connector.call(request).await;
+    let mut response = response.map_err(|error| {
+        if never_connected(&error) {
+            return failed(chain(&error));
+        }
+        doubtful(&error)
+    })?;
+    let payload = body(&mut response).await;
+    let payload = payload.map_err(|error| doubtful(&*error))?;
+    let header = |name| response.headers().get(name).map(str::to_owned);
+    let status = response.status().as_u16();
+    if !response.status().is_success() {
+        let refusal = refusal(status, header("x-amzn-errortype"), &payload);
+        // An error of the service itself can follow a run.
+        return Err(match status {
+            400..500 => failed(refusal),
+            _ => doubtful(&*BoxError::from(refusal)),
+        });
+    }
+    Ok(Invoked {
+        status,
+        version: header("x-amz-executed-version"),
+        function_error: header("x-amz-function-error"),
+        payload,
+    })
+}
+
+/// Returns true if the request was certainly not sent, because there was no connection.
+fn never_connected(error: &ConnectorError) -> bool {
+    let mut cause = Some(error as &(dyn StdError + 'static));
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return error.is_connect();
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Explains a response of Lambda without a result of the function.
+fn refusal(status: u16, error_type: Option<String>, payload: &str) -> String {
+    let code = error_type.unwrap_or_default();
+    // A URL can follow.
+    let code = code.split(':').next().unwrap_or_default();
+    let message = member(payload, "Message").or_else(|| member(payload, "message"));
+    let message = message.unwrap_or_else(|| "no message".to_owned());
+    let remedy = match code {
+        "AccessDeniedException" => "; allow lambda:InvokeFunction",
+        "ResourceNotFoundException" => "; check its name and the region",
+        _ => "",
+    };
+    let code = match code {
+        "" => String::new(),
+        code => format!(", {code}"),
+    };
+    format!("Lambda responded with status {status}{code}: {message}{remedy}")
+}
+
+/// Returns the signed request.
+async fn request(client: &Client, function: &str, event: &str) -> Result<HttpRequest, BoxError> {
+    let region = client.config().region().ok_or("no region is set")?.clone();
+    let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .region(region.clone())
+        .http_client(idempotency_dynamodb::http_client())
+        .load()
+        .await;
+    let endpoint = endpoint::of(&config).await?;
+    let credentials = config.credentials_provider();
+    let credentials = credentials.ok_or("there are no credentials")?;
+    let identity = credentials.provide_credentials().await?.into();
+    let uri = endpoint::uri(&endpoint, function);
+    signed(&uri, event, &identity, region.as_ref(), SystemTime::now())
+}
+
+fn signed(
+    uri: &str,
+    event: &str,
+    identity: &Identity,
+    region: &str,
+    now: SystemTime,
+) -> Result<HttpRequest, BoxError> {
+    let params = v4::SigningParams::builder()
+        .identity(identity)
+        .region(region)
+        .name("lambda")
+        .time(now)
+        .settings(SigningSettings::default())
+        .build()?;
+    let body = SignableBody::Bytes(event.as_bytes());
+    let signable = SignableRequest::new("POST", uri, HEADERS.into_iter(), body)?;
+    let (instructions, _) = sign(signable, &SigningParams::V4(params))?.into_parts();
+    let mut request = HttpRequest::new(SdkBody::from(event));
+    request.set_method("POST")?;
+    request.set_uri(uri)?;
+    let headers = request.headers_mut();
+    for (name, value) in HEADERS.into_iter().chain(instructions.headers()) {
+        headers.try_insert(name.to_owned(), value.to_owned())?;
+    }
+    let agent = concat!("idempotency-cli/", env!("CARGO_PKG_VERSION"));
+    headers.try_insert("user-agent", agent)?;
+    Ok(request)
+}
+
+/// Reads the body of a response.
+async fn body(response: &mut HttpResponse) -> Result<String, BoxError> {
+    let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+    let bytes = ByteStream::new(body).collect().await?.into_bytes();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! `idempotency replay --invoke`: sends the event of a record to its function again.
+//!
+//! The function decides by its own rules whether its handler runs. The command refuses what would surely be wrong: an event that is
+//! not whole, a call that still runs, and a call that has completed.
+
+use std::io::Write as _;
+
+use idempotency_core::key::Json;
+use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
+
+use super::confirm::confirm;
+use super::shown::{Shown, State};
+use super::{Found, read};
+use crate::arguments::ReplayArguments;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::lambda::{self, Invoked, member};
+use crate::{json, time};
+
+pub(super) async fn invoke(
+    function: &str,
+    arguments: &ReplayArguments,
+    id: &RecordId,
+    found: &Found,
+    event: &StoredEvent,
+    connection: &Connection,
+) -> Result<Exit, Failure> {
+    let shown = Shown {
+        id,
+        record: &found.record,
+        unreadable: found.unreadable.as_deref(),
+        now: time::now(),
+        with_data: false,
+        event: None,
+    };
+    if let Some(why) = refused(&found.record, event, State::of(&found.record, shown.now)) {
+        return Err(Failure::new(
+            Exit::Refused,
+            format_args!("`{id}` {why}\n{shown}"),
+        ));
+    }
+    let question = format!("Invoke `{function}` with the event of this record?");
+    confirm(arguments.yes, &shown, &question, "not replayed")?;
+    let invoked = lambda::invoke(&connection.client, function, event.as_str()).await?;
+    // The function has run: a failure to read the record is not a failure of the replay.
+    let after = read(id, connection).await;
+    let result = Replayed {
+        id,
+        function,
+        invoked,
+        after: after.map(|after| {
+            let state = after
+                .as_ref()
+                .map(|after| State::of(&after.record, time::now()));
+            (
+                after.is_some_and(|after| after.record == found.record),
+                state,
+            )
+        }),
+        with_data: arguments.show_data,
+    };
+    result.warn();
+    let mut output = std::io::stdout().lock();
+    let written = if arguments.store.json {
+        json::write(&mut output, &result.to_json())
+    } else {
+        write!(output, "{}", result.text()).and_then(|()| output.flush())
+    };
+    written.map_err(Failure::output)?;
+    Ok(match result.invoked.function_error {
+        Some(_) => Exit::FunctionError,
+        None => Exit::Done,
+    })
+}
+
+/// Returns why no function is invoked with this event, or `None` if one is.
+fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'static str> {
+    match state {
+        State::Live => Some("is a live claim: its call still runs; wait until its lease ends"),
+        // Its window may have expired, and a second run would then be a second effect.
+        _ if record.status.value() == Some(&Status::Completed) => Some(
+            "is completed: its call has its response; print its event without `--invoke` if you need it",
+        ),
+        State::LeaseOver if event.is_whole() => None,
+        State::LeaseOver => Some(
+            "keeps a part of its event, which its function does not take: print it without `--invoke`, complete it, and invoke the \
+             function with it",
+        ),
+        State::Completed | State::Expired | State::Unreadable => {
+            Some("cannot be read as a claim: no function would run under it")
+        }
+    }
+}
+
+/// The result of an invocation.
+struct Replayed<'a> {
+    id: &'a RecordId,
+    function: &'a str,
+    invoked: Invoked,
+    /// Whether the record is unchanged, and its state; an error if it could not be read. No state: there is no record.
+    after: Result<(bool, Option<State>), Failure>,
+    /// True if the response is printed. It can contain personal data.
+    with_data: bool,
+}
+
+impl Replayed<'_> {
+    /// Warns of a function that responded without a trace in the record.
+    fn warn(&self) {
+        let responded = self.invoked.function_error.is_none();
+        if responded && matches!(self.after, Ok((true, _))) {
+            eprintln!(
+                "warning: the record `{}` did not change, so the function did not run under its key: is `{}` its function, and is the \
+                 event its whole input?",
+                self.id, self.function
+            );
+        }
+        if let Err(failure) = &self.after {
+            eprintln!(
+                "warning: the record cannot be read again: {}",
+                failure.message
+            );
+        }
+    }
+
+    /// Returns the type and the text of the function's error. The text is left out if it may contain personal data.
+    fn error(&self) -> Option<(String, Option<String>)> {
+        let kind = self.invoked.function_error.as_ref()?;
+        let payload = &self.invoked.payload;
+        let error_type = member(payload, "errorType").unwrap_or_else(|| kind.clone());
+        // The errors of this framework contain no payload.
+        let is_shown = self.with_data || error_type.starts_with("Idempotency");
+        let message = member(payload, "errorMessage").filter(|_| is_shown);
+        Some((error_type, message))
+    }
+
+    fn state(&self) -> Option<(&'static str, &'static str)> {
+        Some(match &self.after {
+            Err(_) => return None,
+            Ok((_, Some(state))) => (state.name(), state.explained()),
+            Ok((_, None)) => ("none", "there is no record: the key is free"),
+        })
+    }
+
+    fn text(&self) -> String {
+        let Invoked {
+            status,
+            version,
+            payload,
+            ..
+        } = &self.invoked;
+        let version = version.as_deref().unwrap_or("unknown");
+        let mut text = format!(
+            "invoked `{}`: status {status}, version {version}\n",
+            self.function
+        );
+        match self.error() {
+            Some((error_type, message)) => {
+                let message = message.unwrap_or_else(|| "--show-data shows its text".to_owned());
+                text.push_str(&format!("error     {error_type}: {message}\n"));
+            }
+            None if self.with_data => text.push_str(&format!("response  {payload}\n")),
+            None => text.push_str(&format!(
+                "response  {} bytes; --show-data shows them\n",
+                payload.len()
+            )),
+        }
+        if let Some((_, explained)) = self.state() {
+            text.push_str(&format!("record    {explained}\n"));
+        }
+        text
+    }
+
+    fn to_json(&self) -> Json {
+        let Invoked {
+            status,
+            version,
+            payload,
+            ..
+        } = &self.invoked;
+        let (error_type, message) = self.error().unzip();
+        let bytes = i64::try_from(payload.len()).ok();
+        let is_response = self.with_data && error_type.is_none();
+        json::object([
+            ("invoked", Some(json::text(self.function))),
+            ("key", Some(json::text(self.id.as_str()))),
+            ("status", Some(json::number(i64::from(*status)))),
+            ("version", version.as_deref().map(json::text)),
+            ("error_type", error_type.map(json::text)),
+            ("error_message", message.flatten().map(json::text)),
+            ("response_bytes", bytes.map(json::number)),
+            (
+                "response",
+                is_response.then(|| json::text(payload.as_str())),
+            ),
+            ("state", self.state().map(|(name, _)| json::text(name))),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use idempotency_core::record::Field;
+    use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+    use super::*;
+
+    fn why(
+        status: Status,
+        window: i64,
+        lease: i64,
+        event: Option<StoredEvent>,
+    ) -> Option<&'static str> {
+        let record = Record {
+            status: Field::Value(status),
+            expiration: Field::Value(EpochSeconds::new(window)),
+            in_progress_expiration: Field::Value(EpochMillis::new(lease)),
+            ..Record::default()
+        };
+        let state = State::of(&record, EpochMillis::new(100_000));
+        refused(&record, &event.unwrap(), state)
+    }
+
+    #[test]
+    fn only_the_whole_event_of_a_call_that_ended_without_a_result_is_sent() {
+        let whole = || StoredEvent::all("7");
+        assert_eq!(why(Status::InProgress, 200, 99_999, whole()), None);
+        assert_eq!(why(Status::InProgress, 99, 99_999, whole()), None);
+        for (status, window, lease, event, text) in [
+            (Status::InProgress, 200, 100_001, whole(), "is a live claim"),
+            (Status::Completed, 200, 99_999, whole(), "is completed"),
+            (Status::Completed, 99, 99_999, whole(), "is completed"),
+            (
+                Status::InProgress,
+                200,
+                99_999,
+                StoredEvent::selected("7"),
+                "keeps a part",
+            ),
+            (
+                Status::Other("PAUSED".to_owned()),
+                200,
+                99_999,
+                whole(),
+                "cannot be read",
+            ),
+            (
+                Status::Other("PAUSED".to_owned()),
+                99,
+                99_999,
+                whole(),
+                "cannot be read",
+            ),
+        ] {
+            let refused = why(status, window, lease, event).unwrap();
+            assert!(refused.starts_with(text), "{refused}");
+        }
+    }
+}

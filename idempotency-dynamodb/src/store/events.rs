@@ -1,0 +1,120 @@
+//! Events in records: their stored form, and whether the table may hold them.
+//!
+//! An event can have personal data. DynamoDB encrypts every table, but only a key of KMS has permissions and a log of its own, so a
+//! store writes an event only to a table that is encrypted with one, unless this is waived.
+
+use std::sync::atomic::Ordering;
+
+use aws_sdk_dynamodb::types::{
+    AttributeValue, SseDescription, SseStatus, SseType, TableDescription,
+};
+use idempotency_core::record::{Attribute as Field, RecordId, StoredEvent};
+use idempotency_core::store::{SendLog, StoreError, StoreErrorKind, Write};
+
+use super::{DynamoDbStore, written};
+use crate::large::{compressed_event, decompressed_event};
+use crate::request::Value;
+use crate::sends::Sends;
+
+/// The IAM action of the check.
+const DESCRIBE: &str = "dynamodb:DescribeTable";
+
+impl DynamoDbStore {
+    /// Checks once that the table may hold events.
+    ///
+    /// # Errors
+    ///
+    /// If it is not encrypted with a key of KMS, or if that cannot be found out.
+    pub(super) async fn check_events_once(&self, log: &SendLog) -> Result<(), StoreError> {
+        if self.events_allowed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // It changes nothing of the record, like a piece.
+        let sends = Sends::of_piece(log, &self.table_ref, DESCRIBE);
+        let described = self.transport.describe(&sends).await?;
+        if !described.as_ref().is_some_and(has_kms_key) {
+            let text = format!(
+                "{} is not encrypted with a key of KMS, and `store_event` keeps events in it: encrypt it \
+                 (`SSESpecification` with `SSEType: KMS`), or set IDEMPOTENCY_STORE_EVENT_UNENCRYPTED=true",
+                self.table_ref
+            );
+            return Err(StoreError::new(StoreErrorKind::NotEncrypted, text));
+        }
+        self.events_allowed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns what the record under `id` keeps of the event of its call, or `None` if it keeps nothing or there is no record.
+    ///
+    /// # Errors
+    ///
+    /// If the record cannot be read, or if what it keeps is damaged.
+    pub async fn stored_event(&self, id: &RecordId) -> Result<Option<StoredEvent>, StoreError> {
+        let item = self.get(id.as_str(), true, &SendLog::new()).await?;
+        let event = item.and_then(|mut item| item.remove(self.names.of(Field::Event)));
+        let Some(event) = event else {
+            return Ok(None);
+        };
+        read_event(&event).map(Some).map_err(|why| {
+            let text = format!(
+                "the event of the record `{id}` in {} cannot be read: {why}",
+                self.table_ref
+            );
+            StoreError::new(StoreErrorKind::Rejected, text)
+        })
+    }
+}
+
+/// Returns the event that an attribute contains.
+///
+/// # Errors
+///
+/// What is wrong with it. Not its text: it can have personal data.
+pub(crate) fn read_event(attribute: &AttributeValue) -> Result<StoredEvent, &'static str> {
+    let other = "it was not written by this framework";
+    let event = match attribute {
+        AttributeValue::S(text) => StoredEvent::from_stored(text),
+        AttributeValue::B(bytes) => StoredEvent::from_stored(&decompressed_event(bytes.as_ref())?),
+        _ => None,
+    };
+    event.ok_or(other)
+}
+
+/// Returns true if the table is encrypted with a key of KMS, of the account or of AWS.
+fn has_kms_key(table: &TableDescription) -> bool {
+    let encrypts = |sse: &SseDescription| {
+        let on = matches!(sse.status, Some(SseStatus::Enabled | SseStatus::Updating));
+        on && sse.sse_type == Some(SseType::Kms)
+    };
+    table.sse_description.as_ref().is_some_and(encrypts)
+}
+
+/// The event that a write stores.
+pub(crate) struct EventForm(Option<Vec<u8>>);
+
+impl EventForm {
+    /// Compresses the event of a write, if there is one and it becomes smaller.
+    pub(super) fn of(write: &Write) -> Self {
+        Self::of_event(written(write).and_then(|record| record.event.as_ref()))
+    }
+
+    pub(crate) fn of_event(event: Option<&StoredEvent>) -> Self {
+        Self(event.and_then(|event| compressed_event(event.stored())))
+    }
+
+    /// Returns the attribute as it is written.
+    pub(crate) fn apply<'a>(
+        &'a self,
+        (attribute, value): (Field, Value<'a>),
+    ) -> (Field, Value<'a>) {
+        match &self.0 {
+            Some(bytes) if attribute == Field::Event => (attribute, Value::Bytes(bytes)),
+            _ => (attribute, value),
+        }
+    }
+}
+
+/// Returns true if a write stores an event.
+pub(super) fn has_event(write: &Write) -> bool {
+    written(write).is_some_and(|record| record.event.is_some())
+}
