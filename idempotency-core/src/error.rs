@@ -34,6 +34,7 @@ struct Inner {
     detail: Option<String>,
     handler_ran: bool,
     lease_end: Option<EpochMillis>,
+    circuit_open_until: Option<EpochMillis>,
     /// True if the outcome event of its call was emitted.
     event_emitted: bool,
     cause: Cause,
@@ -49,6 +50,7 @@ impl Error {
             detail: None,
             handler_ran: false,
             lease_end: None,
+            circuit_open_until: None,
             event_emitted: false,
             cause: Cause { kind, source: None },
         }))
@@ -90,6 +92,13 @@ impl Error {
         self
     }
 
+    /// Returns the same error with the time until which the circuit breaker refuses calls.
+    #[must_use]
+    pub fn with_circuit_open_until(mut self, until: EpochMillis) -> Self {
+        self.0.circuit_open_until = Some(until);
+        self
+    }
+
     /// Marks the outcome event of its call as emitted. Returns true if it was not emitted before.
     pub(crate) fn mark_emitted(&mut self) -> bool {
         !std::mem::replace(&mut self.0.event_emitted, true)
@@ -121,6 +130,13 @@ impl Error {
     /// That call can end sooner. After this time a retry gets its response, or takes over.
     pub fn lease_end(&self) -> Option<EpochMillis> {
         self.0.lease_end
+    }
+
+    /// Returns until when the circuit breaker refuses calls, if the error is [`StoreFailed`](ErrorKind::StoreFailed) for that reason.
+    ///
+    /// A retry before this time ends the same way.
+    pub fn circuit_open_until(&self) -> Option<EpochMillis> {
+        self.0.circuit_open_until
     }
 
     /// Returns the operation's name.

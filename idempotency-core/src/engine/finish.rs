@@ -133,10 +133,12 @@ impl<R> Driver<'_, R> {
                 .with_lease_end(end),
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
             (_, Some(RefusalDetail::Defect(defect)), _) => error.with_detail(defect),
-            (_, Some(RefusalDetail::CircuitOpen(until)), _) => error.with_detail(format!(
-                "nothing was sent, because requests failed repeatedly and the circuit breaker is open until {until} since \
-                 the epoch: retry after that"
-            )),
+            (_, Some(RefusalDetail::CircuitOpen(until)), _) => error
+                .with_detail(format!(
+                    "nothing was sent, because requests failed repeatedly and the circuit breaker is open until {until} since \
+                     the epoch: retry after that"
+                ))
+                .with_circuit_open_until(until),
             (ErrorKind::StoreFailed | ErrorKind::CompletionUnknown, _, Some(cause)) => {
                 error.with_detail(cause.to_string()).with_source(cause)
             }

@@ -49,14 +49,16 @@ impl Problem {
     /// Returns the problem of a call that ended in `error`. `now` is the time of the store's clock.
     pub(crate) fn of_error(error: Error, now: EpochMillis) -> Self {
         let kind = error.kind();
-        let lease = error.lease_end().map(|end| {
+        // A retry before this time is refused in the same way.
+        let refused_until = error.lease_end().or(error.circuit_open_until());
+        let seconds = refused_until.map(|end| {
             let seconds = now.until(end).as_millis().div_ceil(1000);
             u64::try_from(seconds).unwrap_or(u64::MAX).max(1)
         });
         Self {
             reason: Reason::of(kind),
             detail: error.client_message().to_owned(),
-            retry_after: lease.or_else(|| kind.is_retryable().then_some(1)),
+            retry_after: seconds.or_else(|| kind.is_retryable().then_some(1)),
             error: event::refused(error),
         }
     }
@@ -98,7 +100,8 @@ impl Problem {
 
     /// Returns after how many seconds the client should send the request again, if a retry can succeed.
     ///
-    /// For a request in progress this is the end of the lease. The request can end sooner.
+    /// For a request in progress this is the end of the lease; the request can end sooner. While the circuit breaker is open, it is the
+    /// end of that time.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }

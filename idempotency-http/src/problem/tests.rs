@@ -81,7 +81,7 @@ fn every_kind_of_the_error_reference_is_in_the_table() {
 }
 
 #[test]
-fn retry_after_is_the_end_of_the_lease_in_whole_seconds_and_at_least_one() {
+fn retry_after_is_the_end_of_the_lease_or_of_the_open_circuit_in_whole_seconds_and_at_least_one() {
     for (end, seconds) in [
         (NOW.get() + 1, 1),
         (NOW.get() + 1_000, 1),
@@ -90,12 +90,16 @@ fn retry_after_is_the_end_of_the_lease_in_whole_seconds_and_at_least_one() {
         (NOW.get(), 1),
         (NOW.get() - 5_000, 1),
     ] {
-        let error = Error::new(ErrorKind::AlreadyInProgress, "shop");
-        let error = error.with_lease_end(EpochMillis::new(end));
-        let problem = Problem::of_error(error, NOW);
-        assert_eq!(problem.retry_after(), Some(seconds), "{end}");
-        let header = problem.response().headers()[RETRY_AFTER].clone();
-        assert_eq!(header, seconds.to_string().as_str());
+        let end = EpochMillis::new(end);
+        for error in [
+            Error::new(ErrorKind::AlreadyInProgress, "shop").with_lease_end(end),
+            Error::new(ErrorKind::StoreFailed, "shop").with_circuit_open_until(end),
+        ] {
+            let problem = Problem::of_error(error, NOW);
+            assert_eq!(problem.retry_after(), Some(seconds), "{end}");
+            let header = problem.response().headers()[RETRY_AFTER].clone();
+            assert_eq!(header, seconds.to_string().as_str());
+        }
     }
 }
 

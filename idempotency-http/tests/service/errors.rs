@@ -2,12 +2,14 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
+use idempotency_core::clock::Clock;
 use idempotency_core::config::Settings;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
@@ -138,6 +140,54 @@ async fn a_store_that_fails_before_the_handler_is_503_with_retry_after() {
         !text.contains("secret-table") && !text.contains("shop"),
         "{text}"
     );
+}
+
+/// A clock that the test moves.
+#[derive(Default)]
+struct SetClock(AtomicI64);
+
+impl Clock for SetClock {
+    fn now(&self) -> EpochMillis {
+        EpochMillis::new(NOW.get() + self.0.load(Ordering::SeqCst))
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn an_open_circuit_is_503_with_the_seconds_until_the_store_is_asked_again() {
+    let settings = Settings {
+        circuit_breaker: Some(true),
+        ..Settings::default()
+    };
+    let operation = builder().settings(settings).caller_header("x-user-id");
+    let operation = operation.build().unwrap();
+    let clock = Arc::new(SetClock::default());
+    let store = FailsAfter {
+        writes: AtomicUsize::new(0),
+        kind: StoreErrorKind::Throttled,
+        store: MemoryStore::new(),
+    };
+    let backend = Backend::new(Arc::new(store), clock.clone(), Arc::new(SystemRandom));
+    let runs = Runs::default();
+    let service = operation
+        .layer(backend)
+        .layer(app(&runs, |_| text(200, "paid")));
+    let mut seen = Vec::new();
+    // Five failures open the circuit for one second. Each failed probe opens it for twice the time.
+    for after in [
+        0, 0, 0, 0, 0, 0, 1_001, 1_001, 2_000, 2_001, 3_002, 3_002, 4_002,
+    ] {
+        clock.0.store(after, Ordering::SeqCst);
+        let response = send(&service, post().body(body("{}")).unwrap()).await;
+        assert_eq!(problem(&response), "urn:idempotency:unavailable");
+        let seconds = response.headers()["retry-after"].to_str().unwrap();
+        seen.push(seconds.parse::<u64>().unwrap());
+    }
+    assert_eq!(seen, [1, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 4, 3]);
+    assert_eq!(runs.count(), 0);
 }
 
 #[tokio::test]

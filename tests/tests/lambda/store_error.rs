@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::config::Variables;
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Bypass, Circuit, Error, ErrorKind, LambdaEvent, OnInProgress, OnStoreError,
     OnTimeout, Operation, Outcome, OutcomeKind, idempotent, with_backend,
@@ -283,6 +284,8 @@ async fn an_open_circuit_refuses_calls_without_a_request_until_a_probe_succeeds(
     assert!(!error.handler_ran() && error.kind().is_retryable());
     let text = error.to_string();
     assert!(text.contains("the circuit breaker is open until"), "{text}");
+    let until = EpochMillis::new(START + 1_000);
+    assert_eq!(error.circuit_open_until(), Some(until));
     assert_eq!(harness.requests(), [5, 0, 0, 0]);
 
     harness.clock.advance(Duration::from_millis(1_001));
