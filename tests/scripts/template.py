@@ -22,7 +22,7 @@ HTTP_API_WAITS = 30
 # A queue's visibility timeout is at least this many times the function's timeout, by AWS's advice.
 VISIBILITY = 6
 # These alarms must exist, by metric.
-ALARMED = {"CompletionUnknown", "LostOwnership", "Held", "StoreFailed", "WriteThrottleEvents", "ReadThrottleEvents", "IteratorAge"}
+ALARMED = {"CompletionUnknown", "LostOwnership", "Held", "StoreFailed", "Unprotected", "WriteThrottleEvents", "ReadThrottleEvents", "IteratorAge"}
 # Fields of AWS's "Dashboard body structure and syntax".
 WIDGET = {"type", "x", "y", "width", "height", "properties"}
 PROPERTIES = {
