@@ -237,6 +237,71 @@ async fn a_store_that_hangs_is_reported_before_the_process_is_killed() -> Result
     Ok(())
 }
 
+/// Starts a function whose runs need no confirmed claim when the store fails.
+async fn start_unprotected() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    let function = function()
+        .envs(database.environment())
+        .env("IDEMPOTENCY_TABLE", "idempotency")
+        .env("IDEMPOTENCY_ON_STORE_ERROR", "run-unprotected");
+    Ok((database, LocalLambda::start(function).await?))
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_in_a_run_without_a_claim_leaves_its_key_free()
+-> Result<(), BoxError> {
+    let (database, lambda) = start_unprotected().await?;
+    database.inject(Fault::on("PutItem").always().throttle());
+    let killed = lambda.start_process().await?;
+    let pending = killed.invoke(order("stuck", 1)).start();
+    killed.wait_for_line("charging the card").await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    let response = lambda.invoke(order("good", 1)).await?;
+    assert_eq!(response.json()?["statusCode"], 201);
+    assert!(database.items("idempotency").await?.is_empty());
+    database.clear_faults();
+    // Nothing is known of the two runs, so the next call runs too, and is protected.
+    let response = lambda.invoke(order("good", 1)).await?;
+    assert_eq!(response.json()?["statusCode"], 201);
+    assert_eq!(
+        error_type(lambda.invoke(order("good", 2)).await),
+        "IdempotencyPayloadMismatch"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_was_applied_before_an_unprotected_run_refuses_duplicates_after_a_kill()
+-> Result<(), BoxError> {
+    let (database, lambda) = start_unprotected().await?;
+    let killed = lambda.start_process().await?;
+    killed.ready().await?;
+    database.inject(Fault::on("PutItem").always().drop_reply());
+    database.inject(Fault::on("GetItem").always().throttle());
+    let pending = killed
+        .invoke(order("stuck", 1))
+        .deadline_in(Duration::from_secs(4))
+        .start();
+    killed.wait_for_line("charging the card").await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    database.clear_faults();
+    assert_eq!(
+        error_type(lambda.invoke(order("good", 1)).await),
+        "IdempotencyAlreadyInProgress"
+    );
+    let response = loop {
+        match lambda.invoke(order("good", 1)).await {
+            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
+            other => break other,
+        }
+    };
+    assert_eq!(response?.json()?["statusCode"], 201);
+    Ok(())
+}
+
 #[tokio::test]
 async fn without_a_table_the_function_stops_at_start_and_names_the_variable() -> Result<(), BoxError>
 {

@@ -10,3 +10,4 @@ mod kinesis;
 mod properties;
 mod shop;
 mod sqs;
+mod store_error;

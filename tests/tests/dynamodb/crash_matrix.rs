@@ -13,7 +13,7 @@ use idempotency_core::store::WriteOutcome;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Lookup, OnError, OnInProgress,
-    OnTimeout, Operation, Outcome, with_backend,
+    OnStoreError, OnTimeout, Operation, Outcome, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
@@ -43,6 +43,10 @@ enum Path {
     ReadFirstDuplicate,
     /// It overran its lease, and another call took over and completed.
     Fenced,
+    /// It runs unprotected: the reply to its claim was lost, and the read after it failed. The claim was applied.
+    Unprotected,
+    /// The same, but its claim was not applied.
+    UnprotectedWithoutClaim,
 }
 
 /// The steps at which it dies: the path, the name of the request, its kind and its number.
@@ -64,6 +68,19 @@ const STEPS: &[(Path, &str, StoreOperation, usize)] = &[
         1,
     ),
     (Path::Fenced, "completion", StoreOperation::Update, 2),
+    (Path::Unprotected, "completion", StoreOperation::Update, 1),
+    (
+        Path::UnprotectedWithoutClaim,
+        "completion",
+        StoreOperation::Update,
+        1,
+    ),
+    (
+        Path::UnprotectedWithoutClaim,
+        "put of the response",
+        StoreOperation::Put,
+        2,
+    ),
 ];
 
 /// A clock that stands still, except that short pauses pass at once. Requests take real time, so their time limits must not
@@ -146,7 +163,9 @@ impl Harness {
             | Path::Cached
             | Path::Waiting
             | Path::ReadFirst
-            | Path::ReadFirstDuplicate => {
+            | Path::ReadFirstDuplicate
+            | Path::Unprotected
+            | Path::UnprotectedWithoutClaim => {
                 let _ = self.call(charge, async |run| Ok(run)).await;
             }
             Path::Failure => drop(self.call(charge, async |_| Err("declined".into())).await),
@@ -176,6 +195,10 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
         Path::ReadFirst | Path::ReadFirstDuplicate => {
             reject().lookup(Lookup::ReadFirst).build().unwrap()
         }
+        Path::Unprotected | Path::UnprotectedWithoutClaim => {
+            let policy = OnStoreError::RunUnprotected;
+            reject().on_store_error(policy).build().unwrap()
+        }
         _ => reject().build().unwrap(),
     };
     if matches!(path, Path::Duplicate | Path::ReadFirstDuplicate) {
@@ -189,6 +212,17 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
         tokio::select! {
             _ = harness.call(&charge, async |run| Ok(run)) => unreachable!("it hangs"),
             () = harness.store.hung() => {}
+        }
+    }
+    let lost = match path {
+        Path::Unprotected => Some(StoreFault::LoseReply),
+        Path::UnprotectedWithoutClaim => Some(StoreFault::LoseRequest),
+        _ => None,
+    };
+    if let Some(lost) = lost {
+        let read_fails = (StoreOperation::Read, StoreFault::Throttle);
+        for (kind, fault) in [(StoreOperation::Put, lost), read_fails] {
+            harness.store.inject(kind, 1, fault);
         }
     }
     harness.store.inject(operation_kind, nth, fault);
@@ -208,6 +242,8 @@ async fn row(database: &EmbeddedDynamoDb, step: usize, fault: StoreFault) -> Str
     let path = match path {
         Path::ReadFirst => "read-first".to_owned(),
         Path::ReadFirstDuplicate => "read-first, duplicate".to_owned(),
+        Path::Unprotected => "unprotected, claim applied".to_owned(),
+        Path::UnprotectedWithoutClaim => "unprotected, claim lost".to_owned(),
         _ => format!("{path:?}").to_lowercase(),
     };
     format!("| {path} | {when} the {name} | {early} | {late} | {runs} |")
