@@ -47,6 +47,8 @@ pub struct AttributeNames {
     pub decision: String,
     /// What the record keeps of the event, under `store_event`.
     pub event: String,
+    /// The recorded results of steps.
+    pub steps: String,
 }
 
 /// An attribute of a record that only this store knows: the protocol sees the response alone.
@@ -76,6 +78,7 @@ impl Default for AttributeNames {
             operation: name(Attribute::Operation),
             decision: name(Attribute::Decision),
             event: name(Attribute::Event),
+            steps: name(Attribute::Steps),
         }
     }
 }
@@ -94,6 +97,7 @@ impl AttributeNames {
             Attribute::Operation => &self.operation,
             Attribute::Decision => &self.decision,
             Attribute::Event => &self.event,
+            Attribute::Steps => &self.steps,
             _ => attribute.default_name(),
         }
     }
@@ -123,6 +127,7 @@ impl AttributeNames {
             ("operation", &self.operation),
             ("decision", &self.decision),
             ("event", &self.event),
+            ("steps", &self.steps),
         ];
         all.extend(sort_key.map(|name| ("sort key", name)));
         for (index, (what, name)) in all.iter().enumerate() {

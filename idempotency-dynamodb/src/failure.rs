@@ -83,6 +83,18 @@ impl TableRef {
         )
     }
 
+    /// Returns the error of a result of a step that is larger than the record can be.
+    pub(crate) fn step_too_large(&self, bytes: usize) -> StoreError {
+        let largest = size::LARGEST;
+        StoreError::new(
+            StoreErrorKind::TooLarge,
+            format!(
+                "the result of the step has {bytes} bytes and {self} accepts at most {largest} in a record: return less from the \
+                 step, or a reference to where its result is stored"
+            ),
+        )
+    }
+
     /// Returns the error of a response that is longer than any that is stored.
     pub(crate) fn too_long(&self, bytes: usize) -> StoreError {
         StoreError::new(

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::owner::OwnerToken;
-use idempotency_core::record::{Attribute, Data, Field, Record, Status};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use crate::attribute_names::AttributeNames;
+use crate::large::decompressed;
 use crate::request::Value;
 use crate::{json, number};
 
@@ -53,6 +54,7 @@ pub(crate) fn attributes(record: &Record) -> impl Iterator<Item = (Attribute, Va
                 .as_ref()
                 .map(|event| Value::Text(event.stored())),
         ),
+        (Attribute::Steps, record.steps.value().map(Value::Steps)),
     ];
     let attributes = attributes.into_iter();
     attributes.filter_map(|(attribute, value)| Some((attribute, value?)))
@@ -73,6 +75,7 @@ pub(crate) fn record(mut item: Item, names: &AttributeNames) -> Record {
         decision: text(take(Attribute::Decision), |trace| trace),
         // No rule asks for it, so no call pays for reading it.
         event: None,
+        steps: steps(take(Attribute::Steps)),
     }
 }
 
@@ -104,6 +107,22 @@ fn text<T>(value: Option<AttributeValue>, of: impl Fn(String) -> T) -> Field<T> 
     }
 }
 
+/// Reads the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can.
+fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
+    let steps = match value {
+        None => return Field::Absent,
+        Some(AttributeValue::M(steps)) => steps,
+        Some(_) => return Field::Unreadable,
+    };
+    let read = |(name, value)| match value {
+        AttributeValue::S(text) => Some((name, Data::new(text))),
+        AttributeValue::B(bytes) => Some((name, decompressed(bytes.as_ref()).ok()?)),
+        _ => None,
+    };
+    let steps: Option<RecordedSteps> = steps.into_iter().map(read).collect();
+    steps.map_or(Field::Unreadable, Field::Value)
+}
+
 /// Reads the response: JSON text from this framework and from Python, a native value from TypeScript.
 fn data(value: Option<AttributeValue>) -> Field<Data> {
     match value {
@@ -130,6 +149,13 @@ mod tests {
                 let value = match to_value(value) {
                     AttributeValue::S(text) => json!({ "S": text }),
                     AttributeValue::N(text) => json!({ "N": text }),
+                    AttributeValue::M(steps) => {
+                        let text = |value: &AttributeValue| json!({ "S": value.as_s().unwrap() });
+                        let steps = steps
+                            .iter()
+                            .map(|(name, value)| (name.clone(), text(value)));
+                        json!({ "M": steps.collect::<serde_json::Map<_, _>>() })
+                    }
                     other => panic!("{other:?} is never written"),
                 };
                 (names.of(attribute).to_owned(), value)
@@ -164,8 +190,22 @@ mod tests {
             failure: Field::Value("Timeout".to_owned()),
             decision: Field::Value("{}".to_owned()),
             event: StoredEvent::selected("{\"order_id\": 7}"),
+            steps: Field::Value(
+                [("reserve".to_owned(), Data::new("[7]"))]
+                    .into_iter()
+                    .collect(),
+            ),
             ..claim()
         }
+    }
+
+    #[test]
+    fn a_claim_with_steps_has_an_empty_map() {
+        let record = Record {
+            steps: Field::Value(RecordedSteps::default()),
+            ..Record::default()
+        };
+        assert_eq!(stored(&record), json!({ "steps": { "M": {} } }));
     }
 
     #[test]
@@ -197,7 +237,8 @@ mod tests {
                 "failure": { "S": "Timeout" },
                 "operation": { "S": "shop::charge" },
                 "decision": { "S": "{}" },
-                "event": { "S": "{\"selected\":{\"order_id\": 7}}" }
+                "event": { "S": "{\"selected\":{\"order_id\": 7}}" },
+                "steps": { "M": { "reserve": { "S": "[7]" } } }
             })
         );
     }

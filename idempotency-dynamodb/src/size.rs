@@ -40,6 +40,12 @@ fn value_size(value: Value<'_>) -> usize {
     match value {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
+        // Three bytes for a map, and one for each of its members.
+        Value::Steps(steps) => {
+            let members = steps.iter();
+            let members = members.map(|(name, result)| name.len() + result.as_str().len() + 1);
+            3 + members.sum::<usize>()
+        }
         // One byte for two digits, plus one byte. A sign counts as a digit.
         Value::Number(number) => {
             let digits = number.unsigned_abs().checked_ilog10().unwrap_or_default() + 1;
@@ -50,6 +56,8 @@ fn value_size(value: Value<'_>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use idempotency_core::record::{Data, RecordedSteps};
+
     use super::*;
 
     #[test]
@@ -57,6 +65,11 @@ mod tests {
         assert_eq!(of([("data", Value::Text("é"))]), 6);
         assert_eq!(of([("n", Value::Number(1_700_000_000))]), 7);
         assert_eq!(of([("b", Value::Bytes(&[0, 255]))]), 3);
+        let mut steps = RecordedSteps::default();
+        assert_eq!(of([("steps", Value::Steps(&steps))]), 5 + 3);
+        steps.insert("a", Data::new("42"));
+        steps.insert("bc", Data::new("7"));
+        assert_eq!(of([("steps", Value::Steps(&steps))]), 5 + 3 + 4 + 4);
         assert_eq!(
             of([("data", Value::Text("é")), ("n", Value::Number(0))]),
             6 + 3

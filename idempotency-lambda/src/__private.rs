@@ -28,7 +28,7 @@ pub use idempotency_core::config::{KeyRequired, Settings};
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::operation::Call;
 pub use idempotency_core::protocol::policy::{
-    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout,
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
 };
 pub use linkme;
 pub use std::borrow::Cow;

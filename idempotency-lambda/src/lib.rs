@@ -105,10 +105,10 @@ pub use idempotency_core::event::{
     CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, observe,
 };
 pub use idempotency_core::key::HashAlgorithm;
-pub use idempotency_core::operation::{Call, Run, Token};
+pub use idempotency_core::operation::{Call, Run, Step, StepRetry, Token};
 pub use idempotency_core::outcome::{Bypass, Outcome, OutcomeKind, Replay};
 pub use idempotency_core::protocol::policy::{
-    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, UnknownPolicy,
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps, UnknownPolicy,
 };
 pub use idempotency_core::protocol::{Circuit, Source};
 pub use idempotency_core::system::{SystemClock, SystemRandom};

@@ -8,7 +8,9 @@ use super::value::{choice, duration, number, truth, truth_or};
 use super::{ConfigurationError, KeyRequired, Variables};
 use crate::cache::CacheLimits;
 use crate::key::{HashAlgorithm, limit_for};
-use crate::protocol::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy};
+use crate::protocol::policy::{
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy, Steps,
+};
 use crate::record::TENANT_MARK;
 
 /// The settings of an operation, from its attribute or builder.
@@ -59,6 +61,8 @@ pub struct Settings {
     pub on_store_error: Option<OnStoreError>,
     /// True if a call asks the circuit breaker before it asks the store.
     pub circuit_breaker: Option<bool>,
+    /// Whether the operation has steps, and what a failed run does with their results.
+    pub steps: Option<Steps>,
     /// The JMESPath expression on the response that decides whether the response is stored.
     pub store_when: Option<Cow<'static, str>>,
     /// What the record keeps of the event: `off`, `all`, or a JMESPath expression that selects it.
@@ -92,6 +96,7 @@ impl Settings {
             on_error: None,
             on_store_error: None,
             circuit_breaker: None,
+            steps: None,
             store_when: None,
             store_event: None,
         }
@@ -307,6 +312,8 @@ impl Settings {
                 "IDEMPOTENCY_CIRCUIT_BREAKER",
                 default.circuit_breaker,
             )?,
+            // No variable: the code of the handler decides whether it has steps.
+            steps: self.steps.unwrap_or(default.steps),
             expires_after: duration(
                 self.expires_after,
                 variables,
@@ -365,6 +372,7 @@ impl Settings {
             validate: _,
             store_when: _,
             shared_key_prefix: _,
+            steps: _,
             key_required,
             key_prefix,
             hash,

@@ -85,26 +85,36 @@ impl<R> Driver<'_, R> {
                 Effect::Run => {
                     let start = self.only_run(&mut start).map_err(Ending::Refused)?;
                     store_error = None;
+                    if let Some(resumes) = attempt.resumes() {
+                        run = resumes;
+                        if let Run::Rerun { .. } = run {
+                            report.took_over();
+                        }
+                    }
                     let lease_end = attempt.in_flight().map(|running| running.until);
                     let handler = start(OfferedCall::under_claim(
                         self.backend,
                         &self.call,
                         run,
                         lease_end,
+                        attempt.steps(),
                         &mut made,
                     ));
                     let (result, own) =
                         handler::run(handler, self.codec, &self.store_when, report).await;
                     made.end();
                     finished = Some(own);
-                    Input::HandlerDone(result)
+                    Input::HandlerDone(match made.steps() {
+                        Some(steps) => steps.with_result(result, report),
+                        None => result,
+                    })
                 }
                 Effect::RunUnprotected { maybe_claimed } => {
                     let start = self.only_run(&mut start).map_err(Ending::Refused)?;
                     let lease_end = attempt.in_flight().map(|running| running.until);
                     let handler = start(OfferedCall::unclaimed(
                         self.backend,
-                        &self.call.id,
+                        &self.call,
                         lease_end,
                         &mut made,
                     ));
@@ -194,12 +204,7 @@ impl<R> Driver<'_, R> {
             // Timed out. Unless its sends are known, the write may have been applied, or may still be applied later.
             None => log.timed_out(&store.name()),
         };
-        let kind = match error.kind() {
-            StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
-            kind if kind.is_transient() && log.is_refused() => WriteErrorKind::Refused,
-            kind if kind.is_transient() => WriteErrorKind::Transient,
-            _ => WriteErrorKind::Permanent,
-        };
+        let kind = write_error_kind(&error, &log);
         // The first error is the cause. Later ones come from dealing with it.
         store_error.get_or_insert(error);
         WriteResult::Failed {
@@ -248,6 +253,16 @@ impl<R> Driver<'_, R> {
         let reply = timeout(request, || self.backend.clock().sleep(limit)).await;
         report.store_request_ended();
         reply
+    }
+}
+
+/// Returns what the protocol knows of a write that failed.
+pub(super) fn write_error_kind(error: &StoreError, log: &SendLog) -> WriteErrorKind {
+    match error.kind() {
+        StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
+        kind if kind.is_transient() && log.is_refused() => WriteErrorKind::Refused,
+        kind if kind.is_transient() => WriteErrorKind::Transient,
+        _ => WriteErrorKind::Permanent,
     }
 }
 

@@ -26,7 +26,7 @@ mod timeout;
 
 pub use backend::Backend;
 pub(crate) use call::Made;
-pub use call::{Call, OfferedCall, Token, run_without_claim};
+pub use call::{Call, OfferedCall, Step, Token, run_without_claim};
 pub use codec::{Codec, Written};
 pub(crate) use driver::Driver;
 pub(crate) use handler::{StoreWhen, run_unprotected};

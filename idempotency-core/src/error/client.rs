@@ -47,7 +47,14 @@ impl ErrorKind {
                 "the request was processed, but its result could not be confirmed: send it again, unchanged and under \
                  the same key"
             }
-            Self::Unresolved | Self::CorruptRecord | Self::Internal => {
+            Self::StepNoTimeLeft | Self::StepNotRecorded => {
+                "the request was processed in part: send it again later, unchanged and under the same key"
+            }
+            Self::Unresolved
+            | Self::CorruptRecord
+            | Self::StepRefused
+            | Self::StepTypeChanged
+            | Self::Internal => {
                 "the request may have been processed, and its result is not known: ask the operator of the service, \
                  and do not send it again under a new key"
             }

@@ -43,6 +43,14 @@ pub enum ErrorKind {
     CompletionUnknown,
     /// The store failed before the handler ran.
     StoreFailed,
+    /// A step cannot run: its name was used before, or its call cannot have steps.
+    StepRefused,
+    /// The lease of the claim expired before a step could start.
+    StepNoTimeLeft,
+    /// A step ran, but recording its result was not confirmed.
+    StepNotRecorded,
+    /// The recorded result of a step does not fit its type.
+    StepTypeChanged,
     /// A setting cannot be understood.
     Configuration,
     /// The clock or the random source cannot be trusted.
@@ -72,6 +80,10 @@ impl ErrorKind {
             Self::LostOwnership => "IdempotencyLostOwnership",
             Self::CompletionUnknown => "IdempotencyCompletionUnknown",
             Self::StoreFailed => "IdempotencyStoreFailed",
+            Self::StepRefused => "IdempotencyStepRefused",
+            Self::StepNoTimeLeft => "IdempotencyStepNoTimeLeft",
+            Self::StepNotRecorded => "IdempotencyStepNotRecorded",
+            Self::StepTypeChanged => "IdempotencyStepTypeChanged",
             Self::Configuration => "IdempotencyConfiguration",
             Self::Environment => "IdempotencyEnvironment",
             Self::UnknownInvocation => "IdempotencyUnknownInvocation",
@@ -91,6 +103,8 @@ impl ErrorKind {
                 | Self::LostOwnership
                 | Self::CompletionUnknown
                 | Self::StoreFailed
+                | Self::StepNoTimeLeft
+                | Self::StepNotRecorded
         )
     }
 
@@ -127,13 +141,26 @@ impl ErrorKind {
                 "the response cannot be written as JSON: correct the response type's `Serialize`"
             }
             Self::LostOwnership => {
-                "the claim was gone when the handler had finished (taken over by another call, or resolved or evicted by an operator): a retry gets \
+                "the claim was gone before the call had ended (taken over by another call, or resolved or evicted by an operator): a retry gets \
                  that call's response, or runs again"
             }
             Self::CompletionUnknown => {
                 "storing the response was not confirmed: a retry gets it if it is stored"
             }
             Self::StoreFailed => "the store could not be asked",
+            Self::StepRefused => {
+                "a step did not run, because it cannot be recorded: correct the handler"
+            }
+            Self::StepNoTimeLeft => {
+                "the time of the claim ended before a step could start: retry, or raise the function's timeout"
+            }
+            Self::StepNotRecorded => {
+                "a step ran, and its result may not be recorded: a retry may run the step again"
+            }
+            Self::StepTypeChanged => {
+                "the recorded result of a step does not fit its type: restore the type, or wait for the end of the window \
+                 (deleting the record lets every step run again)"
+            }
             Self::Configuration => "the configuration is wrong",
             Self::Environment => "the function's environment cannot be trusted",
             Self::UnknownInvocation => {

@@ -29,6 +29,10 @@ all![
     LostOwnership,
     CompletionUnknown,
     StoreFailed,
+    StepRefused,
+    StepNoTimeLeft,
+    StepNotRecorded,
+    StepTypeChanged,
     Configuration,
     Environment,
     UnknownInvocation,
@@ -66,6 +70,8 @@ fn a_kind_is_retryable_if_a_retry_can_have_another_result() {
             Kind::LostOwnership,
             Kind::CompletionUnknown,
             Kind::StoreFailed,
+            Kind::StepNoTimeLeft,
+            Kind::StepNotRecorded,
         ]
     );
 }

@@ -87,6 +87,8 @@ fn level_of(error: &Error) -> Level {
         | ErrorKind::ExpressionFailed
         | ErrorKind::Contended
         | ErrorKind::NoTimeLeft
+        | ErrorKind::StepNoTimeLeft
+        | ErrorKind::StepNotRecorded
         // The call whose response was too large has logged a warning; nothing can be done for this key.
         | ErrorKind::ResponseUnavailable => Level::WARN,
         // A throttled or unreachable store recovers by itself. A missing table or permission does not.
@@ -100,6 +102,8 @@ fn level_of(error: &Error) -> Level {
         | ErrorKind::ResponseNotSerializable
         | ErrorKind::LostOwnership
         | ErrorKind::CompletionUnknown
+        | ErrorKind::StepRefused
+        | ErrorKind::StepTypeChanged
         | ErrorKind::Configuration
         | ErrorKind::Environment
         | ErrorKind::UnknownInvocation

@@ -130,6 +130,12 @@ impl<'a> Report<'a> {
         self.pause();
     }
 
+    /// Adds requests that the handler's steps sent. Their time is a part of the handler's time too.
+    pub(crate) fn add_store_requests(&mut self, requests: u32, time: Duration) {
+        self.store_requests += requests;
+        self.store_time += time;
+    }
+
     /// Records that the handler starts, and starts to measure its time.
     pub(crate) fn handler_started(&mut self) {
         self.handler = Some(HandlerProgress::Started);

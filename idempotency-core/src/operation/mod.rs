@@ -11,8 +11,8 @@ mod identity;
 mod stored_event;
 mod texts;
 
-pub use crate::engine::{Call, OfferedCall, Token, run_without_claim};
-pub use crate::protocol::Run;
+pub use crate::engine::{Call, OfferedCall, Step, Token, run_without_claim};
+pub use crate::protocol::{Run, StepRetry};
 pub use identity::Identity;
 use stored_event::Keeps;
 

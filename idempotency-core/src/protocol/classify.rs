@@ -1,8 +1,9 @@
 //! Classifies a record that prevents a claim.
 
-use super::condition::claimable;
+use super::condition::{claimable, replaceable, takeover};
 use super::policy::OnTimeout;
 use super::terms::CallTerms;
+use crate::owner::OwnerToken;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
 
@@ -15,6 +16,8 @@ pub enum RecordState {
     OwnClaimExpired,
     /// It can be claimed.
     Claimable,
+    /// It can be taken over. It has steps, which the takeover keeps.
+    Resumable,
     /// It belongs to another payload.
     PayloadMismatch,
     /// It holds the response.
@@ -57,7 +60,7 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> Record
         }
     }
     if claimable(now, call.policy.on_timeout).holds(Some(existing)) {
-        return RecordState::Claimable;
+        return claimable_state(existing, now, call);
     }
     if !same_payload(existing, call) {
         return RecordState::PayloadMismatch;
@@ -77,10 +80,32 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> Record
     }
 }
 
+/// Returns what a record means that can be claimed. Steps belong to a payload, so another payload cannot take them over.
+fn claimable_state(existing: &Record, now: EpochMillis, call: &CallTerms) -> RecordState {
+    let on_timeout = call.policy.on_timeout;
+    if !call.policy.steps.are_on() || replaceable(now, on_timeout).holds(Some(existing)) {
+        return RecordState::Claimable;
+    }
+    if !same_payload(existing, call) {
+        return RecordState::PayloadMismatch;
+    }
+    if existing.steps == Field::Unreadable {
+        return RecordState::Corrupt(UNREADABLE_STEPS);
+    }
+    match takeover(existing, None, on_timeout) {
+        Some(_) => RecordState::Resumable,
+        None => RecordState::Corrupt("it has steps, but its owner or its lease cannot be read"),
+    }
+}
+
 /// Returns true if the record is a claim made with this call's token.
 pub(super) fn is_claim_of(existing: &Record, call: &CallTerms) -> bool {
-    existing.owner.value() == Some(&call.owner)
-        && existing.status.value() == Some(&Status::InProgress)
+    is_claim_by(existing, &call.owner)
+}
+
+/// Returns true if the record is a claim made with this token.
+pub(super) fn is_claim_by(existing: &Record, owner: &OwnerToken) -> bool {
+    existing.owner.value() == Some(owner) && existing.status.value() == Some(&Status::InProgress)
 }
 
 /// Returns true if the claim of `call` that replaced this record was a takeover: the record was the claim of another call, whose
@@ -113,6 +138,9 @@ pub(super) fn same_payload(existing: &Record, call: &CallTerms) -> bool {
 
 /// The defect of a record whose data the store cannot read. The store can say more.
 pub(crate) const UNREADABLE_DATA: &str = "its data is of an unknown type";
+
+/// The defect of a record whose steps cannot be read.
+const UNREADABLE_STEPS: &str = "the results of its steps cannot be read";
 
 /// Returns what the data of a completed record means.
 pub(super) fn response_of(existing: &Record) -> RecordState {

@@ -99,6 +99,75 @@ pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     }
 }
 
+/// Returns the condition under which a claim of an operation with steps may replace the present record: it is
+/// [`claimable`], and there are no steps in it that a later run needs.
+///
+/// Steps are needed until the window expires. A record that is claimable and not replaceable is taken over by an update
+/// ([`takeover`]).
+pub fn replaceable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
+    use Attribute::{Expiration, Failure, InProgressExpiration, Status as StatusAttribute, Steps};
+    let expired = || Condition::Below(Expiration, Operand::Seconds(now.floor_to_seconds()));
+    let in_progress = || Condition::Equals(StatusAttribute, Operand::status(&Status::InProgress));
+    let not_in_progress =
+        || Condition::Differs(StatusAttribute, Operand::status(&Status::InProgress));
+    let lease_expired = || Condition::Below(InProgressExpiration, Operand::Millis(now));
+    let no_steps = || Condition::Missing(Steps);
+    match on_timeout {
+        OnTimeout::Rerun => Condition::Any(vec![
+            Condition::NoRecord,
+            Condition::All(vec![
+                expired(),
+                Condition::Any(vec![
+                    not_in_progress(),
+                    Condition::Missing(InProgressExpiration),
+                    lease_expired(),
+                ]),
+            ]),
+            Condition::All(vec![in_progress(), lease_expired(), no_steps()]),
+        ]),
+        OnTimeout::Hold => Condition::Any(vec![
+            Condition::NoRecord,
+            Condition::All(vec![
+                expired(),
+                Condition::Any(vec![not_in_progress(), Condition::Exists(Failure)]),
+            ]),
+            Condition::All(vec![in_progress(), Condition::Exists(Failure), no_steps()]),
+        ]),
+    }
+}
+
+/// Returns the condition of a takeover that keeps the steps: the record is still the claim that `existing` was when it was read.
+///
+/// It names everything that the decision to take over was made of: the owner, the lease, and the payload. `None` if the owner or
+/// the lease of `existing` cannot be read.
+pub fn takeover(
+    existing: &Record,
+    validation: Option<&str>,
+    on_timeout: OnTimeout,
+) -> Option<Condition> {
+    let text = |text: &str| Operand::Text(text.to_owned());
+    let mut all = vec![
+        match &existing.owner {
+            Field::Value(owner) => Condition::Equals(Attribute::Owner, text(owner.as_str())),
+            Field::Absent => Condition::Missing(Attribute::Owner),
+            Field::Unreadable => return None,
+        },
+        Condition::Equals(Attribute::Status, Operand::status(&Status::InProgress)),
+        match &existing.in_progress_expiration {
+            Field::Value(end) => {
+                Condition::Equals(Attribute::InProgressExpiration, Operand::Millis(*end))
+            }
+            Field::Absent => Condition::Missing(Attribute::InProgressExpiration),
+            Field::Unreadable => return None,
+        },
+    ];
+    all.extend(validation.map(|mine| Condition::Equals(Attribute::Validation, text(mine))));
+    if on_timeout == OnTimeout::Hold {
+        all.push(Condition::Exists(Attribute::Failure));
+    }
+    Some(Condition::All(all))
+}
+
 /// Returns the condition that the record is still the claim of `owner`. It is the fence of completions and releases.
 pub fn held_by(owner: &OwnerToken) -> Condition {
     Condition::All(vec![
@@ -190,6 +259,7 @@ fn exists(record: &Record, attribute: Attribute) -> bool {
         Attribute::Operation => record.operation.exists(),
         Attribute::Decision => record.decision.exists(),
         Attribute::Event => record.event.is_some(),
+        Attribute::Steps => record.steps.exists(),
     }
 }
 
@@ -213,7 +283,8 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<s
             .in_progress_expiration
             .value()
             .map(|value| value.cmp(millis)),
-        (Attribute::Expiration | Attribute::InProgressExpiration, _) => None,
+        // No write compares steps.
+        (Attribute::Expiration | Attribute::InProgressExpiration | Attribute::Steps, _) => None,
         (Attribute::Status, operand) => text(&record.status, Status::as_str, operand),
         (Attribute::Data, operand) => text(&record.data, |data| data.as_str(), operand),
         (Attribute::Validation, operand) => text(&record.validation, String::as_str, operand),

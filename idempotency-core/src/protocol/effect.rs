@@ -7,6 +7,7 @@ use super::condition::Condition;
 use super::in_flight::InFlight;
 use super::read::Consistency;
 use super::resolution::Resolution;
+use super::steps::StepsEnd;
 use super::write::Write;
 use crate::record::{Data, Record};
 
@@ -195,4 +196,6 @@ pub enum HandlerResult {
     Failed(String),
     /// It panicked, so it did not report whether its effect happened.
     Panicked,
+    /// It ended so after it had recorded steps, or had tried to.
+    AfterSteps(StepsEnd, Box<HandlerResult>),
 }

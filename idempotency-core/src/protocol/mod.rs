@@ -5,6 +5,7 @@
 //! - [`classify()`]: classifies a record that prevents a claim.
 //! - [`Attempt::step`]: one call as a state machine. The [`engine`](crate::engine) performs its effects.
 //! - [`Run`]: which run of its key a handler's run is.
+//! - [`StepLedger`] and [`StepWrite`]: the steps of one run, and how the result of one is recorded.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`decision`]: what an operator decides about a key whose run did not report its end.
 //! - [`Breaker`]: when a process stops asking a store that fails.
@@ -27,6 +28,7 @@ mod requests;
 mod resolution;
 mod run;
 mod step;
+mod steps;
 mod terms;
 mod write;
 
@@ -40,5 +42,9 @@ pub(crate) use requests::recorded_path;
 pub use resolution::{Completion, Refusal, RefusalDetail, Resolution, Source};
 pub use run::Run;
 pub use step::Attempt;
+pub use steps::{
+    StepEffect, StepEnd, StepInput, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
+    StepsEnd,
+};
 pub use terms::CallTerms;
 pub use write::{Change, Write};

@@ -87,6 +87,36 @@ pub enum Lookup {
     ReadFirst,
 }
 
+/// Whether an operation has steps, and what a failed run does with their results.
+///
+/// A run that was killed, and a claim that was taken over, keep the results of steps in both cases. The end of the window deletes them.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::policy::Steps;
+/// assert_eq!("keep".parse(), Ok(Steps::Keep));
+/// assert_eq!(Steps::default(), Steps::Off);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Steps {
+    /// The operation has no steps.
+    #[default]
+    Off,
+    /// A failed run keeps the results. A retry goes on after the last step.
+    Keep,
+    /// A failed run deletes the results. A retry begins with the first step.
+    Forget,
+}
+
+impl Steps {
+    /// Returns true if the operation has steps.
+    pub(crate) fn are_on(self) -> bool {
+        self != Self::Off
+    }
+}
+
 macro_rules! named {
     ($type:ty, $($text:literal => $value:path),+) => {
         impl FromStr for $type {
@@ -107,6 +137,7 @@ named!(OnInProgress, "reject" => OnInProgress::Reject, "wait" => OnInProgress::W
 named!(Lookup, "claim-first" => Lookup::ClaimFirst, "read-first" => Lookup::ReadFirst);
 named!(OnTimeout, "rerun" => OnTimeout::Rerun, "hold" => OnTimeout::Hold);
 named!(OnStoreError, "fail" => OnStoreError::Fail, "run-unprotected" => OnStoreError::RunUnprotected);
+named!(Steps, "off" => Steps::Off, "keep" => Steps::Keep, "forget" => Steps::Forget);
 named!(OnError, "release" => OnError::Release, "record" => OnError::Record);
 
 /// The error of a text that names no policy.
@@ -157,6 +188,8 @@ pub struct Policy {
     pub on_store_error: OnStoreError,
     /// True if a call asks the circuit breaker before it asks the store.
     pub circuit_breaker: bool,
+    /// Whether the operation has steps, and what a failed run does with their results.
+    pub steps: Steps,
     /// How long a response is replayed after its completion, in whole seconds.
     pub expires_after: Duration,
     /// How long the lease of a claim runs if no deadline is known.
@@ -183,6 +216,7 @@ impl Default for Policy {
             on_error: OnError::default(),
             on_store_error: OnStoreError::default(),
             circuit_breaker: false,
+            steps: Steps::default(),
             expires_after: Duration::from_secs(60 * 60),
             lease: Duration::from_secs(15 * 60),
             store_timeout: Duration::from_secs(3),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::condition::{Condition, claimable, held_by};
+use super::condition::{Condition, claimable, held_by, replaceable, takeover};
 use super::effect::Effect;
 use super::policy::OnTimeout;
 use super::terms::CallTerms;
 use super::write::{Change, Write};
-use crate::record::{Attribute, Data, Field, Record, Status};
-use crate::time::EpochMillis;
+use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
+use crate::time::{EpochMillis, EpochSeconds};
 
 /// How long after its lease a claim under `hold` is kept from the table's TTL: ten years.
 const HELD: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -26,33 +26,78 @@ fn operation(call: &CallTerms) -> Field<String> {
     path.map(|path| recorded_path(path).to_owned()).into()
 }
 
-/// Returns the claim: a put of a record in progress, if there is no record or a claimable one.
-pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
+/// Returns when a claim that is made now expires. It is kept as long as its lease runs; under `hold`, for ten years.
+fn claim_expiration(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
     let lease_end = call.lease_end(now);
-    let window_end = now.floor_to_seconds().plus(call.policy.expires_after);
     let kept_until = match call.policy.on_timeout {
         OnTimeout::Rerun => lease_end.ceil_to_seconds(),
         OnTimeout::Hold => lease_end.ceil_to_seconds().plus(HELD),
     };
+    window_end(call, now).max(kept_until)
+}
+
+/// Returns the end of a window that begins now.
+fn window_end(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
+    now.floor_to_seconds().plus(call.policy.expires_after)
+}
+
+/// Returns the claim: a put of a record in progress, if there is no record or a claimable one.
+///
+/// With steps it begins with none, and replaces no record whose steps a later run needs: that is [`take_over`].
+pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
+    let lease_end = call.lease_end(now);
+    let (steps, condition) = if call.policy.steps.are_on() {
+        let none = Field::Value(RecordedSteps::default());
+        (none, replaceable(now, call.policy.on_timeout))
+    } else {
+        (Field::Absent, claimable(now, call.policy.on_timeout))
+    };
     Effect::Write(
         Write::Put(Record {
-            expiration: Field::Value(window_end.max(kept_until)),
+            expiration: Field::Value(claim_expiration(call, now)),
             in_progress_expiration: Field::Value(lease_end),
             status: Field::Value(Status::InProgress),
             validation: call.validation.clone().into(),
             owner: Field::Value(call.owner.clone()),
             operation: operation(call),
             event: call.event.clone(),
+            steps,
             ..Record::default()
         }),
-        claimable(now, call.policy.on_timeout),
+        condition,
     )
+}
+
+/// Returns the takeover of a claim that has steps: an update that keeps them, only while the record is the claim that was read.
+/// `None` if that claim cannot be understood.
+///
+/// A put would delete a step that the earlier owner records between the read and the takeover.
+pub(super) fn take_over(call: &CallTerms, now: EpochMillis, existing: &Record) -> Option<Effect> {
+    let validation = call.validation.as_deref();
+    let condition = takeover(existing, validation, call.policy.on_timeout)?;
+    let set = Record {
+        expiration: Field::Value(claim_expiration(call, now)),
+        in_progress_expiration: Field::Value(call.lease_end(now)),
+        owner: Field::Value(call.owner.clone()),
+        operation: operation(call),
+        event: call.event.clone(),
+        ..Record::default()
+    };
+    let mut remove = vec![Attribute::Failure];
+    // The record keeps the event of the run that has the claim, and not that of an earlier one.
+    if call.event.is_none() {
+        remove.push(Attribute::Event);
+    }
+    Some(Effect::Write(
+        Write::Update(Change { set, remove }),
+        condition,
+    ))
 }
 
 /// Returns the attributes of this call's completed record. `data` is `None` if the response cannot be stored.
 pub(super) fn completed(call: &CallTerms, now: EpochMillis, data: Option<&Data>) -> Record {
     Record {
-        expiration: Field::Value(now.floor_to_seconds().plus(call.policy.expires_after)),
+        expiration: Field::Value(window_end(call, now)),
         status: Field::Value(Status::Completed),
         data: data.cloned().into(),
         validation: call.validation.clone().into(),
@@ -80,15 +125,19 @@ fn makes_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
 }
 
 /// Returns the completion: an update, only while the record is still this call's claim. The claim names the operation
-/// already.
+/// already. The steps are deleted: the response replaces them.
 pub(super) fn complete(call: &CallTerms, record: &Record) -> Effect {
+    let mut remove = makes_room(call, record);
+    if call.policy.steps.are_on() {
+        remove.push(Attribute::Steps);
+    }
     Effect::Write(
         Write::Update(Change {
             set: Record {
                 operation: Field::Absent,
                 ..record.clone()
             },
-            remove: makes_room(call, record),
+            remove,
         }),
         held_by(&call.owner),
     )
@@ -114,10 +163,33 @@ pub(super) fn release(call: &CallTerms) -> Effect {
 
 /// Returns the write of a recorded failure. It ends the lease at the time of the claim, so that calls under every policy and
 /// in every language can claim the key again, and removes the owner token.
+///
+/// With steps it deletes them: [`keep_steps`] is the write that keeps them.
 pub(super) fn record_failure(call: &CallTerms, failure: &str, claimed_at: EpochMillis) -> Effect {
+    let mut remove = vec![Attribute::Owner];
+    if call.policy.steps.are_on() {
+        remove.push(Attribute::Steps);
+    }
     Effect::Write(
         Write::Update(Change {
             set: Record {
+                failure: Field::Value(failure.to_owned()),
+                in_progress_expiration: Field::Value(claimed_at),
+                ..Record::default()
+            },
+            remove,
+        }),
+        held_by(&call.owner),
+    )
+}
+
+/// Returns the release that keeps the steps. Like a recorded failure it ends the lease and removes the owner token. The window of
+/// the steps begins at the time of the claim.
+pub(super) fn keep_steps(call: &CallTerms, failure: &str, claimed_at: EpochMillis) -> Effect {
+    Effect::Write(
+        Write::Update(Change {
+            set: Record {
+                expiration: Field::Value(window_end(call, claimed_at)),
                 failure: Field::Value(failure.to_owned()),
                 in_progress_expiration: Field::Value(claimed_at),
                 ..Record::default()

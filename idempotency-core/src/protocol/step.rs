@@ -15,9 +15,12 @@ use super::effect::{Effect, Input};
 use super::in_flight::{InFlight, Stage};
 use super::limits::time_limit;
 use super::resolution::{Completion, Resolution, Source};
+use super::run::Run;
 use super::terms::CallTerms;
 use crate::error::ErrorKind;
+use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
+pub(super) use state::backoff;
 use state::{Completing, State, finish, refuse};
 
 /// One call on its way through the protocol.
@@ -104,18 +107,51 @@ impl Attempt {
                 };
                 (stage, claiming.wait_until)
             }
-            State::Running(held) => (Stage::Running, held.lease_end),
+            State::Running(running) => (Stage::Running, running.held.lease_end),
             State::RunningUnclaimed(until) => (Stage::Running, *until),
             State::Completing(completing)
             | State::RetryingCompletion(completing)
             | State::ReadingAfterCompletion(completing)
             | State::Restoring(completing) => (Stage::Storing, completing.held.lease_end),
-            State::Releasing { lease_end, .. } => (Stage::Storing, *lease_end),
+            State::Releasing { lease_end, .. } | State::ReadingAfterSteps(lease_end) => {
+                (Stage::Storing, *lease_end)
+            }
             State::Checking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
                 return None;
             }
         };
         Some(InFlight { stage, until })
+    }
+
+    /// Returns the steps that were recorded when the run began, while the handler runs under a confirmed claim. The run uses their
+    /// results.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::protocol::*;
+    /// # use idempotency_core::time::EpochMillis;
+    /// # let call = idempotency_core::example::call();
+    /// # let now = EpochMillis::new(0);
+    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
+    /// assert_eq!(attempt.steps(), None);
+    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::Applied));
+    /// assert!(attempt.steps().is_some_and(|steps| steps.is_empty()), "the claim is new");
+    /// ```
+    pub fn steps(&self) -> Option<&RecordedSteps> {
+        match &self.state {
+            State::Running(running) if running.held.is_confirmed => Some(&running.steps),
+            _ => None,
+        }
+    }
+
+    /// Returns which run of its key the handler's run is, if the call took over a claim with its steps. `None` if it put its claim:
+    /// then the store can say what the put replaced.
+    pub fn resumes(&self) -> Option<Run> {
+        match &self.state {
+            State::Running(running) => running.resumes,
+            _ => None,
+        }
     }
 
     /// Returns how long the last requested write or read may take, if it is sent at the time `now`.
@@ -147,6 +183,7 @@ impl Attempt {
                 claim::limit(now, claiming.wait_until, claiming.requests_end)
             }
             State::GivingUp(giving_up) => claim::release_limit(now, giving_up),
+            State::ReadingAfterSteps(lease_end) => time_limit(now, *lease_end),
             State::Completing(Completing { held, .. })
             | State::ReadingAfterCompletion(Completing { held, .. })
             | State::Restoring(Completing { held, .. }) => time_limit(now, held.lease_end),
@@ -245,8 +282,8 @@ impl Attempt {
             (State::RunningUnclaimed(_), Input::HandlerDone(_)) => {
                 finish(Resolution::Own(Completion::Unclaimed))
             }
-            (State::Running(held), Input::HandlerDone(result)) => {
-                completion::handler_done(&call, now, held, result)
+            (State::Running(running), Input::HandlerDone(result)) => {
+                completion::handler_done(&call, now, running.held, result)
             }
             (State::Completing(completing), Input::Written(result)) => {
                 completion::completion_written(&call, now, completing, result)
@@ -260,6 +297,10 @@ impl Attempt {
             (State::ReadingAfterCompletion(completing), Input::ReadFailed) => {
                 completion::not_stored(completing.held, ErrorKind::CompletionUnknown)
             }
+            (State::ReadingAfterSteps(_), Input::Read(existing)) => {
+                completion::claim_lost(&call, now, existing)
+            }
+            (State::ReadingAfterSteps(_), Input::ReadFailed) => refuse(ErrorKind::LostOwnership),
             (State::Restoring(completing), Input::Written(result)) => {
                 completion::restored(&call, now, completing, result)
             }

@@ -1,6 +1,6 @@
 //! Writes to one record, as data.
 
-use crate::record::{Attribute, Record};
+use crate::record::{Attribute, Data, Record};
 
 /// A write to one record. A [`Store`](crate::store::Store) applies it only if the condition that comes with it holds.
 ///
@@ -13,6 +13,14 @@ pub enum Write {
     Update(Change),
     /// Delete the record.
     Delete,
+    /// Add the result of a step to the [`steps`](Record::steps) of the record. If the record has no steps at all, the write
+    /// fails: the claim did not make any.
+    Step {
+        /// The name of the step.
+        name: String,
+        /// Its result.
+        result: Data,
+    },
 }
 
 /// Attributes to set, and attributes to remove.

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Change, Consistency, ReadOutcome, SendLog, Store, Write, WriteOutcome};
+use super::{
+    Change, Consistency, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
+    WriteOutcome,
+};
 use crate::future::BoxFuture;
 use crate::protocol::condition::Condition;
 use crate::record::{Attribute, Field, Record, RecordId};
@@ -83,6 +86,19 @@ impl MemoryStore {
             }
             Write::Update(change) => records.entry(id.clone()).or_default().apply(change),
             Write::Delete => drop(records.remove(id)),
+            Write::Step { name, result } => {
+                let Some(Field::Value(steps)) = records.get_mut(id).map(|record| &mut record.steps)
+                else {
+                    return WriteOutcome::Failed {
+                        maybe_applied: false,
+                        error: StoreError::new(
+                            StoreErrorKind::Rejected,
+                            "the record has no steps: its claim was made without them",
+                        ),
+                    };
+                };
+                steps.insert(name.clone(), result.clone());
+            }
         }
         WriteOutcome::Applied
     }
@@ -147,6 +163,7 @@ impl Record {
         if change.set.event.is_some() {
             self.event.clone_from(&change.set.event);
         }
+        set(&mut self.steps, &change.set.steps);
         for attribute in &change.remove {
             match attribute {
                 Attribute::Expiration => self.expiration = Field::Absent,
@@ -159,6 +176,7 @@ impl Record {
                 Attribute::Operation => self.operation = Field::Absent,
                 Attribute::Decision => self.decision = Field::Absent,
                 Attribute::Event => self.event = None,
+                Attribute::Steps => self.steps = Field::Absent,
             }
         }
     }

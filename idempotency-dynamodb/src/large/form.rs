@@ -93,6 +93,18 @@ impl<'a> Form<'a> {
         }
     }
 
+    /// Chooses the form of the result of a step: plain or compressed. It is in the record in both cases.
+    pub(crate) fn of_step(result: &Data, settings: Settings) -> Self {
+        let text = result.as_str();
+        if text.len() > LARGEST_TEXT {
+            return Self::TooLong;
+        }
+        let compresses = settings.compress_above;
+        let compresses = compresses.is_some_and(|above| text.len() > above);
+        let compressed = compresses.then(|| compress(text, text.len())).flatten();
+        compressed.map_or(Self::Plain, Self::Compressed)
+    }
+
     /// Returns the text that `data` contains. `None`: the response itself.
     fn mark(&self) -> Option<&'static str> {
         match self {
@@ -112,6 +124,14 @@ impl Form<'_> {
         match self.mark() {
             Some(mark) if attribute == Attribute::Data => (attribute, Value::Text(mark)),
             _ => (attribute, value),
+        }
+    }
+
+    /// Returns the result of a step as it is written.
+    pub(crate) fn step<'a>(&'a self, result: &'a Data) -> Value<'a> {
+        match self {
+            Self::Compressed(bytes) => Value::Bytes(bytes),
+            Self::Plain | Self::Split(_) | Self::TooLong => Value::Text(result.as_str()),
         }
     }
 

@@ -114,6 +114,15 @@ impl Body {
         write: impl Fn(&mut Self, T) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.name(name)?;
+        self.members(members, write)
+    }
+
+    /// Writes an object.
+    fn members<'n, T>(
+        &mut self,
+        members: impl Iterator<Item = (&'n str, T)>,
+        write: impl Fn(&mut Self, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut empty = true;
         for (name, value) in members {
             if empty {
@@ -144,6 +153,12 @@ impl Body {
                 self.raw(&base64::encode(bytes));
                 self.raw("\"");
             }
+            Value::Steps(steps) => {
+                self.raw("{\"M\":");
+                let steps = steps.iter();
+                let steps = steps.map(|(name, result)| (name, Value::Text(result.as_str())));
+                self.members(steps, Self::value)?;
+            }
         }
         self.raw("}");
         Ok(())
@@ -161,11 +176,8 @@ impl Body {
         }
         self.constant("ConditionExpression", expressions.condition())?;
         // DynamoDB rejects an empty object.
-        let names = expressions.names();
-        if !names.is_empty() {
-            let names = names.iter();
-            let names = names.map(|(placeholder, name)| (placeholder.as_str(), name.as_str()));
-            self.object("ExpressionAttributeNames", names, Self::text)?;
+        if expressions.names().next().is_some() {
+            self.object("ExpressionAttributeNames", expressions.names(), Self::text)?;
         }
         if expressions.values().next().is_some() {
             self.object(
@@ -187,6 +199,11 @@ fn length(value: &Value<'_>) -> usize {
         Value::Text(text) => text.len(),
         Value::Number(_) => 20,
         Value::Bytes(bytes) => bytes.len().div_ceil(3) * 4,
+        Value::Steps(steps) => {
+            let steps = steps.iter();
+            let steps = steps.map(|(name, result)| name.len() + result.as_str().len() + 12);
+            8 + steps.sum::<usize>()
+        }
     }
 }
 

@@ -26,6 +26,8 @@ const VALUES: usize = 8;
 /// The expressions of one request, with the names and values of their placeholders.
 pub(crate) struct Expressions<'a> {
     rendered: Arc<Rendered>,
+    /// The name of the step that the update sets.
+    step: &'a str,
     values: Vec<Value<'a>>,
 }
 
@@ -41,8 +43,12 @@ impl<'a> Expressions<'a> {
     }
 
     /// Returns each placeholder of an attribute, with the attribute's name. Can be empty; DynamoDB rejects an empty map.
-    pub(crate) fn names(&self) -> &[(String, String)] {
-        &self.rendered.names
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let names = self.rendered.names.iter();
+        names.map(|(placeholder, name)| {
+            let name = name.as_deref().unwrap_or(self.step);
+            (placeholder.as_str(), name)
+        })
     }
 
     /// Returns each placeholder of a value, with the value. Can be empty; DynamoDB rejects an empty map.
@@ -82,8 +88,35 @@ impl Shapes {
         draft.update(set, further, remove);
         draft.shape.update = draft.shape.tokens.len();
         draft.condition(condition, false);
+        self.expressions(draft, "", names)
+    }
+
+    /// Returns the expressions of an update that sets the result of one step. The name of the step is no part of the shape.
+    pub(crate) fn step<'a>(
+        &self,
+        names: &AttributeNames,
+        step: &'a str,
+        result: Value<'a>,
+        condition: &'a Condition,
+    ) -> Expressions<'a> {
+        let mut draft = Draft::new();
+        let value = draft.value(result);
+        let (steps, equals) = (Token::Name(Attribute::Steps), Token::Equals);
+        draft.push(&[Token::Set, steps, Token::Step, equals, value]);
+        draft.shape.update = draft.shape.tokens.len();
+        draft.condition(condition, false);
+        self.expressions(draft, step, names)
+    }
+
+    fn expressions<'a>(
+        &self,
+        draft: Draft<'a>,
+        step: &'a str,
+        names: &AttributeNames,
+    ) -> Expressions<'a> {
         Expressions {
             rendered: self.rendered(draft.shape, names),
+            step,
             values: draft.values,
         }
     }
@@ -126,6 +159,8 @@ enum Token {
     Name(Attribute),
     /// The placeholder of an attribute that only the store knows.
     Further(Further),
+    /// The placeholder of a member of the attribute before it: the step whose result is set.
+    Step,
     /// The placeholder of the value with this index.
     Value(usize),
     Set,
@@ -147,8 +182,8 @@ struct Rendered {
     shape: Shape,
     update: Option<String>,
     condition: String,
-    /// The placeholders of attributes, and the names of the attributes in the table.
-    names: Vec<(String, String)>,
+    /// The placeholders of attributes, and the names of the attributes in the table. `None`: the name of the step.
+    names: Vec<(String, Option<String>)>,
     /// The placeholders of values.
     values: Vec<String>,
 }
@@ -167,11 +202,12 @@ impl Rendered {
         let values = values.max().unwrap_or_default();
         let names = names.into_iter().enumerate().map(|(index, token)| {
             let name = match token {
-                Token::Name(attribute) => attributes.of(attribute),
-                Token::Further(further) => attributes.further(further),
-                _ => &attributes.key,
+                Token::Name(attribute) => Some(attributes.of(attribute)),
+                Token::Further(further) => Some(attributes.further(further)),
+                Token::Step => None,
+                _ => Some(attributes.key.as_str()),
             };
-            (placeholder('#', index), name.to_owned())
+            (placeholder('#', index), name.map(str::to_owned))
         });
         Self {
             update: Some(update).filter(|update| !update.is_empty()),
@@ -188,7 +224,10 @@ fn text(tokens: &[Token], names: &mut Vec<Token>) -> String {
     let mut text = String::new();
     for token in tokens {
         match token {
-            Token::Key | Token::Name(_) | Token::Further(_) => {
+            Token::Key | Token::Name(_) | Token::Further(_) | Token::Step => {
+                if *token == Token::Step {
+                    text.push('.');
+                }
                 let known = names.iter().position(|name| name == token);
                 let index = known.unwrap_or_else(|| {
                     names.push(*token);
@@ -332,7 +371,7 @@ impl<'a> Draft<'a> {
         let value = match (attribute, operand) {
             (Attribute::Expiration, Operand::Seconds(at)) => Value::Number(at.get()),
             (Attribute::InProgressExpiration, Operand::Millis(at)) => Value::Number(at.get()),
-            (Attribute::Expiration | Attribute::InProgressExpiration, _)
+            (Attribute::Expiration | Attribute::InProgressExpiration | Attribute::Steps, _)
             | (_, Operand::Seconds(_) | Operand::Millis(_)) => {
                 return self.constant(operator == Token::Differs, inside);
             }

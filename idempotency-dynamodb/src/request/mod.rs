@@ -10,6 +10,8 @@ mod expression;
 
 pub(crate) use expression::{Expressions, Shapes};
 
+use idempotency_core::record::RecordedSteps;
+
 /// One request for one item.
 pub(crate) enum Request<'a> {
     /// `PutItem`: replaces the whole item if the condition holds.
@@ -54,6 +56,9 @@ pub(crate) enum Value<'a> {
     Text(&'a str),
     /// A whole number: type `N`.
     Number(i64),
-    /// Bytes: type `B`, a part of a large response. In DynamoDB's JSON they are base64; an item's size counts them as they are.
+    /// Bytes: type `B`, a part of a large response, or a compressed result of a step. In DynamoDB's JSON they are base64; an
+    /// item's size counts them as they are.
     Bytes(&'a [u8]),
+    /// The results of steps: type `M`, with a text for each.
+    Steps(&'a RecordedSteps),
 }

@@ -241,12 +241,18 @@ impl DynamoDbStore {
         }
     }
 
-    /// Chooses the form of the response that a write contains.
+    /// Chooses the form of the response that a write contains, or of the result of a step.
     ///
     /// # Errors
     ///
-    /// If the response is longer than any that is stored.
+    /// If the response or the result is longer than any that is stored.
     fn form<'a>(&self, id: &RecordId, write: &'a Write) -> Result<Form<'a>, StoreError> {
+        if let Write::Step { result, .. } = write {
+            return match Form::of_step(result, self.large) {
+                Form::TooLong => Err(self.table_ref.step_too_large(result.as_str().len())),
+                form => Ok(form),
+            };
+        }
         let Some((record, data)) = written(write).and_then(|record| {
             let data = record.data.value()?;
             self.large
@@ -340,6 +346,17 @@ impl DynamoDbStore {
                 key: key(0),
                 expressions: self.shapes.condition(&self.names, condition),
             },
+            Write::Step { name, result } => {
+                let value = form.step(result);
+                let bytes = size::of([(name.as_str(), value)]);
+                if bytes > size::LARGEST {
+                    return Err(self.table_ref.step_too_large(bytes));
+                }
+                Request::Update {
+                    key: key(0),
+                    expressions: self.shapes.step(&self.names, name, value, condition),
+                }
+            }
         })
     }
 
@@ -362,7 +379,7 @@ fn written(write: &Write) -> Option<&Record> {
         // The removal takes precedence.
         Write::Update(change) if change.remove.contains(&Field::Data) => None,
         Write::Update(change) => Some(&change.set),
-        Write::Delete => None,
+        Write::Delete | Write::Step { .. } => None,
     }
 }
 
@@ -370,7 +387,7 @@ fn written(write: &Write) -> Option<&Record> {
 fn action(write: &Write) -> &'static str {
     match write {
         Write::Put(_) => "dynamodb:PutItem",
-        Write::Update(_) => "dynamodb:UpdateItem",
+        Write::Update(_) | Write::Step { .. } => "dynamodb:UpdateItem",
         Write::Delete => "dynamodb:DeleteItem",
     }
 }

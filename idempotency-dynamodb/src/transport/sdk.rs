@@ -185,13 +185,21 @@ pub(crate) fn to_value(value: Value<'_>) -> AttributeValue {
         Value::Text(text) => AttributeValue::S(text.to_owned()),
         Value::Number(number) => AttributeValue::N(number.to_string()),
         Value::Bytes(bytes) => AttributeValue::B(Blob::new(bytes)),
+        Value::Steps(steps) => AttributeValue::M(
+            steps
+                .iter()
+                .map(|(name, result)| (name.to_owned(), to_value(Value::Text(result.as_str()))))
+                .collect(),
+        ),
     }
 }
 
 /// Returns the names of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
 fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, String>> {
-    let names = expressions.names().iter();
-    let names: HashMap<_, _> = names.cloned().collect();
+    let names = expressions.names();
+    let names: HashMap<_, _> = names
+        .map(|(placeholder, name)| (placeholder.to_owned(), name.to_owned()))
+        .collect();
     (!names.is_empty()).then_some(names)
 }
 

@@ -11,7 +11,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, Store};
+use idempotency_core::store::{Change, SendLog, Store, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 
@@ -64,7 +64,19 @@ async fn sent(
         status: Field::Value(Status::InProgress),
         data: Field::Value(Data::new("\"\\u0000 \u{1F980} </script>\"")),
         owner: Field::Value(owner.clone()),
+        steps: Field::Value(
+            [
+                ("b\"é.".to_owned(), Data::new("\"\u{0}\"")),
+                ("a".to_owned(), Data::new("1")),
+            ]
+            .into_iter()
+            .collect(),
+        ),
         ..Record::default()
+    };
+    let step = Write::Step {
+        name: "größe.\"1\"".to_owned(),
+        result: Data::new("[\"\u{1F980}\"]"),
     };
     let change = Change {
         set: Record {
@@ -76,6 +88,8 @@ async fn sent(
     let claimable = claimable(EpochMillis::new(1_700_000_000_999), OnTimeout::Rerun);
     store.put(&id, &record, &claimable).await;
     store.update(&id, &change, &held_by(&owner)).await;
+    let log = SendLog::new();
+    store.write(&id, &step, &held_by(&owner), &log).await;
     store.delete(&id, &held_by(&owner)).await;
     store.get(&id).await;
     Ok(recorder.take())
@@ -96,7 +110,7 @@ async fn compare(
         }
         (sdk, lean) => panic!("{sdk:?} by the SDK, {lean:?} by the lean client"),
     };
-    assert_eq!(lean.len(), 5);
+    assert_eq!(lean.len(), 6);
     for (lean, sdk) in lean.iter().zip(&sdk) {
         assert_eq!((&lean.method, &lean.uri), (&sdk.method, &sdk.uri));
         assert_eq!(lean.body, sdk.body);

@@ -10,6 +10,7 @@ mod outcomes;
 mod requests;
 mod script;
 mod sends;
+mod steps;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;

@@ -73,7 +73,10 @@ impl Reason {
             ErrorKind::Configuration | ErrorKind::Environment | ErrorKind::UnknownInvocation => {
                 Self::Misconfigured
             }
-            ErrorKind::LostOwnership | ErrorKind::CompletionUnknown => Self::NotConfirmed,
+            ErrorKind::LostOwnership
+            | ErrorKind::CompletionUnknown
+            | ErrorKind::StepNoTimeLeft
+            | ErrorKind::StepNotRecorded => Self::NotConfirmed,
             ErrorKind::ResponseTypeChanged
             | ErrorKind::ResponseUnavailable
             | ErrorKind::ResponseNotSerializable => Self::ResponseUnavailable,

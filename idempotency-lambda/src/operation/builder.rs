@@ -6,7 +6,9 @@ use std::time::Duration;
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::HashAlgorithm;
-use idempotency_core::protocol::policy::{Lookup, OnError, OnInProgress, OnStoreError, OnTimeout};
+use idempotency_core::protocol::policy::{
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
+};
 
 use super::Operation;
 use super::registry::{self, Claimant};
@@ -154,6 +156,10 @@ impl OperationBuilder {
         /// When the store has failed five times in a row, the breaker ends calls at once instead of letting each of them wait for
         /// `store_timeout`. The operations of a process that use it share it.
         circuit_breaker: bool;
+        /// Sets whether the operation has steps, and what a failed run does with their results.
+        ///
+        /// [`Steps::Keep`] keeps them: a retry goes on after the last step. [`Steps::Forget`] deletes them.
+        steps: Steps;
     }
 
     /// Allows other operations of the program to have the same `key_prefix`, because all of them are one operation.

@@ -19,6 +19,7 @@ pub(crate) const KNOWN: [(&str, &str); 23] = [
     ("on_error", "\"record\""),
     ("on_store_error", "\"run-unprotected\""),
     ("circuit_breaker", "true"),
+    ("steps", "\"keep\""),
     ("store_when", "\"status == 'ok'\""),
     ("store_event", "\"{order_id: order_id}\""),
     ("on_replay", "mark_as_replayed"),

@@ -99,17 +99,16 @@ fn wrong_value(name: &str) -> BoxedStrategy<String> {
             "0xfffffffffffffffff",
             "'5'",
         ]),
-        "hash" | "lookup" | "on_in_progress" | "on_timeout" | "on_error" | "on_store_error" => {
-            among(&[
-                "\"\"",
-                "3",
-                "true",
-                "hold",
-                "\"crc32\"",
-                "b\"md5\"",
-                "\" md5\"",
-            ])
-        }
+        "hash" | "lookup" | "on_in_progress" | "on_timeout" | "on_error" | "on_store_error"
+        | "steps" => among(&[
+            "\"\"",
+            "3",
+            "true",
+            "hold",
+            "\"crc32\"",
+            "b\"md5\"",
+            "\" md5\"",
+        ]),
         "on_replay" => among(&[
             "\"hook\"", "3", "hook()", "a.b", "{ hook }", "(hook)", "&hook", "hook!()",
         ]),

@@ -2,6 +2,7 @@
 
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::key::Expression;
+use idempotency_core::protocol::policy::Steps;
 use proc_macro2::Span;
 use proptest::prelude::*;
 use syn::{Ident, LitInt, LitStr, parse_quote};
@@ -63,7 +64,7 @@ proptest! {
     fn a_choice_is_accepted_if_it_is_at_start(
         text in prop_oneof![
             any::<String>(),
-            "(md5|MD5|sha(224|256|384|512|1)|(claim|read)-first|Read-First|reject|wait|Wait|rerun|hold|release|record|RECORD|fail|(run|Run)-unprotected) ?",
+            "(md5|MD5|sha(224|256|384|512|1)|(claim|read)-first|Read-First|reject|wait|Wait|rerun|hold|release|record|RECORD|fail|(run|Run)-unprotected|off|keep|Forget) ?",
         ],
     ) {
         prop_assume!(!text.is_empty());
@@ -73,6 +74,7 @@ proptest! {
         prop_assert_eq!(accepts("on_timeout", &text), policy("IDEMPOTENCY_ON_TIMEOUT"));
         prop_assert_eq!(accepts("on_error", &text), policy("IDEMPOTENCY_ON_ERROR"));
         prop_assert_eq!(accepts("on_store_error", &text), policy("IDEMPOTENCY_ON_STORE_ERROR"));
+        prop_assert_eq!(accepts("steps", &text), text.parse::<Steps>().is_ok());
         let hash = Settings::default().hash(&variable("IDEMPOTENCY_HASH", &text));
         prop_assert_eq!(accepts("hash", &text), hash.is_ok());
     }

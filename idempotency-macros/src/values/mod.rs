@@ -54,6 +54,7 @@ const KEY_FROM: Choices = &[("body", "Body"), ("record", "Record")];
 const ORDER: Choices = &[("source", "Source"), ("partition_key", "PartitionKey")];
 const STORE_ERROR: Choices = &[("fail", "Fail"), ("run-unprotected", "RunUnprotected")];
 const ERROR: Choices = &[("release", "Release"), ("record", "Record")];
+const STEPS: Choices = &[("off", "Off"), ("keep", "Keep"), ("forget", "Forget")];
 
 /// Checks the value of a setting.
 ///
@@ -94,6 +95,7 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "on_timeout" => choice(&name, &value, "OnTimeout", TIMEOUT)?,
         "on_error" => choice(&name, &value, "OnError", ERROR)?,
         "on_store_error" => choice(&name, &value, "OnStoreError", STORE_ERROR)?,
+        "steps" => choice(&name, &value, "Steps", STEPS)?,
         "on_replay" => return hook(value).map(Value::OnReplay),
         "store" => return code(&name, value).map(Value::Store),
         "context" => return code(&name, value).map(reference).map(Value::Context),
@@ -129,6 +131,7 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
         "on_timeout",
         "on_error",
         "on_store_error",
+        "steps",
         "key_from",
         "order",
     ]

@@ -83,6 +83,10 @@ fn each_setting_is_read() {
         Constant::Choice("OnStoreError", "RunUnprotected")
     );
     assert_eq!(constant("circuit_breaker = true"), Constant::Bool(true));
+    assert_eq!(
+        constant("steps = \"keep\""),
+        Constant::Choice("Steps", "Keep")
+    );
 }
 
 #[test]

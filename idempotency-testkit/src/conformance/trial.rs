@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, Consistency, ReadOutcome, SendLog, Store, WriteOutcome};
+use idempotency_core::store::{
+    Change, Consistency, ReadOutcome, SendLog, Store, Write, WriteOutcome,
+};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::factory::StoreFactory;
@@ -157,6 +159,24 @@ impl Trial {
     ) -> Checked {
         let write = self.store.delete(id, condition).await;
         self.check_outcome("delete", id, write, expected).await
+    }
+
+    /// Writes the result of a step.
+    pub(super) async fn step(
+        &self,
+        id: &RecordId,
+        name: &str,
+        result: &str,
+        condition: &Condition,
+        expected: Expected<'_>,
+    ) -> Checked {
+        let step = Write::Step {
+            name: name.to_owned(),
+            result: Data::new(result),
+        };
+        let log = SendLog::new();
+        let write = self.store.write(id, &step, condition, &log).await;
+        self.check_outcome("step", id, write, expected).await
     }
 
     /// Reads the record under `id`.
@@ -344,6 +364,11 @@ pub(super) fn whole(now: EpochMillis) -> Record {
         failure: Field::Value("Timeout".to_owned()),
         operation: Field::Value("shop::charge".to_owned()),
         decision: Field::Value(r#"{"by":"ana"}"#.to_owned()),
+        steps: Field::Value(
+            [("reserve".to_owned(), Data::new("7"))]
+                .into_iter()
+                .collect(),
+        ),
         ..claim(&owner(9), now)
     }
 }

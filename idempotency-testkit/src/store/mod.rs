@@ -7,7 +7,7 @@ pub use faulty::{FaultyStore, StoreFault};
 pub use idempotency_core::example::StoreExt;
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Record, RecordId};
+use idempotency_core::record::{Data, Record, RecordId};
 use idempotency_core::store::{Change, Consistency, Write};
 
 /// A request to a store, as [`FaultyStore`] notes it.
@@ -36,6 +36,17 @@ pub enum StoreCall {
     Delete {
         /// The record's id.
         id: RecordId,
+        /// The condition of the write.
+        condition: Condition,
+    },
+    /// A write of the result of a step.
+    Step {
+        /// The record's id.
+        id: RecordId,
+        /// The name of the step.
+        name: String,
+        /// Its result.
+        result: Data,
         /// The condition of the write.
         condition: Condition,
     },
@@ -68,10 +79,12 @@ pub enum StoreCall {
 pub enum StoreOperation {
     /// A claim, or the completion of an evicted claim.
     Put,
-    /// A completion, or a recorded failure.
+    /// A completion, a recorded failure, a takeover of a claim with steps, or a release that keeps steps.
     Update,
     /// A release.
     Delete,
+    /// The result of a step.
+    Step,
     /// A read.
     Read,
 }
@@ -83,6 +96,7 @@ impl StoreCall {
             Self::Put { .. } => StoreOperation::Put,
             Self::Update { .. } => StoreOperation::Update,
             Self::Delete { .. } => StoreOperation::Delete,
+            Self::Step { .. } => StoreOperation::Step,
             Self::Read { .. } => StoreOperation::Read,
         }
     }
@@ -101,6 +115,12 @@ impl StoreCall {
                 condition,
             },
             Write::Delete => Self::Delete { id, condition },
+            Write::Step { name, result } => Self::Step {
+                id,
+                name,
+                result,
+                condition,
+            },
         }
     }
 }

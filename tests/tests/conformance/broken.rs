@@ -44,6 +44,7 @@ pub(crate) enum Broken {
     UnreadableIsMissing,
     TooLargeIsRejected,
     PanicsOnEmptyChange,
+    StepReplacesOthers,
 }
 
 pub(crate) struct BrokenStore {
@@ -249,6 +250,7 @@ fn merged(new: Record, old: Record) -> Record {
         operation: or(new.operation, old.operation),
         decision: or(new.decision, old.decision),
         event: new.event.or(old.event),
+        steps: or(new.steps, old.steps),
     }
 }
 
@@ -309,6 +311,38 @@ impl BrokenStore {
         let write = self.inner.delete(&self.id(id), &condition).await;
         self.reported(StoreOperation::Delete, write)
     }
+
+    async fn step(
+        &self,
+        id: &RecordId,
+        name: &str,
+        result: &Data,
+        condition: &Condition,
+    ) -> WriteOutcome {
+        let id = self.id(id);
+        let condition = self.evaluated(StoreOperation::Step, condition);
+        if self.broken == Broken::StepReplacesOthers {
+            let steps = [(name.to_owned(), result.clone())].into_iter().collect();
+            let set = Record {
+                steps: Field::Value(steps),
+                ..Record::default()
+            };
+            let remove = Vec::new();
+            return self
+                .inner
+                .update(&id, &Change { set, remove }, &condition)
+                .await;
+        }
+        let step = Write::Step {
+            name: name.to_owned(),
+            result: result.clone(),
+        };
+        let write = self
+            .inner
+            .write(&id, &step, &condition, &SendLog::new())
+            .await;
+        self.reported(StoreOperation::Step, write)
+    }
 }
 
 impl Store for BrokenStore {
@@ -324,6 +358,7 @@ impl Store for BrokenStore {
                 Write::Put(record) => self.put(id, record, condition).await,
                 Write::Update(change) => self.update(id, change, condition).await,
                 Write::Delete => self.delete(id, condition).await,
+                Write::Step { name, result } => self.step(id, name, result, condition).await,
             }
         })
     }

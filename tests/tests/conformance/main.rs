@@ -317,6 +317,9 @@ caught! {
         "a_foreign_record_can_be_claimed_as_its_attributes_say";
     a_store_that_reports_a_large_record_as_rejected_is_caught: TooLargeIsRejected by
         "a_put_beyond_the_limit_is_too_large_and_changes_nothing";
+    a_store_whose_step_replaces_the_others_is_caught: StepReplacesOthers by
+        "a_step_is_added_beside_those_before_it",
+        "a_step_of_a_record_without_steps_changes_nothing";
     a_store_that_panics_fails_the_case_and_not_the_suite: PanicsOnEmptyChange by
         "an_empty_change_changes_nothing";
 }

@@ -85,7 +85,7 @@ const STEPS: &[(Path, &str, StoreOperation, usize)] = &[
 
 /// A clock that stands still, except that short pauses pass at once. Requests take real time, so their time limits must not
 /// pass.
-struct QuickPauses(ManualClock);
+pub(crate) struct QuickPauses(pub(crate) ManualClock);
 
 impl Clock for QuickPauses {
     fn now(&self) -> EpochMillis {

@@ -9,4 +9,5 @@ mod faults;
 mod large;
 mod pieces;
 mod resolved;
+mod steps;
 mod takeovers;

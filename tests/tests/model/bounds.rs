@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::protocol::policy::{
-    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy,
+    Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Policy, Steps,
 };
 
 /// One delivery of the key.
@@ -18,6 +18,7 @@ pub(crate) struct Delivery {
     pub(crate) on_store_error: OnStoreError,
     /// True if it asks the circuit breaker, which may be open at any time.
     pub(crate) breaker: bool,
+    pub(crate) steps: Steps,
     /// The possible endings of its handler.
     pub(crate) endings: &'static [Ending],
     /// The length of its lease, in ticks.
@@ -92,6 +93,8 @@ pub(crate) struct Bounds {
     pub(crate) stale: u8,
     /// True if the table's TTL deletes expired records.
     pub(crate) ttl: bool,
+    /// The number of steps of each call that has steps.
+    pub(crate) steps: u8,
     pub(crate) faults: Faults,
 }
 
@@ -106,6 +109,7 @@ impl Delivery {
             on_error: OnError::Release,
             on_store_error: OnStoreError::Fail,
             breaker: false,
+            steps: Steps::Off,
             endings: &[Ending::Responds],
             lease: 1,
             deadline: true,
@@ -163,6 +167,24 @@ impl Delivery {
         }
     }
 
+    pub(crate) fn keeping_steps(self) -> Self {
+        Self {
+            steps: Steps::Keep,
+            ..self
+        }
+    }
+
+    pub(crate) fn forgetting_steps(self) -> Self {
+        Self {
+            steps: Steps::Forget,
+            ..self
+        }
+    }
+
+    pub(crate) fn has_steps(&self) -> bool {
+        self.steps != Steps::Off
+    }
+
     pub(crate) fn ending(self, endings: &'static [Ending]) -> Self {
         Self { endings, ..self }
     }
@@ -200,6 +222,7 @@ impl Delivery {
         policy.on_error = self.on_error;
         policy.on_store_error = self.on_store_error;
         policy.circuit_breaker = self.breaker;
+        policy.steps = self.steps;
         policy.expires_after = Duration::from_secs(bounds.window_s);
         policy.lease = bounds.duration(self.lease);
         policy
@@ -207,6 +230,11 @@ impl Delivery {
 }
 
 impl Ending {
+    /// Returns true if a handler can end so before it has passed all its steps.
+    pub(crate) fn is_early(self) -> bool {
+        matches!(self, Self::Fails | Self::Panics)
+    }
+
     /// Returns true if the run reported that its key may run again. A panic reports nothing.
     pub(crate) fn frees(self) -> bool {
         matches!(self, Self::RespondsUnstored | Self::Fails)
@@ -226,6 +254,7 @@ impl Bounds {
             skews: &[0],
             stale: 0,
             ttl: false,
+            steps: 1,
             faults: Faults::default(),
         }
     }
@@ -271,6 +300,15 @@ impl Bounds {
                 .deliveries
                 .iter()
                 .all(|delivery| delivery.on_timeout == OnTimeout::Hold)
+    }
+
+    /// Returns true if every call has steps, and keeps them after a failure.
+    pub(crate) fn all_keep_steps(&self) -> bool {
+        let deliveries = self.deliveries.iter();
+        self.python.is_none()
+            && deliveries
+                .map(|delivery| delivery.steps)
+                .all(|steps| steps == Steps::Keep)
     }
 
     /// Returns true if a Python run may overwrite our record. Then fewer promises apply.

@@ -18,7 +18,7 @@ use super::rules::CallView;
 use super::scenario::Scenario;
 use super::shared::Shared;
 use super::state::{Active, End, Ghost, NEVER, Phase, Python, Reply, Returned, Sent, State};
-use super::table::{in_progress, key, number_of, response_of, too_large_response_of};
+use super::table::{in_progress, key, number_of, response_of, takes_over, too_large_response_of};
 
 impl Scenario {
     pub(crate) fn begin(
@@ -51,6 +51,7 @@ impl Scenario {
             Ending::Fails => HandlerResult::Failed("E".to_owned()),
             Ending::Panics => HandlerResult::Panicked,
         };
+        let ran = Self::after_steps(&active, ran);
         let reply = Reply {
             input: Input::HandlerDone(ran),
             ghost: Ghost::default(),
@@ -60,6 +61,10 @@ impl Scenario {
 
     /// Gives a call the reply to its request, and steps it until its next request.
     pub(crate) fn receive(&self, state: &mut State, number: u8, mut active: Active, reply: Reply) {
+        if active.steps.as_ref().is_some_and(|run| run.is_recording()) {
+            self.receive_of_step(state, number, active, reply);
+            return;
+        }
         let now = self.time(state, active.skew);
         let Reply { mut input, ghost } = reply;
         let begun = active.attempt.clone();
@@ -75,6 +80,9 @@ impl Scenario {
             };
             let failed_to_read = input == Input::ReadFailed;
             self.note(state, number, &input);
+            if let Some(steps) = self.rules.remembers(&input) {
+                active.seen = Some(Shared::new(steps));
+            }
             let (received_at, received) = self.rules.receives(call, view, now, input);
             let (next, effect) = attempt.step(received_at, received);
             attempt = next;
@@ -110,9 +118,15 @@ impl Scenario {
                     return;
                 }
                 Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
-                Effect::Run => self.run(state, number, now, &ghost),
+                Effect::Run => {
+                    self.run(state, number, now, &ghost);
+                    if self.bounds.deliveries[usize::from(number)].has_steps() {
+                        let seen = active.seen.as_deref();
+                        active.steps = self.steps_of_run(&attempt, seen);
+                    }
+                }
                 Effect::RunUnprotected { .. } => self.run_unprotected(state, number),
-                Effect::Write(Write::Delete, _) => {
+                ref effect if releases(effect) => {
                     state.calls[usize::from(number)].trace.tried_release = true;
                 }
                 Effect::Write(Write::Put(ref record), _)
@@ -126,6 +140,7 @@ impl Scenario {
             // equivalent states are merged.
             let at = match effect {
                 Effect::Write(Write::Put(_), _) | Effect::AwaitLeader(_) => now,
+                ref effect if takes_over(effect) => now,
                 _ => EpochMillis::new(0),
             };
             if !matches!(effect, Effect::AwaitLeader(_)) {
@@ -339,6 +354,16 @@ impl Scenario {
 
 fn is_claim(effect: &Effect) -> bool {
     matches!(effect, Effect::Write(Write::Put(record), _) if in_progress(record))
+        || takes_over(effect)
+}
+
+/// Returns true if this is a release, also one that keeps steps.
+fn releases(effect: &Effect) -> bool {
+    match effect {
+        Effect::Write(Write::Delete, _) => true,
+        Effect::Write(Write::Update(change), _) => change.set.failure.exists(),
+        _ => false,
+    }
 }
 
 /// Removes the time at which the other's lease ends, so that equivalent states are merged.

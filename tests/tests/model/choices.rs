@@ -98,8 +98,17 @@ impl Scenario {
             _ => {}
         }
         if runs(&active.asked.effect) {
-            let endings = delivery.endings.iter();
-            actions.extend(endings.map(|ending| Action::End(number, *ending)));
+            let mut endings = delivery.endings.to_vec();
+            if active
+                .steps
+                .as_ref()
+                .is_some_and(|run| !run.has_passed(self.bounds.steps))
+            {
+                actions.push(Action::Step(number));
+                endings.retain(|ending| ending.is_early());
+            }
+            let endings = endings.into_iter();
+            actions.extend(endings.map(|ending| Action::End(number, ending)));
             return;
         }
         if active.polled != Some(poll(state)) {
@@ -122,7 +131,8 @@ impl Scenario {
         if active.maybe_applied || (state.left.failures > 0 && !too_large) {
             actions.push(Action::Fail(number, WriteErrorKind::Transient));
         }
-        if state.left.failures > 0 && completes(&active.asked.effect) && !too_large {
+        let records = matches!(*active.asked.effect, Effect::Write(Write::Step { .. }, _));
+        if state.left.failures > 0 && (completes(&active.asked.effect) || records) && !too_large {
             actions.push(Action::Fail(number, WriteErrorKind::Permanent));
         }
     }

@@ -17,6 +17,7 @@ mod scenarios;
 mod shared;
 mod single_flight;
 mod state;
+mod steps;
 mod table;
 
 use check::{counterexample, explore};
@@ -92,6 +93,18 @@ mod every_promise_holds {
         unprotected_under_hold => [Executed, StoreFailed, Unresolved],
         breaker => [Executed, FromStore, StoreFailed, AlreadyInProgress],
         breaker_and_unprotected => [Executed, FromStore, RanUnprotected, StoreFailed],
+        with_a_step => [
+            Executed, Resumed, ResumedAfterFailure, LostInAStep, TookOver, OwnClaimRecognised, Released, LostOwnership, StoreFailed,
+        ],
+        with_two_steps => [Executed, Resumed, ResumedAfterFailure, LostInAStep, TookOver, WinnersResponse],
+        a_step_and_clocks_off => [Executed, Resumed, LostInAStep, TookOver, WinnersResponse, NoTimeLeft],
+        a_step_without_deadline => [Executed, Resumed, OwnClaimRecognised, LostInAStep, WinnersResponse],
+        a_step_under_hold => [Executed, ResumedAfterFailure, Unresolved, Kept, UnresolvedPanic],
+        a_forgotten_step => [Executed, Resumed, AfterFailure, Released],
+        a_step_of_two_payloads => [Executed, Resumed, PayloadMismatch],
+        a_step_and_windows_end => [Executed, Resumed, NextWindow],
+        a_step_beside_none => [Executed, TookOver, LostOwnership, Restored, NextWindow],
+        a_step_beside_python => [Executed, Resumed, PythonReplayed, Waited],
         three_calls => [Executed, FromStore, TookOver, WinnersResponse, LostOwnership],
     }
 }
@@ -152,6 +165,13 @@ mod each_fault_is_found {
             RefusalCountsAsFailure in failing_unprotected breaks RunWithoutClaim in 4;
         a_running_call_that_is_overlooked:
             RunningLeaderIsOverlooked in unprotected_in_one_process breaks RunWithoutClaim in 7;
+        steps_of_the_failed_claim: StepsOfTheFailedClaim in quiet_step breaks StepAgain in 11;
+        a_takeover_by_put: TakeoverByPut in quiet_step breaks StepAgain in 11;
+        a_takeover_without_the_lease: TakeoverWithoutLease in a_step_without_deadline breaks LateOwner in 10;
+        a_takeover_of_another_payload:
+            TakeoverOfAnotherPayload in quiet_step_of_two_payloads breaks StepOfAnotherPayload in 11;
+        an_unfenced_step: UnfencedStep in quiet_step breaks LateOwner in 9;
+        a_release_that_deletes_steps: ReleaseDeletesSteps in quiet_failing_step breaks StepAgain in 9;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

@@ -26,13 +26,16 @@ pub(crate) enum Promise {
     WindowExpired,
     OtherPayloadInProgress,
     FollowsTooLong,
+    StepAgain,
+    StepOfAnotherPayload,
+    StepTwiceUnderHold,
 }
 
 macro_rules! promises {
     ($($promise:ident => $name:literal),+ $(,)?) => {
         const PROMISES: &[(Promise, &str, fn(&Scenario, &State) -> bool)] = &[
             $((Promise::$promise, $name, |scenario, state| {
-                !(state.broken & Promise::$promise.bit() != 0 && scenario.first(Promise::$promise as u32))
+                !(state.broken & Promise::$promise.bit() != 0 && scenario.breaks_first(Promise::$promise))
             })),+
         ];
     };
@@ -54,11 +57,14 @@ promises! {
     WindowExpired => "no response is replayed after its window has ended by the caller's clock",
     OtherPayloadInProgress => "no caller gets \"in progress\" because of another payload",
     FollowsTooLong => "no call follows another beyond its own time",
+    StepAgain => "no run whose claim came after a step was recorded runs that step",
+    StepOfAnotherPayload => "no run uses the step of another payload",
+    StepTwiceUnderHold => "under hold, a step that may have happened never runs again",
 }
 
 impl Promise {
-    pub(crate) fn bit(self) -> u16 {
-        1 << self as u16
+    pub(crate) fn bit(self) -> u32 {
+        1 << self as u32
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -73,6 +79,7 @@ impl Promise {
         match self {
             Self::OneResponse => !bounds.python_outlives(),
             Self::SecondRunUnderHold => bounds.all_hold(),
+            Self::StepTwiceUnderHold => bounds.all_hold() && bounds.all_keep_steps(),
             _ => true,
         }
     }
@@ -119,6 +126,9 @@ pub(crate) enum Goal {
     RanUnprotected,
     UnprotectedThenStored,
     UnprotectedThenWinners,
+    Resumed,
+    ResumedAfterFailure,
+    LostInAStep,
 }
 
 macro_rules! goals {
@@ -126,7 +136,7 @@ macro_rules! goals {
         const GOALS: &[(Goal, &str, fn(&Scenario, &State) -> bool)] = &[
             $((Goal::$goal, $name, |scenario, state| {
                 let seen: fn(&Scenario, &State) -> bool = $seen;
-                seen(scenario, state) && scenario.first(16 + Goal::$goal as u32)
+                seen(scenario, state) && scenario.reaches_first(Goal::$goal)
             })),+
         ];
     };
@@ -226,6 +236,12 @@ goals! {
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.unprotected);
     UnprotectedThenWinners => "a run without a confirmed claim yields to a stored response",
         |_, state| state.ended(|end, trace| *end == End::WinnersResponse && trace.unprotected);
+    Resumed => "a run uses a step that an earlier run recorded",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.resumed);
+    ResumedAfterFailure => "a run uses a step that a failed run recorded",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.resumed && trace.after_failure);
+    LostInAStep => "a late owner finds in a step that its claim is gone, and gets the winner's response",
+        |_, state| state.ended(|end, trace| *end == End::WinnersResponse && trace.lost_in_a_step);
 }
 
 /// Returns every promise, and the goals that a scenario must reach.

@@ -23,8 +23,10 @@ pub(crate) struct Scenario {
     pub(crate) bounds: Bounds,
     pub(crate) rules: &'static dyn Rules,
     goals: &'static [Goal],
-    /// One bit for each discovery. Only the first discovery is kept, because it has the shortest path.
-    found: AtomicU64,
+    /// One bit for each broken promise that was found. Only the first discovery is kept, because it has the shortest path.
+    broken: AtomicU64,
+    /// One bit for each goal that was reached.
+    reached: AtomicU64,
 }
 
 impl Scenario {
@@ -33,18 +35,26 @@ impl Scenario {
             bounds,
             rules,
             goals,
-            found: AtomicU64::new(0),
+            broken: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
         }
     }
 
-    /// Returns true the first time that it is called for `bit`.
-    pub(crate) fn first(&self, bit: u32) -> bool {
-        self.found.fetch_or(1 << bit, Ordering::Relaxed) & (1 << bit) == 0
+    /// Returns true the first time that it is called for this promise.
+    pub(crate) fn breaks_first(&self, promise: Promise) -> bool {
+        let bit = 1 << promise as u64;
+        self.broken.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
+    /// Returns true the first time that it is called for this goal.
+    pub(crate) fn reaches_first(&self, goal: Goal) -> bool {
+        let bit = 1 << goal as u64;
+        self.reached.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
     /// Returns true if no broken promise was found.
     pub(crate) fn unbroken(&self) -> bool {
-        self.found.load(Ordering::Relaxed) & 0xffff == 0
+        self.broken.load(Ordering::Relaxed) == 0
     }
 
     /// Returns the number of the Python function; our calls have the numbers below it.
@@ -83,6 +93,8 @@ impl Scenario {
             flight: None,
             follows: None,
             claims: 0,
+            seen: None,
+            steps: None,
         };
         if delivery.in_one_process {
             state.calls[usize::from(number)].phase = Phase::Active(active);
@@ -155,6 +167,7 @@ impl Scenario {
         state.generation += u8::from(completed);
         state.record = None;
         state.holder = NO_CALL;
+        state.forget_steps();
     }
 }
 
@@ -180,6 +193,9 @@ impl Model for Scenario {
                 store_failed: false,
                 met: false,
                 unprotected: false,
+                resumed: false,
+                lost_in_a_step: false,
+                known: Default::default(),
             },
         };
         let python = match self.bounds.python {
@@ -200,6 +216,7 @@ impl Model for Scenario {
             holder: NO_CALL,
             generation: 0,
             stored_in: vec![NEVER; self.bounds.deliveries.len() + 2],
+            steps: Default::default(),
             broken: 0,
         }]
     }
@@ -277,6 +294,9 @@ impl Model for Scenario {
             Action::Arrive(place) => {
                 let sent = state.in_flight.remove(usize::from(place));
                 self.apply(state, &sent);
+            }
+            Action::Step(number) => {
+                self.ask_for_step(state, number, active(last, number)?.clone())?;
             }
             Action::End(number, ending) => {
                 self.end(state, number, active(last, number)?.clone(), ending);

@@ -2,10 +2,12 @@
 
 mod operator;
 mod reading_first;
+mod steps;
 mod unprotected;
 
 pub(crate) use operator::*;
 pub(crate) use reading_first::*;
+pub(crate) use steps::*;
 pub(crate) use unprotected::*;
 
 use super::bounds::{Bounds, Delivery, Ending, Faults, Python};

@@ -3,11 +3,12 @@
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::decision::Verdict;
 use idempotency_core::protocol::{Attempt, Effect, InFlight, Input, Refusal, WriteErrorKind};
-use idempotency_core::record::Record;
+use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
 
 use super::bounds::{Ending, Faults};
 use super::shared::Shared;
+use super::steps::{NAMES, StepRun};
 
 /// Stands for no call.
 pub(crate) const NO_CALL: u8 = u8::MAX;
@@ -40,8 +41,19 @@ pub(crate) struct State {
     pub(crate) generation: u8,
     /// Ghost: the generation in which each call's response was stored.
     pub(crate) stored_in: Vec<u8>,
+    /// Ghost: the steps of the window.
+    pub(crate) steps: [StepGhost; NAMES.len()],
     /// Ghost: the promises that have been broken.
-    pub(crate) broken: u16,
+    pub(crate) broken: u32,
+}
+
+/// Ghost data of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Hash)]
+pub(crate) struct StepGhost {
+    /// Its effect happened.
+    pub(crate) happened: bool,
+    /// Its result was recorded.
+    pub(crate) recorded: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
@@ -78,6 +90,10 @@ pub(crate) struct Active {
     pub(crate) follows: Option<(u8, InFlight)>,
     /// The number of claims that it sent, for faulty rules.
     pub(crate) claims: u8,
+    /// The steps of the last record that prevented its claim, for faulty rules.
+    pub(crate) seen: Option<Shared<RecordedSteps>>,
+    /// The steps of its run.
+    pub(crate) steps: Option<Shared<StepRun>>,
 }
 
 /// A request, and its time by the clock of its caller.
@@ -135,6 +151,12 @@ pub(crate) struct Trace {
     pub(crate) met: bool,
     /// It ran without a confirmed claim.
     pub(crate) unprotected: bool,
+    /// Its run used the recorded result of a step.
+    pub(crate) resumed: bool,
+    /// A step found that its claim was gone.
+    pub(crate) lost_in_a_step: bool,
+    /// The steps that were recorded when it claimed.
+    pub(crate) known: [bool; NAMES.len()],
 }
 
 /// How a call ended.
@@ -202,6 +224,8 @@ pub(crate) enum Action {
     Fail(u8, WriteErrorKind),
     /// A lost send is applied.
     Arrive(u8),
+    /// The handler of a call asks for its next step.
+    Step(u8),
     /// The handler of a call ends.
     End(u8, Ending),
     Kill(u8),

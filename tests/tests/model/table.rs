@@ -7,7 +7,7 @@ use idempotency_core::error::ErrorKind;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::protocol::policy::{OnTimeout, Policy};
+use idempotency_core::protocol::policy::{OnTimeout, Policy, Steps};
 use idempotency_core::protocol::{
     Attempt, Effect, Input, Refusal, Resolution, WriteErrorKind, WriteResult,
 };
@@ -50,6 +50,11 @@ pub(crate) fn is_too_large(effect: &Effect) -> bool {
         .data
         .value()
         .is_some_and(|data| data.as_str().len() > 2)
+}
+
+/// Returns true if this is a takeover that keeps the steps.
+pub(crate) fn takes_over(effect: &Effect) -> bool {
+    matches!(effect, Effect::Write(Write::Update(change), _) if change.set.owner.exists())
 }
 
 pub(crate) fn in_progress(record: &Record) -> bool {
@@ -133,15 +138,18 @@ impl Scenario {
         let number = usize::from(sent.by);
         match &*sent.effect {
             Effect::Write(Write::Put(record), _) if in_progress(record) => {
-                self.claimed_over(state, sent.at, held, before);
-                let holds = self.bounds.deliveries[number].on_timeout == OnTimeout::Hold;
-                let anothers = before.filter(|record| in_progress(record) && !held);
-                if holds && anothers.is_some_and(|record| !record.failure.exists()) {
-                    self.break_promise(state, Promise::HoldTakesOver);
+                self.replaced(state, sent.by, sent.at, before);
+                self.claimed(state, sent, held, before);
+            }
+            // A takeover that keeps the steps.
+            Effect::Write(Write::Update(change), _) if change.set.owner.exists() => {
+                self.claimed(state, sent, held, before);
+            }
+            Effect::Write(Write::Step { name, .. }, _) => {
+                if !held {
+                    self.break_promise(state, Promise::LateOwner);
                 }
-                state.calls[number].trace.after_failure =
-                    before.is_some_and(|record| record.failure.exists());
-                state.holder = sent.by;
+                Self::recorded(state, name);
             }
             Effect::Write(Write::Put(_), _) => {
                 if before.is_some() {
@@ -160,6 +168,7 @@ impl Scenario {
                     state.stored_in[number] = state.generation;
                 } else {
                     state.holder = NO_CALL;
+                    self.released(state, sent.by);
                 }
             }
             _ => {
@@ -167,11 +176,13 @@ impl Scenario {
                     self.break_promise(state, Promise::LateOwner);
                 }
                 state.holder = NO_CALL;
+                self.released(state, sent.by);
             }
         }
         let lease = self.bounds.deliveries[number].lease;
         let latest = sent.at.plus(self.bounds.duration(lease));
-        let claims = matches!(*sent.effect, Effect::Write(Write::Put(_), _));
+        let claims =
+            matches!(*sent.effect, Effect::Write(Write::Put(_), _)) || takes_over(&sent.effect);
         let too_long =
             |claim: &Record| claims && claim.in_progress_expiration.value() > Some(&latest);
         if let Some(record) = &state.record
@@ -180,6 +191,21 @@ impl Scenario {
         {
             self.break_promise(state, Promise::Stuck);
         }
+    }
+
+    /// Checks a claim of ours, and notes its holder.
+    fn claimed(&self, state: &mut State, sent: &Sent, held: bool, before: Option<&Record>) {
+        self.claimed_over(state, sent.at, held, before);
+        let number = usize::from(sent.by);
+        let holds = self.bounds.deliveries[number].on_timeout == OnTimeout::Hold;
+        let anothers = before.filter(|record| in_progress(record) && !held);
+        if holds && anothers.is_some_and(|record| !record.failure.exists()) {
+            self.break_promise(state, Promise::HoldTakesOver);
+        }
+        state.calls[number].trace.after_failure =
+            before.is_some_and(|record| record.failure.exists());
+        state.calls[number].trace.known = state.steps.map(|step| step.recorded);
+        state.holder = sent.by;
     }
 
     /// Checks a claim: it may only replace a record whose window has ended, or a claim whose lease has expired, by its clock.
@@ -210,6 +236,13 @@ impl Scenario {
         }
     }
 
+    /// Notes a release. Only the policies of its call may delete steps.
+    fn released(&self, state: &mut State, by: u8) {
+        if self.bounds.deliveries[usize::from(by)].steps != Steps::Keep {
+            state.forget_steps();
+        }
+    }
+
     /// Returns true if a fresh call under `rerun` runs as soon as the lease of this claim has expired.
     pub(crate) fn comes_free(&self, claim: &Record) -> bool {
         let Some(lease) = claim.in_progress_expiration.value() else {
@@ -225,11 +258,29 @@ impl Scenario {
             event: None,
             policy: Policy::default(),
         };
-        let (attempt, _) = Attempt::begin(fresh);
-        let (attempt, claim_again) = attempt.step(now, Input::Local(None));
-        let (written, _) = write(Some(claim), &claim_again);
-        let (_, effect) = attempt.step(now, Input::Written(written));
-        effect == Effect::Run
+        let plain = self.runs(claim, now, fresh.clone());
+        let mut with_steps = fresh;
+        with_steps.policy.steps = Steps::Keep;
+        plain && (claim.steps.value().is_none() || self.runs(claim, now, with_steps))
+    }
+
+    /// Returns true if a call runs over this record.
+    fn runs(&self, record: &Record, now: EpochMillis, call: CallTerms) -> bool {
+        let mut record = Some(record.clone());
+        let (attempt, _) = Attempt::begin(call);
+        let (mut attempt, mut effect) = attempt.step(now, Input::Local(None));
+        loop {
+            let input = match &effect {
+                Effect::Write(..) => {
+                    let (written, after) = write(record.as_ref(), &effect);
+                    record = after;
+                    Input::Written(written)
+                }
+                Effect::Read(_) => Input::Read(record.clone()),
+                _ => return effect == Effect::Run,
+            };
+            (attempt, effect) = attempt.step(now, input);
+        }
     }
 
     /// Applies Python's claim. If it is refused, returns what its caller gets instead.
@@ -266,6 +317,7 @@ impl Scenario {
                 self.claimed_over(state, now, false, before.as_deref());
                 state.record = after.map(Shared::new);
                 state.holder = self.python();
+                state.forget_steps();
                 Ok(())
             }
             _ => {
@@ -329,7 +381,8 @@ impl Scenario {
             })
         );
         let claim = |sent: &Sent| {
-            sent.by == number && matches!(*sent.effect, Effect::Write(Write::Put(_), _))
+            let puts = matches!(*sent.effect, Effect::Write(Write::Put(_), _));
+            sent.by == number && (puts || takes_over(&sent.effect))
         };
         let left = (state.holder == number && state.record.as_deref().is_some_and(in_progress))
             || state.in_flight.iter().any(claim);

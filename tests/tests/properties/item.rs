@@ -69,6 +69,7 @@ fn item() -> impl Strategy<Value = HashMap<String, AttributeValue>> {
         Attribute::Operation,
         Attribute::Decision,
         Attribute::Event,
+        Attribute::Steps,
     ]);
     (
         btree_map(name, value(), 0..10),
@@ -140,6 +141,11 @@ fn check(record: &Record, item: &HashMap<String, AttributeValue>) -> Result<(), 
         of(Attribute::Decision),
         AttributeValue::is_s
     ));
+    let is_steps = |value: &AttributeValue| {
+        let steps = value.as_m();
+        steps.is_ok_and(|steps| steps.values().all(AttributeValue::is_s))
+    };
+    prop_assert!(fits(&record.steps, of(Attribute::Steps), is_steps));
     prop_assert_eq!(record.data.exists(), of(Attribute::Data).is_some());
     Ok(())
 }

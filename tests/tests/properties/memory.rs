@@ -74,6 +74,7 @@ fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
             Some(event) => Some(event.clone()),
             None => old.event.clone(),
         },
+        steps: after(&old.steps, &set.steps, gone(Attribute::Steps)),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand};
-use idempotency_core::record::{Attribute, Data, Field, Record, Status, StoredEvent};
+use idempotency_core::record::{
+    Attribute, Data, Field, Record, RecordedSteps, Status, StoredEvent,
+};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -178,6 +180,10 @@ fn event() -> impl Strategy<Value = Option<StoredEvent>> {
     ]
 }
 
+fn steps() -> impl Strategy<Value = RecordedSteps> {
+    btree_map(text(), data(), 0..3).prop_map(|steps| steps.into_iter().collect())
+}
+
 prop_compose! {
     /// Returns records with any combination of absent, readable and unreadable attributes.
     pub(crate) fn record()(
@@ -191,8 +197,9 @@ prop_compose! {
         operation in field(text()),
         decision in field(text()),
         event in event(),
+        steps in field(steps()),
     ) -> Record {
-        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, event }
+        Record { expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, event, steps }
     }
 }
 
@@ -208,6 +215,7 @@ pub(crate) fn attribute() -> impl Strategy<Value = Attribute> {
         Just(Attribute::Operation),
         Just(Attribute::Decision),
         Just(Attribute::Event),
+        Just(Attribute::Steps),
     ]
 }
 

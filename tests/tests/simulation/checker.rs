@@ -19,6 +19,10 @@ pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
     in_progress_needs_an_equal_payload(history)?;
     no_call_waits_beyond_its_deadline(history)?;
     no_unprotected_run_unless_it_was_chosen(history, faults)?;
+    recorded_steps_do_not_run_again(history)?;
+    if faults.hold && faults.steps {
+        every_step_runs_once(history)?;
+    }
     if faults.hold {
         no_second_run(history)
     } else {
@@ -41,6 +45,8 @@ pub(crate) struct Counts {
     pub(crate) panicked: usize,
     pub(crate) unprotected: usize,
     pub(crate) circuits_open: usize,
+    /// Steps whose result a later run used.
+    pub(crate) resumed: usize,
 }
 
 impl Counts {
@@ -68,6 +74,9 @@ impl Counts {
         self.panicked += count(&|event| event.kind == EventKind::Panicked);
         self.unprotected += count(&is_unprotected);
         self.circuits_open += count(&|event| event.kind == EventKind::CircuitOpen);
+        self.resumed += count(
+            &|event| matches!(event.kind, EventKind::StepDone { by, .. } if by != event.call),
+        );
     }
 }
 
@@ -149,6 +158,52 @@ fn no_run_without_time(history: &[Event]) -> Result<(), String> {
     }
 }
 
+/// Checks that a call uses the result of each step that another call got before, and does not run that step again.
+fn recorded_steps_do_not_run_again(history: &[Event]) -> Result<(), String> {
+    for (at, event) in history.iter().enumerate() {
+        let EventKind::StepDone { name, by } = event.kind else {
+            continue;
+        };
+        let called = |event: &&Event| event.kind == EventKind::Called;
+        let later = history[at..].iter().filter(called);
+        let later: BTreeSet<_> = later.map(|called| called.call).collect();
+        for other in history[at..]
+            .iter()
+            .filter(|other| later.contains(&other.call))
+        {
+            match other.kind {
+                EventKind::StepRan { name: ran } if ran == name => {
+                    return Err(format!("call {} ran the step {name} again", other.call));
+                }
+                EventKind::StepDone { name: of, by: used } if of == name && used != by => {
+                    return Err(format!(
+                        "call {} got another result of the step {name}",
+                        other.call
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the effect of each step happened once at most.
+fn every_step_runs_once(history: &[Event]) -> Result<(), String> {
+    let mut ran = BTreeSet::new();
+    for event in history {
+        if let EventKind::StepRan { name } = event.kind
+            && !ran.insert(name)
+        {
+            return Err(format!(
+                "call {} ran the step {name} for the second time",
+                event.call
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Checks that a first call never gets `AlreadyInProgress` before another call starts.
 fn own_write_is_never_in_progress(history: &[Event]) -> Result<(), String> {
     let first = &history[0];
@@ -222,7 +277,9 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
             | ErrorKind::StoreFailed
             | ErrorKind::CompletionUnknown
             | ErrorKind::NoTimeLeft
-            | ErrorKind::LostOwnership,
+            | ErrorKind::LostOwnership
+            | ErrorKind::StepNotRecorded
+            | ErrorKind::StepNoTimeLeft,
         ) => Ok(()),
         _ => Err(format!(
             "the key is stuck: the last call ended with {:?}",

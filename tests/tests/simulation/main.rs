@@ -108,6 +108,20 @@ fn with_stale_reads_before_the_claim_there_is_no_second_run_under_hold() {
 }
 
 #[test]
+fn a_run_after_a_crash_uses_every_step_that_was_recorded_before_it() {
+    let counts = play(&Faults::crashes().with_steps());
+    assert!(counts.crashed > 0 && counts.second_runs > 0 && counts.resumed > 0);
+    let counts = play(&Faults::everything().with_steps());
+    assert!(counts.crashed > 0 && counts.late_responses > 0 && counts.resumed > 0);
+}
+
+#[test]
+fn under_hold_every_step_runs_once() {
+    let counts = play(&Faults::everything().with_steps().under_hold());
+    assert!(counts.unresolved > 0 && counts.resumed > 0 && counts.panicked > 0);
+}
+
+#[test]
 fn a_seed_always_gives_the_same_history() {
     let faults = Faults::everything();
     for seed in 0..20 {

@@ -70,7 +70,7 @@ impl Network {
         };
         let condition = match &sent.write {
             Write::Put(_) => &sent.condition,
-            Write::Update(_) | Write::Delete => fence(&sent.condition),
+            Write::Update(_) | Write::Delete | Write::Step { .. } => fence(&sent.condition),
         };
         let log = SendLog::new();
         let write = ready(self.table.write(&sent.id, &sent.write, condition, &log));

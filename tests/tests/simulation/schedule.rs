@@ -11,7 +11,7 @@ use idempotency_core::protocol::Source;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Circuit, Deadline, ErrorKind, Lookup, OnInProgress, OnStoreError, OnTimeout,
-    Operation, OutcomeKind, with_backend,
+    Operation, OutcomeKind, Steps, with_backend,
 };
 use idempotency_testkit::SeededRandom;
 use idempotency_tests::{START, operation, ours, unless_it_panics};
@@ -41,7 +41,9 @@ pub(crate) struct Faults {
     pub(crate) unprotected: bool,
     /// True if calls ask the circuit breaker.
     pub(crate) breaker: bool,
-    /// True if the store checks the conditions of completions and releases.
+    /// True if the handler has steps.
+    pub(crate) steps: bool,
+    /// True if the store checks the conditions of completions, releases and steps.
     pub(crate) fences: bool,
 }
 
@@ -60,6 +62,7 @@ impl Faults {
             read_first: false,
             unprotected: false,
             breaker: false,
+            steps: false,
             fences: true,
         }
     }
@@ -130,6 +133,13 @@ impl Faults {
         }
     }
 
+    pub(crate) fn with_steps(self) -> Self {
+        Self {
+            steps: true,
+            ..self
+        }
+    }
+
     pub(crate) fn without_fences(self) -> Self {
         Self {
             fences: false,
@@ -157,6 +167,15 @@ pub(crate) enum EventKind {
     RunEnded {
         responded: bool,
     },
+    /// The effect of a step happened.
+    StepRan {
+        name: &'static str,
+    },
+    /// The handler got the result of a step: the call that ran it.
+    StepDone {
+        name: &'static str,
+        by: usize,
+    },
     /// The handler panicked, and the caller saw the panic.
     Panicked,
     Responded {
@@ -176,6 +195,9 @@ pub(crate) enum EventKind {
 }
 
 pub(crate) type History = Rc<RefCell<Vec<Event>>>;
+
+/// The steps of a handler.
+const STEPS: [&str; 2] = ["reserve", "charge"];
 
 /// The timeout of an invocation, in milliseconds.
 pub(crate) const TIMEOUT: i64 = 3_000;
@@ -270,6 +292,11 @@ fn charge(dice: &Dice, faults: &Faults) -> Operation {
             OnStoreError::Fail
         })
         .circuit_breaker(faults.breaker)
+        .steps(if faults.steps {
+            Steps::Keep
+        } else {
+            Steps::Off
+        })
         .expires_after(Duration::from_secs(3_600))
         .build()
         .unwrap()
@@ -331,11 +358,26 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
         let deadline = call.clock.now().get() + TIMEOUT;
         call.record(EventKind::Called);
         let payload = json!({ "order_id": 1, "amount": call.amount });
-        let handler = || async move {
+        let handler = |handle: idempotency_lambda::Call| async move {
             call.record(EventKind::RunStarted {
                 left: deadline - call.clock.now().get(),
             });
             yield_now().await;
+            let names: &[_] = if faults.steps { &STEPS } else { &[] };
+            for name in names {
+                let step = handle.step(name, || async {
+                    call.record(EventKind::StepRan { name });
+                    yield_now().await;
+                    Ok::<_, BoxError>(call.number)
+                });
+                match step.await {
+                    Ok(by) => call.record(EventKind::StepDone { name, by }),
+                    Err(error) => {
+                        call.record(EventKind::RunEnded { responded: false });
+                        return Err(error);
+                    }
+                }
+            }
             if call.dice.percent(30) {
                 // A slow owner sometimes outlives its lease, because the process is not killed at its deadline.
                 call.clock
@@ -356,7 +398,7 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
         };
         let outcome = with_backend(
             backend.clone(),
-            operation.run(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
+            operation.run_with_call(&payload, Deadline::At(EpochMillis::new(deadline)), handler),
         );
         let outcome = match unless_it_panics(outcome).await {
             Ok(outcome) => outcome,

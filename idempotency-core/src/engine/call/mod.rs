@@ -6,13 +6,16 @@
 //! |---|---|
 //! | `mod` | the call |
 //! | `offered` | how a run offers its call to the handler |
+//! | `step` | the steps of the call |
 //! | `token` | tokens for effects outside |
 
 mod offered;
+mod step;
 mod token;
 
 pub(crate) use offered::Made;
 pub use offered::{OfferedCall, run_without_claim};
+pub use step::Step;
 pub use token::Token;
 
 use std::fmt;
@@ -20,10 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use self::step::Steps;
 use super::Backend;
 use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
-use crate::record::RecordId;
+use crate::record::{RecordId, RecordedSteps};
 use crate::time::EpochMillis;
 
 /// The call that a handler runs in: its key, which run of the key it is, the time that is left, and tokens for effects outside.
@@ -61,11 +65,17 @@ enum Basis {
     Claim {
         terms: CallTerms,
         run: Run,
+        /// `None` if the operation has no steps.
+        steps: Option<Steps>,
     },
     /// No confirmed claim, because the store failed. The key is known, so its tokens are those of every other run.
-    Unclaimed(RecordId),
+    Unclaimed {
+        id: RecordId,
+        /// Its steps run, and are not recorded. `None` if the operation has no steps.
+        steps: Option<Steps>,
+    },
     /// No key. The bytes are random: the tokens of the run are made from them.
-    Unprotected([u8; 16]),
+    Unprotected { random: [u8; 16], steps: Steps },
 }
 
 impl Call {
@@ -89,8 +99,7 @@ impl Call {
     }
 
     fn without_claim(backend: &Backend, ends: Option<EpochMillis>) -> Result<Self, RandomError> {
-        let basis = Basis::Unprotected(backend.random_bytes()?);
-        Ok(Self::new(backend, basis, ends))
+        Ok(Self::of_random(backend, backend.random_bytes()?, ends))
     }
 
     fn under_claim(
@@ -98,13 +107,37 @@ impl Call {
         terms: &CallTerms,
         run: Run,
         lease_end: Option<EpochMillis>,
+        recorded: Option<&RecordedSteps>,
     ) -> Self {
-        let terms = terms.clone();
-        Self::new(backend, Basis::Claim { terms, run }, lease_end)
+        let has_steps = terms.policy.steps.are_on();
+        let steps = recorded.zip(lease_end).filter(|_| has_steps);
+        let basis = Basis::Claim {
+            terms: terms.clone(),
+            run,
+            steps: steps.map(|(recorded, lease_end)| Steps::new(recorded.clone(), lease_end)),
+        };
+        Self::new(backend, basis, lease_end)
     }
 
-    fn unclaimed(backend: &Backend, id: &RecordId, lease_end: Option<EpochMillis>) -> Self {
-        Self::new(backend, Basis::Unclaimed(id.clone()), lease_end)
+    fn unclaimed(backend: &Backend, terms: &CallTerms, lease_end: Option<EpochMillis>) -> Self {
+        let basis = Basis::Unclaimed {
+            id: terms.id.clone(),
+            steps: terms.policy.steps.are_on().then(Steps::unrecorded),
+        };
+        Self::new(backend, basis, lease_end)
+    }
+
+    fn of_random(backend: &Backend, random: [u8; 16], ends: Option<EpochMillis>) -> Self {
+        let steps = Steps::unrecorded();
+        Self::new(backend, Basis::Unprotected { random, steps }, ends)
+    }
+
+    /// Returns the steps of a run under a claim. `None` if nothing is recorded.
+    fn recorded_steps(&self) -> Option<&Steps> {
+        match &self.0.basis {
+            Basis::Claim { steps, .. } => steps.as_ref(),
+            Basis::Unclaimed { .. } | Basis::Unprotected { .. } => None,
+        }
     }
 
     fn new(backend: &Backend, basis: Basis, ends: Option<EpochMillis>) -> Self {
@@ -122,8 +155,8 @@ impl Call {
     pub fn key(&self) -> Option<&RecordId> {
         match &self.0.basis {
             Basis::Claim { terms, .. } => Some(&terms.id),
-            Basis::Unclaimed(id) => Some(id),
-            Basis::Unprotected(_) => None,
+            Basis::Unclaimed { id, .. } => Some(id),
+            Basis::Unprotected { .. } => None,
         }
     }
 
@@ -131,7 +164,7 @@ impl Call {
     pub fn run(&self) -> Run {
         match &self.0.basis {
             Basis::Claim { run, .. } => *run,
-            Basis::Unclaimed(_) | Basis::Unprotected(_) => Run::Unprotected,
+            Basis::Unclaimed { .. } | Basis::Unprotected { .. } => Run::Unprotected,
         }
     }
 
@@ -181,8 +214,8 @@ impl Call {
     pub fn token(&self, name: &str) -> Token {
         match &self.0.basis {
             Basis::Claim { terms, .. } => Token::of_key(&terms.id, name),
-            Basis::Unclaimed(id) => Token::of_key(id, name),
-            Basis::Unprotected(random) => Token::of_random(random, name),
+            Basis::Unclaimed { id, .. } => Token::of_key(id, name),
+            Basis::Unprotected { random, .. } => Token::of_random(random, name),
         }
     }
 

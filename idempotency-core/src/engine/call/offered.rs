@@ -1,10 +1,11 @@
 //! How a run offers its call to the handler.
 
-use super::{Basis, Call};
+use super::Call;
+use super::step::{Steps, StepsSummary};
 use crate::engine::Backend;
 use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
-use crate::record::RecordId;
+use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
 
 /// The call of a run that is about to start. It is made only if the handler takes it.
@@ -23,10 +24,11 @@ enum Source<'a> {
         terms: &'a CallTerms,
         run: Run,
         lease_end: Option<EpochMillis>,
+        recorded: Option<&'a RecordedSteps>,
     },
     Unclaimed {
         backend: &'a Backend,
-        id: &'a RecordId,
+        terms: &'a CallTerms,
         lease_end: Option<EpochMillis>,
     },
     Unprotected {
@@ -45,12 +47,13 @@ pub(crate) struct Made {
 }
 
 impl<'a> OfferedCall<'a> {
-    /// Returns the offer of a run under the claim of `terms`.
+    /// Returns the offer of a run under the claim of `terms`. `recorded` are the steps of earlier runs.
     pub(crate) fn under_claim(
         backend: &'a Backend,
         terms: &'a CallTerms,
         run: Run,
         lease_end: Option<EpochMillis>,
+        recorded: Option<&'a RecordedSteps>,
         made: &'a mut Made,
     ) -> Self {
         let source = Source::Claim {
@@ -58,6 +61,7 @@ impl<'a> OfferedCall<'a> {
             terms,
             run,
             lease_end,
+            recorded,
         };
         Self { source, made }
     }
@@ -66,13 +70,13 @@ impl<'a> OfferedCall<'a> {
     /// claim would have.
     pub(crate) fn unclaimed(
         backend: &'a Backend,
-        id: &'a RecordId,
+        terms: &'a CallTerms,
         lease_end: Option<EpochMillis>,
         made: &'a mut Made,
     ) -> Self {
         let source = Source::Unclaimed {
             backend,
-            id,
+            terms,
             lease_end,
         };
         Self { source, made }
@@ -96,19 +100,20 @@ impl<'a> OfferedCall<'a> {
                 terms,
                 run,
                 lease_end,
-            } => Call::under_claim(backend, terms, run, lease_end),
+                recorded,
+            } => Call::under_claim(backend, terms, run, lease_end, recorded),
             Source::Unclaimed {
                 backend,
-                id,
+                terms,
                 lease_end,
-            } => Call::unclaimed(backend, id, lease_end),
+            } => Call::unclaimed(backend, terms, lease_end),
             Source::Unprotected { backend, deadline } => {
                 match Call::without_claim(backend, deadline) {
                     Ok(call) => call,
                     Err(error) => {
                         self.made.failure = Some(error);
                         // It is in a future that is never polled.
-                        return Call::new(backend, Basis::Unprotected([0; 16]), deadline);
+                        return Call::of_random(backend, [0; 16], deadline);
                     }
                 }
             }
@@ -155,6 +160,11 @@ impl Made {
     /// Returns the failure of the random source, if the call could not be made. The handler must then not run.
     pub(crate) fn started(&mut self) -> Result<(), RandomError> {
         self.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Returns what the steps of the run were. `None` if the handler did not take its call, or can have no steps.
+    pub(crate) fn steps(&self) -> Option<StepsSummary> {
+        self.call.as_ref()?.recorded_steps().map(Steps::summary)
     }
 
     /// Ends the call: the handler has returned.

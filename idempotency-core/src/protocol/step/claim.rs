@@ -8,12 +8,16 @@ use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::resolution::{Refusal, Source};
+use super::super::run::Run;
 use super::super::terms::CallTerms;
-use super::state::{Claiming, GivingUp, Held, Next, READ, State, backoff, refuse, replay};
+use super::state::{Claiming, GivingUp, Held, Next, READ, Running, State, backoff, refuse, replay};
 use super::{circuit, lookup};
 use crate::error::ErrorKind;
-use crate::record::Record;
+use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
+
+/// The recorded failure of a call that took over a claim with steps, and did not run.
+const NOT_RUN: &str = "not run";
 
 /// Handles a record from this process's memory. It is classified like any other record.
 pub(super) fn from_memory(
@@ -76,6 +80,7 @@ pub(super) fn first_claim(
         claimed_at: now,
         wait_until,
         requests_end,
+        resumes: None,
     };
     send_claim(call, now, claiming, ErrorKind::Contended)
 }
@@ -158,7 +163,33 @@ fn send_claim(
     (State::Claiming(claiming), requests::claim(call, now))
 }
 
-/// Handles the result of a claim.
+/// Takes over a claim that has steps, and keeps them. It counts as a claim: every try has the same token.
+fn take_over(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
+    // The lease of the takeover would have expired too.
+    if is_too_late(call, now) {
+        return give_up(call, claiming, ErrorKind::NoTimeLeft);
+    }
+    if claiming.tries == MAX_CLAIMS {
+        return give_up(call, claiming, ErrorKind::Contended);
+    }
+    let Some(effect) = requests::take_over(call, now, existing) else {
+        return give_up(call, claiming, ErrorKind::CorruptRecord);
+    };
+    let run = match (Run::replacing(Some(existing), call), claiming.resumes) {
+        // A second try found this call's own claim.
+        (Run::Unknown, Some(before)) => before,
+        (run, _) => run,
+    };
+    let claiming = Claiming {
+        tries: claiming.tries + 1,
+        claimed_at: now,
+        resumes: Some(run),
+        ..claiming
+    };
+    (State::Claiming(claiming), effect)
+}
+
+/// Handles the result of a claim, or of a takeover.
 pub(super) fn claim_written(
     call: &CallTerms,
     now: EpochMillis,
@@ -166,9 +197,14 @@ pub(super) fn claim_written(
     result: WriteResult,
 ) -> Next {
     match result {
+        // Only a read after the takeover sees the steps that this run needs: the earlier owner may have recorded one before it.
+        WriteResult::Applied if claiming.resumes.is_some() => {
+            claiming.maybe_applied = true;
+            (State::Reading(claiming), READ)
+        }
         WriteResult::Applied => {
             let lease_end = call.lease_end(claiming.claimed_at);
-            run(call, now, claiming, lease_end)
+            run(call, now, claiming, lease_end, RecordedSteps::default())
         }
         WriteResult::ConditionFailed {
             existing,
@@ -228,10 +264,15 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
                 .value()
                 .copied()
                 .unwrap_or_else(|| call.lease_end(claiming.claimed_at));
-            run(call, now, claiming, lease_end)
+            match existing.steps {
+                Field::Absent => run(call, now, claiming, lease_end, RecordedSteps::default()),
+                Field::Value(steps) => run(call, now, claiming, lease_end, steps),
+                Field::Unreadable => release(call, claiming, ErrorKind::CorruptRecord),
+            }
         }
         RecordState::OwnClaimExpired => release(call, claiming, ErrorKind::NoTimeLeft),
         RecordState::Claimable => send_claim(call, now, claiming, ErrorKind::Contended),
+        RecordState::Resumable => take_over(call, now, claiming, &existing),
         RecordState::PayloadMismatch => refuse(ErrorKind::PayloadMismatch),
         RecordState::Replay => replay(existing, Source::Store),
         RecordState::ResponseUnavailable => refuse(ErrorKind::ResponseUnavailable),
@@ -271,7 +312,13 @@ fn pause(claiming: Claiming, left: Duration) -> Next {
 }
 
 /// Runs the handler under this call's confirmed claim, unless its lease has expired.
-fn run(call: &CallTerms, now: EpochMillis, claiming: Claiming, lease_end: EpochMillis) -> Next {
+fn run(
+    call: &CallTerms,
+    now: EpochMillis,
+    claiming: Claiming,
+    lease_end: EpochMillis,
+    steps: RecordedSteps,
+) -> Next {
     if is_expired(lease_end, now) {
         return release(call, claiming, ErrorKind::NoTimeLeft);
     }
@@ -279,8 +326,14 @@ fn run(call: &CallTerms, now: EpochMillis, claiming: Claiming, lease_end: EpochM
         claimed_at: claiming.claimed_at,
         lease_end,
         is_confirmed: true,
+        has_steps: !steps.is_empty(),
     };
-    (State::Running(held), Effect::Run)
+    let running = Running {
+        held,
+        steps,
+        resumes: claiming.resumes,
+    };
+    (State::Running(running), Effect::Run)
 }
 
 /// Ends a call without a confirmed claim. If a claim may have been applied, tries to release it first.
@@ -300,5 +353,10 @@ fn release(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
         wait_until: claiming.wait_until,
         requests_end: claiming.requests_end,
     };
-    (State::GivingUp(giving_up), requests::release(call))
+    let effect = if claiming.resumes.is_some() {
+        requests::keep_steps(call, NOT_RUN, claiming.claimed_at)
+    } else {
+        requests::release(call)
+    };
+    (State::GivingUp(giving_up), effect)
 }

@@ -5,9 +5,10 @@ use super::super::classify::{
 };
 use super::super::effect::{Effect, HandlerResult, WriteErrorKind, WriteResult};
 use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
-use super::super::policy::{OnError, OnTimeout};
+use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
 use super::super::resolution::{Completion, Resolution, Source};
+use super::super::steps::StepsEnd;
 use super::super::terms::CallTerms;
 use super::state::{
     Completing, Held, Next, READ, State, Unstorable, backoff, finish, refuse, replay,
@@ -18,6 +19,8 @@ use crate::time::EpochMillis;
 
 /// The recorded failure of a handler that panicked.
 const PANIC: &str = "panic";
+/// What is recorded beside the steps of a run whose response is not stored.
+const NOT_STORED: &str = "response not stored";
 
 /// Handles the end of the handler.
 pub(super) fn handler_done(
@@ -26,7 +29,23 @@ pub(super) fn handler_done(
     held: Held,
     result: HandlerResult,
 ) -> Next {
-    let held = held.for_requests_after(call, now);
+    let mut held = held.for_requests_after(call, now);
+    let (steps, result) = match result {
+        HandlerResult::AfterSteps(steps, result) => (Some(steps), *result),
+        result => (None, result),
+    };
+    held.has_steps |= steps.is_some();
+    // A panic resumes in any case, and a claim that is gone cannot be released.
+    if steps == Some(StepsEnd::ClaimLost) && result != HandlerResult::Panicked {
+        return (State::ReadingAfterSteps(held.lease_end), READ);
+    }
+    // The effect of the step happened, and is not recorded: as after a panic, an operator must decide.
+    if steps == Some(StepsEnd::NotRecorded)
+        && call.policy.on_timeout == OnTimeout::Hold
+        && matches!(result, HandlerResult::Failed(_) | HandlerResult::NotStored)
+    {
+        return finish(Resolution::Own(Completion::Kept));
+    }
     let releasing = |returned| State::Releasing {
         returned,
         lease_end: held.lease_end,
@@ -36,16 +55,18 @@ pub(super) fn handler_done(
         HandlerResult::NotSerializable => (None, Some(Unstorable::NotSerializable)),
         HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerOnly)),
         HandlerResult::NotStored => {
-            return (releasing(true), requests::release(call));
+            return (releasing(true), free_key(call, NOT_STORED, held, true));
         }
         // A panic reports nothing. As after a kill, the effect may have happened.
         HandlerResult::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
             return finish(Resolution::Own(Completion::Kept));
         }
-        HandlerResult::Panicked => return (releasing(false), free_key(call, PANIC, held)),
+        HandlerResult::Panicked => return (releasing(false), free_key(call, PANIC, held, false)),
         HandlerResult::Failed(failure) => {
-            return (releasing(false), free_key(call, &failure, held));
+            return (releasing(false), free_key(call, &failure, held, false));
         }
+        // One level is all that a driver makes.
+        HandlerResult::AfterSteps(..) => return refuse(ErrorKind::Internal),
     };
     let completing = Completing {
         held,
@@ -57,11 +78,15 @@ pub(super) fn handler_done(
     send_completion(call, completing)
 }
 
-/// Returns the write that frees the key after a failed run, by the policy `on_error`.
-fn free_key(call: &CallTerms, failure: &str, held: Held) -> Effect {
+/// Returns the write that frees the key after a run without a stored response, by the policies `steps` and `on_error`. `returned` is
+/// true if the handler returned a response.
+fn free_key(call: &CallTerms, failure: &str, held: Held, returned: bool) -> Effect {
+    if held.has_steps && call.policy.steps == Steps::Keep {
+        return requests::keep_steps(call, failure, held.claimed_at);
+    }
     match call.policy.on_error {
-        OnError::Release => requests::release(call),
-        OnError::Record => requests::record_failure(call, failure, held.claimed_at),
+        OnError::Record if !returned => requests::record_failure(call, failure, held.claimed_at),
+        OnError::Record | OnError::Release => requests::release(call),
     }
 }
 
@@ -135,6 +160,17 @@ pub(super) fn claim_gone(
             let effect = requests::restore(call, &completing.record, completing.held.lease_end);
             (State::Restoring(completing), effect)
         }
+    }
+}
+
+/// Handles the record of a call whose claim was gone before the handler had ended. A response that another call has stored is the
+/// response of this call too.
+pub(super) fn claim_lost(call: &CallTerms, now: EpochMillis, existing: Option<Record>) -> Next {
+    match existing {
+        Some(existing) if completed_state(call, now, &existing) == Some(RecordState::Replay) => {
+            replay(existing, Source::Completion)
+        }
+        _ => refuse(ErrorKind::LostOwnership),
     }
 }
 

@@ -7,9 +7,10 @@ use super::super::in_flight::InFlight;
 use super::super::limits::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::super::read::Consistency;
 use super::super::resolution::{Refusal, Resolution, Source};
+use super::super::run::Run;
 use super::super::terms::CallTerms;
 use crate::error::ErrorKind;
-use crate::record::Record;
+use crate::record::{Record, RecordedSteps};
 use crate::time::EpochMillis;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +32,7 @@ pub(super) enum State {
     /// Looks for another call in this process, before it runs without a confirmed claim.
     BeforeUnprotected(Unclaimed),
     /// Runs the handler.
-    Running(Held),
+    Running(Running),
     /// Runs the handler without a claim. The value is the end of the lease that the call would have.
     RunningUnclaimed(EpochMillis),
     /// Sends a completion.
@@ -40,6 +41,8 @@ pub(super) enum State {
     RetryingCompletion(Completing),
     /// Reads the record, because the condition of a completion failed and brought no record back.
     ReadingAfterCompletion(Completing),
+    /// Reads the record, because a step found that the claim is gone. The value is the end of its lease.
+    ReadingAfterSteps(EpochMillis),
     /// Sends the completion of an evicted claim.
     Restoring(Completing),
     /// Releases a claim before the handler ran.
@@ -90,6 +93,8 @@ pub(super) struct Claiming {
     pub(super) wait_until: EpochMillis,
     /// The end of the time for requests. It is set at the beginning, and again after each pause.
     pub(super) requests_end: EpochMillis,
+    /// Which run follows the takeover that was sent, if one that keeps steps was. Then the record may have steps of an earlier run.
+    pub(super) resumes: Option<Run>,
 }
 
 /// The data of a call that ends before its handler ran, and releases its claim in case it has one.
@@ -114,6 +119,16 @@ pub(super) struct Unclaimed {
     pub(super) giving_up: Option<GivingUp>,
 }
 
+/// The data of a call that runs its handler under a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Running {
+    pub(super) held: Held,
+    /// The steps that were recorded when the run began.
+    pub(super) steps: RecordedSteps,
+    /// As in [`Claiming`].
+    pub(super) resumes: Option<Run>,
+}
+
 /// The claim under which the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Held {
@@ -121,6 +136,8 @@ pub(super) struct Held {
     pub(super) lease_end: EpochMillis,
     /// False if it is not known whether the claim was applied.
     pub(super) is_confirmed: bool,
+    /// True if the record may have recorded steps.
+    pub(super) has_steps: bool,
 }
 
 /// The data of a call that completes its key.
@@ -193,7 +210,7 @@ pub(super) fn replay(record: Record, source: Source) -> Next {
 }
 
 /// Returns the upper bound of the `n`th pause, counted from one.
-pub(super) fn backoff(n: u8) -> Duration {
+pub(in crate::protocol) fn backoff(n: u8) -> Duration {
     let doublings = u32::from(n.saturating_sub(1)).min(16);
     FIRST_PAUSE
         .saturating_mul(1 << doublings)

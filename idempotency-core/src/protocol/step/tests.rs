@@ -7,10 +7,11 @@ mod in_flight;
 mod limits;
 mod lookup;
 mod operation;
+mod steps;
 mod unprotected;
 mod wait;
 
-use super::super::condition::{Condition, claimable, held_by};
+use super::super::condition::{Condition, Operand, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::super::policy::{OnError, OnInProgress, OnStoreError, OnTimeout};
 use super::super::{

@@ -10,8 +10,9 @@ use super::super::requests;
 use super::super::resolution::{Refusal, Resolution};
 use super::super::terms::CallTerms;
 use super::claim::is_too_late;
-use super::state::{GivingUp, Held, Next, State, Unclaimed, refuse};
+use super::state::{GivingUp, Held, Next, Running, State, Unclaimed, refuse};
 use crate::error::ErrorKind;
+use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
 
 /// Returns true if a call that has received this input may still run unprotected.
@@ -73,15 +74,22 @@ pub(super) fn run(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
         };
         return (State::RunningUnclaimed(until), effect);
     };
-    let held = Held {
-        claimed_at: giving_up.claimed_at,
-        lease_end: until,
-        is_confirmed: false,
+    // The steps of such a run are not recorded, because a record for them may not be there. The call took over no claim: it
+    // would have met another call.
+    let running = Running {
+        held: Held {
+            claimed_at: giving_up.claimed_at,
+            lease_end: until,
+            is_confirmed: false,
+            has_steps: false,
+        },
+        steps: RecordedSteps::default(),
+        resumes: None,
     };
     let effect = Effect::RunUnprotected {
         maybe_claimed: true,
     };
-    (State::Running(held), effect)
+    (State::Running(running), effect)
 }
 
 /// Handles another call of this key in this process. If it only asks the store, this call runs first, and the other one will find

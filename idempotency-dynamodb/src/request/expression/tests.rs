@@ -45,8 +45,8 @@ fn declared<'a>(expressions: &Expressions<'a>) -> Vec<(String, Value<'a>)> {
         .flat_map(|text| text.split(|c: char| !(c.is_ascii_alphanumeric() || "#:_".contains(c))))
         .filter(|token| token.starts_with(['#', ':']))
         .collect();
-    let names = expressions.names();
-    let placeholders = names.iter().map(|(placeholder, _)| placeholder.as_str());
+    let names: Vec<_> = expressions.names().collect();
+    let placeholders = names.iter().map(|(placeholder, _)| *placeholder);
     let values = expressions.values();
     let declared: Vec<_> = placeholders
         .chain(values.map(|(placeholder, _)| placeholder))
@@ -69,7 +69,6 @@ fn declared<'a>(expressions: &Expressions<'a>) -> Vec<(String, Value<'a>)> {
 fn named(expressions: &Expressions<'_>, text: &str) -> String {
     expressions
         .names()
-        .iter()
         .fold(text.to_owned(), |text, (placeholder, name)| {
             text.replace(placeholder, name)
         })
@@ -154,13 +153,8 @@ fn placeholders_have_the_configured_names() {
         Condition::Exists(Attribute::Status),
     ]);
     let expressions = Shapes::default().condition(&names, &condition);
-    assert_eq!(
-        expressions.names(),
-        [
-            ("#a".to_owned(), "pk".to_owned()),
-            ("#b".to_owned(), "the.status".to_owned()),
-        ]
-    );
+    let named: Vec<_> = expressions.names().collect();
+    assert_eq!(named, [("#a", "pk"), ("#b", "the.status")]);
     assert_eq!(expressions.values().count(), 0);
 }
 
@@ -262,6 +256,35 @@ fn an_attribute_that_is_set_and_removed_is_removed_once() {
 }
 
 #[test]
+fn a_step_is_set_in_the_map_and_its_name_is_no_part_of_the_shape() {
+    let (shapes, names) = (Shapes::default(), AttributeNames::default());
+    let fence = held_by(&OwnerToken::from_bytes([7; 16]));
+    for name in ["reserve", "a.b", "#a"] {
+        let step = shapes.step(&names, name, Value::Text("7"), &fence);
+        assert_eq!(step.update(), Some("SET #a.#b = :a"));
+        assert_eq!(step.condition(), "#c = :b AND #d = :c");
+        let named: Vec<_> = step.names().collect();
+        let expected = [
+            ("#a", "steps"),
+            ("#b", name),
+            ("#c", "owner"),
+            ("#d", "status"),
+        ];
+        assert_eq!(named, expected);
+        let values = declared(&step);
+        assert_eq!(values[0], (":a".to_owned(), Value::Text("7")));
+    }
+    assert_eq!(
+        shapes
+            .kept
+            .iter()
+            .filter(|kept| kept.get().is_some())
+            .count(),
+        1
+    );
+}
+
+#[test]
 fn an_empty_change_has_no_expression() {
     assert_eq!(update(&Change::default(), &Condition::NoRecord).0, None);
 }
@@ -278,7 +301,10 @@ fn rendering<'a>(expressions: &Expressions<'a>) -> Rendering<'a> {
     (
         expressions.update().map(str::to_owned),
         expressions.condition().to_owned(),
-        expressions.names().to_vec(),
+        expressions
+            .names()
+            .map(|(placeholder, name)| (placeholder.to_owned(), name.to_owned()))
+            .collect(),
         declared(expressions),
     )
 }
@@ -362,6 +388,7 @@ fn attribute() -> impl Strategy<Value = Attribute> {
         Attribute::Failure,
         Attribute::Operation,
         Attribute::Decision,
+        Attribute::Steps,
     ])
 }
 

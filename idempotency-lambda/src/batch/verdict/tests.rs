@@ -1,7 +1,7 @@
 use super::*;
 
 /// Every kind of error, and whether its record is acknowledged: if the handler did not return `Ok`, and if it did.
-const KINDS: [(ErrorKind, bool, bool); 19] = [
+const KINDS: [(ErrorKind, bool, bool); 23] = [
     (ErrorKind::AlreadyInProgress, false, true),
     (ErrorKind::PayloadMismatch, false, true),
     (ErrorKind::KeyMissing, false, true),
@@ -17,6 +17,10 @@ const KINDS: [(ErrorKind, bool, bool); 19] = [
     (ErrorKind::LostOwnership, false, true),
     (ErrorKind::CompletionUnknown, false, true),
     (ErrorKind::StoreFailed, false, true),
+    (ErrorKind::StepRefused, false, true),
+    (ErrorKind::StepNoTimeLeft, false, true),
+    (ErrorKind::StepNotRecorded, false, true),
+    (ErrorKind::StepTypeChanged, false, true),
     (ErrorKind::Configuration, false, true),
     (ErrorKind::Environment, false, true),
     (ErrorKind::UnknownInvocation, false, true),

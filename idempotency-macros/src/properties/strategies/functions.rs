@@ -124,6 +124,7 @@ const OTHERS: &[&str] = &[
     "expires_after",
     "lookup",
     "on_timeout",
+    "steps",
     "on_in_progress",
 ];
 

@@ -92,6 +92,7 @@ pub(in crate::properties) fn value(name: &str) -> BoxedStrategy<String> {
         "on_timeout" => choice(&["rerun", "hold"]),
         "on_error" => choice(&["release", "record"]),
         "on_store_error" => choice(&["fail", "run-unprotected"]),
+        "steps" => choice(&["off", "keep", "forget"]),
         "on_replay" => among(&[
             "hook",
             "crate::hook::<u8>",

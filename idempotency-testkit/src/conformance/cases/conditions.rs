@@ -19,7 +19,7 @@ super::cases![
     texts_are_compared_byte_by_byte,
 ];
 
-const ATTRIBUTES: [Attribute; 9] = [
+const ATTRIBUTES: [Attribute; 10] = [
     Attribute::Expiration,
     Attribute::InProgressExpiration,
     Attribute::Status,
@@ -29,6 +29,7 @@ const ATTRIBUTES: [Attribute; 9] = [
     Attribute::Failure,
     Attribute::Operation,
     Attribute::Decision,
+    Attribute::Steps,
 ];
 
 fn text(text: &str) -> Operand {

@@ -31,7 +31,7 @@ super::cases![
 ];
 
 /// Returns each attribute, with a record that has only a new value of it.
-fn single_attributes() -> [(Attribute, Record); 9] {
+fn single_attributes() -> [(Attribute, Record); 10] {
     let none = Record::default;
     let text = |text: &str| Field::Value(text.to_owned());
     [
@@ -98,6 +98,13 @@ fn single_attributes() -> [(Attribute, Record); 9] {
                 ..none()
             },
         ),
+        (
+            Attribute::Steps,
+            Record {
+                steps: Field::Value([("a".to_owned(), Data::new("8"))].into_iter().collect()),
+                ..none()
+            },
+        ),
     ]
 }
 
@@ -114,6 +121,7 @@ fn with(record: &Record, attribute: Attribute, from: &Record) -> Record {
         Attribute::Validation => record.validation = from.validation,
         Attribute::Owner => record.owner = from.owner,
         Attribute::Failure => record.failure = from.failure,
+        Attribute::Steps => record.steps = from.steps,
         Attribute::Operation => record.operation = from.operation,
         _ => record.decision = from.decision,
     }

@@ -59,6 +59,7 @@ fn spoiled(foreign: &ForeignRecord, attribute: Attribute, wrong: Option<Value>) 
         Attribute::Validation => spoil(&mut record.validation, existing),
         Attribute::Owner => spoil(&mut record.owner, existing),
         Attribute::Failure => spoil(&mut record.failure, existing),
+        Attribute::Steps => spoil(&mut record.steps, existing),
         Attribute::Operation => spoil(&mut record.operation, existing),
         _ => spoil(&mut record.decision, existing),
     }
@@ -115,7 +116,7 @@ async fn a_foreign_record_reads_with_and_without_each_attribute(trial: &Trial) -
 }
 
 /// Returns, for each attribute, values of a wrong type.
-fn wrong_types() -> [(Attribute, Value); 14] {
+fn wrong_types() -> [(Attribute, Value); 16] {
     [
         (Attribute::Expiration, Value::text("1700000000")),
         (Attribute::Expiration, Value::Null),
@@ -140,6 +141,15 @@ fn wrong_types() -> [(Attribute, Value); 14] {
         (Attribute::Failure, Value::Bool(false)),
         (Attribute::Operation, Value::number(1)),
         (Attribute::Decision, Value::number(1)),
+        (Attribute::Steps, Value::text("reserve")),
+        (
+            Attribute::Steps,
+            Value::Map(
+                [("reserve".to_owned(), Value::number(7))]
+                    .into_iter()
+                    .collect(),
+            ),
+        ),
     ]
 }
 

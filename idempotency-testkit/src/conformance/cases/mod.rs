@@ -13,6 +13,7 @@ mod limits;
 mod races;
 mod reads;
 mod responses;
+mod steps;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
         conditions::CASES,
         boundaries::CASES,
         fencing::CASES,
+        steps::CASES,
         attributes::CASES,
         identity::CASES,
         late::CASES,

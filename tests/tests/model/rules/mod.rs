@@ -4,6 +4,7 @@ mod faults;
 mod lookup;
 mod operator;
 mod single_flight;
+mod steps;
 mod unprotected;
 
 use idempotency_core::protocol::condition::Condition;
@@ -11,13 +12,14 @@ use idempotency_core::protocol::decision::Decided;
 use idempotency_core::protocol::{
     CallTerms, Effect, InFlightKey, Input, Resolution, Write, WriteResult,
 };
-use idempotency_core::record::Record;
+use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
 
 pub(crate) use faults::*;
 pub(crate) use lookup::*;
 pub(crate) use operator::*;
 pub(crate) use single_flight::*;
+pub(crate) use steps::*;
 pub(crate) use unprotected::*;
 
 /// What a faulty rule can read of its call.
@@ -51,6 +53,16 @@ pub(crate) trait Rules: Sync {
 
     fn counts_claims(&self) -> bool {
         false
+    }
+
+    /// Returns the steps to remember of what the call receives.
+    fn remembers(&self, _: &Input) -> Option<RecordedSteps> {
+        None
+    }
+
+    /// Returns the steps that a run begins with. `read` are those of its claim, `seen` those that were remembered.
+    fn steps(&self, read: RecordedSteps, _: Option<&RecordedSteps>) -> RecordedSteps {
+        read
     }
 
     /// Returns the key under which calls of a process join.

@@ -1,11 +1,13 @@
 //! The record: the one item of a key in the store.
 //!
 //! Names and meaning follow Powertools for AWS Lambda (Python), so that both can use one table. `owner`, `failure`,
-//! `operation`, `decision` and `event` exist only here. Any attribute may be missing or have a wrong type, because other programs
-//! write to the table too.
+//! `operation`, `steps`, `decision` and `event` exist only here. Any attribute may be missing or have a wrong type, because other
+//! programs write to the table too.
 
+mod steps;
 mod stored_event;
 
+pub use steps::RecordedSteps;
 pub use stored_event::StoredEvent;
 
 use std::fmt;
@@ -61,6 +63,13 @@ impl RecordId {
     /// Returns the text that the store holds.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the prefix: the name of the operation, without tenant and digest.
+    pub(crate) fn prefix(&self) -> &str {
+        let with_tenant = self.0.split_once(TENANT_MARK);
+        let parts = with_tenant.or_else(|| self.0.rsplit_once('#'));
+        parts.map_or(self.as_str(), |(prefix, _)| prefix)
     }
 }
 
@@ -244,6 +253,8 @@ pub struct Record {
     /// What the record keeps of the event of its call. A store writes it, and may leave it out of the records that it returns: no
     /// rule of the protocol asks for it, and duplicates would pay for it.
     pub event: Option<StoredEvent>,
+    /// The recorded results of steps. A claim of an operation with steps has them, also if no step is recorded yet.
+    pub steps: Field<RecordedSteps>,
 }
 
 /// One attribute of a [`Record`].
@@ -270,6 +281,8 @@ pub enum Attribute {
     Decision,
     /// What is kept of the event. A store may compress it, so no condition compares it.
     Event,
+    /// The recorded results of steps.
+    Steps,
 }
 
 impl Attribute {
@@ -286,6 +299,7 @@ impl Attribute {
             Self::Operation => "operation",
             Self::Decision => "decision",
             Self::Event => "event",
+            Self::Steps => "steps",
         }
     }
 }
@@ -298,6 +312,14 @@ mod tests {
     fn the_separators_in_a_tenant_are_escaped() {
         let id = RecordId::of("shop", Some("blue#42b7%23"), "42b7");
         assert_eq!(id.as_str(), "shop#tenant=blue%2342b7%2523#42b7");
+    }
+
+    #[test]
+    fn the_prefix_of_an_id_has_neither_tenant_nor_digest() {
+        for tenant in [None, Some("blue#42")] {
+            assert_eq!(RecordId::of("shop#2", tenant, "42b7").prefix(), "shop#2");
+        }
+        assert_eq!(RecordId::new("shop").prefix(), "shop");
     }
 
     #[test]

@@ -1,0 +1,429 @@
+//! The steps of a call: each runs once for its key, and a later run uses its recorded result.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Basis, Call, Token};
+use crate::engine::driver::write_error_kind;
+use crate::engine::proof;
+use crate::engine::timeout::timeout;
+use crate::error::{Error, ErrorKind};
+use crate::event::Report;
+use crate::protocol::condition::Condition;
+use crate::protocol::{
+    CallTerms, HandlerResult, StepEffect, StepEnd, StepInput, StepLedger, StepRefusal, StepRetry,
+    StepStart, StepWrite, StepsEnd, Write, WriteResult,
+};
+use crate::record::{Data, RecordId, RecordedSteps};
+use crate::store::{SendLog, StoreError, WriteOutcome};
+use crate::time::EpochMillis;
+use crate::typed;
+
+/// The steps of a run.
+pub(super) struct Steps(Mutex<State>);
+
+struct State {
+    ledger: StepLedger,
+    /// The number of requests to the store, and the time that they took.
+    requests: u32,
+    store_time: Duration,
+}
+
+/// What the steps of a run were, for the end of its call.
+pub(crate) struct StepsSummary {
+    /// What they mean to the end of the call. `None` if no step was run.
+    end: Option<StepsEnd>,
+    /// The names of recorded steps that the handler did not ask for.
+    unused: Vec<String>,
+    requests: u32,
+    store_time: Duration,
+}
+
+impl StepsSummary {
+    /// Returns how the handler ended, with what its steps mean to the end of the call. Reports their requests, and steps that
+    /// the handler did not ask for although it returned a response.
+    pub(crate) fn with_result(
+        self,
+        result: HandlerResult,
+        report: &mut Report<'_>,
+    ) -> HandlerResult {
+        report.add_store_requests(self.requests, self.store_time);
+        if matches!(result, HandlerResult::Returned(_)) && !self.unused.is_empty() {
+            let names = self.unused.join("`, `");
+            report.note(format!(
+                "earlier runs recorded steps that this one did not ask for: `{names}`"
+            ));
+        }
+        match self.end {
+            Some(end) => HandlerResult::AfterSteps(end, Box::new(result)),
+            None => result,
+        }
+    }
+}
+
+impl Steps {
+    pub(super) fn new(recorded: RecordedSteps, lease_end: EpochMillis) -> Self {
+        Self(Mutex::new(State {
+            ledger: StepLedger::new(recorded, lease_end),
+            requests: 0,
+            store_time: Duration::ZERO,
+        }))
+    }
+
+    /// Returns the steps of a run without a confirmed claim. Each runs, and none is recorded.
+    pub(super) fn unrecorded() -> Self {
+        Self::new(RecordedSteps::default(), EpochMillis::new(i64::MAX))
+    }
+
+    pub(super) fn summary(&self) -> StepsSummary {
+        let state = self.state();
+        StepsSummary {
+            end: state.ledger.end(),
+            unused: state.ledger.unused().map(str::to_owned).collect(),
+            requests: state.requests,
+            store_time: state.store_time,
+        }
+    }
+
+    /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A step of a call, before it runs. [`Call::named_step`] makes it.
+///
+/// # Examples
+///
+/// ```
+/// # use idempotency_core::{error::Error, operation::{Call, StepRetry}};
+/// async fn charge(call: &Call, amount: u64) -> Result<String, Error> {
+///     let step = call.named_step("charge").retry(StepRetry::tries(3));
+///     let token = step.token();
+///     step.run(|| provider(amount, token.as_str())).await
+/// }
+/// # async fn provider(_: u64, token: &str) -> Result<String, Error> { Ok(token.to_owned()) }
+/// # let call = Call::unprotected(&idempotency_core::example::backend()).unwrap();
+/// # assert!(idempotency_core::example::ready(charge(&call, 7)).is_ok());
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a step does nothing until it is run"]
+pub struct Step<'a> {
+    call: &'a Call,
+    name: &'a str,
+    retry: StepRetry,
+}
+
+impl<'a> Step<'a> {
+    /// Sets how often the step is tried in one run, if it returns an error. The default is once.
+    pub fn retry(self, retry: StepRetry) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Returns the token of this step: [`Call::token`] with its name. It is the same in each try and in every run of the key.
+    pub fn token(&self) -> Token {
+        self.call.token(self.name)
+    }
+
+    /// Runs the step, or returns the result that an earlier run recorded. [`Call::step`] says when and how.
+    ///
+    /// # Errors
+    ///
+    /// As [`Call::step`]. An error of the step itself is that of its last try.
+    pub async fn run<T, E, F>(self, mut work: impl FnMut() -> F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let (call, retry) = (self.call, self.retry);
+        let tried = async {
+            let mut tries = 1;
+            loop {
+                let error = match work().await {
+                    Ok(result) => return Ok(result),
+                    Err(error) => error,
+                };
+                let Some(pause) = retry.pause(tries, call.time_left()) else {
+                    return Err(error);
+                };
+                let backend = &call.0.backend;
+                backend.clock().sleep(backend.jitter(pause)).await;
+                tries += 1;
+            }
+        };
+        call.recorded(self.name, tried).await
+    }
+}
+
+impl Call {
+    /// Runs a step once for this key: its result is recorded, and a later run of the key gets the recorded result instead.
+    ///
+    /// The result is stored in the record of the key, as JSON, before this returns. A run after a kill, a timeout or a takeover
+    /// goes on after the last recorded step; so does a retry after a failure, under `steps = "keep"`. The end of the window deletes
+    /// the results.
+    ///
+    /// What this does not do: a kill between the effect of a step and its record runs that one step again. Where the effect is at a
+    /// provider that knows idempotency keys, give it [`token`](Self::token). Where it is in DynamoDB, use a transaction.
+    ///
+    /// - The operation needs `steps = "keep"` or `steps = "forget"`.
+    /// - A name is used once in a run, and has at most 128 bytes. It must be the same in every run and every version of the code: a
+    ///   recorded step whose name the code no longer uses is ignored, with a note in the outcome event.
+    /// - The result is what reads back from its JSON, in the first run too. All results of a key share the record's limit of 400 KB;
+    ///   a long one is compressed.
+    /// - In a run without protection, or without a confirmed claim, nothing is recorded: the step runs.
+    ///
+    /// # Errors
+    ///
+    /// The error of the step itself; then nothing is recorded, and a later run runs it again. Otherwise an error of this framework,
+    /// after which the handler should return:
+    ///
+    /// - [`StepRefused`](ErrorKind::StepRefused): the name was used before, or the operation has no steps, or the handler has
+    ///   ended. The step did not run.
+    /// - [`StepNoTimeLeft`](ErrorKind::StepNoTimeLeft): the lease of the claim has expired. The step did not run.
+    /// - [`StepNotRecorded`](ErrorKind::StepNotRecorded): the step ran, and its result is not recorded, or may not be.
+    /// - [`StepTypeChanged`](ErrorKind::StepTypeChanged): the recorded result is not of type `T`. The step did not run.
+    /// - [`LostOwnership`](ErrorKind::LostOwnership): the claim was taken over or evicted. The call ends in the response of the other
+    ///   call, or in this error. What the handler returns is not used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{error::Error, operation::Call};
+    /// async fn place(call: Call) -> Result<String, Error> {
+    ///     let reservation: u64 = call.step("reserve", || async { Ok::<_, Error>(7) }).await?;
+    ///     let parcel = call.step("ship", || async move { Ok::<_, Error>(format!("parcel of {reservation}")) });
+    ///     parcel.await
+    /// }
+    /// # let call = Call::unprotected(&idempotency_core::example::backend()).unwrap();
+    /// # assert_eq!(idempotency_core::example::ready(place(call)).unwrap(), "parcel of 7");
+    /// ```
+    pub async fn step<T, E, F>(&self, name: &str, work: impl FnOnce() -> F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.recorded(name, async { work().await }).await
+    }
+
+    /// Returns a step with a retry policy of its own, or with its own token. [`Step::run`] runs it, as [`step`](Self::step) does.
+    pub fn named_step<'a>(&'a self, name: &'a str) -> Step<'a> {
+        Step {
+            call: self,
+            name,
+            retry: StepRetry::default(),
+        }
+    }
+
+    /// Returns the recorded result of a step, or runs `work` and records its result.
+    async fn recorded<T, E>(
+        &self,
+        name: &str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+    {
+        let (terms, steps) = match &self.0.basis {
+            Basis::Claim { terms, steps, .. } => (Some(terms), steps.as_ref()),
+            Basis::Unclaimed { steps, .. } => (None, steps.as_ref()),
+            Basis::Unprotected { steps, .. } => (None, Some(steps)),
+        };
+        let Some(steps) = steps else {
+            let remedy = "set `steps = \"keep\"`, or `steps = \"forget\"`";
+            let detail = format!("the operation has no steps: {remedy}");
+            let error = self.step_error(ErrorKind::StepRefused, name, &detail);
+            return Err(error.into());
+        };
+        if self.has_ended() {
+            let detail = "the handler has ended, so nothing can be recorded";
+            return Err(self.step_error(ErrorKind::StepRefused, name, detail).into());
+        }
+        let start = steps.state().ledger.start(self.now(), name);
+        match start {
+            StepStart::Run => {}
+            StepStart::Recorded(result) => return Ok(self.read_result(name, &result)?),
+            StepStart::Refused(refusal) => return Err(self.refused(name, refusal).into()),
+        }
+        let Some(terms) = terms else {
+            return work.await;
+        };
+        let result = match work.await {
+            Ok(result) => result,
+            Err(error) => {
+                steps.state().ledger.failed();
+                return Err(error);
+            }
+        };
+        let (result, text) = match written(result) {
+            Ok(written) => written,
+            Err(defect) => {
+                steps.state().ledger.recorded(StepEnd::NotRecorded);
+                return Err(self
+                    .step_error(ErrorKind::StepNotRecorded, name, defect)
+                    .into());
+            }
+        };
+        let (end, cause) = self.record(terms, steps, name, Data::of_json(text)).await;
+        steps.state().ledger.recorded(end);
+        self.end_of(name, end, cause)?;
+        Ok(result)
+    }
+
+    /// Records the result of a step that has run.
+    async fn record(
+        &self,
+        terms: &CallTerms,
+        steps: &Steps,
+        name: &str,
+        result: Data,
+    ) -> (StepEnd, Option<StoreError>) {
+        let backend = &self.0.backend;
+        let lease_end = steps.state().ledger.lease_end();
+        let (mut write, mut effect) = StepWrite::begin(terms, lease_end, name, &result);
+        let mut cause = None;
+        loop {
+            let input = match effect {
+                StepEffect::Write(step, condition) => {
+                    let limit = write.time_limit(self.now());
+                    let begun = self.now();
+                    let written = self.send(terms, &step, &condition, limit, &mut cause).await;
+                    let mut state = steps.state();
+                    state.requests += 1;
+                    state.store_time += begun.until(self.now());
+                    StepInput::Written(written)
+                }
+                StepEffect::Pause(at_most) => {
+                    backend.clock().sleep(backend.jitter(at_most)).await;
+                    StepInput::Paused
+                }
+                StepEffect::Finish(end) => return (end, cause),
+            };
+            (write, effect) = write.step(self.now(), input);
+        }
+    }
+
+    async fn send(
+        &self,
+        terms: &CallTerms,
+        step: &Write,
+        condition: &Condition,
+        limit: Duration,
+        cause: &mut Option<StoreError>,
+    ) -> WriteResult {
+        let backend = &self.0.backend;
+        let log = SendLog::with_limit(limit);
+        let request = backend.store().write(&terms.id, step, condition, &log);
+        let outcome = timeout(request, || backend.clock().sleep(limit)).await;
+        let (maybe_applied, error) = match outcome {
+            Some(WriteOutcome::Applied) => return WriteResult::Applied,
+            Some(WriteOutcome::ConditionFailed {
+                existing,
+                maybe_applied,
+            }) => {
+                return WriteResult::ConditionFailed {
+                    existing,
+                    maybe_applied,
+                };
+            }
+            Some(WriteOutcome::Failed {
+                maybe_applied,
+                error,
+            }) => (maybe_applied, error),
+            None => log.timed_out(&backend.store().name()),
+        };
+        let kind = write_error_kind(&error, &log);
+        cause.get_or_insert(error);
+        WriteResult::Failed {
+            maybe_applied,
+            kind,
+        }
+    }
+
+    fn end_of(&self, name: &str, end: StepEnd, cause: Option<StoreError>) -> Result<(), Error> {
+        let (kind, detail) = match end {
+            StepEnd::Recorded => return Ok(()),
+            StepEnd::ClaimLost => (ErrorKind::LostOwnership, "its result was not recorded"),
+            StepEnd::TooLarge => (
+                ErrorKind::StepNotRecorded,
+                "the record would be too large: return less from the step, or a reference",
+            ),
+            StepEnd::NotRecorded => (ErrorKind::StepNotRecorded, "the store did not confirm it"),
+        };
+        let error = match cause {
+            Some(cause) if end != StepEnd::ClaimLost => {
+                let detail = format!("{detail}: {cause}");
+                self.step_error(kind, name, &detail).with_source(cause)
+            }
+            _ => self.step_error(kind, name, detail),
+        };
+        Err(error)
+    }
+
+    fn refused(&self, name: &str, refusal: StepRefusal) -> Error {
+        let (kind, detail) = match refusal {
+            StepRefusal::SameName => (
+                ErrorKind::StepRefused,
+                "the run used this name before: give each step a name of its own",
+            ),
+            StepRefusal::NameLength => {
+                let detail = "a name has at least 1 byte and at most 128";
+                // The name itself may be long.
+                return self.error_of(ErrorKind::StepRefused).with_detail(detail);
+            }
+            StepRefusal::LeaseExpired => (ErrorKind::StepNoTimeLeft, "it did not run"),
+            StepRefusal::ClaimLost => (ErrorKind::LostOwnership, "it did not run"),
+        };
+        self.step_error(kind, name, detail)
+    }
+
+    fn read_result<T: DeserializeOwned>(&self, name: &str, result: &Data) -> Result<T, Error> {
+        typed::read(result.as_str()).map_err(|error| {
+            // Type and place only: serde's own message may quote the result.
+            let detail = format!("`{}`{}", std::any::type_name::<T>(), error.place());
+            self.step_error(ErrorKind::StepTypeChanged, name, &detail)
+        })
+    }
+
+    fn step_error(&self, kind: ErrorKind, name: &str, detail: &str) -> Error {
+        self.error_of(kind)
+            .with_detail(format!("step `{name}`: {detail}"))
+    }
+
+    /// Returns an error of this call, whose handler runs.
+    fn error_of(&self, kind: ErrorKind) -> Error {
+        let operation = self.key().map_or("", RecordId::prefix);
+        let error = Error::new(kind, operation).with_handler_ran(true);
+        match self.key() {
+            Some(key) => error.with_key(key.clone(), self.0.backend.store().name()),
+            None => error,
+        }
+    }
+
+    fn now(&self) -> EpochMillis {
+        self.0.backend.clock().now()
+    }
+}
+
+/// Returns the result as it reads back from its JSON, and the JSON.
+///
+/// Every run then sees the same result. The error says what is wrong with the type.
+fn written<T: Serialize + DeserializeOwned>(result: T) -> Result<(T, String), &'static str> {
+    let text = serde_json::to_string(&result)
+        .map_err(|_| "its result cannot be written as JSON: correct the type's `Serialize`")?;
+    if proof::of::<T>(&text) {
+        return Ok((result, text));
+    }
+    let read = typed::read(&text).map_err(
+        |_| "its result cannot be read back from its own JSON: correct the type's `Serialize` or `Deserialize`",
+    )?;
+    Ok((read, text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,455 @@
+//! The steps of a handler: which run, what is recorded, and how the call ends.
+
+mod desk;
+mod unrecorded;
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::*;
+use crate::config::{Settings, Variables};
+use crate::engine::{Backend, Codec};
+use crate::example::{Fixed, ready};
+use crate::operation::CompiledOperation;
+use crate::outcome::Outcome;
+use crate::protocol::policy::{self, OnTimeout};
+use crate::record::{Field, Record, Status};
+use desk::{Desk, Fault};
+
+fn id() -> RecordId {
+    let identity = operation(policy::Steps::Keep).identify(ORDER, None);
+    identity.unwrap().key().unwrap().clone()
+}
+
+/// Returns the completed record of another call.
+fn winner() -> Record {
+    Record {
+        status: Field::Value(Status::Completed),
+        data: Field::Value(Data::new("\"winner\"")),
+        expiration: Field::Value(crate::time::EpochSeconds::new(3_600)),
+        ..Record::default()
+    }
+}
+
+fn settings(steps: policy::Steps) -> Settings {
+    Settings {
+        key: Some("order_id".into()),
+        key_prefix: Some("shop".into()),
+        steps: Some(steps),
+        ..Settings::default()
+    }
+}
+
+fn operation(steps: policy::Steps) -> CompiledOperation {
+    CompiledOperation::new("shop::place", &settings(steps), &Variables::default()).unwrap()
+}
+
+const ORDER: &str = r#"{"order_id": 7}"#;
+
+type Handled = Result<Outcome<String>, Error>;
+
+fn run_in<F>(
+    operation: &CompiledOperation,
+    desk: &Arc<Desk>,
+    payload: &str,
+    handler: impl FnOnce(Call) -> F,
+) -> Handled
+where
+    F: Future<Output = Result<String, Error>>,
+{
+    let backend = Backend::new(desk.clone(), Arc::new(Fixed), Arc::new(Fixed));
+    let identity = operation.identify(payload, None).unwrap();
+    ready(operation.run_with_offer(
+        &backend,
+        &identity,
+        None,
+        Codec::json(),
+        |error| error,
+        |offered| handler(offered.take()),
+    ))
+}
+
+/// Runs a call of an operation that keeps its steps.
+fn run<F>(desk: &Arc<Desk>, handler: impl FnOnce(Call) -> F) -> Handled
+where
+    F: Future<Output = Result<String, Error>>,
+{
+    run_in(&operation(policy::Steps::Keep), desk, ORDER, handler)
+}
+
+fn declined() -> Error {
+    Error::new(ErrorKind::Contended, "the handler's own")
+}
+
+async fn done<T>(result: T) -> Result<T, Error> {
+    Ok(result)
+}
+
+fn pair(name: &str, result: &str) -> (String, String) {
+    (name.to_owned(), result.to_owned())
+}
+
+#[test]
+fn a_step_is_recorded_while_the_handler_runs_and_deleted_by_the_completion() {
+    let desk = Arc::new(Desk::default());
+    let outcome = run(&desk, |call| {
+        let desk = &desk;
+        async move {
+            assert_eq!(desk.recorded(), []);
+            assert_eq!(call.step("a", || done(7)).await?, 7);
+            assert_eq!(desk.recorded(), [pair("a", "7")]);
+            call.step("b", || done("x".to_owned())).await?;
+            assert_eq!(desk.recorded(), [pair("a", "7"), pair("b", "\"x\"")]);
+            Ok("placed".to_owned())
+        }
+    });
+    assert_eq!(outcome.unwrap().into_response(), "placed");
+    let record = desk.record().unwrap();
+    assert_eq!(record.status, Field::Value(Status::Completed));
+    assert_eq!(record.steps, Field::Absent);
+}
+
+#[test]
+fn a_run_after_a_failure_goes_on_after_the_last_recorded_step() {
+    let desk = Arc::new(Desk::default());
+    let effects = RefCell::new(Vec::new());
+    let effect = |name: &'static str| {
+        effects.borrow_mut().push(name);
+        done(name.to_owned())
+    };
+    let handler = |call: Call, fails| {
+        let effect = &effect;
+        async move {
+            call.step("reserve", || effect("reserve")).await?;
+            if fails {
+                return Err(declined());
+            }
+            call.step("ship", || effect("ship")).await
+        }
+    };
+    let failed = run(&desk, |call| handler(call, true)).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Contended);
+    // The clock stands still, so the lease of the failed run ends only by its release.
+    let mut record = desk.record().unwrap();
+    assert!(record.failure.exists() && !record.owner.exists());
+    record.in_progress_expiration = Field::Value(EpochMillis::new(-1));
+    desk.records.insert(id(), record);
+    let placed = run(&desk, |call| handler(call, false)).unwrap();
+    assert_eq!(placed.into_response(), "ship");
+    assert_eq!(*effects.borrow(), ["reserve", "ship"]);
+}
+
+/// A result that loses a part of itself as JSON.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+struct Lossy {
+    kept: u8,
+    #[serde(skip)]
+    lost: u8,
+}
+
+#[test]
+fn the_first_run_sees_what_every_later_run_sees() {
+    let desk = Arc::new(Desk::default());
+    let outcome = run(&desk, |call| async move {
+        let result = call.step("a", || done(Lossy { kept: 1, lost: 2 })).await?;
+        assert_eq!(result, Lossy { kept: 1, lost: 0 });
+        Ok(String::new())
+    });
+    assert!(outcome.is_ok());
+}
+
+/// Runs a call whose handler gets an error from a step, and returns that error and how the call ended.
+fn error_of_a_step<F>(
+    desk: &Arc<Desk>,
+    operation: &CompiledOperation,
+    step: impl FnOnce(Call) -> F,
+) -> (Error, Handled)
+where
+    F: Future<Output = Result<String, Error>>,
+{
+    let seen = Cell::new(None);
+    let ended = run_in(operation, desk, ORDER, |call| {
+        let step = step(call);
+        async {
+            let error = step.await.unwrap_err();
+            seen.set(Some(error));
+            Err(declined())
+        }
+    });
+    (seen.take().unwrap(), ended)
+}
+
+fn kept() -> CompiledOperation {
+    operation(policy::Steps::Keep)
+}
+
+#[test]
+fn a_step_that_cannot_be_recorded_is_refused_before_it_runs() {
+    let refused = |operation: &CompiledOperation, step: &'static str| {
+        let (error, _) = error_of_a_step(&Arc::default(), operation, |call| async move {
+            call.step("a", || done(0)).await?;
+            call.step(step, || async { panic!("it runs") }).await
+        });
+        (error.kind(), error.handler_ran(), error.to_string())
+    };
+    let (kind, ran, text) = refused(&kept(), "a");
+    assert_eq!((kind, ran), (ErrorKind::StepRefused, true));
+    assert!(
+        text.contains("step `a`: the run used this name before"),
+        "{text}"
+    );
+    assert!(text.starts_with("shop: "), "{text}");
+    let (kind, _, text) = refused(&kept(), "");
+    assert_eq!(kind, ErrorKind::StepRefused);
+    assert!(text.contains("at least 1 byte and at most 128"), "{text}");
+    let (kind, _, text) = refused(&operation(policy::Steps::Off), "a");
+    assert_eq!(kind, ErrorKind::StepRefused);
+    assert!(text.contains("set `steps = \"keep\"`"), "{text}");
+}
+
+#[test]
+fn a_step_of_a_handler_that_has_ended_is_refused() {
+    let kept = Cell::new(None);
+    let outcome = run(&Arc::default(), |call| {
+        kept.set(Some(call));
+        done(String::new())
+    });
+    assert!(outcome.is_ok());
+    let call = kept.take().unwrap();
+    let late = ready(call.step::<u8, Error, std::future::Ready<_>>("a", || panic!("it runs")));
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::StepRefused);
+}
+
+#[test]
+fn a_recorded_result_of_another_type_is_an_error_that_does_not_quote_it() {
+    let desk = Arc::new(Desk::default());
+    let first = run(&desk, |call| async move {
+        call.step("a", || done("s3cr3t".to_owned())).await?;
+        Err(declined())
+    });
+    assert!(first.is_err());
+    let mut record = desk.record().unwrap();
+    record.in_progress_expiration = Field::Value(EpochMillis::new(-1));
+    desk.records.insert(id(), record);
+    let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
+        let number: u64 = call.step("a", || async { panic!("it runs") }).await?;
+        Ok::<_, Error>(number.to_string())
+    });
+    assert_eq!(error.kind(), ErrorKind::StepTypeChanged);
+    let text = format!("{error} {error:?}");
+    assert!(
+        text.contains("step `a`: `u64`") && !text.contains("s3cr3t"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_call_whose_claim_is_gone_ends_in_the_winners_response() {
+    let desk = Arc::new(Desk::default());
+    desk.fail([Fault::TakenOver]);
+    let (error, ended) = error_of_a_step(&desk, &kept(), |call| async move {
+        let first = call.step("a", || done(1)).await;
+        assert_eq!(first.unwrap_err().kind(), ErrorKind::LostOwnership);
+        call.step("b", || async { panic!("it runs") }).await
+    });
+    assert_eq!(error.kind(), ErrorKind::LostOwnership);
+    let outcome = ended.unwrap();
+    assert!(outcome.is_replayed());
+    assert_eq!(outcome.into_response(), "winner");
+}
+
+#[test]
+fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
+    let desk = Arc::new(Desk::default());
+    let (error, ended) = error_of_a_step(&desk, &kept(), |call| {
+        let desk = desk.clone();
+        async move {
+            desk.records.evict(&id());
+            call.step("a", || done(String::new())).await
+        }
+    });
+    assert_eq!(error.kind(), ErrorKind::LostOwnership);
+    let ended = ended.unwrap_err();
+    assert_eq!(
+        (ended.kind(), ended.handler_ran()),
+        (ErrorKind::LostOwnership, true)
+    );
+}
+
+#[test]
+fn a_result_whose_reply_was_lost_is_written_again() {
+    for faults in [
+        vec![Fault::ReplyLost],
+        vec![Fault::Throttled, Fault::ReplyLost, Fault::Throttled],
+    ] {
+        let desk = Arc::new(Desk::default());
+        desk.fail(faults);
+        let outcome = run(&desk, |call| async move {
+            call.step("a", || done("1".to_owned())).await
+        });
+        assert_eq!(outcome.unwrap().into_response(), "1");
+    }
+}
+
+#[test]
+fn a_result_that_is_not_recorded_is_an_error_and_the_failure_frees_the_key() {
+    for (faults, says) in [
+        (
+            vec![Fault::Denied],
+            "the store did not confirm it: the store fails",
+        ),
+        (
+            vec![Fault::Throttled; 4],
+            "the store did not confirm it: the store fails",
+        ),
+        (vec![Fault::TooLarge], "the record would be too large"),
+    ] {
+        let desk = Arc::new(Desk::default());
+        desk.fail(faults);
+        let step = |call: Call| async move { call.step("a", || done(String::new())).await };
+        let (error, ended) = error_of_a_step(&desk, &kept(), step);
+        assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
+        assert!(error.to_string().contains(says), "{error}");
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Contended);
+        assert!(desk.record().unwrap().failure.exists());
+    }
+}
+
+#[test]
+fn under_hold_a_result_that_is_not_recorded_keeps_the_claim() {
+    let settings = Settings {
+        on_timeout: Some(OnTimeout::Hold),
+        ..settings(policy::Steps::Keep)
+    };
+    let holds = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
+    let desk = Arc::new(Desk::default());
+    desk.fail([Fault::Denied]);
+    let step = |call: Call| async move { call.step("a", || done(String::new())).await };
+    let (_, ended) = error_of_a_step(&desk, &holds, step);
+    assert_eq!(
+        ended.unwrap_err().kind(),
+        ErrorKind::Contended,
+        "the handler's own"
+    );
+    let record = desk.record().unwrap();
+    assert!(record.owner.exists() && !record.failure.exists());
+}
+
+#[test]
+fn a_result_that_is_no_json_or_does_not_read_back_is_not_recorded() {
+    let desk = Arc::new(Desk::default());
+    let (error, _) = error_of_a_step(&desk, &kept(), |call| async move {
+        call.step("a", || done(f64::NAN)).await?;
+        Ok(String::new())
+    });
+    assert_eq!(error.kind(), ErrorKind::StepNotRecorded);
+    assert!(error.to_string().contains("cannot be read back"), "{error}");
+    let (error, _) = error_of_a_step(&Arc::default(), &kept(), |call| async move {
+        let map = std::collections::BTreeMap::from([((1, 2), 3)]);
+        call.step("a", || done(map)).await?;
+        Ok(String::new())
+    });
+    assert!(
+        error.to_string().contains("cannot be written as JSON"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_step_that_fails_is_tried_as_its_policy_says_and_records_nothing() {
+    let desk = Arc::new(Desk::default());
+    let tries = Cell::new(0);
+    let failing = || {
+        tries.set(tries.get() + 1);
+        async { Err::<String, _>(declined()) }
+    };
+    let outcome = run(&desk, |call| {
+        let failing = &failing;
+        async move {
+            let step = call.named_step("a").retry(StepRetry::tries(3));
+            assert_eq!(step.token(), call.token("a"));
+            step.run(failing).await
+        }
+    });
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Contended);
+    assert_eq!(tries.get(), 3);
+    assert_eq!(
+        desk.record(),
+        None,
+        "no step was recorded, so the key is free"
+    );
+    let outcome = run(&desk, |call| {
+        let tries = &tries;
+        async move {
+            let step = call.named_step("a").retry(StepRetry::tries(9));
+            let second = || {
+                tries.set(tries.get() + 1);
+                let result = if tries.get() == 5 {
+                    Ok("5".to_owned())
+                } else {
+                    Err(declined())
+                };
+                std::future::ready(result)
+            };
+            step.run(second).await
+        }
+    });
+    assert_eq!(outcome.unwrap().into_response(), "5");
+}
+
+#[test]
+fn steps_beside_each_other_are_all_recorded() {
+    let desk = Arc::new(Desk::default());
+    let outcome = run(&desk, |call| async move {
+        let (a, b) = (call.step("a", || done(1)), call.step("b", || done(2)));
+        let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+        let both = std::future::poll_fn(|context| {
+            let a = a.as_mut().poll(context);
+            let b = b.as_mut().poll(context);
+            match (a, b) {
+                (std::task::Poll::Ready(a), std::task::Poll::Ready(b)) => {
+                    std::task::Poll::Ready((a, b))
+                }
+                _ => std::task::Poll::Pending,
+            }
+        });
+        let (a, b) = both.await;
+        assert_eq!((a?, b?), (1, 2));
+        Err(declined())
+    });
+    assert!(outcome.is_err());
+    assert_eq!(desk.recorded(), [pair("a", "1"), pair("b", "2")]);
+}
+
+#[test]
+fn recorded_steps_that_the_handler_did_not_ask_for_are_noted_after_a_response() {
+    let summary = |end| {
+        let recorded = [
+            ("b".to_owned(), Data::new("1")),
+            ("c".to_owned(), Data::new("2")),
+        ];
+        let steps = Steps::new(recorded.into_iter().collect(), EpochMillis::new(0));
+        let mut summary = steps.summary();
+        summary.end = end;
+        summary
+    };
+    let id = id();
+    let mut report = Report::new("shop", Some(&id), &Fixed);
+    let failed = HandlerResult::Failed("E".to_owned());
+    assert_eq!(
+        summary(None).with_result(failed.clone(), &mut report),
+        failed
+    );
+    assert_eq!(report.notes(), None);
+    let returned = HandlerResult::Returned(Data::new("1"));
+    let end = StepsEnd::Recorded;
+    let with_steps = summary(Some(end)).with_result(returned.clone(), &mut report);
+    assert_eq!(
+        with_steps,
+        HandlerResult::AfterSteps(end, Box::new(returned))
+    );
+    let note = "earlier runs recorded steps that this one did not ask for: `b`, `c`";
+    assert_eq!(report.notes(), Some(note));
+}

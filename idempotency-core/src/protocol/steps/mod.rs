@@ -1,0 +1,286 @@
+//! The steps of one run: which of them run, and how their results are recorded.
+//!
+//! A step belongs to the claim of its run. Its result is written under the same fence as a completion, so a run whose claim was taken
+//! over can record nothing.
+
+mod retry;
+
+pub use retry::StepRetry;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::CallTerms;
+use super::classify::{is_claim_by, is_expired};
+use super::condition::{Condition, held_by};
+use super::effect::{WriteErrorKind, WriteResult};
+use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, time_limit};
+use super::step::backoff;
+use super::write::Write;
+use crate::owner::OwnerToken;
+use crate::record::{Data, RecordedSteps};
+use crate::time::EpochMillis;
+
+/// The longest name of a step, in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// The steps of one run: those that are recorded, and those that the run asked for.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{StepLedger, StepRefusal, StepStart};
+/// use idempotency_core::record::{Data, RecordedSteps};
+/// use idempotency_core::time::EpochMillis;
+/// let now = EpochMillis::new(0);
+/// let recorded: RecordedSteps = [("reserve".to_owned(), Data::new("7"))].into_iter().collect();
+/// let mut ledger = StepLedger::new(recorded, EpochMillis::new(30_000));
+/// assert_eq!(ledger.start(now, "reserve"), StepStart::Recorded(Data::new("7")));
+/// assert_eq!(ledger.start(now, "charge"), StepStart::Run);
+/// assert_eq!(ledger.start(now, "charge"), StepStart::Refused(StepRefusal::SameName));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StepLedger {
+    recorded: RecordedSteps,
+    asked: BTreeSet<String>,
+    lease_end: EpochMillis,
+    /// The number of steps that were started and have not ended.
+    open: usize,
+    end: Option<StepsEnd>,
+}
+
+/// What the caller of a step must do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StepStart {
+    /// Use this result. An earlier run recorded it.
+    Recorded(Data),
+    /// Run the step, then record its result.
+    Run,
+    /// Return an error. The step does not run.
+    Refused(StepRefusal),
+}
+
+/// Why a step does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepRefusal {
+    /// The run asked for a step of this name before.
+    SameName,
+    /// The name is empty, or longer than 128 bytes.
+    NameLength,
+    /// The lease of the claim has expired. Another call may run by now.
+    LeaseExpired,
+    /// An earlier step of this run found that the claim is gone.
+    ClaimLost,
+}
+
+/// What the steps of a run mean to the end of its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepsEnd {
+    /// Every result was recorded.
+    Recorded,
+    /// The result of a step was not recorded, or may not be. The effect of that step happened.
+    NotRecorded,
+    /// A step found that the claim is gone.
+    ClaimLost,
+}
+
+impl StepLedger {
+    /// Returns the steps of a run that begins with these recorded steps, under a claim whose lease ends at this time.
+    pub fn new(recorded: RecordedSteps, lease_end: EpochMillis) -> Self {
+        Self {
+            recorded,
+            asked: BTreeSet::new(),
+            lease_end,
+            open: 0,
+            end: None,
+        }
+    }
+
+    /// Returns what to do with a step that the run asks for at the time `now`.
+    pub fn start(&mut self, now: EpochMillis, name: &str) -> StepStart {
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return StepStart::Refused(StepRefusal::NameLength);
+        }
+        if !self.asked.insert(name.to_owned()) {
+            return StepStart::Refused(StepRefusal::SameName);
+        }
+        if let Some(result) = self.recorded.get(name) {
+            return StepStart::Recorded(result.clone());
+        }
+        if self.end == Some(StepsEnd::ClaimLost) {
+            return StepStart::Refused(StepRefusal::ClaimLost);
+        }
+        if is_expired(self.lease_end, now) {
+            return StepStart::Refused(StepRefusal::LeaseExpired);
+        }
+        self.open += 1;
+        StepStart::Run
+    }
+
+    /// Notes that a step ended in an error of its own. It reported that it has no result, so nothing is recorded.
+    pub fn failed(&mut self) {
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// Notes how the recording of a step's result ended.
+    pub fn recorded(&mut self, end: StepEnd) {
+        self.open = self.open.saturating_sub(1);
+        let end = match end {
+            StepEnd::Recorded => StepsEnd::Recorded,
+            StepEnd::ClaimLost => StepsEnd::ClaimLost,
+            StepEnd::TooLarge | StepEnd::NotRecorded => StepsEnd::NotRecorded,
+        };
+        self.end = self.end.max(Some(end));
+    }
+
+    /// Returns what the steps mean to the end of the call. `None` if the run started none.
+    ///
+    /// A step that was started and never ended counts as not recorded: its future was dropped, perhaps after its effect.
+    pub fn end(&self) -> Option<StepsEnd> {
+        let open = (self.open > 0).then_some(StepsEnd::NotRecorded);
+        self.end.max(open)
+    }
+
+    /// Returns the end of the lease, up to which results are recorded.
+    pub fn lease_end(&self) -> EpochMillis {
+        self.lease_end
+    }
+
+    /// Returns the recorded steps that the run did not ask for.
+    pub fn unused(&self) -> impl Iterator<Item = &str> {
+        let names = self.recorded.iter().map(|(name, _)| name);
+        names.filter(|name| !self.asked.contains(*name))
+    }
+}
+
+/// What the driver of a [`StepWrite`] must do next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StepEffect {
+    /// Perform the write if the condition holds. Then pass [`StepInput::Written`].
+    Write(Write, Condition),
+    /// Pause for a random time between zero and this duration. Then pass [`StepInput::Paused`].
+    Pause(Duration),
+    /// The recording has ended so.
+    Finish(StepEnd),
+}
+
+/// The result of a [`StepEffect`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StepInput {
+    /// The result of the write.
+    Written(WriteResult),
+    /// The pause has ended.
+    Paused,
+}
+
+/// How the recording of a result ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepEnd {
+    /// The result is recorded.
+    Recorded,
+    /// The claim is gone: taken over by another call, or evicted. Nothing is recorded.
+    ClaimLost,
+    /// The record would be larger than the store accepts. Nothing is recorded.
+    TooLarge,
+    /// The recording was not confirmed. The result may be recorded or not.
+    NotRecorded,
+}
+
+/// The write of one result, as a state machine.
+///
+/// The same write can be sent again after a lost reply: as long as the claim is this call's own, it sets the same result once more.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{StepEffect, StepEnd, StepInput, StepWrite, Write, WriteErrorKind, WriteResult};
+/// use idempotency_core::{record::Data, time::EpochMillis};
+/// # let call = idempotency_core::example::call();
+/// let now = EpochMillis::new(0);
+/// let (write, effect) = StepWrite::begin(&call, EpochMillis::new(30_000), "reserve", &Data::new("7"));
+/// assert!(matches!(&effect, StepEffect::Write(Write::Step { name, .. }, _) if name == "reserve"));
+/// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
+/// let (write, pause) = write.step(now, StepInput::Written(lost));
+/// assert!(matches!(pause, StepEffect::Pause(_)));
+/// let (write, again) = write.step(now, StepInput::Paused);
+/// assert_eq!(again, effect);
+/// let (_, end) = write.step(now, StepInput::Written(WriteResult::Applied));
+/// assert_eq!(end, StepEffect::Finish(StepEnd::Recorded));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StepWrite {
+    owner: OwnerToken,
+    write: Write,
+    lease_end: EpochMillis,
+    /// The number of writes sent.
+    tries: u8,
+}
+
+impl StepWrite {
+    /// Begins to record the result of a step, under a claim whose lease ends at this time.
+    pub fn begin(
+        call: &CallTerms,
+        lease_end: EpochMillis,
+        name: &str,
+        result: &Data,
+    ) -> (Self, StepEffect) {
+        let write = Self {
+            owner: call.owner.clone(),
+            write: Write::Step {
+                name: name.to_owned(),
+                result: result.clone(),
+            },
+            lease_end,
+            tries: 0,
+        };
+        write.send()
+    }
+
+    /// Returns how long the write may take, if it is sent at the time `now`: as long as a completion.
+    pub fn time_limit(&self, now: EpochMillis) -> Duration {
+        time_limit(now, self.lease_end)
+    }
+
+    /// Takes the result of the last effect, at the time `now`, and returns the next effect.
+    pub fn step(self, now: EpochMillis, input: StepInput) -> (Self, StepEffect) {
+        let end = match input {
+            StepInput::Paused => return self.send(),
+            StepInput::Written(WriteResult::Applied) => StepEnd::Recorded,
+            StepInput::Written(WriteResult::ConditionFailed { existing, .. }) => {
+                // If the condition holds for the record that it failed on, what is recorded is unknown.
+                let own = existing.is_some_and(|existing| is_claim_by(&existing, &self.owner));
+                if own {
+                    StepEnd::NotRecorded
+                } else {
+                    StepEnd::ClaimLost
+                }
+            }
+            StepInput::Written(WriteResult::Failed { kind, .. }) => match kind {
+                WriteErrorKind::TooLarge => StepEnd::TooLarge,
+                WriteErrorKind::Transient if self.has_time(now) => {
+                    let pause = backoff(self.tries);
+                    return (self, StepEffect::Pause(pause));
+                }
+                WriteErrorKind::Transient | WriteErrorKind::Permanent => StepEnd::NotRecorded,
+                // The condition does not hold, and the record could not be read: it is not this claim any more.
+                WriteErrorKind::Refused => StepEnd::ClaimLost,
+            },
+        };
+        (self, StepEffect::Finish(end))
+    }
+
+    /// Returns true if there is time for a pause and one more write.
+    fn has_time(&self, now: EpochMillis) -> bool {
+        let needed = backoff(self.tries) + REPLY_RESERVE;
+        self.tries < MAX_COMPLETIONS && now.until(self.lease_end) > needed
+    }
+
+    fn send(mut self) -> (Self, StepEffect) {
+        self.tries += 1;
+        let effect = StepEffect::Write(self.write.clone(), held_by(&self.owner));
+        (self, effect)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! The steps of a run: the handler asks for them one after the other, and production's own rules record them.
+//!
+//! The result of a step is the number of the call that ran it. A step that is refused, or not recorded, ends the handler in an error.
+
+use idempotency_core::protocol::{
+    Attempt, CallTerms, Effect, HandlerResult, Input, StepEffect, StepEnd, StepInput, StepLedger,
+    StepStart, StepWrite,
+};
+use idempotency_core::record::{Record, RecordedSteps};
+use idempotency_core::time::EpochMillis;
+
+use super::bounds::Ending;
+use super::promises::Promise;
+use super::rules::CallView;
+use super::scenario::Scenario;
+use super::shared::Shared;
+use super::state::{Active, Phase, Reply, Sent, State, StepGhost};
+use super::table::{number_of, response_of};
+
+/// The names of the steps, in their order.
+pub(crate) const NAMES: [&str; 2] = ["a", "b"];
+
+/// The steps of one run.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub(crate) struct StepRun {
+    ledger: StepLedger,
+    /// The number of steps that the handler has passed.
+    passed: u8,
+    /// The write of the current step's result.
+    write: Option<StepWrite>,
+}
+
+impl StepRun {
+    /// Returns true if the handler has passed so many steps.
+    pub(crate) fn has_passed(&self, steps: u8) -> bool {
+        self.passed >= steps
+    }
+
+    /// Returns true if the result of a step is being recorded.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.write.is_some()
+    }
+}
+
+impl Scenario {
+    /// Returns the steps of a run that begins. `seen` is what faulty rules remember.
+    pub(crate) fn steps_of_run(
+        &self,
+        attempt: &Attempt,
+        seen: Option<&RecordedSteps>,
+    ) -> Option<Shared<StepRun>> {
+        let (read, in_flight) = (attempt.steps()?.clone(), attempt.in_flight()?);
+        let steps = self.rules.steps(read, seen);
+        Some(Shared::new(StepRun {
+            ledger: StepLedger::new(steps, in_flight.until),
+            passed: 0,
+            write: None,
+        }))
+    }
+
+    /// Lets the handler ask for its next step.
+    pub(crate) fn ask_for_step(
+        &self,
+        state: &mut State,
+        number: u8,
+        mut active: Active,
+    ) -> Option<()> {
+        let now = self.time(state, active.skew);
+        let mut run = (**active.steps.as_ref()?).clone();
+        let place = usize::from(run.passed);
+        match run.ledger.start(now, NAMES[place]) {
+            StepStart::Recorded(result) => {
+                if !self.same_payload(number, number_of(&result)) {
+                    self.break_promise(state, Promise::StepOfAnotherPayload);
+                }
+                state.calls[usize::from(number)].trace.resumed = true;
+                run.passed += 1;
+                active.steps = Some(Shared::new(run));
+                state.calls[usize::from(number)].phase = Phase::Active(active);
+            }
+            StepStart::Run => {
+                if state.calls[usize::from(number)].trace.known[place] {
+                    self.break_promise(state, Promise::StepAgain);
+                }
+                if std::mem::replace(&mut state.steps[place].happened, true) {
+                    self.break_promise(state, Promise::StepTwiceUnderHold);
+                }
+                let call = active.attempt.call().clone();
+                let result = response_of(number);
+                let lease_end = run.ledger.lease_end();
+                let (write, effect) = StepWrite::begin(&call, lease_end, NAMES[place], &result);
+                self.record(state, number, active, run, &call, write, effect);
+            }
+            StepStart::Refused(_) => {
+                active.steps = Some(Shared::new(run));
+                self.end(state, number, active, Ending::Fails);
+            }
+        }
+        Some(())
+    }
+
+    /// Gives the write of a step its reply.
+    pub(crate) fn receive_of_step(
+        &self,
+        state: &mut State,
+        number: u8,
+        active: Active,
+        reply: Reply,
+    ) -> Option<()> {
+        let now = self.time(state, active.skew);
+        let mut run = (**active.steps.as_ref()?).clone();
+        let write = run.write.take()?;
+        let Input::Written(result) = reply.input else {
+            panic!("{:?} is no result of a write", reply.input);
+        };
+        let call = active.attempt.call().clone();
+        let (write, effect) = write.step(now, StepInput::Written(result));
+        // A pause needs no step of its own, as after a completion.
+        let (write, effect) = match effect {
+            StepEffect::Pause(_) => write.step(now, StepInput::Paused),
+            effect => (write, effect),
+        };
+        self.record(state, number, active, run, &call, write, effect);
+        Some(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn record(
+        &self,
+        state: &mut State,
+        number: u8,
+        mut active: Active,
+        mut run: StepRun,
+        call: &CallTerms,
+        write: StepWrite,
+        effect: StepEffect,
+    ) {
+        let now = self.time(state, active.skew);
+        active.maybe_applied = false;
+        let asked = match effect {
+            StepEffect::Write(sent, condition) => {
+                run.write = Some(write);
+                let view = CallView {
+                    now,
+                    ran: true,
+                    claims: active.claims,
+                };
+                self.rules
+                    .requests(call, view, Effect::Write(sent, condition))
+            }
+            StepEffect::Pause(_) => panic!("a pause does not follow a pause"),
+            StepEffect::Finish(end) => {
+                run.ledger.recorded(end);
+                run.passed += 1;
+                state.calls[usize::from(number)].trace.lost_in_a_step |= end == StepEnd::ClaimLost;
+                if end != StepEnd::Recorded {
+                    active.steps = Some(Shared::new(run));
+                    self.end(state, number, active, Ending::Fails);
+                    return;
+                }
+                Effect::Run
+            }
+        };
+        active.steps = Some(Shared::new(run));
+        active.asked = Sent {
+            by: number,
+            at: EpochMillis::new(0),
+            effect: Shared::new(asked),
+        };
+        state.calls[usize::from(number)].phase = Phase::Active(active);
+    }
+
+    /// Returns the result of a handler with what its steps mean to the end of the call.
+    pub(crate) fn after_steps(active: &Active, result: HandlerResult) -> HandlerResult {
+        let end = active.steps.as_ref().and_then(|run| run.ledger.end());
+        match end {
+            Some(end) => HandlerResult::AfterSteps(end, Box::new(result)),
+            None => result,
+        }
+    }
+
+    /// Notes a step that was recorded.
+    pub(crate) fn recorded(state: &mut State, name: &str) {
+        for (step, known) in state.steps.iter_mut().zip(NAMES) {
+            step.recorded |= known == name;
+        }
+    }
+
+    /// Notes a claim that replaces a whole record. It may delete steps only if their window has expired, or if its function has none.
+    pub(crate) fn replaced(
+        &self,
+        state: &mut State,
+        number: u8,
+        at: EpochMillis,
+        before: Option<&Record>,
+    ) {
+        let has_steps = self.bounds.deliveries[usize::from(number)].has_steps();
+        // What deleted the record has forgotten its steps.
+        let expired = before.is_some_and(|record| {
+            let expiration = record.expiration.value();
+            expiration.is_some_and(|end| *end < at.floor_to_seconds())
+        });
+        if !has_steps || expired {
+            state.forget_steps();
+        }
+    }
+}
+
+impl State {
+    /// Forgets all steps: their window has ended, or they may be run again.
+    pub(crate) fn forget_steps(&mut self) {
+        self.steps = [StepGhost::default(); NAMES.len()];
+    }
+}
