@@ -18,7 +18,7 @@ use idempotency_dynamodb::fuzzing;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "expiration",
     "in_progress_expiration",
     "status",
@@ -29,6 +29,7 @@ const NAMES: [&str; 11] = [
     "operation",
     "decision",
     "event",
+    "steps",
     "other",
 ];
 

@@ -8,7 +8,7 @@ use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps, St
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use crate::attribute_names::AttributeNames;
-use crate::large::decompressed;
+use crate::large::decompressed_up_to;
 use crate::request::Value;
 use crate::{json, number};
 
@@ -107,17 +107,23 @@ fn text<T>(value: Option<AttributeValue>, of: impl Fn(String) -> T) -> Field<T> 
     }
 }
 
-/// Reads the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can.
+/// Reads the results of steps: a map of texts, or of compressed texts. If one cannot be read, none can. Not more than the longest
+/// results are decompressed, because 400 KB can contain very long ones.
 fn steps(value: Option<AttributeValue>) -> Field<RecordedSteps> {
     let steps = match value {
         None => return Field::Absent,
         Some(AttributeValue::M(steps)) => steps,
         Some(_) => return Field::Unreadable,
     };
-    let read = |(name, value)| match value {
-        AttributeValue::S(text) => Some((name, Data::new(text))),
-        AttributeValue::B(bytes) => Some((name, decompressed(bytes.as_ref()).ok()?)),
-        _ => None,
+    let mut left = RecordedSteps::LONGEST;
+    let read = |(name, value)| {
+        let result = match value {
+            AttributeValue::S(text) => Data::new(text),
+            AttributeValue::B(bytes) => decompressed_up_to(bytes.as_ref(), left).ok()?,
+            _ => return None,
+        };
+        left = left.checked_sub(result.as_str().len())?;
+        Some((name, result))
     };
     let steps: Option<RecordedSteps> = steps.into_iter().map(read).collect();
     steps.map_or(Field::Unreadable, Field::Value)
@@ -244,6 +250,34 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "zstd")]
+    fn steps_are_decompressed_up_to_the_longest_that_a_run_records() {
+        let frame = |bytes| {
+            let text = vec![b' '; bytes];
+            let frame = zstd::bulk::compress(&text, 1).unwrap();
+            AttributeValue::B(frame.into())
+        };
+        let read = |steps: [(&str, AttributeValue); 2]| {
+            let steps = steps.map(|(name, value)| (name.to_owned(), value));
+            super::steps(Some(AttributeValue::M(HashMap::from(steps))))
+        };
+        let half = RecordedSteps::LONGEST / 2;
+        let plain = || AttributeValue::S("1".repeat(half));
+        for (one, other) in [(frame(half), frame(half)), (frame(half), plain())] {
+            let longest = read([("a", one), ("b", other)]);
+            let longest = longest.value().unwrap();
+            assert_eq!((longest.len(), longest.text_len()), (2, 2 * half));
+        }
+        for (one, other) in [(frame(half), frame(half + 1)), (frame(half + 1), plain())] {
+            assert_eq!(read([("a", one), ("b", other)]), Field::Unreadable);
+        }
+        let cut = AttributeValue::B(b"no frame".to_vec().into());
+        assert_eq!(read([("a", frame(1)), ("b", cut)]), Field::Unreadable);
+        let number = AttributeValue::N("1".to_owned());
+        assert_eq!(read([("a", frame(1)), ("b", number)]), Field::Unreadable);
+    }
+
+    #[test]
     fn a_record_reads_back_as_it_was_written_without_its_event() {
         for written in [Record::default(), claim(), whole_record()] {
             let read = record(item(&written), &AttributeNames::default());
@@ -299,6 +333,7 @@ mod tests {
         assert_eq!(wrong("failure", number()).failure, Field::Unreadable);
         assert_eq!(wrong("operation", number()).operation, Field::Unreadable);
         assert_eq!(wrong("decision", number()).decision, Field::Unreadable);
+        assert_eq!(wrong("steps", text()).steps, Field::Unreadable);
         assert_eq!(
             wrong("data", AttributeValue::Ns(vec!["1".to_owned()])).data,
             Field::Unreadable

@@ -9,7 +9,7 @@
 mod conformance;
 #[path = "dynamodb/main.rs"]
 mod dynamodb;
-#[path = "processes.rs"]
+#[path = "processes/main.rs"]
 mod processes;
 
 #[test]

@@ -117,6 +117,8 @@ pub enum Input {
 /// assert!(matches!(effect, Effect::Finish(Resolution::Replay { source: Source::Store, .. })));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+// A refused write is no common path, and a record in a box would cost each duplicate an allocation.
+#[allow(clippy::large_enum_variant)]
 pub enum WriteResult {
     /// The write was applied.
     Applied,

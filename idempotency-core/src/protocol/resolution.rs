@@ -50,6 +50,8 @@ pub enum Resolution {
 /// assert_eq!(effect, Effect::Finish(Resolution::Own(Completion::Released)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+// A response that is stored is the common case.
+#[allow(clippy::large_enum_variant)]
 pub enum Completion {
     /// The response is stored and confirmed. Duplicates get it.
     Stored(Record),

@@ -1,10 +1,12 @@
 //! The recorded results of the steps of a call.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Data;
 
 /// The recorded results of steps, each under the name of its step. Its `Debug` shows the names, and the lengths of the results.
+/// A clone shares the results.
 ///
 /// # Examples
 ///
@@ -15,38 +17,52 @@ use super::Data;
 /// assert_eq!(steps.get("charge"), None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RecordedSteps(BTreeMap<String, Data>);
+pub struct RecordedSteps(Option<Arc<BTreeMap<String, Data>>>);
 
 impl RecordedSteps {
+    /// The longest results of one key, in bytes of JSON text, all together: as long as the largest response of Lambda.
+    ///
+    /// A store can compress results. What it reads back has to fit the memory of a function all the same.
+    pub const LONGEST: usize = 6_291_556;
+
     /// Returns the recorded result of the step with this name.
     pub fn get(&self, name: &str) -> Option<&Data> {
-        self.0.get(name)
+        self.0.as_ref()?.get(name)
     }
 
     /// Records the result of a step. A result of the same name is replaced.
     pub fn insert(&mut self, name: impl Into<String>, result: Data) {
-        self.0.insert(name.into(), result);
+        let steps = self.0.get_or_insert_default();
+        Arc::make_mut(steps).insert(name.into(), result);
     }
 
     /// Returns each step with its result, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Data)> {
-        self.0.iter().map(|(name, result)| (name.as_str(), result))
+        let steps = self.0.iter().flat_map(|steps| steps.iter());
+        steps.map(|(name, result)| (name.as_str(), result))
     }
 
     /// Returns the number of recorded steps.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.as_ref().map_or(0, |steps| steps.len())
     }
 
     /// Returns true if no step is recorded.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
+    }
+
+    /// Returns the length of all results, in bytes of JSON text.
+    pub fn text_len(&self) -> usize {
+        self.iter().map(|(_, result)| result.as_str().len()).sum()
     }
 }
 
 impl FromIterator<(String, Data)> for RecordedSteps {
     fn from_iter<T: IntoIterator<Item = (String, Data)>>(steps: T) -> Self {
-        Self(steps.into_iter().collect())
+        let steps: BTreeMap<_, _> = steps.into_iter().collect();
+        // An empty map has one form, so that equal steps compare equal.
+        Self((!steps.is_empty()).then(|| Arc::new(steps)))
     }
 }
 
@@ -64,6 +80,22 @@ mod tests {
         let all: Vec<_> = steps.iter().collect();
         assert_eq!(all, [("a", &Data::new("2")), ("b", &Data::new("3"))]);
         assert_eq!((steps.len(), steps.is_empty()), (2, false));
+        assert_eq!(steps.text_len(), 2);
+    }
+
+    #[test]
+    fn a_step_that_is_recorded_in_a_clone_is_not_in_the_other_one() {
+        let mut steps: RecordedSteps = [("a".to_owned(), Data::new("1"))].into_iter().collect();
+        let before = steps.clone();
+        steps.insert("b", Data::new("2"));
+        assert_eq!((before.len(), steps.len()), (1, 2));
+    }
+
+    #[test]
+    fn no_steps_are_equal_however_they_were_made() {
+        let none: RecordedSteps = std::iter::empty().collect();
+        assert_eq!(none, RecordedSteps::default());
+        assert!(none.is_empty() && none.iter().next().is_none());
     }
 
     #[test]

@@ -188,7 +188,16 @@ impl Taken {
 ///
 /// What is wrong with them.
 pub(crate) fn decompressed(bytes: &[u8]) -> Result<Data, &'static str> {
-    decompress(bytes, LARGEST_TEXT).map(Data::new)
+    decompressed_up_to(bytes, LARGEST_TEXT)
+}
+
+/// Returns the text of the content of an attribute: at most so many bytes.
+///
+/// # Errors
+///
+/// What is wrong with the content.
+pub(crate) fn decompressed_up_to(bytes: &[u8], at_most: usize) -> Result<Data, &'static str> {
+    decompress(bytes, at_most).map(Data::new)
 }
 
 impl Manifest {

@@ -4,7 +4,7 @@ use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, FnArg, GenericParam, Lit};
 
 use super::types::{impl_trait, mentions};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Setting};
 use crate::parse::Function;
 
 /// Returns the error of a function that is not `async`.
@@ -55,22 +55,43 @@ pub(super) fn shared_without_prefix(arguments: &Arguments) -> Option<Error> {
 ///
 /// The start finds it too. There it also knows the variables and the constants.
 pub(super) fn unprotected_under_hold(arguments: &Arguments) -> Option<Error> {
-    let is = |name: &str, value: &str| {
-        let mut all = arguments.all.iter();
-        all.find(|setting| setting.name == name).filter(|setting| {
-            matches!(
-                &setting.value,
-                Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if text.value().eq_ignore_ascii_case(value)
-            )
-        })
-    };
-    is("on_timeout", "hold")?;
-    let unprotected = is("on_store_error", "run-unprotected")?;
+    literal(arguments, "on_timeout", &["hold"])?;
+    let unprotected = literal(arguments, "on_store_error", &["run-unprotected"])?;
     Some(Error::new_spanned(
         &unprotected.value,
         "`on_store_error = \"run-unprotected\"` contradicts `on_timeout = \"hold\"`, which refuses a second run until an operator \
          decides: write `on_store_error = \"fail\"`, or `on_timeout = \"rerun\"`",
     ))
+}
+
+/// Returns the setting with this name, if its value is one of these texts.
+fn literal<'a>(arguments: &'a Arguments, name: &str, values: &[&str]) -> Option<&'a Setting> {
+    let mut all = arguments.all.iter();
+    let setting = all.find(|setting| setting.name == name)?;
+    let Expr::Lit(ExprLit {
+        lit: Lit::Str(text),
+        ..
+    }) = &setting.value
+    else {
+        return None;
+    };
+    let text = text.value();
+    let is_one = values.iter().any(|value| text.eq_ignore_ascii_case(value));
+    is_one.then_some(setting)
+}
+
+/// Returns the setting `steps`, if it says that the function has steps.
+pub(super) fn has_steps(arguments: &Arguments) -> Option<Expr> {
+    let steps = literal(arguments, "steps", &["keep", "forget"])?;
+    Some(steps.value.clone())
+}
+
+/// Returns the error of a function that has steps by this setting, and no `Call` to run them with.
+pub(super) fn steps_without_call(steps: &Expr) -> Error {
+    Error::new_spanned(
+        steps,
+        "a step is run with the `Call` of the function: add a parameter `call: Call`, or leave `steps` out",
+    )
 }
 
 /// Returns the error of a function whose default prefix another function could have too.

@@ -93,12 +93,16 @@ pub(crate) fn validate(function: &Function, arguments: Arguments) -> Result<Vali
     let shape = arguments.shape.as_ref().map(|shaped| shaped.shape);
     let from_event = shape.is_some() || !arguments.names("payload");
     let whole_payload = !arguments.names("key");
+    let steps = function::has_steps(&arguments);
     errors.extend(arguments.errors);
     let mut checked = Checked::new(arguments.all, from_event && shape.is_none(), &mut errors);
     let payload = checked.payload.as_ref().filter(|_| !from_event);
     // Where the value of `payload` is wrong, nothing is known about the parameters.
     let call = if from_event || payload.is_some() {
-        call::take(&mut signature, payload, &mut errors)
+        let call = call::take(&mut signature, payload, &mut errors);
+        let steps = steps.filter(|_| call.is_none());
+        errors.extend(steps.as_ref().map(function::steps_without_call));
+        call
     } else {
         None
     };

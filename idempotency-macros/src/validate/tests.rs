@@ -384,6 +384,25 @@ fn the_settings_of_a_batch_belong_to_functions_of_one_record() {
 }
 
 #[test]
+fn a_function_with_steps_needs_its_call() {
+    let with_call = "async fn f(event: E, call: Call) -> Result<u8, E> { Ok(1) }";
+    for steps in ["keep", "Forget"] {
+        let steps = format!("steps = \"{steps}\"");
+        assert!(error(&steps, HANDLER).contains("add a parameter `call: Call`"));
+        let of_a_payload = format!("{steps}, key_prefix = \"a\", payload = event");
+        assert!(error(&of_a_payload, HANDLER).contains("add a parameter `call: Call`"));
+        assert!(validated(&steps, with_call).is_ok(), "{steps}");
+    }
+    for steps in ["steps = \"off\"", "steps = STEPS"] {
+        assert!(validated(steps, HANDLER).is_ok(), "{steps}");
+    }
+    // The type is one of the program: the function has no call.
+    let own = "async fn f(id: u8, call: Call) -> Result<u8, E> { Ok(1) }";
+    let error = error("steps = \"keep\", payload = call.number", own);
+    assert!(error.contains("add a parameter `call: Call`"), "{error}");
+}
+
+#[test]
 fn a_function_that_holds_cannot_run_unprotected() {
     let both = "key_prefix = \"a\", on_timeout = \"hold\", on_store_error = \"Run-Unprotected\"";
     assert!(error(both, HANDLER).contains("contradicts `on_timeout = \"hold\"`"));

@@ -1,6 +1,6 @@
 //! Wrong values of settings.
 
-use idempotency_lambda::{BoxError, LambdaEvent, idempotent};
+use idempotency_lambda::{BoxError, Call, LambdaEvent, idempotent};
 
 #[idempotent(
     key_prefix = shop,
@@ -52,6 +52,26 @@ async fn a_store_that_fails(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
 
 #[idempotent(on_timeout = "hold", on_store_error = "run-unprotected")]
 async fn unprotected_under_hold(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(steps = "always")]
+async fn other_steps(event: LambdaEvent<u8>, call: Call) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(steps = true)]
+async fn steps_without_a_policy(event: LambdaEvent<u8>, call: Call) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(steps = "keep")]
+async fn steps_without_a_call(event: LambdaEvent<u8>) -> Result<u8, BoxError> {
+    Ok(event.payload)
+}
+
+#[idempotent(step = "keep")]
+async fn steps_under_another_name(event: LambdaEvent<u8>, call: Call) -> Result<u8, BoxError> {
     Ok(event.payload)
 }
 

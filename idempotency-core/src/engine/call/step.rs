@@ -269,7 +269,14 @@ impl Call {
                     .into());
             }
         };
-        let (end, cause) = self.record(terms, steps, name, Data::of_json(text)).await;
+        let data = Data::of_json(text);
+        // Not in the condition itself: the lock must not be held in the branches.
+        let fits = steps.state().ledger.reserve(&data);
+        let (end, cause) = if fits {
+            self.record(terms, steps, name, data).await
+        } else {
+            (StepEnd::TooLarge, None)
+        };
         steps.state().ledger.recorded(end);
         self.end_of(name, end, cause)?;
         Ok(result)

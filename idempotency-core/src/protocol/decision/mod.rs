@@ -114,6 +114,10 @@ impl Decision {
                 if response.as_str().len() > LONGEST_BESIDE_AN_EVENT {
                     remove.push(Attribute::Event);
                 }
+                // As after a completion: no later run needs them. A step needs the map of its claim, so none can follow.
+                if read.steps.exists() {
+                    remove.push(Attribute::Steps);
+                }
                 Change {
                     set: Record {
                         expiration: Field::Value(*open.ok_or(Undecided::WindowExpired)?),

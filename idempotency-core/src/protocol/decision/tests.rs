@@ -3,7 +3,7 @@ use super::super::fixtures::{NOW, call, claim_of, completed, me, now_plus, secon
 use super::super::{RecordState, classify};
 use super::*;
 use crate::example::ready;
-use crate::record::RecordId;
+use crate::record::{RecordId, RecordedSteps};
 use crate::store::{MemoryStore, SendLog, Store, WriteOutcome};
 
 fn decision(ending: Ending) -> Decision {
@@ -75,6 +75,25 @@ fn a_freed_key_leaves_this_record_which_every_policy_can_claim() {
     assert_eq!(found, expected);
     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
         assert!(claimable(NOW, on_timeout).holds(Some(&found)));
+    }
+}
+
+#[test]
+fn a_completion_deletes_the_steps_and_a_freed_key_keeps_them() {
+    let steps: RecordedSteps = [("reserve".to_owned(), Data::new("7"))]
+        .into_iter()
+        .collect();
+    for steps in [steps, RecordedSteps::default()] {
+        let held = Record {
+            steps: Field::Value(steps),
+            ..held()
+        };
+        let decide = |ending| {
+            let decided = decision(ending).about(&held, NOW, false).unwrap();
+            after(&decided, held.clone()).unwrap().steps
+        };
+        assert_eq!(decide(responds("1")), Field::Absent);
+        assert_eq!(decide(Ending::Rerun), held.steps);
     }
 }
 

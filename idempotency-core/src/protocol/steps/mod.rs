@@ -46,6 +46,8 @@ pub struct StepLedger {
     lease_end: EpochMillis,
     /// The number of steps that were started and have not ended.
     open: usize,
+    /// The length of all results that are recorded, or may be.
+    text_len: usize,
     end: Option<StepsEnd>,
 }
 
@@ -88,6 +90,7 @@ impl StepLedger {
     /// Returns the steps of a run that begins with these recorded steps, under a claim whose lease ends at this time.
     pub fn new(recorded: RecordedSteps, lease_end: EpochMillis) -> Self {
         Self {
+            text_len: recorded.text_len(),
             recorded,
             asked: BTreeSet::new(),
             lease_end,
@@ -115,6 +118,17 @@ impl StepLedger {
         }
         self.open += 1;
         StepStart::Run
+    }
+
+    /// Reserves room for a result that is about to be recorded. Returns false if all results of the key would be longer than
+    /// [`RecordedSteps::LONGEST`]: then it must not be recorded, because no run could read them.
+    pub fn reserve(&mut self, result: &Data) -> bool {
+        let text_len = self.text_len.saturating_add(result.as_str().len());
+        let fits = text_len <= RecordedSteps::LONGEST;
+        if fits {
+            self.text_len = text_len;
+        }
+        fits
     }
 
     /// Notes that a step ended in an error of its own. It reported that it has no result, so nothing is recorded.
@@ -155,6 +169,8 @@ impl StepLedger {
 
 /// What the driver of a [`StepWrite`] must do next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+// The write is the common case.
+#[allow(clippy::large_enum_variant)]
 pub enum StepEffect {
     /// Perform the write if the condition holds. Then pass [`StepInput::Written`].
     Write(Write, Condition),
@@ -166,6 +182,8 @@ pub enum StepEffect {
 
 /// The result of a [`StepEffect`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+// The result of the write is the common case.
+#[allow(clippy::large_enum_variant)]
 pub enum StepInput {
     /// The result of the write.
     Written(WriteResult),

@@ -91,6 +91,16 @@ fn steps_that_a_run_does_not_ask_for_are_known() {
     assert!(ledger.unused().eq(["a", "c"]));
 }
 
+#[test]
+fn results_are_recorded_only_up_to_the_longest_that_can_be_read() {
+    let result = |bytes| Data::new("1".repeat(bytes));
+    let mut ledger = ledger(&[("a", "1234")]);
+    assert!(!ledger.reserve(&result(RecordedSteps::LONGEST - 3)));
+    assert!(ledger.reserve(&result(RecordedSteps::LONGEST - 5)));
+    assert!(ledger.reserve(&result(1)));
+    assert!(!ledger.reserve(&result(1)));
+}
+
 fn begin() -> (StepWrite, StepEffect) {
     StepWrite::begin(&call(), now_plus(30_000), "reserve", &Data::new("7"))
 }
@@ -171,6 +181,9 @@ fn a_result_that_the_store_will_never_accept_is_not_written_again() {
     assert_eq!(too_large, StepEffect::Finish(StepEnd::TooLarge));
     let permanent = end_of(failed(false, WriteErrorKind::Permanent));
     assert_eq!(permanent, StepEffect::Finish(StepEnd::NotRecorded));
+    // Its condition does not hold, and the record that refused it could not be read.
+    let refused = end_of(failed(false, WriteErrorKind::Refused));
+    assert_eq!(refused, StepEffect::Finish(StepEnd::ClaimLost));
 }
 
 #[test]

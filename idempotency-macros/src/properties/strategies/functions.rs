@@ -8,7 +8,12 @@ use super::{among, stream, value};
 
 /// Returns a setting with a valid value.
 fn setting(name: &'static str) -> BoxedStrategy<(&'static str, String)> {
-    value(name).prop_map(move |value| (name, value)).boxed()
+    let value = match name {
+        // These functions have no `Call`, which steps need.
+        "steps" => among(&["\"off\"", "\"Off\"", "STEPS", "crate::a::STEPS"]),
+        name => value(name),
+    };
+    value.prop_map(move |value| (name, value)).boxed()
 }
 
 /// A valid function with valid settings.

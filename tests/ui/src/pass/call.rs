@@ -6,7 +6,7 @@
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::Message;
-use idempotency_lambda::{BoxError, Call, Context, LambdaEvent, Run, idempotent};
+use idempotency_lambda::{BoxError, Call, Context, LambdaEvent, Run, StepRetry, Steps, idempotent};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -54,6 +54,38 @@ impl App {
     async fn ship(&self, id: u64, call: Call) -> Result<String, BoxError> {
         Ok(format!("{} {id} {:?}", self.0, call.key()))
     }
+}
+
+const STEPS: Steps = Steps::Forget;
+
+#[idempotent(steps = "keep")]
+async fn with_steps(event: LambdaEvent<Order>, call: Call) -> Result<Order, BoxError> {
+    let id = event.payload.id;
+    let reserve = call.step("reserve", || async { Ok::<_, BoxError>(id + 1) });
+    let look_up = call.step("look up", async || Ok::<_, BoxError>("name".to_owned()));
+    let (reserved, _): (u64, String) = (reserve.await?, look_up.await?);
+    let charge = call.named_step("charge").retry(StepRetry::tries(3));
+    let token = charge.token();
+    let charged = charge.run(|| async { Ok::<_, BoxError>(format!("{reserved} {token}")) });
+    let charged: String = charged.await?;
+    let shipped: Result<Option<Order>, BoxError> = call
+        .step("ship", || ship_order(&event.payload, charged.len()))
+        .await;
+    shipped?.ok_or_else(|| "nothing to ship".into())
+}
+
+async fn ship_order(order: &Order, parcels: usize) -> Result<Option<Order>, BoxError> {
+    Ok((parcels > 0).then_some(Order { id: order.id }))
+}
+
+#[idempotent(sqs, steps = STEPS)]
+async fn with_steps_of_a_record(order: Order, call: Call) -> Result<u64, BoxError> {
+    for parcel in 0..order.id {
+        let name = format!("ship {parcel}");
+        call.step(&name, || async move { Ok::<_, BoxError>(parcel) })
+            .await?;
+    }
+    Ok(order.id)
 }
 
 #[idempotent(http, shared_by_all_callers)]
@@ -114,6 +146,8 @@ pub fn main() {
     sends(over_http(&app, request));
     let messages = || LambdaEvent::new(SqsEvent::default(), Context::default());
     sends(of_a_record(&app, messages()));
+    sends(with_steps(order()));
+    sends(with_steps_of_a_record(messages()));
     let number = "1".to_owned();
     sends(phone::bill(1, phone::Call { number }));
     sends(phone::record(messages()));

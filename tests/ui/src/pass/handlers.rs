@@ -116,6 +116,7 @@ async fn taken_apart(event: LambdaEvent<Order>) -> Reply<String> {
     on_error = "record",
     on_store_error = "fail",
     circuit_breaker = true,
+    steps = "off",
     store_when = "id > `0`",
     store_event = "{id: id}",
     on_replay = mark,

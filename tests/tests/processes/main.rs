@@ -1,6 +1,8 @@
 //! A function as real processes under the local Lambda: this test program, started again as [`the_function`].
 #![allow(clippy::unwrap_used)]
 
+mod steps;
+
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use serde_json::json;
 const ROLE: &str = "TESTS_ROLE";
 /// The function under `lambda_runtime::run` instead of `idempotency_lambda::run`.
 const PLAIN: &str = "plain";
+/// The function of [`steps`].
+const ORDER: &str = "order";
 /// The function in a process that takes several events at a time.
 const CONCURRENT: &str = "concurrent";
 
@@ -29,6 +33,8 @@ fn the_function() {
                 idempotency_lambda::init().await?;
                 let service = idempotency_lambda::service(payment::handler);
                 lambda_runtime::run_concurrent(service).await
+            } else if role == ORDER {
+                idempotency_lambda::run(steps::handler).await
             } else {
                 idempotency_lambda::run(payment::handler).await
             }
@@ -55,9 +61,14 @@ fn function() -> FunctionSpec {
 }
 
 async fn start() -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
+    start_as("function").await
+}
+
+async fn start_as(role: &str) -> Result<(EmbeddedDynamoDb, LocalLambda), BoxError> {
     let database = EmbeddedDynamoDb::start().await?;
     database.create_table(TableSpec::new("idempotency")).await?;
     let function = function()
+        .env(ROLE, role)
         .envs(database.environment())
         .env("IDEMPOTENCY_TABLE", "idempotency");
     Ok((database, LocalLambda::start(function).await?))
