@@ -7,6 +7,7 @@ mod cases;
 mod python;
 mod rust;
 mod settings;
+mod steps;
 mod takeover;
 
 use std::process::ExitCode;
@@ -80,6 +81,9 @@ async fn play() -> Result<(), BoxError> {
         "a late Python run overwrites or deletes Rust's response, as documented" => takeover::a_late_python_run_overwrites,
         "failed in Rust and recorded: Python runs" => takeover::failure_recorded_by_rust,
         "failed in one: the other runs" => takeover::failure_released,
+        "steps in Rust: Python ignores them, and its claim deletes them" => steps::python_takes_over_steps,
+        "steps of a failed Rust run: Python runs from the beginning" => steps::python_after_kept_steps,
+        "killed in Python: Rust with steps takes over" => steps::rust_with_steps_takes_over,
         "composite keys" => settings::composite_keys,
         "names of attributes" => settings::renamed_attributes,
         "another digest" => settings::another_digest,

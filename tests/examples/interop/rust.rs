@@ -7,8 +7,8 @@ use idempotency_core::config::Variables;
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::AttributeNames;
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Operation, OperationBuilder,
-    SystemRandom, backend_over, with_backend,
+    Backend, BoxError, Call, Deadline, DynamoDbStore, ErrorKind, Operation, OperationBuilder,
+    Outcome, SystemRandom, backend_over, with_backend,
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
@@ -58,6 +58,17 @@ pub(crate) fn charge() -> OperationBuilder {
 fn milliseconds() -> Result<i64, BoxError> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
     Ok(i64::try_from(since.as_millis())?)
+}
+
+fn ended(outcome: Result<Outcome<Value>, BoxError>) -> Ended {
+    match outcome {
+        Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_response()),
+        Ok(outcome) => Ended::Ran(outcome.into_response()),
+        Err(error) => match error.downcast::<idempotency_lambda::Error>() {
+            Ok(error) => Ended::Refused(error.kind()),
+            Err(_) => Ended::Failed,
+        },
+    }
 }
 
 impl Rust {
@@ -134,21 +145,33 @@ impl Rust {
     where
         F: AsyncFnOnce() -> Result<Value, BoxError>,
     {
+        let deadline = self.deadline()?;
+        let call = self.operation.run(event, deadline, || handler());
+        Ok(ended(with_backend(self.backend.clone(), call).await))
+    }
+
+    /// Makes a call with 30 s left, whose handler asks for its call.
+    pub(crate) async fn call_stepping<F>(
+        &self,
+        event: &Value,
+        handler: F,
+    ) -> Result<Ended, BoxError>
+    where
+        F: AsyncFnOnce(Call) -> Result<Value, BoxError>,
+    {
+        let deadline = self.deadline()?;
+        let call = self
+            .operation
+            .run_with_call(event, deadline, |call| handler(call));
+        Ok(ended(with_backend(self.backend.clone(), call).await))
+    }
+
+    fn deadline(&self) -> Result<Deadline, BoxError> {
         let now = match self.now {
             Now::System => EpochMillis::new(milliseconds()?),
             Now::Still(now) => now,
         };
-        let deadline = Deadline::At(now.plus(Duration::from_secs(30)));
-        let call = self.operation.run(event, deadline, || handler());
-        let outcome: Result<_, BoxError> = with_backend(self.backend.clone(), call).await;
-        Ok(match outcome {
-            Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_response()),
-            Ok(outcome) => Ended::Ran(outcome.into_response()),
-            Err(error) => match error.downcast::<idempotency_lambda::Error>() {
-                Ok(error) => Ended::Refused(error.kind()),
-                Err(_) => Ended::Failed,
-            },
-        })
+        Ok(Deadline::At(now.plus(Duration::from_secs(30))))
     }
 
     /// Makes a call whose handler returns this if it runs.
