@@ -3,6 +3,10 @@
 //! The figures follow from DynamoDB's documented rules and the requests of the protocol. `tests/tests/dynamodb/capacity.rs` of the
 //! repository compares them with the units that a database reports for each request. `idempotency cost` prints them.
 
+mod steps;
+
+pub use steps::StepResults;
+
 use std::ops::Add;
 
 use idempotency_core::protocol::policy::Lookup;

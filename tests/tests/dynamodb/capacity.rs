@@ -25,10 +25,10 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{Change, SendLog, Store, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::capacity::{Path, RecordSize, write_units};
+use idempotency_dynamodb::capacity::{Path, RecordSize, StepResults, write_units};
 use idempotency_lambda::{
-    Backend, BoxError, Deadline, DynamoDbStore, Lookup, OnError, OnInProgress, Operation,
-    with_backend,
+    Backend, BoxError, Call, Deadline, DynamoDbStore, Lookup, OnError, OnInProgress, Operation,
+    Steps, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
@@ -164,6 +164,11 @@ impl Measured {
             AttributeValue::S(text) => text.len(),
             // One byte for two digits, plus one.
             AttributeValue::N(digits) => digits.len().div_ceil(2) + 1,
+            AttributeValue::M(steps) => {
+                let steps = steps.iter();
+                let sizes = steps.map(|(name, text)| name.len() + text.as_s().unwrap().len() + 1);
+                3 + sizes.sum::<usize>()
+            }
             other => panic!("{other:?} is no attribute of a record"),
         };
         Ok(item
@@ -326,6 +331,66 @@ async fn each_path_consumes_the_units_of_the_documentation() -> Result<(), BoxEr
                 let expected = path.capacity(lookup, RecordSize::of_response(bytes));
                 assert_eq!((write, read), (expected.write, expected.read), "{what}");
             }
+        }
+    }
+    Ok(())
+}
+
+/// The names of steps, and the bytes of their results.
+const STEPS: [(&str, usize); 3] = [("reserve", 300), ("charge", 2_400), ("ship", 700)];
+
+/// Runs the handler with its first `steps` steps, and then ends in this response, or in an error.
+async fn run_steps(
+    measured: &Measured,
+    now: i64,
+    steps: usize,
+    response: Option<String>,
+) -> Result<Vec<Served>, BoxError> {
+    let operation = operation().key("order_id").steps(Steps::Keep).build()?;
+    let random = Arc::new(SeededRandom::new(now.unsigned_abs()));
+    let clock = Arc::new(ManualClock::at(now));
+    let backend = Backend::new(measured.store.clone(), clock, random);
+    let (deadline, payload) = (Deadline::At(EpochMillis::new(now + 30_000)), order());
+    let ended = operation.run_with_call(&payload, deadline, |call: Call| async move {
+        for (name, bytes) in STEPS.into_iter().take(steps) {
+            let result = async || Ok::<_, BoxError>("r".repeat(bytes - 2));
+            call.step(name, result).await?;
+        }
+        response.ok_or_else(|| BoxError::from("declined"))
+    });
+    drop(with_backend(backend, ended).await);
+    Ok(measured.take())
+}
+
+#[tokio::test]
+async fn runs_with_steps_consume_the_units_of_the_documentation() -> Result<(), BoxError> {
+    for bytes in RESPONSES {
+        for recorded in 0..=STEPS.len() {
+            let measured = Measured::start().await?;
+            let mut results = StepResults::default();
+            for (name, bytes) in STEPS {
+                results.add(name, bytes);
+            }
+            let size = RecordSize::of_response(bytes);
+            let mut expected = results.first_run(size);
+            let mut found = None;
+            if recorded > 0 {
+                run_steps(&measured, START, recorded, None).await?;
+                found = Some(measured.item_size().await?);
+                expected = results.takeover(size, recorded);
+            }
+            let served = run_steps(&measured, START + 1, 3, Some(response(bytes))).await?;
+            let (mut write, mut read) = (0.0, 0.0);
+            for (operation, reported) in served {
+                match (operation, reported) {
+                    ("GetItem", Some(units)) => read += units,
+                    ("PutItem!", None) => write += write_units(found.unwrap()),
+                    ("PutItem" | "UpdateItem", Some(units)) => write += units,
+                    other => panic!("{other:?}"),
+                }
+            }
+            let what = format!("{bytes} bytes, {recorded} recorded");
+            assert_eq!((write, read), (expected.write, expected.read), "{what}");
         }
     }
     Ok(())

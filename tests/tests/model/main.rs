@@ -103,6 +103,7 @@ mod every_promise_holds {
         a_forgotten_step => [Executed, Resumed, AfterFailure, Released],
         a_step_of_two_payloads => [Executed, Resumed, PayloadMismatch],
         a_step_and_windows_end => [Executed, Resumed, NextWindow],
+        a_step_and_unprotected => [Executed, Resumed, RanUnprotected, UnprotectedThenStored, ResumedAfterFailure],
         a_step_beside_none => [Executed, TookOver, LostOwnership, Restored, NextWindow],
         a_step_beside_python => [Executed, Resumed, PythonReplayed, Waited],
         three_calls => [Executed, FromStore, TookOver, WinnersResponse, LostOwnership],

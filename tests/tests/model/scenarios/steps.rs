@@ -145,6 +145,22 @@ pub(crate) fn a_step_beside_python() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls with a step, of which one runs unprotected if the store fails.
+pub(crate) fn a_step_and_unprotected() -> Bounds {
+    let call = || keeping().ending(RESPONDS_OR_FAILS);
+    Bounds {
+        faults: Faults {
+            lost_replies: 1,
+            failures: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "a step, one runs unprotected",
+            vec![call().unprotected(), call()],
+        )
+    }
+}
+
 /// Returns a scenario of two calls with a step, without faults.
 pub(crate) fn quiet_step() -> Bounds {
     Bounds::new("two calls with a step", vec![keeping(), keeping()])
