@@ -149,6 +149,7 @@ pub(crate) fn a_step_beside_python() -> Bounds {
 pub(crate) fn a_step_and_unprotected() -> Bounds {
     let call = || keeping().ending(RESPONDS_OR_FAILS);
     Bounds {
+        ticks: 3,
         faults: Faults {
             lost_replies: 1,
             failures: 1,
