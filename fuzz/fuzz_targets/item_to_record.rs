@@ -156,6 +156,7 @@ fuzz_target!(|bytes: &[u8]| {
         operation: readable(&record.operation),
         decision: readable(&record.decision),
         event: None,
+        steps: readable(&record.steps),
     };
     assert_eq!(fuzzing::record(written, &names), again);
 

@@ -1,7 +1,7 @@
 //! The names of the settings, and other names that a user may write for them.
 
 /// The settings, in the order of the documentation, each with an example of its value.
-pub(crate) const KNOWN: [(&str, &str); 23] = [
+pub(crate) const KNOWN: [(&str, &str); 24] = [
     ("key", "\"order_id\""),
     ("validate", "\"amount\""),
     ("key_required", "true"),
