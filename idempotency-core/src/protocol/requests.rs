@@ -83,7 +83,7 @@ pub(super) fn take_over(call: &CallTerms, now: EpochMillis, existing: &Record) -
         event: call.event.clone(),
         ..Record::default()
     };
-    let mut remove = vec![Attribute::Failure];
+    let mut remove = vec![Attribute::Failure, Attribute::Decision];
     // The record keeps the event of the run that has the claim, and not that of an earlier one.
     if call.event.is_none() {
         remove.push(Attribute::Event);

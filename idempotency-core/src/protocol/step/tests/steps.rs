@@ -4,7 +4,7 @@ use super::super::super::condition::{replaceable, takeover};
 use super::super::super::policy::Steps;
 use super::super::super::{Change, Run, StepsEnd};
 use super::*;
-use crate::record::{Attribute, RecordedSteps};
+use crate::record::{Attribute, RecordedSteps, StoredEvent};
 
 fn steps_call(steps: Steps) -> CallTerms {
     let mut call = call();
@@ -117,8 +117,20 @@ fn a_takeover_is_an_update_of_the_claim_that_was_read() {
         operation: Field::Value("shop::order".to_owned()),
         ..Record::default()
     };
-    let remove = vec![Attribute::Failure];
+    let remove = vec![Attribute::Failure, Attribute::Decision, Attribute::Event];
     assert_eq!(change, Change { set, remove });
+}
+
+#[test]
+fn a_takeover_keeps_the_event_of_its_own_call() {
+    let mut call = keeping();
+    call.event = StoredEvent::all("{}");
+    assert!(call.event.is_some());
+    let event = call.event.clone();
+    let (change, _) = update(play(call, [MISS, condition_failed(killed(&["a"]))]));
+    assert_eq!(change.set.event, event);
+    let remove = vec![Attribute::Failure, Attribute::Decision];
+    assert_eq!(change.remove, remove);
 }
 
 #[test]
