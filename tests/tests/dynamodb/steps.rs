@@ -3,6 +3,8 @@
 //!
 //! The rows are published in `docs/evidence/reliability.md`; the test compares them.
 
+mod edges;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -66,14 +68,19 @@ impl Shop {
         }
     }
 
+    /// Returns a new process, which remembers nothing.
+    fn process(&self) -> Backend {
+        let seed = self.processes.fetch_add(1, Ordering::Relaxed);
+        let clock = Arc::new(QuickPauses(self.clock.clone()));
+        Backend::new(self.store.clone(), clock, Arc::new(SeededRandom::new(seed)))
+    }
+
     /// Places the order in a new process, which remembers nothing. `after` runs after each step.
     async fn place<F>(&self, after: F) -> Result<Outcome<Vec<String>>, BoxError>
     where
         F: AsyncFn(&'static str) -> Result<(), BoxError>,
     {
-        let seed = self.processes.fetch_add(1, Ordering::Relaxed);
-        let clock = Arc::new(QuickPauses(self.clock.clone()));
-        let process = Backend::new(self.store.clone(), clock, Arc::new(SeededRandom::new(seed)));
+        let process = self.process();
         let deadline = Deadline::At(self.clock.now().plus(Duration::from_secs(30)));
         let after = &after;
         let order = async move |call: Call| {
