@@ -4,17 +4,24 @@ use super::bounds::{Bounds, Faults, Python};
 use super::check::explore;
 use super::scenarios::{ALL_ENDINGS, REPORTED_OR_NOT, RESPONDS_OR_FAILS, STORED_OR_NOT, plain};
 
-/// The variable that requests them.
+/// The variable that requests them: `long`, or `long:` and a part of the name of some.
 const VARIABLE: &str = "IDEMPOTENCY_MODEL";
 
 #[test]
 fn long() {
-    if std::env::var(VARIABLE).as_deref() != Ok("long") {
+    let requested = std::env::var(VARIABLE).unwrap_or_default();
+    let Some(chosen) = requested.strip_prefix("long") else {
         println!("larger scenarios are explored with {VARIABLE}=long, in the release profile");
         return;
-    }
+    };
+    let part = chosen.strip_prefix(':').unwrap_or_default();
+    let chosen: Vec<_> = scenarios()
+        .into_iter()
+        .filter(|scenario| scenario.name.contains(part))
+        .collect();
+    assert!(!chosen.is_empty(), "no scenario has `{part}` in its name");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    for scenario in scenarios() {
+    for scenario in chosen {
         explore(scenario, &[], threads);
     }
 }
