@@ -10,6 +10,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Builder, SharedHttpClient, StalledStreamProtectionConfig};
+use aws_smithy_runtime::client::defaults::default_http_client_plugin_v2;
 use idempotency_core::config::ConfigurationError;
 
 /// The timeout to open a connection, TLS included.
@@ -45,7 +46,8 @@ fn behavior() -> BehaviorVersion {
 ///
 /// # Errors
 ///
-/// If no region is configured.
+/// If no region is configured, or if the program has no TLS provider: neither this crate's features `rustls-ring` and `rustls-aws-lc`, nor
+/// the SDK's own client.
 ///
 /// # Examples
 ///
@@ -92,10 +94,21 @@ async fn sdk_config_in(region: Option<Region>) -> Result<SdkConfig, Configuratio
         .retry_config(retries(None))
         .timeout_config(timeouts());
     // For the requests of credential providers too.
-    if let Some(http_client) = own_http_client() {
-        config = config.http_client(http_client);
+    match own_http_client() {
+        Some(http_client) => config = config.http_client(http_client),
+        // Without an HTTP client the SDK would panic.
+        None if default_http_client_plugin_v2(behavior()).is_none() => return Err(no_tls()),
+        None => {}
     }
     Ok(config.load().await)
+}
+
+/// Returns the error of a program without a TLS provider.
+fn no_tls() -> ConfigurationError {
+    ConfigurationError::new(
+        "this program was built without a TLS provider for DynamoDB: enable the feature `rustls-ring` or `rustls-aws-lc` of \
+         idempotency-lambda or idempotency-dynamodb, or give the store a client of your own",
+    )
 }
 
 /// Returns the HTTP client of this crate's features. `None` without them: then the SDK uses its own, if it has one.
@@ -207,6 +220,17 @@ mod tests {
         assert!(no_region_text(true).starts_with("AWS_REGION is empty"));
     }
 
+    #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]
+    #[tokio::test]
+    async fn without_a_tls_provider_the_default_client_is_an_error_that_names_the_features() {
+        let region = Some(Region::from_static("eu-west-1"));
+        let text = client_in(region).await.unwrap_err().to_string();
+        for named in ["`rustls-ring`", "`rustls-aws-lc`", "a client of your own"] {
+            assert!(text.contains(named), "{text}");
+        }
+    }
+
+    #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
     #[tokio::test]
     async fn the_default_client_has_explicit_timeouts_and_short_pauses() {
         let client = client_in(Some(Region::from_static("eu-west-1")))
