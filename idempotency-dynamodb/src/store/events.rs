@@ -118,3 +118,61 @@ impl EventForm {
 pub(super) fn has_event(write: &Write) -> bool {
     written(write).is_some_and(|record| record.event.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(status: SseStatus, kind: SseType) -> TableDescription {
+        let sse = SseDescription::builder().status(status).sse_type(kind);
+        let table = TableDescription::builder();
+        table.sse_description(sse.build()).build()
+    }
+
+    #[test]
+    fn only_a_table_with_a_key_of_kms_may_hold_events() {
+        for (status, kind, may) in [
+            (SseStatus::Enabled, SseType::Kms, true),
+            (SseStatus::Updating, SseType::Kms, true),
+            (SseStatus::Enabled, SseType::Aes256, false),
+            (SseStatus::Enabling, SseType::Kms, false),
+            (SseStatus::Disabling, SseType::Kms, false),
+            (SseStatus::Disabled, SseType::Kms, false),
+        ] {
+            let table = table(status.clone(), kind.clone());
+            assert_eq!(has_kms_key(&table), may, "{status} {kind}");
+        }
+        // The key of DynamoDB itself: there is no description.
+        assert!(!has_kms_key(&TableDescription::builder().build()));
+    }
+
+    #[cfg(feature = "zstd")]
+    #[test]
+    fn a_compressed_event_reads_back_and_a_longer_or_damaged_one_is_refused() {
+        let binary =
+            |bytes: Vec<u8>| AttributeValue::B(aws_sdk_dynamodb::primitives::Blob::new(bytes));
+        let longest = format!("\"{}\"", "x".repeat(StoredEvent::LONGEST - 2));
+        let event = StoredEvent::selected(&longest).unwrap();
+        let frame = compressed_event(event.stored()).unwrap();
+        assert_eq!(read_event(&binary(frame.clone())), Ok(event));
+        // A small frame of a long text: it is refused before memory is taken for it.
+        let bomb = compressed_event(&" ".repeat(10_000_000)).unwrap();
+        assert!(bomb.len() < 2_000, "{}", bomb.len());
+        let cut = frame[..frame.len() / 2].to_vec();
+        for bytes in [bomb, cut, Vec::new(), b"{\"all\":7}".to_vec()] {
+            assert_eq!(read_event(&binary(bytes)), Err("it is damaged"));
+        }
+    }
+
+    #[test]
+    fn an_attribute_of_another_program_is_no_event() {
+        for attribute in [
+            AttributeValue::N("7".to_owned()),
+            AttributeValue::Bool(true),
+            AttributeValue::S("{\"order_id\":7}".to_owned()),
+        ] {
+            let read = read_event(&attribute);
+            assert_eq!(read, Err("it was not written by this framework"));
+        }
+    }
+}
