@@ -27,13 +27,20 @@ fn operation(call: &CallTerms) -> Field<String> {
 }
 
 /// Returns when a claim that is made now expires. It is kept as long as its lease runs; under `hold`, for ten years.
+///
+/// With steps its window begins at the end of the lease: that is when a later run can need the steps for the first time.
 fn claim_expiration(call: &CallTerms, now: EpochMillis) -> EpochSeconds {
-    let lease_end = call.lease_end(now);
+    let lease_end = call.lease_end(now).ceil_to_seconds();
     let kept_until = match call.policy.on_timeout {
-        OnTimeout::Rerun => lease_end.ceil_to_seconds(),
-        OnTimeout::Hold => lease_end.ceil_to_seconds().plus(HELD),
+        OnTimeout::Rerun => lease_end,
+        OnTimeout::Hold => lease_end.plus(HELD),
     };
-    window_end(call, now).max(kept_until)
+    let window_end = if call.policy.steps.are_on() {
+        lease_end.plus(call.policy.expires_after)
+    } else {
+        window_end(call, now)
+    };
+    window_end.max(kept_until)
 }
 
 /// Returns the end of a window that begins now.
@@ -184,12 +191,17 @@ pub(super) fn record_failure(call: &CallTerms, failure: &str, claimed_at: EpochM
 }
 
 /// Returns the release that keeps the steps. Like a recorded failure it ends the lease and removes the owner token. The window of
-/// the steps begins at the time of the claim.
-pub(super) fn keep_steps(call: &CallTerms, failure: &str, claimed_at: EpochMillis) -> Effect {
+/// the steps begins now.
+pub(super) fn keep_steps(
+    call: &CallTerms,
+    now: EpochMillis,
+    failure: &str,
+    claimed_at: EpochMillis,
+) -> Effect {
     Effect::Write(
         Write::Update(Change {
             set: Record {
-                expiration: Field::Value(window_end(call, claimed_at)),
+                expiration: Field::Value(window_end(call, now)),
                 failure: Field::Value(failure.to_owned()),
                 in_progress_expiration: Field::Value(claimed_at),
                 ..Record::default()

@@ -153,7 +153,7 @@ fn send_claim(
     exhausted: ErrorKind,
 ) -> Next {
     if claiming.tries == MAX_CLAIMS {
-        return give_up(call, claiming, exhausted);
+        return give_up(call, now, claiming, exhausted);
     }
     let claiming = Claiming {
         tries: claiming.tries + 1,
@@ -167,13 +167,13 @@ fn send_claim(
 fn take_over(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &Record) -> Next {
     // The lease of the takeover would have expired too.
     if is_too_late(call, now) {
-        return give_up(call, claiming, ErrorKind::NoTimeLeft);
+        return give_up(call, now, claiming, ErrorKind::NoTimeLeft);
     }
     if claiming.tries == MAX_CLAIMS {
-        return give_up(call, claiming, ErrorKind::Contended);
+        return give_up(call, now, claiming, ErrorKind::Contended);
     }
     let Some(effect) = requests::take_over(call, now, existing) else {
-        return give_up(call, claiming, ErrorKind::CorruptRecord);
+        return give_up(call, now, claiming, ErrorKind::CorruptRecord);
     };
     let run = match (Run::replacing(Some(existing), call), claiming.resumes) {
         // A second try found this call's own claim.
@@ -222,7 +222,7 @@ pub(super) fn claim_written(
             if claiming.maybe_applied && has_time(now, claiming) {
                 (State::Reading(claiming), READ)
             } else {
-                give_up(call, claiming, ErrorKind::StoreFailed)
+                give_up(call, now, claiming, ErrorKind::StoreFailed)
             }
         }
     }
@@ -242,7 +242,7 @@ pub(super) fn read_done(
             // There is no competing record, so repeated failure is reported as a store failure, not as contention.
             send_claim(call, now, claiming, ErrorKind::StoreFailed)
         }
-        None => give_up(call, claiming, ErrorKind::StoreFailed),
+        None => give_up(call, now, claiming, ErrorKind::StoreFailed),
     }
 }
 
@@ -252,7 +252,7 @@ pub(super) fn read_failed(call: &CallTerms, now: EpochMillis, claiming: Claiming
     let waits = claiming.tries == 0;
     match wait_left(now, claiming.wait_until).filter(|_| waits) {
         Some(left) => pause(claiming, left),
-        None => give_up(call, claiming, ErrorKind::StoreFailed),
+        None => give_up(call, now, claiming, ErrorKind::StoreFailed),
     }
 }
 
@@ -267,10 +267,10 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
             match existing.steps {
                 Field::Absent => run(call, now, claiming, lease_end, RecordedSteps::default()),
                 Field::Value(steps) => run(call, now, claiming, lease_end, steps),
-                Field::Unreadable => release(call, claiming, ErrorKind::CorruptRecord),
+                Field::Unreadable => release(call, now, claiming, ErrorKind::CorruptRecord),
             }
         }
-        RecordState::OwnClaimExpired => release(call, claiming, ErrorKind::NoTimeLeft),
+        RecordState::OwnClaimExpired => release(call, now, claiming, ErrorKind::NoTimeLeft),
         RecordState::Claimable => send_claim(call, now, claiming, ErrorKind::Contended),
         RecordState::Resumable => take_over(call, now, claiming, &existing),
         RecordState::PayloadMismatch => refuse(ErrorKind::PayloadMismatch),
@@ -320,7 +320,7 @@ fn run(
     steps: RecordedSteps,
 ) -> Next {
     if is_expired(lease_end, now) {
-        return release(call, claiming, ErrorKind::NoTimeLeft);
+        return release(call, now, claiming, ErrorKind::NoTimeLeft);
     }
     let held = Held {
         claimed_at: claiming.claimed_at,
@@ -337,16 +337,16 @@ fn run(
 }
 
 /// Ends a call without a confirmed claim. If a claim may have been applied, tries to release it first.
-fn give_up(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
+fn give_up(call: &CallTerms, now: EpochMillis, claiming: Claiming, kind: ErrorKind) -> Next {
     if claiming.maybe_applied {
-        release(call, claiming, kind)
+        release(call, now, claiming, kind)
     } else {
         refuse(kind)
     }
 }
 
 /// Releases the claim before the handler ran. The caller gets `kind`, also if the release fails.
-fn release(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
+fn release(call: &CallTerms, now: EpochMillis, claiming: Claiming, kind: ErrorKind) -> Next {
     let giving_up = GivingUp {
         kind,
         claimed_at: claiming.claimed_at,
@@ -354,7 +354,7 @@ fn release(call: &CallTerms, claiming: Claiming, kind: ErrorKind) -> Next {
         requests_end: claiming.requests_end,
     };
     let effect = if claiming.resumes.is_some() {
-        requests::keep_steps(call, NOT_RUN, claiming.claimed_at)
+        requests::keep_steps(call, now, NOT_RUN, claiming.claimed_at)
     } else {
         requests::release(call)
     };

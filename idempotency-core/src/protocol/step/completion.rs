@@ -55,15 +55,17 @@ pub(super) fn handler_done(
         HandlerResult::NotSerializable => (None, Some(Unstorable::NotSerializable)),
         HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerOnly)),
         HandlerResult::NotStored => {
-            return (releasing(true), free_key(call, NOT_STORED, held, true));
+            return (releasing(true), free_key(call, now, NOT_STORED, held, true));
         }
         // A panic reports nothing. As after a kill, the effect may have happened.
         HandlerResult::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
             return finish(Resolution::Own(Completion::Kept));
         }
-        HandlerResult::Panicked => return (releasing(false), free_key(call, PANIC, held, false)),
+        HandlerResult::Panicked => {
+            return (releasing(false), free_key(call, now, PANIC, held, false));
+        }
         HandlerResult::Failed(failure) => {
-            return (releasing(false), free_key(call, &failure, held, false));
+            return (releasing(false), free_key(call, now, &failure, held, false));
         }
         // One level is all that a driver makes.
         HandlerResult::AfterSteps(..) => return refuse(ErrorKind::Internal),
@@ -80,9 +82,15 @@ pub(super) fn handler_done(
 
 /// Returns the write that frees the key after a run without a stored response, by the policies `steps` and `on_error`. `returned` is
 /// true if the handler returned a response.
-fn free_key(call: &CallTerms, failure: &str, held: Held, returned: bool) -> Effect {
+fn free_key(
+    call: &CallTerms,
+    now: EpochMillis,
+    failure: &str,
+    held: Held,
+    returned: bool,
+) -> Effect {
     if held.has_steps && call.policy.steps == Steps::Keep {
-        return requests::keep_steps(call, failure, held.claimed_at);
+        return requests::keep_steps(call, now, failure, held.claimed_at);
     }
     match call.policy.on_error {
         OnError::Record if !returned => requests::record_failure(call, failure, held.claimed_at),

@@ -80,11 +80,47 @@ fn a_claim_begins_with_no_step_and_replaces_no_steps() {
 }
 
 #[test]
+fn the_window_of_steps_begins_when_a_later_run_can_need_them() {
+    let mut call = keeping();
+    call.policy.expires_after = Duration::from_secs(5);
+    let lease_and_window = Field::Value(seconds(31 + 5));
+    let Effect::Write(Write::Put(record), _) = play(call.clone(), [MISS]) else {
+        panic!("a claim is a put");
+    };
+    assert_eq!(record.expiration, lease_and_window);
+    let taken = play(call.clone(), [MISS, condition_failed(killed(&["a"]))]);
+    assert_eq!(update(taken).0.set.expiration, lease_and_window);
+    // A killed run: for the whole window after its lease, a later run keeps its steps.
+    let killed = Record {
+        expiration: record.expiration,
+        in_progress_expiration: record.in_progress_expiration,
+        ..killed(&["a"])
+    };
+    let later = EpochMillis::new(seconds(31 + 5).get() * 1_000);
+    call.deadline = None;
+    let effect = play_at(
+        call.clone(),
+        [(later, MISS), (later, condition_failed(killed))],
+    );
+    assert!(
+        matches!(effect, Effect::Write(Write::Update(_), _)),
+        "{effect:?}"
+    );
+    // A failure 20 s into the run.
+    let failed_at = now_plus(20_000);
+    let failed = after_steps(StepsEnd::Recorded, failure());
+    let inputs = [(NOW, MISS), (NOW, APPLIED), (failed_at, failed)];
+    let (change, _) = update(play_at(call, inputs));
+    assert_eq!(change.set.expiration, Field::Value(seconds(20 + 5)));
+}
+
+#[test]
 fn a_claim_without_steps_has_the_condition_and_the_attributes_of_before() {
     let Effect::Write(Write::Put(record), condition) = play(call(), [MISS]) else {
         panic!("a claim is a put");
     };
     assert_eq!(record.steps, Field::Absent);
+    assert_eq!(record.expiration, Field::Value(seconds(3_600)));
     assert_eq!(condition, claimable(NOW, OnTimeout::Rerun));
     let completion = play(call(), [MISS, APPLIED, returned()]);
     assert_eq!(update(completion).0.remove, []);
@@ -111,7 +147,8 @@ fn a_takeover_is_an_update_of_the_claim_that_was_read() {
     ]);
     assert_eq!(condition, read);
     let set = Record {
-        expiration: Field::Value(seconds(3_600)),
+        // The end of the lease, as a whole second, and the window after it.
+        expiration: Field::Value(seconds(31 + 3_600)),
         in_progress_expiration: Field::Value(now_plus(30_000)),
         owner: Field::Value(me()),
         operation: Field::Value("shop::order".to_owned()),
