@@ -132,6 +132,14 @@ impl Call {
         Self::new(backend, Basis::Unprotected { random, steps }, ends)
     }
 
+    /// Returns the steps of the run. `None` if the operation has none.
+    fn steps(&self) -> Option<&Steps> {
+        match &self.0.basis {
+            Basis::Claim { steps, .. } | Basis::Unclaimed { steps, .. } => steps.as_ref(),
+            Basis::Unprotected { steps, .. } => Some(steps),
+        }
+    }
+
     /// Returns the steps of a run under a claim. `None` if nothing is recorded.
     fn recorded_steps(&self) -> Option<&Steps> {
         match &self.0.basis {
@@ -226,6 +234,9 @@ impl Call {
 
     fn end(&self) {
         self.0.has_ended.store(true, Ordering::Release);
+        if let Some(steps) = self.steps() {
+            steps.close();
+        }
     }
 }
 

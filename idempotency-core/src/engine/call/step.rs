@@ -88,6 +88,11 @@ impl Steps {
         }
     }
 
+    /// Notes that the handler has ended: no step starts any more.
+    pub(super) fn close(&self) {
+        self.state().ledger.close();
+    }
+
     /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -119,6 +124,8 @@ pub struct Step<'a> {
 
 impl<'a> Step<'a> {
     /// Sets how often the step is tried in one run, if it returns an error. The default is once.
+    ///
+    /// It is not tried again after the lease has expired, after a step found that the claim is gone, or after the handler has ended.
     pub fn retry(self, retry: StepRetry) -> Self {
         Self { retry, ..self }
     }
@@ -152,6 +159,10 @@ impl<'a> Step<'a> {
                 };
                 let backend = &call.0.backend;
                 backend.clock().sleep(backend.jitter(pause)).await;
+                // The handler may have ended in the pause, or another step may have found that the claim is gone.
+                if !call.may_try_again() {
+                    return Err(error);
+                }
                 tries += 1;
             }
         };
@@ -219,6 +230,12 @@ impl Call {
         }
     }
 
+    /// Returns true if the run may still begin an effect.
+    fn may_try_again(&self) -> bool {
+        self.steps()
+            .is_some_and(|steps| steps.state().ledger.refusal(self.now()).is_none())
+    }
+
     /// Returns the recorded result of a step, or runs `work` and records its result.
     async fn recorded<T, E>(
         &self,
@@ -229,21 +246,16 @@ impl Call {
         T: Serialize + DeserializeOwned,
         E: From<Error>,
     {
-        let (terms, steps) = match &self.0.basis {
-            Basis::Claim { terms, steps, .. } => (Some(terms), steps.as_ref()),
-            Basis::Unclaimed { steps, .. } => (None, steps.as_ref()),
-            Basis::Unprotected { steps, .. } => (None, Some(steps)),
+        let terms = match &self.0.basis {
+            Basis::Claim { terms, .. } => Some(terms),
+            Basis::Unclaimed { .. } | Basis::Unprotected { .. } => None,
         };
-        let Some(steps) = steps else {
+        let Some(steps) = self.steps() else {
             let remedy = "set `steps = \"keep\"`, or `steps = \"forget\"`";
             let detail = format!("the operation has no steps: {remedy}");
             let error = self.step_error(ErrorKind::StepRefused, name, &detail);
             return Err(error.into());
         };
-        if self.has_ended() {
-            let detail = "the handler has ended, so nothing can be recorded";
-            return Err(self.step_error(ErrorKind::StepRefused, name, detail).into());
-        }
         let start = steps.state().ledger.start(self.now(), name);
         match start {
             StepStart::Run => {}
@@ -385,6 +397,10 @@ impl Call {
             }
             StepRefusal::LeaseExpired => (ErrorKind::StepNoTimeLeft, "it did not run"),
             StepRefusal::ClaimLost => (ErrorKind::LostOwnership, "it did not run"),
+            StepRefusal::HandlerEnded => (
+                ErrorKind::StepRefused,
+                "the handler has ended, so nothing can be recorded",
+            ),
         };
         self.step_error(kind, name, detail)
     }

@@ -49,6 +49,8 @@ pub struct StepLedger {
     /// The length of all results that are recorded, or may be.
     text_len: usize,
     end: Option<StepsEnd>,
+    /// True if the handler has ended.
+    closed: bool,
 }
 
 /// What the caller of a step must do.
@@ -73,6 +75,8 @@ pub enum StepRefusal {
     LeaseExpired,
     /// An earlier step of this run found that the claim is gone.
     ClaimLost,
+    /// The handler has ended. The key may be free, so another call may run the step.
+    HandlerEnded,
 }
 
 /// What the steps of a run mean to the end of its call.
@@ -96,11 +100,15 @@ impl StepLedger {
             lease_end,
             open: 0,
             end: None,
+            closed: false,
         }
     }
 
     /// Returns what to do with a step that the run asks for at the time `now`.
     pub fn start(&mut self, now: EpochMillis, name: &str) -> StepStart {
+        if self.closed {
+            return StepStart::Refused(StepRefusal::HandlerEnded);
+        }
         if name.is_empty() || name.len() > LONGEST_NAME {
             return StepStart::Refused(StepRefusal::NameLength);
         }
@@ -110,14 +118,30 @@ impl StepLedger {
         if let Some(result) = self.recorded.get(name) {
             return StepStart::Recorded(result.clone());
         }
-        if self.end == Some(StepsEnd::ClaimLost) {
-            return StepStart::Refused(StepRefusal::ClaimLost);
-        }
-        if is_expired(self.lease_end, now) {
-            return StepStart::Refused(StepRefusal::LeaseExpired);
+        if let Some(refusal) = self.refusal(now) {
+            return StepStart::Refused(refusal);
         }
         self.open += 1;
         StepStart::Run
+    }
+
+    /// Returns why no effect of the run may begin at the time `now`, and `None` if one may. A step that is tried again asks this before
+    /// each further try.
+    pub fn refusal(&self, now: EpochMillis) -> Option<StepRefusal> {
+        if self.closed {
+            Some(StepRefusal::HandlerEnded)
+        } else if self.end == Some(StepsEnd::ClaimLost) {
+            Some(StepRefusal::ClaimLost)
+        } else if is_expired(self.lease_end, now) {
+            Some(StepRefusal::LeaseExpired)
+        } else {
+            None
+        }
+    }
+
+    /// Notes that the handler has ended. No step starts after this, so [`end`](Self::end) misses none.
+    pub fn close(&mut self) {
+        self.closed = true;
     }
 
     /// Reserves room for a result that is about to be recorded. Returns false if all results of the key would be longer than

@@ -62,6 +62,33 @@ fn no_step_runs_after_one_that_found_its_claim_gone() {
 }
 
 #[test]
+fn no_step_starts_after_the_end_of_the_handler() {
+    let mut ledger = ledger(&[("a", "1")]);
+    assert_eq!(ledger.start(NOW, "b"), StepStart::Run);
+    ledger.failed();
+    ledger.close();
+    for name in ["a", "b", "c"] {
+        let start = ledger.start(NOW, name);
+        assert_eq!(start, refused(StepRefusal::HandlerEnded));
+    }
+    assert_eq!(ledger.end(), None, "what the call decided stays true");
+}
+
+#[test]
+fn a_step_is_tried_again_only_while_the_run_may_begin_an_effect() {
+    let mut ledger = ledger(&[]);
+    ledger.start(NOW, "a");
+    ledger.start(NOW, "b");
+    assert_eq!(ledger.refusal(now_plus(30_000)), None);
+    let late = ledger.refusal(now_plus(30_001));
+    assert_eq!(late, Some(StepRefusal::LeaseExpired));
+    ledger.recorded(StepEnd::ClaimLost);
+    assert_eq!(ledger.refusal(NOW), Some(StepRefusal::ClaimLost));
+    ledger.close();
+    assert_eq!(ledger.refusal(NOW), Some(StepRefusal::HandlerEnded));
+}
+
+#[test]
 fn the_end_of_a_run_is_that_of_its_worst_step() {
     let mut ledger = ledger(&[("z", "1")]);
     assert_eq!(ledger.end(), None);

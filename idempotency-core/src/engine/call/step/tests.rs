@@ -1,5 +1,6 @@
 //! The steps of a handler: which run, what is recorded, and how the call ends.
 
+mod beside;
 mod desk;
 mod unrecorded;
 
