@@ -35,6 +35,8 @@ struct Inner {
     handler_ran: bool,
     lease_end: Option<EpochMillis>,
     circuit_open_until: Option<EpochMillis>,
+    /// True if a step found that the claim was gone.
+    lost_in_a_step: bool,
     /// True if the outcome event of its call was emitted.
     event_emitted: bool,
     cause: Cause,
@@ -51,6 +53,7 @@ impl Error {
             handler_ran: false,
             lease_end: None,
             circuit_open_until: None,
+            lost_in_a_step: false,
             event_emitted: false,
             cause: Cause { kind, source: None },
         }))
@@ -99,6 +102,13 @@ impl Error {
         self
     }
 
+    /// Returns the same error, after a step of the handler found that the claim was gone.
+    #[must_use]
+    pub fn with_loss_in_a_step(mut self) -> Self {
+        self.0.lost_in_a_step = true;
+        self
+    }
+
     /// Marks the outcome event of its call as emitted. Returns true if it was not emitted before.
     pub(crate) fn mark_emitted(&mut self) -> bool {
         !std::mem::replace(&mut self.0.event_emitted, true)
@@ -137,6 +147,14 @@ impl Error {
     /// A retry before this time ends the same way.
     pub fn circuit_open_until(&self) -> Option<EpochMillis> {
         self.0.circuit_open_until
+    }
+
+    /// Returns true if the error is [`LostOwnership`](ErrorKind::LostOwnership), and a step of the handler found that the claim was
+    /// gone.
+    ///
+    /// The handler then got an error from that step, so its work is not done, also if it returned `Ok`.
+    pub fn was_lost_in_a_step(&self) -> bool {
+        self.0.lost_in_a_step
     }
 
     /// Returns the operation's name.

@@ -132,6 +132,9 @@ impl<R> Driver<'_, R> {
                 ))
                 .with_lease_end(end),
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
+            (_, Some(RefusalDetail::LostInAStep), _) => error
+                .with_detail("a step found this, so the handler's result is not used")
+                .with_loss_in_a_step(),
             (_, Some(RefusalDetail::Defect(defect)), _) => error.with_detail(defect),
             (_, Some(RefusalDetail::CircuitOpen(until)), _) => error
                 .with_detail(format!(

@@ -124,6 +124,8 @@ pub enum RefusalDetail {
     CircuitOpen(EpochMillis),
     /// What is wrong with the record.
     Defect(&'static str),
+    /// A step of the handler found that the claim was gone. What the handler returned does not count, also if it was a response.
+    LostInAStep,
 }
 
 impl Refusal {
@@ -132,6 +134,14 @@ impl Refusal {
         Self {
             kind: ErrorKind::AlreadyInProgress,
             detail: lease_end.map(RefusalDetail::LeaseEnd),
+        }
+    }
+
+    /// Returns the refusal of a call whose step found that the claim was gone.
+    pub(super) fn lost_in_a_step() -> Self {
+        Self {
+            kind: ErrorKind::LostOwnership,
+            detail: Some(RefusalDetail::LostInAStep),
         }
     }
 

@@ -300,7 +300,9 @@ impl Attempt {
             (State::ReadingAfterSteps(_), Input::Read(existing)) => {
                 completion::claim_lost(&call, now, existing)
             }
-            (State::ReadingAfterSteps(_), Input::ReadFailed) => refuse(ErrorKind::LostOwnership),
+            (State::ReadingAfterSteps(_), Input::ReadFailed) => {
+                completion::claim_lost(&call, now, None)
+            }
             (State::Restoring(completing), Input::Written(result)) => {
                 completion::restored(&call, now, completing, result)
             }

@@ -2,6 +2,8 @@
 //!
 //! A record is acknowledged if its work is known to be done: the handler returned `Ok` in this call, or an earlier call with
 //! its key is complete. Any other record is returned. So a record is never lost, and never runs again for nothing.
+//! An `Ok` after a step that found its claim gone is not counted: that step had no result, and only the redelivery finishes the work if the
+//! other call does not.
 
 use idempotency_core::error::{Error, ErrorKind};
 
@@ -57,7 +59,9 @@ impl Verdict {
     pub(super) fn of<E>(error: &CallError<E>, succeeded: bool) -> Self {
         match error {
             CallError::Handler(_) => Self::Returned(Why::Failed(std::any::type_name::<E>())),
-            CallError::Framework(error) if succeeded || is_complete(error.kind()) => {
+            CallError::Framework(error)
+                if (succeeded && !error.was_lost_in_a_step()) || is_complete(error.kind()) =>
+            {
                 Self::Done(Done::Despite(error.kind()))
             }
             CallError::Framework(error) => Self::Returned(Why::Refused(error.kind())),

@@ -7,7 +7,7 @@ use super::super::effect::{Effect, HandlerResult, WriteErrorKind, WriteResult};
 use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
-use super::super::resolution::{Completion, Resolution, Source};
+use super::super::resolution::{Completion, Refusal, Resolution, Source};
 use super::super::steps::StepsEnd;
 use super::super::terms::CallTerms;
 use super::state::{
@@ -178,7 +178,7 @@ pub(super) fn claim_lost(call: &CallTerms, now: EpochMillis, existing: Option<Re
         Some(existing) if completed_state(call, now, &existing) == Some(RecordState::Replay) => {
             replay(existing, Source::Completion)
         }
-        _ => refuse(ErrorKind::LostOwnership),
+        _ => refuse(Refusal::lost_in_a_step()),
     }
 }
 

@@ -43,6 +43,14 @@ fn a_record_is_acknowledged_only_if_its_work_is_known_to_be_done() {
 }
 
 #[test]
+fn an_ok_after_a_step_that_lost_its_claim_does_not_acknowledge() {
+    let error = Error::new(ErrorKind::LostOwnership, "shop").with_loss_in_a_step();
+    let verdict = Verdict::of(&CallError::<()>::Framework(error), true);
+    let returned = Verdict::Returned(Why::Refused(ErrorKind::LostOwnership));
+    assert_eq!(verdict, returned);
+}
+
+#[test]
 fn a_handlers_error_returns_its_record_with_the_type_and_not_the_text() {
     let error = CallError::Handler("s3cr3t".to_owned());
     let verdict = Verdict::of(&error, false);

@@ -277,6 +277,9 @@ fn a_call_whose_claim_is_gone_without_a_winner_ends_in_lost_ownership() {
         (ended.kind(), ended.handler_ran()),
         (ErrorKind::LostOwnership, true)
     );
+    assert!(ended.was_lost_in_a_step());
+    let text = ended.to_string();
+    assert!(text.contains("the handler's result is not used"), "{text}");
 }
 
 #[test]

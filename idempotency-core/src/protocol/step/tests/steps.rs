@@ -2,7 +2,7 @@
 
 use super::super::super::condition::{replaceable, takeover};
 use super::super::super::policy::Steps;
-use super::super::super::{Change, Run, StepsEnd};
+use super::super::super::{Change, RefusalDetail, Run, StepsEnd};
 use super::*;
 use crate::record::{Attribute, RecordedSteps, StoredEvent};
 
@@ -389,7 +389,10 @@ fn a_call_whose_step_found_the_claim_gone_ends_in_the_winners_response() {
         };
         let ended = play(keeping(), inputs(found(completed("7"))));
         assert_eq!(ended, Effect::Finish(winner));
-        let lost = finished(ErrorKind::LostOwnership);
+        let lost = finished(Refusal {
+            kind: ErrorKind::LostOwnership,
+            detail: Some(RefusalDetail::LostInAStep),
+        });
         let running = found(claim_of(another(), now_plus(30_000)));
         for read in [running, Input::Read(None), Input::ReadFailed] {
             assert_eq!(play(keeping(), inputs(read)), lost);
