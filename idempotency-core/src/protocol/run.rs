@@ -2,8 +2,14 @@
 
 use super::classify::{is_claim_of, is_takeover};
 use super::terms::CallTerms;
-use crate::record::Record;
+use crate::record::{Record, Status};
 use crate::time::EpochMillis;
+
+/// The recorded failure of a call that took over a claim with steps, and did not run. How the run before it ended is not known.
+pub(super) const NOT_RUN: &str = "not run";
+
+/// The beginning of the recorded failure of a run in which the effect of a step happened, perhaps, and was not recorded.
+pub(super) const STEP_NOT_RECORDED: &str = "step not recorded";
 
 /// Which run of its key a handler's run is, as far as its claim shows.
 ///
@@ -29,7 +35,7 @@ pub enum Run {
     /// The claim replaced no claim of another run.
     ///
     /// An earlier run that reported its failure leaves the key free, so the run after it is a first one too. So is the run
-    /// after the end of the window.
+    /// after the end of the window. After a failure that left a step without its record it is [`Unknown`](Self::Unknown).
     First,
     /// The claim replaced one whose lease had expired: the run of that claim ended without a result, or still runs.
     #[non_exhaustive]
@@ -37,7 +43,8 @@ pub enum Run {
         /// When that lease ended. `None` if the claim had no lease, as that of another language can.
         lease_ended: Option<EpochMillis>,
     },
-    /// It is not known what the claim replaced: the reply to the claim was lost, or the store does not report it.
+    /// It is not known whether an effect of an earlier run has happened: the reply to the claim was lost, the store does not report what
+    /// the claim replaced, a step of the earlier run was not recorded, or a call between the two took over and did not run.
     Unknown,
     /// The run has no confirmed claim: the call is not protected, or the store failed and the operation has
     /// `on_store_error = "run-unprotected"`. An earlier run of the key may have happened.
@@ -50,6 +57,7 @@ impl Run {
         match replaced {
             // An earlier send of the same claim, whose reply was lost. What that one replaced is not known.
             Some(own) if is_claim_of(own, call) => Self::Unknown,
+            Some(other) if is_unclear(other) => Self::Unknown,
             Some(other) if is_takeover(other, call) => Self::Rerun {
                 lease_ended: other.in_progress_expiration.value().copied(),
             },
@@ -58,11 +66,20 @@ impl Run {
     }
 }
 
+/// Returns true if the record has a failure that does not say whether the effects before it are recorded.
+fn is_unclear(record: &Record) -> bool {
+    record.status.value() == Some(&Status::InProgress)
+        && record
+            .failure
+            .value()
+            .is_some_and(|failure| failure == NOT_RUN || failure.starts_with(STEP_NOT_RECORDED))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::call;
     use super::*;
-    use crate::record::{Field, Status};
+    use crate::record::Field;
 
     fn claim() -> Record {
         Record {
@@ -103,6 +120,21 @@ mod tests {
             };
             let run = Run::replacing(Some(&of_another_language), &call());
             assert_eq!(run, rerun(None));
+        }
+    }
+
+    #[test]
+    fn a_run_after_a_failure_that_leaves_a_step_open_knows_nothing_of_it() {
+        for (failure, run) in [
+            ("not run", Run::Unknown),
+            ("step not recorded: shop::Timeout", Run::Unknown),
+            ("shop::NotRun", Run::First),
+        ] {
+            let failed = Record {
+                failure: Field::Value(failure.to_owned()),
+                ..claim()
+            };
+            assert_eq!(Run::replacing(Some(&failed), &call()), run, "{failure}");
         }
     }
 

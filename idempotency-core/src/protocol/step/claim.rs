@@ -2,22 +2,19 @@
 
 use std::time::Duration;
 
-use super::super::classify::{RecordState, classify, is_expired};
+use super::super::classify::{RecordState, classify, is_claim_of, is_expired};
 use super::super::effect::{Effect, WriteResult};
 use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve, time_limit};
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::resolution::{Refusal, Source};
-use super::super::run::Run;
+use super::super::run::{NOT_RUN, Run};
 use super::super::terms::CallTerms;
 use super::state::{Claiming, GivingUp, Held, Next, READ, Running, State, backoff, refuse, replay};
 use super::{circuit, lookup};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
-
-/// The recorded failure of a call that took over a claim with steps, and did not run.
-const NOT_RUN: &str = "not run";
 
 /// Handles a record from this process's memory. It is classified like any other record.
 pub(super) fn from_memory(
@@ -175,10 +172,10 @@ fn take_over(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &
     let Some(effect) = requests::take_over(call, now, existing) else {
         return give_up(call, now, claiming, ErrorKind::CorruptRecord);
     };
-    let run = match (Run::replacing(Some(existing), call), claiming.resumes) {
+    let run = match claiming.resumes {
         // A second try found this call's own claim.
-        (Run::Unknown, Some(before)) => before,
-        (run, _) => run,
+        Some(before) if is_claim_of(existing, call) => before,
+        _ => Run::replacing(Some(existing), call),
     };
     let claiming = Claiming {
         tries: claiming.tries + 1,

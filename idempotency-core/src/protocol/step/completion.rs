@@ -8,6 +8,7 @@ use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
 use super::super::resolution::{Completion, Refusal, Resolution, Source};
+use super::super::run::STEP_NOT_RECORDED;
 use super::super::steps::StepsEnd;
 use super::super::terms::CallTerms;
 use super::state::{
@@ -50,22 +51,36 @@ pub(super) fn handler_done(
         returned,
         lease_end: held.lease_end,
     };
+    let failure = |name: &str| match steps {
+        // The next run must not believe that it is the first.
+        Some(StepsEnd::NotRecorded) => format!("{STEP_NOT_RECORDED}: {name}"),
+        _ => name.to_owned(),
+    };
     let (data, unstorable) = match result {
         HandlerResult::Returned(data) => (Some(data), None),
         HandlerResult::NotSerializable => (None, Some(Unstorable::NotSerializable)),
         HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerOnly)),
         HandlerResult::NotStored => {
-            return (releasing(true), free_key(call, now, NOT_STORED, held, true));
+            return (
+                releasing(true),
+                free_key(call, now, &failure(NOT_STORED), held, true),
+            );
         }
         // A panic reports nothing. As after a kill, the effect may have happened.
         HandlerResult::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
             return finish(Resolution::Own(Completion::Kept));
         }
         HandlerResult::Panicked => {
-            return (releasing(false), free_key(call, now, PANIC, held, false));
+            return (
+                releasing(false),
+                free_key(call, now, &failure(PANIC), held, false),
+            );
         }
-        HandlerResult::Failed(failure) => {
-            return (releasing(false), free_key(call, now, &failure, held, false));
+        HandlerResult::Failed(name) => {
+            return (
+                releasing(false),
+                free_key(call, now, &failure(&name), held, false),
+            );
         }
         // One level is all that a driver makes.
         HandlerResult::AfterSteps(..) => return refuse(ErrorKind::Internal),

@@ -221,6 +221,44 @@ fn a_run_after_a_recorded_failure_is_a_first_run() {
 }
 
 #[test]
+fn a_run_after_one_that_left_a_step_open_does_not_know_that_it_is_the_first() {
+    let mut between = killed(&["a"]);
+    between.owner = Field::Absent;
+    between.failure = Field::Value("not run".to_owned());
+    let takes_over = |tries: Vec<Input>| {
+        let (mut attempt, _) = Attempt::begin(keeping()).0.step(NOW, MISS);
+        for input in tries {
+            (attempt, _) = attempt.step(NOW, input);
+        }
+        let (attempt, _) = attempt.step(NOW, APPLIED);
+        attempt.step(NOW, found(taken_over(&["a"]))).0.resumes()
+    };
+    let resumes = takes_over(vec![condition_failed(between.clone())]);
+    assert_eq!(resumes, Some(Run::Unknown));
+    // The first try found a reported failure, and lost to another call that did not run.
+    let mut reported = between.clone();
+    reported.failure = Field::Value("Timeout".to_owned());
+    let tries = vec![condition_failed(reported), condition_failed(between)];
+    assert_eq!(takes_over(tries), Some(Run::Unknown));
+}
+
+#[test]
+fn a_failure_after_a_step_that_was_not_recorded_says_so_in_the_record() {
+    for (result, recorded) in [
+        (failure(), "step not recorded: Timeout"),
+        (HandlerResult::Panicked, "step not recorded: panic"),
+        (
+            HandlerResult::NotStored,
+            "step not recorded: response not stored",
+        ),
+    ] {
+        let done = after_steps(StepsEnd::NotRecorded, result);
+        let (change, _) = update(play(keeping(), [MISS, APPLIED, done]));
+        assert_eq!(change.set.failure, Field::Value(recorded.to_owned()));
+    }
+}
+
+#[test]
 fn a_claim_without_steps_and_one_whose_window_has_expired_are_replaced() {
     let without = claim_of(another(), now_plus(-1));
     let mut expired = killed(&["a"]);
