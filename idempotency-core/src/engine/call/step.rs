@@ -125,6 +125,8 @@ pub struct Step<'a> {
 impl<'a> Step<'a> {
     /// Sets how often the step is tried in one run, if it returns an error. The default is once.
     ///
+    /// A step that is tried again must contain no other step: the second try would use its name twice, which is refused.
+    ///
     /// It is not tried again after the lease has expired, after a step found that the claim is gone, or after the handler has ended.
     pub fn retry(self, retry: StepRetry) -> Self {
         Self { retry, ..self }
