@@ -168,7 +168,7 @@ pub(crate) struct StoreArguments {
 pub(crate) struct GetArguments {
     /// The whole key, as errors and `idempotency key` print it
     pub(crate) key: String,
-    /// Also print the stored response
+    /// Also print the stored response, and the results of steps
     #[arg(long)]
     pub(crate) show_data: bool,
     /// Also print the event that the record keeps under `store_event`

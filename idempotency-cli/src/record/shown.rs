@@ -1,5 +1,7 @@
 //! Formats a record, as text and as JSON.
 
+mod steps;
+
 use std::fmt;
 
 use idempotency_core::key::Json;
@@ -19,7 +21,7 @@ pub(super) struct Shown<'a> {
     /// Why its response cannot be read, if the store says it.
     pub(super) unreadable: Option<&'a str>,
     pub(super) now: EpochMillis,
-    /// True if the stored response is shown. It can contain personal data.
+    /// True if the stored response and the results of steps are shown. They can contain personal data.
     pub(super) with_data: bool,
     /// What the record keeps of its event, if it is shown. It can contain personal data.
     pub(super) event: Option<&'a StoredEvent>,
@@ -132,6 +134,7 @@ impl Shown<'_> {
                 "decision",
                 member(&record.decision, |trace| decision_json(trace)),
             ),
+            ("steps", steps::to_json(&record.steps, self.with_data)),
             (
                 "data_bytes",
                 bytes
@@ -215,6 +218,7 @@ impl fmt::Display for Shown<'_> {
                 "decision",
                 described(&record.decision, |trace| self.decision(trace)),
             ),
+            ("steps", steps::line(&record.steps, self.with_data)),
             ("data", self.data()),
             (
                 match self.event {
