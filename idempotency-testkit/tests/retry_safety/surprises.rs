@@ -107,11 +107,11 @@ static KNOWN: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 async fn what_a_static_knows_protects_nothing() {
     let report = retry_safety(order(), async |world: World, event: Value| {
         protected("surprises.static", &event, async || {
-            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_new = known
-                .get_or_insert_default()
-                .insert(event["order_id"].to_string());
-            drop(known);
+            let is_new = {
+                let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+                let orders = known.get_or_insert_default();
+                orders.insert(event["order_id"].to_string())
+            };
             if is_new {
                 world.fake::<Bank>().charge(None).await;
             }
