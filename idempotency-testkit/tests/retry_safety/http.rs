@@ -23,7 +23,7 @@ fn provider() -> Provider {
 }
 
 /// Sends a request to the provider and returns its reply.
-async fn send(
+pub(crate) async fn send(
     world: &World,
     method: &str,
     path: &str,

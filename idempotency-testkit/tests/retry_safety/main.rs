@@ -9,6 +9,7 @@ mod misuse;
 mod outside;
 mod policies;
 mod responses;
+mod steps;
 mod surprises;
 mod tables;
 mod tasks;
