@@ -43,6 +43,7 @@ async fn stored(database: &EmbeddedDynamoDb) -> Value {
             }
             AttributeValue::S(text) => json!({ "S": text }),
             AttributeValue::N(number) => json!({ "N": number }),
+            AttributeValue::M(steps) => json!({ "M": steps.len() }),
             other => panic!("{other:?} is never written"),
         };
         (name, value)
@@ -91,6 +92,33 @@ async fn a_held_key_is_completed_with_a_response_and_a_trace() {
         assert!(ran.stderr.contains("is completed"), "{ran:?}");
     }
     assert_eq!(stored(&database).await, expected);
+}
+
+#[tokio::test]
+async fn recorded_steps_are_shown_and_kept_for_a_rerun_and_deleted_with_a_response() {
+    let database = held().await;
+    let mut item = only_item(&database).await;
+    let result = |text: &str| AttributeValue::S(text.to_owned());
+    let steps = [("charge", result("\"s3cr3t\"")), ("reserve", result("7"))];
+    let steps = steps.map(|(name, result)| (name.to_owned(), result));
+    item.insert("steps".to_owned(), AttributeValue::M(steps.into()));
+    database.put("idempotency", item).await.unwrap();
+
+    let shown = run_on_table(&database, &["get", KEY]);
+    assert!(
+        shown.stdout.contains("charge (8 bytes), reserve (1 bytes)"),
+        "{shown:?}"
+    );
+    assert!(!shown.stdout.contains("s3cr3t"), "{shown:?}");
+    let json = run_on_table(&database, &["get", KEY, "--json"]).json();
+    assert_eq!(json["steps"][0], json!({ "name": "charge", "bytes": 8 }));
+
+    let freed = run_on_table(&database, &arguments(&["--rerun", "--yes"]));
+    assert_eq!(freed.code, Some(0), "{freed:?}");
+    assert_eq!(stored(&database).await["steps"], json!({ "M": 2 }));
+    let completed = run_on_table(&database, &arguments(&["--completed", "1", "--yes"]));
+    assert_eq!(completed.code, Some(0), "{completed:?}");
+    assert_eq!(stored(&database).await.get("steps"), None);
 }
 
 #[tokio::test]
