@@ -21,7 +21,7 @@ use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
 pub(super) use state::backoff;
-use state::{Completing, State, finish, refuse};
+use state::{Completing, Releasing, State, finish, refuse};
 
 /// One call on its way through the protocol.
 ///
@@ -113,7 +113,7 @@ impl Attempt {
             | State::RetryingCompletion(completing)
             | State::ReadingAfterCompletion(completing)
             | State::Restoring(completing) => (Stage::Storing, completing.held.lease_end),
-            State::Releasing { lease_end, .. } | State::ReadingAfterSteps(lease_end) => {
+            State::Releasing(Releasing { lease_end, .. }) | State::ReadingAfterSteps(lease_end) => {
                 (Stage::Storing, *lease_end)
             }
             State::Checking(_) | State::Following(_) | State::GivingUp(_) | State::Finished => {
@@ -188,14 +188,16 @@ impl Attempt {
             | State::ReadingAfterCompletion(Completing { held, .. })
             | State::Restoring(Completing { held, .. }) => time_limit(now, held.lease_end),
             // This release may find a stored response, which the caller must get instead of its own.
-            State::Releasing {
+            State::Releasing(Releasing {
                 returned: true,
                 lease_end,
-            } => time_limit(now, *lease_end),
-            State::Releasing {
+                ..
+            }) => time_limit(now, *lease_end),
+            State::Releasing(Releasing {
                 returned: false,
                 lease_end,
-            } => time_limit(now, *lease_end).min(self.call.policy.store_timeout),
+                ..
+            }) => time_limit(now, *lease_end).min(self.call.policy.store_timeout),
             // These states ask for no request.
             State::Checking(_)
             | State::Following(_)
@@ -307,8 +309,8 @@ impl Attempt {
                 completion::restored(&call, now, completing, result)
             }
             (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),
-            (State::Releasing { returned, .. }, Input::Written(result)) => {
-                completion::released(&call, now, returned, result)
+            (State::Releasing(releasing), Input::Written(result)) => {
+                completion::released(&call, now, releasing, result)
             }
             (state, input) => panic!("{input:?} is not a result of the effect of {state:?}"),
         };

@@ -12,7 +12,7 @@ use super::super::run::STEP_NOT_RECORDED;
 use super::super::steps::StepsEnd;
 use super::super::terms::CallTerms;
 use super::state::{
-    Completing, Held, Next, READ, State, Unstorable, backoff, finish, refuse, replay,
+    Completing, Held, Next, READ, Releasing, State, Unstorable, backoff, finish, refuse, replay,
 };
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, Status};
@@ -20,6 +20,8 @@ use crate::time::EpochMillis;
 
 /// The recorded failure of a handler that panicked.
 const PANIC: &str = "panic";
+/// The recorded failure of a run whose steps leave no room for its name.
+const FAILED: &str = "failed";
 /// What is recorded beside the steps of a run whose response is not stored.
 const NOT_STORED: &str = "response not stored";
 
@@ -47,9 +49,16 @@ pub(super) fn handler_done(
     {
         return finish(Resolution::Own(Completion::Kept));
     }
-    let releasing = |returned| State::Releasing {
-        returned,
-        lease_end: held.lease_end,
+    let releasing = |returned| {
+        let shorter = match steps {
+            Some(StepsEnd::NotRecorded) => STEP_NOT_RECORDED,
+            _ => FAILED,
+        };
+        State::Releasing(Releasing {
+            returned,
+            lease_end: held.lease_end,
+            shorter: keeps_steps(call, held).then_some((shorter, held.claimed_at)),
+        })
     };
     let failure = |name: &str| match steps {
         // The next run must not believe that it is the first.
@@ -95,6 +104,11 @@ pub(super) fn handler_done(
     send_completion(call, completing)
 }
 
+/// Returns true if the release keeps the steps.
+fn keeps_steps(call: &CallTerms, held: Held) -> bool {
+    held.has_steps && call.policy.steps == Steps::Keep
+}
+
 /// Returns the write that frees the key after a run without a stored response, by the policies `steps` and `on_error`. `returned` is
 /// true if the handler returned a response.
 fn free_key(
@@ -104,7 +118,7 @@ fn free_key(
     held: Held,
     returned: bool,
 ) -> Effect {
-    if held.has_steps && call.policy.steps == Steps::Keep {
+    if keeps_steps(call, held) {
         return requests::keep_steps(call, now, failure, held.claimed_at);
     }
     match call.policy.on_error {
@@ -265,13 +279,38 @@ fn confirmed(completing: Completing) -> Next {
     }
 }
 
-/// Handles the result of a release after the handler ran. `returned` is true if the handler returned a response.
+/// Handles the result of a release after the handler ran.
 pub(super) fn released(
     call: &CallTerms,
     now: EpochMillis,
-    returned: bool,
+    releasing: Releasing,
     result: WriteResult,
 ) -> Next {
+    let Releasing {
+        returned, shorter, ..
+    } = releasing;
+    match (result, shorter) {
+        // Steps fill the record. The shorter failure needs less room than the owner token that it replaces.
+        (
+            WriteResult::Failed {
+                kind: WriteErrorKind::TooLarge,
+                ..
+            },
+            Some((failure, claimed_at)),
+        ) => {
+            let releasing = Releasing {
+                shorter: None,
+                ..releasing
+            };
+            let effect = requests::keep_steps(call, now, failure, claimed_at);
+            (State::Releasing(releasing), effect)
+        }
+        (result, _) => release_ended(call, now, returned, result),
+    }
+}
+
+/// Handles the result of the last release. `returned` is true if the handler returned a response.
+fn release_ended(call: &CallTerms, now: EpochMillis, returned: bool, result: WriteResult) -> Next {
     match result {
         WriteResult::Applied => finish(Resolution::Own(Completion::Released)),
         WriteResult::ConditionFailed {

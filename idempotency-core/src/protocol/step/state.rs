@@ -48,12 +48,7 @@ pub(super) enum State {
     /// Releases a claim before the handler ran.
     GivingUp(GivingUp),
     /// Releases the claim after the handler ran.
-    Releasing {
-        /// True if the handler returned a response. A stored response then takes precedence over it.
-        returned: bool,
-        /// When the lease of the claim ends.
-        lease_end: EpochMillis,
-    },
+    Releasing(Releasing),
     /// The call has ended.
     Finished,
 }
@@ -152,6 +147,17 @@ pub(super) struct Completing {
     pub(super) record: Record,
     /// Why the response itself is not stored, if it is not.
     pub(super) unstorable: Option<Unstorable>,
+}
+
+/// The data of a call that releases its claim after the handler ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Releasing {
+    /// True if the handler returned a response. A stored response then takes precedence over it.
+    pub(super) returned: bool,
+    /// When the lease of the claim ends.
+    pub(super) lease_end: EpochMillis,
+    /// The shorter failure of a release that keeps steps, and the time of the claim. It is sent if the record has no room for the first one.
+    pub(super) shorter: Option<(&'static str, EpochMillis)>,
 }
 
 /// Why a completion carries no data.

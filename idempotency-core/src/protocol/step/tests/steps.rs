@@ -259,6 +259,26 @@ fn a_failure_after_a_step_that_was_not_recorded_says_so_in_the_record() {
 }
 
 #[test]
+fn a_release_without_room_for_the_failure_keeps_the_steps_under_a_shorter_one() {
+    let too_large = || failed(false, WriteErrorKind::TooLarge);
+    for (end, shorter) in [
+        (StepsEnd::Recorded, "failed"),
+        (StepsEnd::NotRecorded, "step not recorded"),
+    ] {
+        let inputs = [MISS, APPLIED, after_steps(end, failure()), too_large()];
+        let (change, condition) = update(play(keeping(), inputs.clone()));
+        assert_eq!(condition, held_by(&me()));
+        assert_eq!(change.set.failure, Field::Value(shorter.to_owned()));
+        assert_eq!(change.remove, [Attribute::Owner]);
+        // An owner token has 32 characters.
+        assert!("failure".len() + shorter.len() < "owner".len() + 32);
+        let inputs = inputs.into_iter().chain([too_large()]);
+        let ended = Effect::Finish(Resolution::Own(Completion::NotReleased));
+        assert_eq!(play(keeping(), inputs), ended, "it is sent once");
+    }
+}
+
+#[test]
 fn a_claim_without_steps_and_one_whose_window_has_expired_are_replaced() {
     let without = claim_of(another(), now_plus(-1));
     let mut expired = killed(&["a"]);
