@@ -9,6 +9,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::record::RecordId;
+use crate::store::Rejection;
 use crate::time::EpochMillis;
 
 /// Why a call has no response.
@@ -39,6 +40,8 @@ struct Inner {
     lost_in_a_step: bool,
     /// True if the outcome event of its call was emitted.
     event_emitted: bool,
+    /// True if the handler staged writes of which it is not known that they were applied.
+    writes_unconfirmed: bool,
     cause: Cause,
 }
 
@@ -55,6 +58,7 @@ impl Error {
             circuit_open_until: None,
             lost_in_a_step: false,
             event_emitted: false,
+            writes_unconfirmed: false,
             cause: Cause { kind, source: None },
         }))
     }
@@ -109,6 +113,12 @@ impl Error {
         self
     }
 
+    /// Returns the same error of a call whose handler staged writes that were not applied, or may not have been.
+    pub(crate) fn with_unconfirmed_writes(mut self) -> Self {
+        self.0.writes_unconfirmed = true;
+        self
+    }
+
     /// Marks the outcome event of its call as emitted. Returns true if it was not emitted before.
     pub(crate) fn mark_emitted(&mut self) -> bool {
         !std::mem::replace(&mut self.0.event_emitted, true)
@@ -127,6 +137,39 @@ impl Error {
     /// Returns true if the handler ran during this call.
     pub fn handler_ran(&self) -> bool {
         self.0.handler_ran
+    }
+
+    /// Returns true if the handler staged writes, and they were not applied or it is not known that they were.
+    ///
+    /// The handler then has not done its work, although it ran and returned `Ok`: the call must be made again.
+    pub fn has_unconfirmed_writes(&self) -> bool {
+        self.0.writes_unconfirmed
+    }
+
+    /// Returns which staged writes were rejected, and why, if the error is
+    /// [`TransactionRejected`](ErrorKind::TransactionRejected) and the store said it.
+    ///
+    /// It is in the chain of causes too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{error::{Error, ErrorKind}, store::{RejectedWrite, Rejection}};
+    /// # let rejection = Rejection::new(2, vec![RejectedWrite::new(0, "update of table `accounts`", RejectedWrite::CONDITION)]);
+    /// # let error = Error::new(ErrorKind::TransactionRejected, "transfer").with_source(rejection);
+    /// // The first write that the handler staged takes the money.
+    /// let poor = error.rejection().and_then(|rejection| rejection.write(0)).is_some_and(RejectedWrite::is_condition);
+    /// assert!(poor);
+    /// ```
+    pub fn rejection(&self) -> Option<&Rejection> {
+        let mut cause = self.0.cause.source();
+        while let Some(error) = cause {
+            if let Some(rejection) = error.downcast_ref() {
+                return Some(rejection);
+            }
+            cause = error.source();
+        }
+        None
     }
 
     /// Returns the key that the error concerns, if the call had one.

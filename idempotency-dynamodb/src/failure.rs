@@ -6,7 +6,9 @@ use std::io;
 use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
+use crate::sends::{TRANSACT, TRANSACTION_IN_PROGRESS};
 use crate::table_ref::{TableRef, is_of_aws};
+use crate::transact::without_values;
 use crate::{large, size};
 
 /// The most characters of the service's message that an error quotes.
@@ -137,6 +139,11 @@ impl TableRef {
             .take(MAX_QUOTED)
             .collect();
         let short = code.unwrap_or("no code");
+        if action == TRANSACT
+            && let Some(classified) = self.classify_transaction(short, &quoted)
+        {
+            return classified;
+        }
         match code.unwrap_or_default() {
             "ResourceNotFoundException" | "TableNotFoundException" => (
                 Kind::TableMissing,
@@ -172,7 +179,13 @@ impl TableRef {
                     "{self} throttles requests ({short}): raise its capacity, or use on-demand billing"
                 ),
             ),
-            "TransactionConflictException" | "ReplicatedWriteConflictException" => (
+            "TransactionConflictException" => (
+                Kind::Conflict,
+                format!(
+                    "a transaction with the record in {self} is in progress ({short}): try again later"
+                ),
+            ),
+            "ReplicatedWriteConflictException" => (
                 Kind::Throttled,
                 format!(
                     "another write to the record in {self} is in progress ({short}): try again later"
@@ -208,6 +221,65 @@ impl TableRef {
                 format!("{action} was rejected by {self}: {short}: {quoted}"),
             ),
         }
+    }
+
+    /// Classifies an error response to a transaction, if it has another meaning there: the table can be one of a staged write, and the
+    /// message can quote its values.
+    fn classify_transaction(&self, code: &str, message: &str) -> Option<(StoreErrorKind, String)> {
+        use StoreErrorKind as Kind;
+        let message = without_values(message);
+        let quoted = message.as_deref().unwrap_or("the message is left out");
+        Some(match code {
+            "ResourceNotFoundException" | "TableNotFoundException" => (
+                Kind::TableMissing,
+                format!("a table of the transaction with {self} does not exist ({quoted})"),
+            ),
+            "AccessDeniedException" | "AccessDenied" | "KMSAccessDeniedException" => (
+                Kind::AccessDenied,
+                format!(
+                    "a write of the transaction with {self} is denied: allow the function's role dynamodb:PutItem, \
+                     dynamodb:UpdateItem, dynamodb:DeleteItem and dynamodb:ConditionCheckItem, as it stages them, on each table \
+                     of the transaction ({quoted})"
+                ),
+            ),
+            TRANSACTION_IN_PROGRESS => (
+                Kind::Conflict,
+                format!("an earlier send of the transaction with {self} is in progress ({code})"),
+            ),
+            "ValidationException" | "IdempotentParameterMismatchException" => (
+                Kind::Rejected,
+                format!("DynamoDB does not accept the transaction with {self}: {code}: {quoted}"),
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Returns the error of a transaction that was cancelled and can be sent again.
+    pub(crate) fn cancelled(&self, kind: StoreErrorKind, code: &str) -> StoreError {
+        let why = match kind {
+            StoreErrorKind::Conflict => {
+                "met another transaction with one of its items, for as long as there was time"
+            }
+            StoreErrorKind::Throttled => "was throttled: raise the capacity of its tables",
+            _ => "was cancelled",
+        };
+        StoreError::new(kind, format!("the transaction with {self} {why} ({code})"))
+    }
+
+    /// Returns the error of a record for which a transaction was cancelled, because it is too large.
+    pub(crate) fn record_too_large(&self) -> StoreError {
+        StoreError::new(StoreErrorKind::TooLarge, self.too_large_for_service())
+    }
+
+    /// Returns the error of a transaction with a staged write of the record's own item.
+    pub(crate) fn own_item(&self, index: usize) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Rejected,
+            format!(
+                "the staged write {} is of the record of its own call in {self}: keep business items apart from the records",
+                index + 1
+            ),
+        )
     }
 
     /// Classifies a send without a readable response, or one that could not connect.

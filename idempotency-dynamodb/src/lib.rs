@@ -11,6 +11,7 @@
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`AttributeNames`] | the names of a record's attributes |
 //! | [`capacity`] | what each path of a call costs, in capacity units |
+//! | [`transact`] | a handler's writes and the completion in one transaction |
 //! | [`record_of_piece`] | the record of an item that is a piece of a large response |
 //! | [`once`] | updates of your own items that count once for each key |
 //! | [`versioned`] | writes to your own items that expect the version that was read |
@@ -60,6 +61,7 @@ mod store;
 mod table_config;
 mod table_ref;
 mod timer;
+pub mod transact;
 mod transport;
 pub mod versioned;
 

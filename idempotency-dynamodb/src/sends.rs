@@ -163,16 +163,22 @@ impl Sends {
 /// The IAM action of a read, which never changes a record.
 pub(crate) const READ: &str = "dynamodb:GetItem";
 
+/// The action of a transaction, in errors. It needs the permissions of its writes.
+pub(crate) const TRANSACT: &str = "dynamodb:TransactWriteItems";
+
+/// The error code of a transaction whose token another send has, which may still be applied.
+pub(crate) const TRANSACTION_IN_PROGRESS: &str = "TransactionInProgressException";
+
 /// The error code of a write whose condition failed.
 pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
 /// Returns true if an error response proves that the write was not applied: DynamoDB itself rejected it, as its error code
-/// shows. After a 5xx the write may have been applied. A response without a code can come from a proxy, and so can 408: the proxy
+/// shows. An earlier send of a transaction can be in progress. After a 5xx the write may have been applied. A response without a code can come from a proxy, and so can 408: the proxy
 /// waited for too long.
 fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
     let timeout = |code: &str| code.starts_with("RequestTimeout");
     status.is_some_and(|status| (400..500).contains(&status) && status != 408)
-        && code.is_some_and(|code| !timeout(code))
+        && code.is_some_and(|code| !timeout(code) && code != TRANSACTION_IN_PROGRESS)
 }
 
 #[cfg(test)]
@@ -187,6 +193,11 @@ mod tests {
         ));
         assert!(not_applied(Some(400), Some("ThrottlingException")));
         assert!(not_applied(Some(413), Some("RequestEntityTooLarge")));
+        assert!(not_applied(Some(400), Some("TransactionCanceledException")));
+        assert!(!not_applied(
+            Some(400),
+            Some("TransactionInProgressException")
+        ));
         assert!(!not_applied(Some(400), None));
         assert!(!not_applied(Some(408), Some("RequestTimeoutException")));
         assert!(!not_applied(Some(408), Some("Timeout")));

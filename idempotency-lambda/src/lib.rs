@@ -42,6 +42,7 @@
 //! | protect a block of code and get the outcome of each call | [`Operation`], [`IdentifiedCall`], [`Outcome`], [`Deadline`] |
 //! | handle the records of an SQS, Kinesis or DynamoDB stream event | the module `batch`, feature `batch` |
 //! | count events in an item of your own, or update it under a version | the module `dynamodb` |
+//! | write to DynamoDB together with the response, or not at all | [`Call`], the module `dynamodb` |
 //! | handle errors | [`Error`], [`ErrorKind`], [`diagnostic()`] |
 //! | use a client or a store of your own | [`set_global_backend`], [`backend_over`], [`DynamoDbStore`], [`store::Store`] |
 //! | send metrics to CloudWatch | `metrics::to_cloudwatch`, feature `metrics` |
@@ -102,7 +103,7 @@ pub use idempotency_core::config::{ConfigurationError, KeyRequired, Variables};
 pub use idempotency_core::engine::Backend;
 pub use idempotency_core::error::{Error, ErrorKind};
 pub use idempotency_core::event::{
-    CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, observe,
+    CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd, observe,
 };
 pub use idempotency_core::key::HashAlgorithm;
 pub use idempotency_core::operation::{Call, Run, Step, StepRetry, Token};
@@ -119,9 +120,12 @@ pub use idempotency_dynamodb::LeanClient;
 pub use idempotency_macros::idempotent;
 pub use lambda_runtime::{Context, LambdaEvent};
 
-/// Writes to items of your own tables: updates that count once, and versioned items.
+/// Writes to items of your own tables: in one transaction with the response of a call, updates that count once, versioned items.
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb {
+    pub use idempotency_dynamodb::transact::{
+        self, LimitError, NotStaged, Transaction, Transactional,
+    };
     pub use idempotency_dynamodb::{once, versioned};
 }
 
@@ -161,6 +165,7 @@ struct Attribute;
 #[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/counters.md"))]
 #[doc = include_str!("../../docs/guide/effects.md")]
 #[doc = include_str!("../../docs/guide/functions.md")]
+#[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/transactions.md"))]
 #[cfg_attr(feature = "http", doc = include_str!("../../docs/guide/http.md"))]
 #[cfg_attr(feature = "metrics", doc = include_str!("../../docs/guide/metrics.md"))]
 #[cfg_attr(feature = "lean-client", doc = include_str!("../../docs/reference/clients.md"))]

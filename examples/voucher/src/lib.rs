@@ -1,10 +1,11 @@
 //! Sells vouchers: takes the price from an account, and writes the voucher.
 //!
 //! [`careless`] is not safe to retry, on purpose: `docs/guide/retry-safety.md` has the report of its test. [`careful`] does the
-//! same and is safe.
+//! same and is safe. [`staged`] is safe with the code of the careless one: it stages its writes.
 
 pub mod careful;
 pub mod careless;
+pub mod staged;
 
 use serde::{Deserialize, Serialize};
 

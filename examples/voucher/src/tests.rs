@@ -52,6 +52,12 @@ async fn the_careful_function_is_safe_to_retry() {
 }
 
 #[tokio::test]
+async fn the_function_that_stages_its_writes_is_safe_to_retry() {
+    let sell = async |event: LambdaEvent<Order>, _: &Client| staged::sell(event).await;
+    check(sell).await.assert_safe();
+}
+
+#[tokio::test]
 async fn the_report_of_the_careless_function_is_the_published_one() {
     let report = check(async |event: LambdaEvent<Order>, client: &Client| {
         careless::sell(event, client).await

@@ -10,16 +10,20 @@ use super::single_flight::FlightGuard;
 use super::timeout::timeout;
 use super::{Backend, Codec, circuit};
 use crate::cache::CacheLimits;
-use crate::error::Error;
-use crate::event::Report;
+use crate::error::{Error, ErrorKind};
+use crate::event::{Report, StagedEnd};
 use crate::future::BoxFuture;
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::condition::Condition;
 use crate::protocol::{
-    Attempt, CallTerms, Effect, InFlight, Input, Run, Write, WriteErrorKind, WriteResult,
+    Attempt, CallTerms, Effect, HandlerResult, InFlight, Input, Run, Write, WriteErrorKind,
+    WriteResult, transaction_token,
 };
 use crate::record::Record;
-use crate::store::{Consistency, ReadOutcome, SendLog, StoreError, StoreErrorKind, WriteOutcome};
+use crate::store::{
+    Consistency, ReadOutcome, RecordWrite, Rejection, SendLog, Staged, StoreError, StoreErrorKind,
+    TransactionRequest, WriteOutcome,
+};
 
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {
@@ -32,6 +36,14 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) store_when: StoreWhen<'a>,
     pub(crate) call: CallTerms,
     pub(crate) codec: Codec<R>,
+}
+
+/// A write that the protocol asks for, and the staged writes that are in one transaction with it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    write: &'a Write,
+    condition: &'a Condition,
+    staged: Option<&'a Staged>,
 }
 
 impl<R> Driver<'_, R> {
@@ -47,6 +59,7 @@ impl<R> Driver<'_, R> {
         let mut run = Run::Unknown;
         let mut finished: Option<Finished<R, E>> = None;
         let mut store_error: Option<StoreError> = None;
+        let mut staged: Option<Staged> = None;
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(self.call.clone());
         loop {
@@ -64,9 +77,28 @@ impl<R> Driver<'_, R> {
                 }
                 Effect::Write(write, condition) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
+                    let asked = Asked {
+                        write: &write,
+                        condition: &condition,
+                        staged: None,
+                    };
                     let error = &mut store_error;
-                    let written = self.write(&write, &condition, limit, error, &mut run, report);
+                    let written = self.write(asked, limit, error, &mut run, report);
                     Input::Written(written.await)
+                }
+                Effect::Transact(write, condition) => {
+                    let limit = attempt.time_limit(self.backend.clock().now());
+                    // The last transaction explains how the call ends.
+                    store_error = None;
+                    let asked = Asked {
+                        write: &write,
+                        condition: &condition,
+                        staged: staged.as_ref(),
+                    };
+                    let error = &mut store_error;
+                    let written = self.write(asked, limit, error, &mut run, report);
+                    // Boxed, so that the future of a call without a transaction stays small.
+                    Input::Written(Box::pin(written).await)
                 }
                 Effect::Read(consistency) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
@@ -102,12 +134,28 @@ impl<R> Driver<'_, R> {
                     ));
                     let (result, own) =
                         handler::run(handler, self.codec, &self.store_when, report).await;
-                    made.end();
+                    staged = made.end();
                     finished = Some(own);
-                    Input::HandlerDone(match made.steps() {
+                    let dropped = match (&staged, &result) {
+                        (Some(staged), HandlerResult::NotStored) => Some(staged.count()),
+                        _ => None,
+                    };
+                    if let Some(count) = dropped {
+                        report.note(format!(
+                            "the response is not stored, so the {count} writes that the handler staged are dropped"
+                        ));
+                    }
+                    let result = match made.steps() {
                         Some(steps) => steps.with_result(result, report),
                         None => result,
-                    })
+                    };
+                    if staged.is_some() {
+                        // Until the call has ended: it can be dropped before that.
+                        report.staged(StagedEnd::Unknown);
+                        Input::HandlerStaged(result)
+                    } else {
+                        Input::HandlerDone(result)
+                    }
                 }
                 Effect::RunUnprotected { maybe_claimed } => {
                     let start = self.only_run(&mut start).map_err(Ending::Refused)?;
@@ -124,7 +172,8 @@ impl<R> Driver<'_, R> {
                     } else {
                         handler::run_unclaimed(handler, report).await
                     };
-                    made.end();
+                    // Nothing can be staged without a confirmed claim.
+                    drop(made.end());
                     finished = Some(own);
                     Input::HandlerDone(result)
                 }
@@ -132,7 +181,15 @@ impl<R> Driver<'_, R> {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.
                     self.remember(&resolution);
                     guard.finish(resolution.confirmed_record());
-                    return self.finish(resolution, finished, store_error, report);
+                    if staged.is_some() {
+                        report.staged(self.staged_end(&resolution));
+                    }
+                    let ended = self.finish(resolution, finished, store_error, report);
+                    return if staged.is_some() {
+                        ended.map_err(unconfirmed)
+                    } else {
+                        ended
+                    };
                 }
             };
             let now = self.backend.clock().now();
@@ -165,18 +222,40 @@ impl<R> Driver<'_, R> {
         }
     }
 
+    /// Performs a write, together with the staged writes of the handler if there are any.
     async fn write(
         &self,
-        write: &Write,
-        condition: &Condition,
+        asked: Asked<'_>,
         limit: Duration,
         store_error: &mut Option<StoreError>,
         run: &mut Run,
         report: &mut Report<'_>,
     ) -> WriteResult {
+        let Asked {
+            write,
+            condition,
+            staged,
+        } = asked;
         let store = self.backend.store();
         let log = SendLog::with_limit(limit);
-        let request = store.write(&self.call.id, write, condition, &log);
+        let id = &self.call.id;
+        let token = staged.map(|_| transaction_token(&self.call.owner, write));
+        let request = match (staged, &token) {
+            (Some(staged), Some(token)) => {
+                let record = RecordWrite {
+                    id,
+                    write,
+                    condition,
+                };
+                let transaction = TransactionRequest {
+                    record: Some(record),
+                    staged,
+                    token,
+                };
+                store.transact(transaction, &log)
+            }
+            _ => store.write(id, write, condition, &log),
+        };
         let (maybe_applied, error) = match self.in_time(request, limit, report).await {
             Some(WriteOutcome::Applied) => {
                 if let Some(replaced) = log.take_replaced() {
@@ -185,7 +264,11 @@ impl<R> Driver<'_, R> {
                         report.took_over();
                     }
                 }
-                return WriteResult::Applied;
+                return if log.maybe_again() {
+                    WriteResult::AppliedMaybeAgain
+                } else {
+                    WriteResult::Applied
+                };
             }
             Some(WriteOutcome::ConditionFailed {
                 existing,
@@ -196,6 +279,13 @@ impl<R> Driver<'_, R> {
                     existing,
                     maybe_applied,
                 };
+            }
+            Some(WriteOutcome::Rejected {
+                rejection,
+                maybe_applied,
+            }) => {
+                store_error.get_or_insert(rejected(rejection));
+                return WriteResult::Rejected { maybe_applied };
             }
             Some(WriteOutcome::Failed {
                 maybe_applied,
@@ -260,9 +350,33 @@ impl<R> Driver<'_, R> {
 pub(super) fn write_error_kind(error: &StoreError, log: &SendLog) -> WriteErrorKind {
     match error.kind() {
         StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
+        StoreErrorKind::Conflict => WriteErrorKind::Conflict,
         kind if kind.is_transient() && log.is_refused() => WriteErrorKind::Refused,
         kind if kind.is_transient() => WriteErrorKind::Transient,
         _ => WriteErrorKind::Permanent,
+    }
+}
+
+/// Returns the error whose cause is a rejection.
+pub(super) fn rejected(rejection: Rejection) -> StoreError {
+    StoreError::new(StoreErrorKind::Rejected, rejection.to_string()).with_source(rejection)
+}
+
+/// Marks the error of a call whose staged writes were not applied, or may not have been.
+pub(super) fn unconfirmed<E>(ending: Ending<E>) -> Ending<E> {
+    match ending {
+        Ending::Refused(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::TransactionRejected
+                    | ErrorKind::CompletionUnknown
+                    | ErrorKind::LostOwnership
+                    | ErrorKind::Internal
+            ) =>
+        {
+            Ending::Refused(error.with_unconfirmed_writes())
+        }
+        other => other,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::driver::Driver;
 use super::handler::Finished;
 use crate::error::{Error, ErrorKind};
-use crate::event::Report;
+use crate::event::{Report, StagedEnd};
 use crate::outcome::{Ending, Outcome, Replay};
 use crate::protocol::{
     Completion, Refusal, RefusalDetail, Resolution, Source, UNREADABLE_DATA, recorded_path,
@@ -32,6 +32,13 @@ impl<R> Driver<'_, R> {
                 .replay(&record, source, ran, report)
                 .map_err(Ending::Refused),
             (Resolution::Refuse(refusal), _) => {
+                match refusal.detail {
+                    Some(RefusalDetail::Released) => report.claim_ended(&Completion::Released),
+                    Some(RefusalDetail::NotReleased) => {
+                        report.claim_ended(&Completion::NotReleased);
+                    }
+                    _ => {}
+                }
                 let mut error = self.refusal(&refusal, ran, store_error);
                 // The store knows more about this defect than the protocol.
                 if refusal.detail == Some(RefusalDetail::Defect(UNREADABLE_DATA))
@@ -43,6 +50,29 @@ impl<R> Driver<'_, R> {
             }
             // Unreachable: the protocol resolves a call as `Own` only after a run.
             (Resolution::Own(_), None) => Err(Ending::Refused(self.contradiction(false))),
+        }
+    }
+
+    /// Returns what became of the writes that the handler staged.
+    pub(super) fn staged_end(&self, resolution: &Resolution) -> StagedEnd {
+        match resolution {
+            Resolution::Own(Completion::Stored(_) | Completion::WithoutResponse) => {
+                StagedEnd::Applied
+            }
+            Resolution::Own(_) => StagedEnd::Dropped,
+            Resolution::Replay { record, .. } => {
+                if record.owner.value() == Some(&self.call.owner) {
+                    StagedEnd::Applied
+                } else {
+                    StagedEnd::Dropped
+                }
+            }
+            Resolution::Refuse(refusal) => match refusal.kind {
+                ErrorKind::TransactionRejected => StagedEnd::Rejected,
+                // The key is completed without the response.
+                ErrorKind::ResponseNotSerializable => StagedEnd::Applied,
+                _ => StagedEnd::Unknown,
+            },
         }
     }
 
@@ -142,9 +172,13 @@ impl<R> Driver<'_, R> {
                      the epoch: retry after that"
                 ))
                 .with_circuit_open_until(until),
-            (ErrorKind::StoreFailed | ErrorKind::CompletionUnknown, _, Some(cause)) => {
-                error.with_detail(cause.to_string()).with_source(cause)
-            }
+            (
+                ErrorKind::StoreFailed
+                | ErrorKind::CompletionUnknown
+                | ErrorKind::TransactionRejected,
+                _,
+                Some(cause),
+            ) => error.with_detail(cause.to_string()).with_source(cause),
             _ => error,
         }
     }

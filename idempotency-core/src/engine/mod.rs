@@ -6,6 +6,8 @@
 //! | `call` | the call that a handler can ask for |
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the protocol's resolution into the caller's result |
+//! | `staging` | the writes that a handler stages while it runs |
+//! | `unprotected` | applies the staged writes of a handler that ran unprotected |
 //! | `single_flight` | duplicates in one process share the work of one call |
 //! | `circuit` | the circuit breaker, asked before the first request of a call |
 //! | `timeout` | limits the time of one request |
@@ -22,7 +24,9 @@ mod finish;
 mod handler;
 mod proof;
 mod single_flight;
+mod staging;
 mod timeout;
+mod unprotected;
 
 pub use backend::Backend;
 pub(crate) use call::Made;
@@ -30,3 +34,5 @@ pub use call::{Call, OfferedCall, Step, Token, run_without_claim};
 pub use codec::{Codec, Written};
 pub(crate) use driver::Driver;
 pub(crate) use handler::{StoreWhen, run_unprotected};
+pub use staging::StageError;
+pub(crate) use unprotected::apply as apply_unprotected;

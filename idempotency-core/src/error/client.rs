@@ -47,6 +47,9 @@ impl ErrorKind {
                 "the request was processed, but its result could not be confirmed: send it again, unchanged and under \
                  the same key"
             }
+            Self::TransactionRejected => {
+                "the request was refused, because a condition on the data that it changes does not hold: nothing was changed"
+            }
             Self::StepNoTimeLeft | Self::StepNotRecorded => {
                 "the request was processed in part: send it again later, unchanged and under the same key"
             }

@@ -41,6 +41,8 @@ pub enum ErrorKind {
     LostOwnership,
     /// The handler ran, but storing its response was not confirmed.
     CompletionUnknown,
+    /// The handler ran, but the writes that it staged were rejected. Nothing of them was applied.
+    TransactionRejected,
     /// The store failed before the handler ran.
     StoreFailed,
     /// A step cannot run: its name was used before, or its call cannot have steps.
@@ -79,6 +81,7 @@ impl ErrorKind {
             Self::ResponseNotSerializable => "IdempotencyResponseNotSerializable",
             Self::LostOwnership => "IdempotencyLostOwnership",
             Self::CompletionUnknown => "IdempotencyCompletionUnknown",
+            Self::TransactionRejected => "IdempotencyTransactionRejected",
             Self::StoreFailed => "IdempotencyStoreFailed",
             Self::StepRefused => "IdempotencyStepRefused",
             Self::StepNoTimeLeft => "IdempotencyStepNoTimeLeft",
@@ -146,6 +149,10 @@ impl ErrorKind {
             }
             Self::CompletionUnknown => {
                 "storing the response was not confirmed: a retry gets it if it is stored"
+            }
+            Self::TransactionRejected => {
+                "the transaction was rejected, and nothing of it was applied: the same call can run again, but it is rejected \
+                 again until its data or its writes change"
             }
             Self::StoreFailed => "the store could not be asked",
             Self::StepRefused => {

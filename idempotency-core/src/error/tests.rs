@@ -3,6 +3,8 @@
 use super::*;
 use ErrorKind as Kind;
 
+use crate::store::{RejectedWrite, Rejection, StoreError, StoreErrorKind};
+
 /// Makes the list of all kinds. A kind that is missing here does not compile.
 macro_rules! all {
     ($($kind:ident),+ $(,)?) => {
@@ -28,6 +30,7 @@ all![
     ResponseNotSerializable,
     LostOwnership,
     CompletionUnknown,
+    TransactionRejected,
     StoreFailed,
     StepRefused,
     StepNoTimeLeft,
@@ -165,4 +168,25 @@ fn the_errors_page_has_a_section_for_each_kind_that_agrees_on_retries() {
         let retry = if kind.is_retryable() { "yes" } else { "no" };
         assert!(section.contains(&format!("Retry: {retry}")), "{section}");
     }
+}
+
+#[test]
+fn the_rejected_writes_are_found_through_the_store_error_that_is_the_cause() {
+    let rejected = RejectedWrite::new(1, "put into table `orders`", RejectedWrite::CONDITION);
+    let rejection = Rejection::new(2, vec![rejected.with_item("s3cr3t")]);
+    let cause = StoreError::new(StoreErrorKind::Rejected, rejection.to_string());
+    let error =
+        Error::new(Kind::TransactionRejected, "transfer").with_source(cause.with_source(rejection));
+    let write = error
+        .rejection()
+        .and_then(|rejection| rejection.write(1))
+        .unwrap();
+    assert_eq!(write.item::<&str>(), Some(&"s3cr3t"));
+    assert!(error.rejection().unwrap().write(0).is_none());
+    assert!(!format!("{error:?} {error}").contains("s3cr3t"));
+    assert!(
+        Error::new(Kind::TransactionRejected, "transfer")
+            .rejection()
+            .is_none()
+    );
 }

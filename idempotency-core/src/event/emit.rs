@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress};
+use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress, StagedEnd};
 use super::{MESSAGE, TARGET};
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Bypass;
-use crate::store::StoreError;
+use crate::store::{RejectedWrite, StoreError};
 
 impl CallSummary<'_> {
     /// Emits the outcome event.
@@ -31,6 +31,7 @@ impl CallSummary<'_> {
                     stored = self.stored(),
                     claim = self.claim.map(ClaimEnd::name),
                     taken_over = self.taken_over.then_some(true),
+                    staged = self.staged.map(StagedEnd::name),
                     circuit = self.circuit.map(CircuitChange::name),
                     error = self.error_kind().map(ErrorKind::name),
                     cause = self.has_cause().then(|| tracing::field::display(Cause(self))),
@@ -95,6 +96,13 @@ fn level_of(error: &Error) -> Level {
         ErrorKind::StoreFailed => match causes(error).find_map(|cause| cause.downcast_ref()) {
             Some(cause) if !StoreError::kind(cause).is_transient() => Level::ERROR,
             _ => Level::WARN,
+        },
+        // Other data, or a later call, can fulfil a condition. A write that the store does not accept must be corrected.
+        ErrorKind::TransactionRejected => match error.rejection() {
+            Some(rejection) if rejection.writes().iter().all(RejectedWrite::is_condition) => {
+                Level::WARN
+            }
+            _ => Level::ERROR,
         },
         ErrorKind::Unresolved
         | ErrorKind::CorruptRecord
@@ -177,6 +185,7 @@ mod tests {
             handler: None,
             claim: None,
             taken_over: false,
+            staged: None,
             bypass: None,
             circuit: None,
             note: None,
@@ -223,6 +232,22 @@ mod tests {
             ..of(Ended::Own)
         };
         assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
+    }
+
+    #[test]
+    fn a_condition_that_failed_is_a_warning_and_a_write_that_is_not_accepted_is_an_error() {
+        let of = |codes: &[&str]| {
+            let writes = codes.iter().map(|code| RejectedWrite::new(0, "put", *code));
+            let rejection = crate::store::Rejection::new(2, writes.collect());
+            level_of(&Error::new(ErrorKind::TransactionRejected, "charge").with_source(rejection))
+        };
+        assert_eq!(of(&[RejectedWrite::CONDITION]), Level::WARN);
+        assert_eq!(
+            of(&[RejectedWrite::CONDITION, "ValidationError"]),
+            Level::ERROR
+        );
+        let unknown = Error::new(ErrorKind::TransactionRejected, "charge");
+        assert_eq!(level_of(&unknown), Level::ERROR);
     }
 
     #[test]

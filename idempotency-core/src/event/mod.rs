@@ -26,7 +26,7 @@ mod summary;
 
 pub use observer::observe;
 pub(crate) use report::Report;
-pub use summary::{CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress};
+pub use summary::{CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd};
 
 use crate::error::Error;
 use summary::Ended;
@@ -62,6 +62,7 @@ pub fn refused(mut error: Error) -> Error {
             handler: None,
             claim: None,
             taken_over: false,
+            staged: None,
             bypass: None,
             circuit: None,
             note: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::span::span;
-use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress};
+use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress, StagedEnd};
 use crate::clock::Clock;
 use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
 use crate::protocol::Completion;
@@ -23,6 +23,7 @@ pub(crate) struct Report<'a> {
     handler: Option<HandlerProgress>,
     claim: Option<ClaimEnd>,
     taken_over: bool,
+    staged: Option<StagedEnd>,
     bypass: Option<Bypass>,
     circuit: Option<CircuitChange>,
     /// Until when the circuit is open that the call found.
@@ -54,6 +55,7 @@ impl<'a> Report<'a> {
             handler: None,
             claim: None,
             taken_over: false,
+            staged: None,
             bypass: None,
             circuit: None,
             open_until: None,
@@ -75,6 +77,11 @@ impl<'a> Report<'a> {
     /// Records that the call's claim replaced the claim of a run that ended without a result.
     pub(crate) fn took_over(&mut self) {
         self.taken_over = true;
+    }
+
+    /// Records what became of the writes that the handler staged.
+    pub(crate) fn staged(&mut self, end: StagedEnd) {
+        self.staged = Some(end);
     }
 
     /// Records that the handler runs without a confirmed claim, because of this error of the store. There is none if the circuit was
@@ -227,6 +234,7 @@ impl<'a> Report<'a> {
             handler: self.handler,
             claim: self.claim,
             taken_over: self.taken_over,
+            staged: self.staged,
             bypass: self.bypass,
             circuit: self.circuit,
             note: self.note.as_deref(),

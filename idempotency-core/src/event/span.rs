@@ -4,7 +4,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::emit::milliseconds;
-use super::summary::{CallSummary, CircuitChange, ClaimEnd, HandlerProgress};
+use super::summary::{CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd};
 use super::{MESSAGE, TARGET};
 use crate::error::ErrorKind;
 use crate::record::RecordId;
@@ -24,6 +24,7 @@ pub(super) fn span(operation: &str, key: Option<&RecordId>) -> Span {
         stored = Empty,
         claim = Empty,
         taken_over = Empty,
+        staged = Empty,
         circuit = Empty,
         error = Empty,
         store_requests = Empty,
@@ -48,6 +49,7 @@ impl CallSummary<'_> {
             stored = self.stored(),
             claim = self.claim.map(ClaimEnd::name),
             taken_over = self.taken_over.then_some(true),
+            staged = self.staged.map(StagedEnd::name),
             circuit = self.circuit.map(CircuitChange::name),
             error = self.error_kind().map(ErrorKind::name),
             store_requests = self.store_requests,

@@ -39,6 +39,8 @@ pub struct CallSummary<'a> {
     pub(super) taken_over: bool,
     /// Why the handler ran without a confirmed claim, although the payload has a key.
     pub(super) bypass: Option<Bypass>,
+    /// What became of the writes that the handler staged, if it staged any.
+    pub(super) staged: Option<StagedEnd>,
     /// What the call learnt of the circuit breaker, or did to it.
     pub(super) circuit: Option<CircuitChange>,
     /// A note for the developer, in addition to the error.
@@ -84,6 +86,9 @@ pub enum CallOutcome {
     Refused,
     /// An error of this framework. The handler ran.
     Unconfirmed,
+    /// The error [`TransactionRejected`](ErrorKind::TransactionRejected). The handler ran, and nothing of what it staged was
+    /// applied.
+    Rejected,
     /// Nothing: the call's future was dropped.
     Abandoned,
 }
@@ -118,6 +123,21 @@ pub enum ClaimEnd {
     Kept,
 }
 
+/// What became of the writes that the handler of a call staged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StagedEnd {
+    /// They were applied together with the completion of the key; of a run without a key, alone.
+    Applied,
+    /// They were not sent, or lost their claim: the handler failed or panicked, its response is not stored, or another call has
+    /// completed the key.
+    Dropped,
+    /// They were rejected, so nothing of them was applied.
+    Rejected,
+    /// It is not known whether they were applied.
+    Unknown,
+}
+
 /// What a call learnt of the circuit breaker of its store, or did to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -150,6 +170,9 @@ impl<'a> CallSummary<'a> {
             (Ended::Replayed(_), _) => CallOutcome::Replayed,
             (Ended::Bypassed(Bypass::StoreFailed), _) => CallOutcome::Unprotected,
             (Ended::Bypassed(_), _) => CallOutcome::Bypassed,
+            (Ended::Error(error), _) if error.kind() == ErrorKind::TransactionRejected => {
+                CallOutcome::Rejected
+            }
             (Ended::Error(error), _) if error.handler_ran() => CallOutcome::Unconfirmed,
             (Ended::Error(_), _) => CallOutcome::Refused,
             (Ended::Abandoned, _) => CallOutcome::Abandoned,
@@ -212,6 +235,11 @@ impl<'a> CallSummary<'a> {
         self.circuit
     }
 
+    /// Returns what became of the writes that the handler staged. `None` if it staged none, or was dropped while it ran.
+    pub fn staged(&self) -> Option<StagedEnd> {
+        self.staged
+    }
+
     /// Returns the number of requests to the store. The store's client may have sent one several times.
     pub fn store_requests(&self) -> u32 {
         self.store_requests
@@ -264,7 +292,20 @@ impl CallOutcome {
             Self::Unprotected => "unprotected",
             Self::Refused => "refused",
             Self::Unconfirmed => "unconfirmed",
+            Self::Rejected => "rejected",
             Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+impl StagedEnd {
+    /// Returns the stable name, as in the outcome event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Dropped => "dropped",
+            Self::Rejected => "rejected",
+            Self::Unknown => "unknown",
         }
     }
 }

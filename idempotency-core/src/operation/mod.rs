@@ -11,7 +11,7 @@ mod identity;
 mod stored_event;
 mod texts;
 
-pub use crate::engine::{Call, OfferedCall, Step, Token, run_without_claim};
+pub use crate::engine::{Call, OfferedCall, StageError, Step, Token, run_without_claim};
 pub use crate::protocol::{Run, StepRetry};
 pub use identity::Identity;
 use stored_event::Keeps;
@@ -24,9 +24,9 @@ use tracing::Instrument;
 
 use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
-use crate::engine::{Backend, Codec, Driver, Made, StoreWhen, run_unprotected};
+use crate::engine::{Backend, Codec, Driver, Made, StoreWhen, apply_unprotected, run_unprotected};
 use crate::error::{Error, ErrorKind};
-use crate::event::Report;
+use crate::event::{Report, StagedEnd};
 use crate::key::{Expression, Selector};
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::CallTerms;
@@ -263,7 +263,31 @@ impl CompiledOperation {
                     let mut made = Made::default();
                     let handler = start(OfferedCall::unprotected(backend, deadline, &mut made));
                     match made.started() {
-                        Ok(()) => run_unprotected(handler, why, &mut report).await,
+                        Ok(()) => {
+                            let ended = run_unprotected(handler, why, &mut report).await;
+                            match (ended, made.end()) {
+                                (Ok(outcome), Some(staged)) => {
+                                    let lease = self.policy.lease;
+                                    let until = deadline
+                                        .unwrap_or_else(|| backend.clock().now().plus(lease));
+                                    let prefix = &self.key_prefix;
+                                    // Boxed, so that the future of every other call stays small.
+                                    let applied = Box::pin(apply_unprotected(
+                                        backend,
+                                        prefix,
+                                        until,
+                                        &staged,
+                                        &mut report,
+                                    ));
+                                    applied.await.map(|()| outcome)
+                                }
+                                (ended, Some(_)) => {
+                                    report.staged(StagedEnd::Dropped);
+                                    ended
+                                }
+                                (ended, None) => ended,
+                            }
+                        }
                         Err(error) => Err(Ending::Refused(self.unusable(error.to_string()))),
                     }
                 }

@@ -43,6 +43,9 @@ pub enum Effect {
     CheckCircuit(Duration),
     /// Perform the write if the condition holds. Then pass [`Input::Written`].
     Write(Write, Condition),
+    /// Perform the write and the writes that the handler staged, all of them or none, if the condition and the conditions of the
+    /// staged writes hold. Then pass [`Input::Written`].
+    Transact(Write, Condition),
     /// Read the record, as current as this asks. Then pass [`Input::Read`], or [`Input::ReadFailed`].
     Read(Consistency),
     /// Pause for a random time between zero and this duration. Then pass [`Input::Paused`].
@@ -97,6 +100,8 @@ pub enum Input {
     Paused,
     /// The handler has ended.
     HandlerDone(HandlerResult),
+    /// The handler has ended, and it staged writes. They must be applied if and only if its key is completed by this call.
+    HandlerStaged(HandlerResult),
 }
 
 /// The result of a write, reduced to what the protocol needs.
@@ -122,11 +127,19 @@ pub enum Input {
 pub enum WriteResult {
     /// The write was applied.
     Applied,
+    /// The write was applied, and an earlier send of it may still be applied later.
+    AppliedMaybeAgain,
     /// The condition did not hold.
     ConditionFailed {
         /// The record that the store brought back.
         existing: Option<Record>,
         /// True if an earlier send of the same write may have been applied.
+        maybe_applied: bool,
+    },
+    /// A staged write was rejected: its condition did not hold, or the store does not accept it. The condition on the record held,
+    /// or is not known. Nothing was applied.
+    Rejected {
+        /// True if an earlier send of the same transaction may have been applied.
         maybe_applied: bool,
     },
     /// The write failed.
@@ -159,6 +172,8 @@ pub enum WriteResult {
 pub enum WriteErrorKind {
     /// The same write may succeed later.
     Transient,
+    /// The same write will succeed when another transaction with one of its items has ended. It was not applied.
+    Conflict,
     /// The record is larger than the store accepts.
     TooLarge,
     /// The condition did not hold, but the record that prevents the write could not be read. The same write may bring it back

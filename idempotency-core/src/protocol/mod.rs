@@ -5,6 +5,7 @@
 //! - [`classify()`]: classifies a record that prevents a claim.
 //! - [`Attempt::step`]: one call as a state machine. The [`engine`](crate::engine) performs its effects.
 //! - [`Run`]: which run of its key a handler's run is.
+//! - [`PlainTransaction`]: the staged writes of a handler that ran unprotected.
 //! - [`StepLedger`] and [`StepWrite`]: the steps of one run, and how the result of one is recorded.
 //! - [`InFlight`]: what calls of one process know of each other.
 //! - [`decision`]: what an operator decides about a key whose run did not report its end.
@@ -22,6 +23,7 @@ mod effect;
 mod fixtures;
 mod in_flight;
 mod limits;
+mod plain;
 pub mod policy;
 mod read;
 mod requests;
@@ -37,8 +39,9 @@ pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify, is_takeover};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
 pub use in_flight::{InFlight, InFlightKey, Stage};
+pub use plain::{PlainEffect, PlainTransaction};
 pub use read::Consistency;
-pub(crate) use requests::recorded_path;
+pub(crate) use requests::{recorded_path, transaction_token};
 pub use resolution::{Completion, Refusal, RefusalDetail, Resolution, Source};
 pub use run::Run;
 pub use step::Attempt;

@@ -7,6 +7,7 @@ use super::effect::Effect;
 use super::policy::OnTimeout;
 use super::terms::CallTerms;
 use super::write::{Change, Write};
+use crate::owner::OwnerToken;
 use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
@@ -132,13 +133,14 @@ fn makes_room(call: &CallTerms, record: &Record) -> Vec<Attribute> {
 }
 
 /// Returns the completion: an update, only while the record is still this call's claim. The claim names the operation
-/// already. The steps are deleted: the response replaces them.
-pub(super) fn complete(call: &CallTerms, record: &Record) -> Effect {
+/// already. The steps are deleted: the response replaces them. If the handler staged writes, it is one transaction with them.
+pub(super) fn complete(call: &CallTerms, record: &Record, staged: bool) -> Effect {
     let mut remove = makes_room(call, record);
     if call.policy.steps.are_on() {
         remove.push(Attribute::Steps);
     }
-    Effect::Write(
+    with_writes(
+        staged,
         Write::Update(Change {
             set: Record {
                 operation: Field::Absent,
@@ -161,6 +163,28 @@ pub(super) fn restore(call: &CallTerms, record: &Record, lease_end: EpochMillis)
         }),
         Condition::NoRecord,
     )
+}
+
+fn with_writes(staged: bool, write: Write, condition: Condition) -> Effect {
+    if staged {
+        Effect::Transact(write, condition)
+    } else {
+        Effect::Write(write, condition)
+    }
+}
+
+/// Returns the token by which a store recognises a repeated send of one transaction: the same for each send of a call with this
+/// write, and another one for another write of the call. It has 34 characters.
+///
+/// A call sends at most two different writes with what its handler staged: a completion with the response or without it.
+pub(crate) fn transaction_token(owner: &OwnerToken, write: &Write) -> String {
+    let mark = match write {
+        Write::Update(change) if change.set.data.exists() => 'c',
+        Write::Update(_) => 'd',
+        // No transaction has one of these.
+        Write::Put(_) | Write::Delete | Write::Step { .. } => 'x',
+    };
+    format!("{}-{mark}", owner.as_str())
 }
 
 /// Returns the release: a delete, only while the record is still this call's claim.
@@ -210,4 +234,35 @@ pub(super) fn keep_steps(
         }),
         held_by(&call.owner),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_of_a_transaction_is_the_same_for_each_send_of_one_write_and_differs_between_writes()
+     {
+        let with = Record {
+            data: Field::Value(Data::new("42")),
+            ..Record::default()
+        };
+        let update = |set| {
+            Write::Update(Change {
+                set,
+                remove: Vec::new(),
+            })
+        };
+        let token = |write: &Write| transaction_token(&OwnerToken::from_bytes([7; 16]), write);
+        // Stable: two versions of a function can send the same transaction.
+        assert_eq!(
+            token(&update(with.clone())),
+            "07070707070707070707070707070707-c"
+        );
+        assert_eq!(
+            token(&update(Record::default())),
+            "07070707070707070707070707070707-d"
+        );
+        assert_eq!(token(&update(with)).len(), 34);
+    }
 }

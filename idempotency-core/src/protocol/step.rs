@@ -6,6 +6,7 @@ mod completion;
 mod follow;
 mod lookup;
 mod state;
+mod transaction;
 mod unprotected;
 
 use std::time::Duration;
@@ -112,7 +113,8 @@ impl Attempt {
             State::Completing(completing)
             | State::RetryingCompletion(completing)
             | State::ReadingAfterCompletion(completing)
-            | State::Restoring(completing) => (Stage::Storing, completing.held.lease_end),
+            | State::Restoring(completing)
+            | State::Rejecting(completing) => (Stage::Storing, completing.held.lease_end),
             State::Releasing(Releasing { lease_end, .. }) | State::ReadingAfterSteps(lease_end) => {
                 (Stage::Storing, *lease_end)
             }
@@ -186,7 +188,8 @@ impl Attempt {
             State::ReadingAfterSteps(lease_end) => time_limit(now, *lease_end),
             State::Completing(Completing { held, .. })
             | State::ReadingAfterCompletion(Completing { held, .. })
-            | State::Restoring(Completing { held, .. }) => time_limit(now, held.lease_end),
+            | State::Restoring(Completing { held, .. })
+            | State::Rejecting(Completing { held, .. }) => time_limit(now, held.lease_end),
             // This release may find a stored response, which the caller must get instead of its own.
             State::Releasing(Releasing {
                 returned: true,
@@ -285,7 +288,10 @@ impl Attempt {
                 finish(Resolution::Own(Completion::Unclaimed))
             }
             (State::Running(running), Input::HandlerDone(result)) => {
-                completion::handler_done(&call, now, running.held, result)
+                completion::handler_done(&call, now, running.held, result, false)
+            }
+            (State::Running(running), Input::HandlerStaged(result)) => {
+                completion::handler_done(&call, now, running.held, result, true)
             }
             (State::Completing(completing), Input::Written(result)) => {
                 completion::completion_written(&call, now, completing, result)
@@ -297,7 +303,7 @@ impl Attempt {
                 completion::claim_gone(&call, now, completing, existing)
             }
             (State::ReadingAfterCompletion(completing), Input::ReadFailed) => {
-                completion::not_stored(completing.held, ErrorKind::CompletionUnknown)
+                completion::not_stored(&completing, ErrorKind::CompletionUnknown)
             }
             (State::ReadingAfterSteps(_), Input::Read(existing)) => {
                 completion::claim_lost(&call, now, existing)
@@ -307,6 +313,9 @@ impl Attempt {
             }
             (State::Restoring(completing), Input::Written(result)) => {
                 completion::restored(&call, now, completing, result)
+            }
+            (State::Rejecting(completing), Input::Written(result)) => {
+                transaction::released(&call, now, completing, result)
             }
             (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),
             (State::Releasing(releasing), Input::Written(result)) => {

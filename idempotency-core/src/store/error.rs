@@ -30,6 +30,8 @@ pub enum StoreErrorKind {
     Unreachable,
     /// The store asks for fewer requests.
     Throttled,
+    /// Another transaction with one of the items is in progress. Nothing was applied.
+    Conflict,
     /// The store has an internal fault.
     Internal,
     /// The credentials do not permit this request.
@@ -52,7 +54,10 @@ impl StoreErrorKind {
     /// Returns true if the same request may succeed later without a change. The engine sends a completion again only after
     /// such an error.
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::Unreachable | Self::Throttled | Self::Internal)
+        matches!(
+            self,
+            Self::Unreachable | Self::Throttled | Self::Conflict | Self::Internal
+        )
     }
 }
 
@@ -98,10 +103,10 @@ mod tests {
     #[test]
     fn only_errors_that_pass_without_a_change_are_transient() {
         use StoreErrorKind::{
-            AccessDenied, Credentials, Internal, NotEncrypted, Rejected, TableMissing, Throttled,
-            TooLarge, Unreachable, WrongSchema,
+            AccessDenied, Conflict, Credentials, Internal, NotEncrypted, Rejected, TableMissing,
+            Throttled, TooLarge, Unreachable, WrongSchema,
         };
-        for kind in [Unreachable, Throttled, Internal] {
+        for kind in [Unreachable, Throttled, Conflict, Internal] {
             assert!(kind.is_transient(), "{kind:?}");
         }
         for kind in [

@@ -227,6 +227,28 @@ impl SendLog {
         notes.maybe_applied || matches!(notes.stage, Stage::Unknown | Stage::Sending)
     }
 
+    /// Returns true if, by the notes, a send before the last one may have been applied, or may still be. The last one was applied.
+    ///
+    /// It is true too if the store takes no notes, because it may have sent more than once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::store::SendLog;
+    /// let log = SendLog::new();
+    /// assert!(log.maybe_again(), "the store takes no notes");
+    /// log.preparing();
+    /// log.sending();
+    /// assert!(!log.maybe_again(), "the only send was applied");
+    /// log.ended(true, None);
+    /// log.sending();
+    /// assert!(log.maybe_again(), "the reply to the first send was lost");
+    /// ```
+    pub fn maybe_again(&self) -> bool {
+        let notes = self.notes();
+        notes.maybe_applied || notes.stage == Stage::Unknown
+    }
+
     /// Returns true if a send is in progress.
     pub fn is_sending(&self) -> bool {
         matches!(self.notes().stage, Stage::Reading | Stage::Sending)

@@ -1,4 +1,4 @@
-//! The `Store` trait: one conditional write and one read of a record, and their outcomes.
+//! The `Store` trait: one conditional write and one read of a record, a write together with staged ones, and their outcomes.
 //!
 //! A store decides nothing. The [`protocol`](crate::protocol) supplies a [`Condition`] with each write. The store applies the
 //! write if the condition holds for the present record, atomically, and reports the outcome. [`MemoryStore`] is the
@@ -7,11 +7,15 @@
 mod error;
 mod log;
 mod memory;
+mod rejection;
+mod staged;
 
 pub use crate::protocol::{Change, Consistency, Write};
 pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
-pub use memory::MemoryStore;
+pub use memory::{LedgerEntry, MemoryStore, MemoryWrites};
+pub use rejection::{RejectedWrite, Rejection};
+pub use staged::{RecordWrite, Staged, StagedWrites, TransactionRequest};
 
 use crate::future::BoxFuture;
 use crate::protocol::condition::Condition;
@@ -21,7 +25,7 @@ use crate::record::{Record, RecordId};
 ///
 /// An implementation keeps four promises:
 ///
-/// - A write is applied completely or not at all.
+/// - A write, or a transaction, is applied completely or not at all.
 /// - The condition is evaluated against the record that the write replaces, in one atomic step.
 /// - A write whose condition fails brings that record back.
 /// - A write that *may* have been applied is never reported as not applied. This covers the [`SendLog`] too.
@@ -55,6 +59,31 @@ pub trait Store: Send + Sync {
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome>;
+
+    /// Performs a write and the staged writes of a handler: all of them, or none.
+    ///
+    /// The conditions of all writes are evaluated in one atomic step with the writes. The condition on the record decides first:
+    /// if it fails, the outcome is [`WriteOutcome::ConditionFailed`], also if a staged write was refused. If it holds and a condition of
+    /// a staged write fails, the outcome is [`WriteOutcome::Rejected`]. A transaction that meets another one is not applied, and
+    /// fails with [`StoreErrorKind::Conflict`].
+    ///
+    /// Requests with the same [`token`](TransactionRequest::token) contain the same writes. A transaction without a record that was applied
+    /// must not be applied again if it is sent again within ten minutes: the store reports it as applied. With a record the store may
+    /// do the same, and the caller does not depend on that, because the condition on the record fails.
+    ///
+    /// The default refuses every transaction. `log` has the same purpose as in [`write`](Self::write).
+    fn transact<'a>(
+        &'a self,
+        transaction: TransactionRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        log.preparing();
+        let error = transaction.staged.unsupported(&self.name());
+        Box::pin(std::future::ready(WriteOutcome::Failed {
+            maybe_applied: false,
+            error,
+        }))
+    }
 
     /// Reads the record, as current as `consistency` asks. A store may always read more consistently.
     ///
@@ -113,6 +142,14 @@ pub enum WriteOutcome {
         /// [`Store::read`] tells which.
         existing: Option<Record>,
         /// True if an earlier send within this call may have been applied (for example, its reply was lost).
+        maybe_applied: bool,
+    },
+    /// A staged write was rejected: its condition did not hold, or the store does not accept it. The condition on the record held,
+    /// or the store does not say. Nothing was applied. Only [`Store::transact`] has this outcome.
+    Rejected {
+        /// Which staged write was rejected, and why.
+        rejection: Rejection,
+        /// True if an earlier send within this call may have been applied.
         maybe_applied: bool,
     },
     /// The write failed.

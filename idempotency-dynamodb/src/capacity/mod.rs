@@ -212,6 +212,29 @@ impl Path {
     }
 }
 
+/// Returns what a first run with staged writes consumes: the claim, and one transaction with the completion and these items, of
+/// which each costs twice its units. `staged` has the size of each item in bytes, the larger of before and after.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_dynamodb::capacity::{RecordSize, first_run_with_transaction};
+/// let two_small_items = first_run_with_transaction(RecordSize::of_response(500), [100, 100]);
+/// assert_eq!(two_small_items.write, 7.0);
+/// ```
+pub fn first_run_with_transaction(
+    size: RecordSize,
+    staged: impl IntoIterator<Item = usize>,
+) -> Capacity {
+    let items = staged.into_iter().chain([size.completed]);
+    let transaction: f64 = items.map(|bytes| 2.0 * write_units(bytes)).sum();
+    Capacity::of_write(size.claim)
+        + Capacity {
+            write: transaction,
+            read: 0.0,
+        }
+}
+
 /// What one unit costs, in any currency. A unit of the same kind costs the same on demand and, at full use, provisioned.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {

@@ -9,6 +9,8 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update as SdkUpdate,
 };
 
+use idempotency_core::store::RejectedWrite;
+
 use super::error::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
 use super::layout::{FEW, Layout};
 use super::outcome::AlreadyApplied;
@@ -141,6 +143,16 @@ impl PreparedUpdate {
             ),
             Err(error) => OnceRefusal::Error(error),
         }
+    }
+
+    /// Returns what it means that the transaction of a protected handler was rejected for this update, or `None` if its condition is
+    /// not the reason.
+    ///
+    /// `write` is from [`Error::rejection`](idempotency_core::error::Error::rejection). No earlier send of that transaction was applied.
+    #[must_use]
+    pub fn rejected(&self, write: &RejectedWrite) -> Option<OnceRefusal> {
+        let is_condition = write.is_condition();
+        is_condition.then(|| self.refusal(write.item::<Item>().cloned(), false))
     }
 
     fn condition_failed(&self, item: Option<Item>, may_still_arrive: bool) -> OnceRefusal {

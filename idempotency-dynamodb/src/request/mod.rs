@@ -45,6 +45,29 @@ pub(crate) enum Request<'a> {
     },
 }
 
+impl<'a> Request<'a> {
+    /// Returns the attributes that the request contains: of an update without the item's other attributes.
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + '_ {
+        let (item, expressions) = match self {
+            Self::Put {
+                item, expressions, ..
+            }
+            | Self::Update {
+                key: item,
+                expressions,
+            }
+            | Self::Delete {
+                key: item,
+                expressions,
+            } => (item, Some(expressions)),
+            Self::Get { key, .. } => (key, None),
+        };
+        let values = expressions.into_iter().flat_map(Expressions::values);
+        let values = values.map(|(_, value)| ("", value));
+        item.iter().copied().chain(values)
+    }
+}
+
 /// The name of an attribute in the table, and its value.
 pub(crate) type Attribute<'a> = (&'a str, Value<'a>);
 

@@ -2,6 +2,7 @@
 
 mod events;
 mod pieces;
+mod transact;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute as Field, Record, RecordId};
 use idempotency_core::store::{
-    Consistency, ReadOutcome, SendLog, Store, StoreError, Write, WriteOutcome,
+    Consistency, ReadOutcome, SendLog, Store, StoreError, TransactionRequest, Write, WriteOutcome,
 };
 
 use crate::attribute_names::AttributeNames;
@@ -172,34 +173,11 @@ impl DynamoDbStore {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
-        let not_sent = |error| WriteOutcome::Failed {
-            maybe_applied: false,
-            error,
-        };
-        if matches!(write, Write::Put(_))
-            && let Err(error) = self.check_keys(log).await
-        {
-            return not_sent(error);
-        }
-        // Boxed, so that the future of every other write stays small.
-        if has_event(write)
-            && let Err(error) = Box::pin(self.check_events_once(log)).await
-        {
-            return not_sent(error);
-        }
-        let event = EventForm::of(write);
-        let form = match self.form(id, write) {
+        let form = match self.prepare(id, write, log).await {
             Ok(form) => form,
             Err(error) => return not_sent(error),
         };
-        if let Form::Split(stored) = &form {
-            let expiration = written(write).and_then(|record| record.expiration.value().copied());
-            // Boxed, so that the future of every other write stays small.
-            let written = Box::pin(self.write_pieces(id, stored, expiration, log));
-            if let Err(error) = written.await {
-                return not_sent(error);
-            }
-        }
+        let event = EventForm::of(write);
         let sends = Sends::new(log, &self.table_ref, action(write));
         let request = match self.request(id, write, &form, &event, condition) {
             Ok(request) => request,
@@ -216,28 +194,66 @@ impl DynamoDbStore {
             Ok(Reply::ConditionFailed(existing)) => {
                 let maybe_applied = sends.maybe_applied();
                 log.refused();
-                let existing = match existing.filter(|item| !item.is_empty()) {
-                    None => None,
-                    Some(item) => match self.record(id, item, log).await {
-                        Ok(record) => Some(record),
-                        // The present record is not known, so neither is what the refusal means.
-                        Err(error) => {
-                            return WriteOutcome::Failed {
-                                maybe_applied,
-                                error,
-                            };
-                        }
-                    },
-                };
-                WriteOutcome::ConditionFailed {
-                    existing,
-                    maybe_applied,
-                }
+                self.refused(id, existing, maybe_applied, log).await
             }
             Err(error) => WriteOutcome::Failed {
                 maybe_applied: sends.maybe_applied(),
                 error,
             },
+        }
+    }
+
+    /// Prepares a write: checks the table's keys if they were not, and writes the pieces of its response.
+    ///
+    /// # Errors
+    ///
+    /// If the write cannot be sent. It was not applied.
+    async fn prepare<'a>(
+        &self,
+        id: &RecordId,
+        write: &'a Write,
+        log: &SendLog,
+    ) -> Result<Form<'a>, StoreError> {
+        if matches!(write, Write::Put(_)) {
+            self.check_keys(log).await?;
+        }
+        // Boxed, so that the future of every other write stays small.
+        if has_event(write) {
+            Box::pin(self.check_events_once(log)).await?;
+        }
+        let form = self.form(id, write)?;
+        if let Form::Split(stored) = &form {
+            let expiration = written(write).and_then(|record| record.expiration.value().copied());
+            // Boxed, so that the future of every other write stays small.
+            Box::pin(self.write_pieces(id, stored, expiration, log)).await?;
+        }
+        Ok(form)
+    }
+
+    /// Returns the outcome of a write whose condition did not hold for this item.
+    async fn refused(
+        &self,
+        id: &RecordId,
+        existing: Option<Item>,
+        maybe_applied: bool,
+        log: &SendLog,
+    ) -> WriteOutcome {
+        let existing = match existing.filter(|item| !item.is_empty()) {
+            None => None,
+            Some(item) => match self.record(id, item, log).await {
+                Ok(record) => Some(record),
+                // The present record is not known, so neither is what the refusal means.
+                Err(error) => {
+                    return WriteOutcome::Failed {
+                        maybe_applied,
+                        error,
+                    };
+                }
+            },
+        };
+        WriteOutcome::ConditionFailed {
+            existing,
+            maybe_applied,
         }
     }
 
@@ -372,6 +388,14 @@ impl DynamoDbStore {
     }
 }
 
+/// Returns the outcome of a write that was not sent.
+fn not_sent(error: StoreError) -> WriteOutcome {
+    WriteOutcome::Failed {
+        maybe_applied: false,
+        error,
+    }
+}
+
 /// Returns the record that a write puts, or what it sets. `None` if it leaves no response.
 fn written(write: &Write) -> Option<&Record> {
     match write {
@@ -401,6 +425,14 @@ impl Store for DynamoDbStore {
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
         Box::pin(self.perform(id, write, condition, log))
+    }
+
+    fn transact<'a>(
+        &'a self,
+        transaction: TransactionRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        Box::pin(self.perform_together(transaction, log))
     }
 
     fn read<'a>(

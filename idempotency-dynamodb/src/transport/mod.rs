@@ -10,15 +10,16 @@
 
 mod notes;
 mod sdk;
+mod transact;
 
 pub(crate) use notes::end;
 pub(crate) use sdk::SdkClient;
-#[cfg(any(test, fuzzing))]
 pub(crate) use sdk::to_value;
+pub(crate) use transact::{TransactReply, transact_item};
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::SharedAsyncSleep;
-use aws_sdk_dynamodb::types::TableDescription;
+use aws_sdk_dynamodb::types::{TableDescription, TransactWriteItem};
 use aws_smithy_async::rt::sleep::default_async_sleep;
 use idempotency_core::store::StoreError;
 
@@ -91,5 +92,24 @@ impl Transport {
             #[cfg(feature = "lean-client")]
             Self::Lean(client) => client.send(request, sends).await,
         }
+    }
+
+    /// Sends a transaction, always with the client of the SDK: its items are of the user, and in the SDK's form.
+    ///
+    /// # Errors
+    ///
+    /// If there was no reply, or another error than a cancellation.
+    pub(crate) async fn transact(
+        &self,
+        items: Vec<TransactWriteItem>,
+        token: &str,
+        sends: &Sends,
+    ) -> Result<TransactReply, StoreError> {
+        let notes = match self {
+            Self::Sdk(client) => client.notes(),
+            #[cfg(feature = "lean-client")]
+            Self::Lean(_) => false,
+        };
+        transact::send(self.client(), notes, items, token, sends).await
     }
 }

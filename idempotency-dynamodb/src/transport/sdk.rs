@@ -22,7 +22,8 @@ use crate::request::{Attribute, Expressions, Request, Value};
 use crate::sends::{CONDITION_FAILED, Sends};
 
 /// Returns the present record with a failed condition, without the cost of a read.
-const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
+pub(super) const ALL_OLD: ReturnValuesOnConditionCheckFailure =
+    ReturnValuesOnConditionCheckFailure::AllOld;
 
 /// The SDK's client of a store.
 pub(crate) struct SdkClient {
@@ -43,6 +44,11 @@ impl SdkClient {
                 notes: false,
             },
         }
+    }
+
+    /// Returns true if all calls of the client are noted.
+    pub(super) fn notes(&self) -> bool {
+        self.notes
     }
 
     /// Returns the client. Its calls can need their notes: see [`noted`].
@@ -172,7 +178,7 @@ where
     }
 }
 
-fn to_item(attributes: Vec<Attribute<'_>>) -> Item {
+pub(super) fn to_item(attributes: Vec<Attribute<'_>>) -> Item {
     let attributes = attributes.into_iter();
     attributes
         .map(|(name, value)| (name.to_owned(), to_value(value)))
@@ -195,7 +201,7 @@ pub(crate) fn to_value(value: Value<'_>) -> AttributeValue {
 }
 
 /// Returns the names of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
-fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, String>> {
+pub(super) fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, String>> {
     let names = expressions.names();
     let names: HashMap<_, _> = names
         .map(|(placeholder, name)| (placeholder.to_owned(), name.to_owned()))
@@ -204,7 +210,7 @@ fn names(expressions: &Expressions<'_>) -> Option<HashMap<String, String>> {
 }
 
 /// Returns the values of the placeholders. `None` if there are none: DynamoDB rejects an empty map.
-fn values(expressions: &Expressions<'_>) -> Option<HashMap<String, AttributeValue>> {
+pub(super) fn values(expressions: &Expressions<'_>) -> Option<HashMap<String, AttributeValue>> {
     let values = expressions.values();
     let values: HashMap<_, _> = values
         .map(|(placeholder, value)| (placeholder.to_owned(), to_value(value)))

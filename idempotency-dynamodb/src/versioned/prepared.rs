@@ -7,6 +7,8 @@ use aws_sdk_dynamodb::types::{
     Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 
+use idempotency_core::store::RejectedWrite;
+
 use super::error::{Conflict, VersionedConditionFailed, VersionedError};
 use super::layout::{Layout, TOKENS};
 use super::version::{Token, Version};
@@ -173,6 +175,16 @@ impl PreparedWrite {
                 conflict(Some(item), Some(version), maybe_applied && !excluded)
             }
         }
+    }
+
+    /// Returns what it means that the transaction of a protected handler was rejected for this write, or `None` if its condition is
+    /// not the reason.
+    ///
+    /// `write` is from [`Error::rejection`](idempotency_core::error::Error::rejection). No earlier send of that transaction was applied.
+    #[must_use]
+    pub fn rejected(&self, write: &RejectedWrite) -> Option<VersionedRefusal> {
+        let is_condition = write.is_condition();
+        is_condition.then(|| self.refusal(write.item::<Item>().cloned(), false))
     }
 
     /// Returns true if the tokens of the item prove that this write was not applied: the item is the one that was read, and the

@@ -11,6 +11,7 @@ mod requests;
 mod script;
 mod sends;
 mod steps;
+mod transactions;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;

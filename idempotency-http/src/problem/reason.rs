@@ -34,6 +34,8 @@ pub enum Reason {
     Unavailable,
     /// The service has a wrong setting or environment. The request was not processed.
     Misconfigured,
+    /// A condition on the data that the request changes does not hold. Nothing was changed.
+    Rejected,
     /// The request was processed, but whether its response is stored is not known. A retry finds out.
     NotConfirmed,
     /// The request was processed, but its response is not available.
@@ -45,7 +47,7 @@ pub enum Reason {
 impl Reason {
     /// Every reason.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::KeyMissing,
         Self::KeyMalformed,
         Self::CallerUnknown,
@@ -55,6 +57,7 @@ impl Reason {
         Self::KeyReused,
         Self::Unavailable,
         Self::Misconfigured,
+        Self::Rejected,
         Self::NotConfirmed,
         Self::ResponseUnavailable,
         Self::OutcomeUnknown,
@@ -73,6 +76,7 @@ impl Reason {
             ErrorKind::Configuration | ErrorKind::Environment | ErrorKind::UnknownInvocation => {
                 Self::Misconfigured
             }
+            ErrorKind::TransactionRejected => Self::Rejected,
             ErrorKind::LostOwnership
             | ErrorKind::CompletionUnknown
             | ErrorKind::StepNoTimeLeft
@@ -97,6 +101,7 @@ impl Reason {
             Self::KeyReused => "urn:idempotency:key-reused",
             Self::Unavailable => "urn:idempotency:unavailable",
             Self::Misconfigured => "urn:idempotency:misconfigured",
+            Self::Rejected => "urn:idempotency:rejected",
             Self::NotConfirmed => "urn:idempotency:not-confirmed",
             Self::ResponseUnavailable => "urn:idempotency:response-unavailable",
             Self::OutcomeUnknown => "urn:idempotency:outcome-unknown",
@@ -111,7 +116,7 @@ impl Reason {
             }
             Self::CallerUnknown => StatusCode::FORBIDDEN,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::InProgress => StatusCode::CONFLICT,
+            Self::InProgress | Self::Rejected => StatusCode::CONFLICT,
             Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Misconfigured
@@ -133,6 +138,7 @@ impl Reason {
             Self::KeyReused => "Idempotency key was used for another request",
             Self::Unavailable => "Service is unavailable",
             Self::Misconfigured => "Service is misconfigured",
+            Self::Rejected => "Request was rejected",
             Self::NotConfirmed => "Result is not confirmed",
             Self::ResponseUnavailable => "Response is not available",
             Self::OutcomeUnknown => "Outcome is unknown",

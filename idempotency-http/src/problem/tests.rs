@@ -41,6 +41,7 @@ fn every_kind_of_error_has_its_type_status_and_retry_after() {
         ),
         (ErrorKind::LostOwnership, 500, "not-confirmed", Some(1)),
         (ErrorKind::CompletionUnknown, 500, "not-confirmed", Some(1)),
+        (ErrorKind::TransactionRejected, 409, "rejected", None),
         (ErrorKind::StoreFailed, 503, "unavailable", Some(1)),
         (ErrorKind::StepRefused, 500, "outcome-unknown", None),
         (ErrorKind::StepNoTimeLeft, 500, "not-confirmed", Some(1)),
@@ -81,7 +82,7 @@ fn every_kind_of_the_error_reference_is_in_the_table() {
         assert!(table.contains(&format!("ErrorKind::{name},")), "{name}");
         kinds += 1;
     }
-    assert_eq!(kinds, 23);
+    assert_eq!(kinds, 24);
 }
 
 #[test]

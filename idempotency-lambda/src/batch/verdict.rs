@@ -1,7 +1,8 @@
 //! How a record ended: acknowledged or returned, and why.
 //!
-//! A record is acknowledged if its work is known to be done: the handler returned `Ok` in this call, or an earlier call with
-//! its key is complete. Any other record is returned. So a record is never lost, and never runs again for nothing.
+//! A record is acknowledged if its work is known to be done: the handler returned `Ok` in this call and the writes that it
+//! staged were applied, or an earlier call with its key is complete. Any other record is
+//! returned. So a record is never lost, and never runs again for nothing.
 //! An `Ok` after a step that found its claim gone is not counted: that step had no result, and only the redelivery finishes the work if the
 //! other call does not.
 
@@ -60,7 +61,8 @@ impl Verdict {
         match error {
             CallError::Handler(_) => Self::Returned(Why::Failed(std::any::type_name::<E>())),
             CallError::Framework(error)
-                if (succeeded && !error.was_lost_in_a_step()) || is_complete(error.kind()) =>
+                if (succeeded && !error.was_lost_in_a_step() && !lacks_writes(error))
+                    || is_complete(error.kind()) =>
             {
                 Self::Done(Done::Despite(error.kind()))
             }
@@ -72,6 +74,12 @@ impl Verdict {
     pub(super) fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
+}
+
+/// Returns true if the handler staged writes that were not applied, or may not have been. Its work is then not done, although it
+/// returned `Ok`.
+fn lacks_writes(error: &Error) -> bool {
+    error.has_unconfirmed_writes() || error.kind() == ErrorKind::TransactionRejected
 }
 
 /// Returns true if an error of this kind says that an earlier call with the key is complete.

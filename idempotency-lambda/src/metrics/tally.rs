@@ -69,6 +69,7 @@ fn outcome(call: &CallSummary<'_>) -> &'static str {
         CallOutcome::Bypassed => "Bypassed",
         CallOutcome::Unprotected => "Unprotected",
         CallOutcome::Unconfirmed => "Unconfirmed",
+        CallOutcome::Rejected => "Rejected",
         CallOutcome::Abandoned => "Abandoned",
         // `CallOutcome::Refused`, and what a later version of core may add.
         _ => "Refused",

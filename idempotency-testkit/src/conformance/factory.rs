@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
-use idempotency_core::store::Store;
+use idempotency_core::store::{Staged, Store};
 
 use super::foreign::ForeignRecord;
 use crate::store::StoreOperation;
@@ -78,6 +78,25 @@ pub trait StoreFactory: Send + Sync {
     /// [`largest_record`](Self::largest_record) admits, for example because it compresses or splits them.
     fn largest_response(&self) -> Option<usize> {
         None
+    }
+
+    /// Returns writes for a transaction of this store: they take one from what is left under `name`, on the condition that one is
+    /// left. Of a name that was never used, `limit` are left. Returns `None` if the store performs no transactions.
+    fn take_one(&self, name: &str, limit: u32) -> Option<Staged> {
+        let _ = (name, limit);
+        None
+    }
+
+    /// Returns how many such writes were applied to `name`.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be read. The case fails with this text.
+    fn taken<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<u32, Box<dyn Error + Send + Sync>>> {
+        Box::pin(async move { Err(format!("the factory does not know `{name}`").into()) })
     }
 
     /// Returns true if a write whose condition failed returns the record. If not, the suite reads the record instead.

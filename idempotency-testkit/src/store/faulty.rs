@@ -9,9 +9,11 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    Consistency, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+    Consistency, ReadOutcome, RecordWrite, SendLog, Store, StoreError, StoreErrorKind,
+    TransactionRequest, Write, WriteOutcome,
 };
 
+use super::arrived::{Arrived, Delayed};
 use super::history::History;
 use super::{StoreCall, StoreOperation};
 
@@ -57,6 +59,8 @@ pub enum StoreFault {
     HangAfter,
     /// The record is too large. Nothing is applied.
     TooLarge,
+    /// A transaction meets another one. Nothing is applied.
+    Conflict,
     /// If the condition fails, the outcome contains no record.
     OmitItem,
 }
@@ -89,7 +93,7 @@ pub struct FaultyStore<S> {
 struct State {
     calls: Vec<StoreCall>,
     faults: Vec<(StoreOperation, usize, StoreFault)>,
-    delayed: Vec<(RecordId, Write, Condition)>,
+    delayed: Vec<Delayed>,
     history: History,
     hung: usize,
     watchers: Vec<Waker>,
@@ -196,9 +200,10 @@ impl<S: Store> FaultyStore<S> {
     /// Applies the writes that [`StoreFault::Delay`] held back, in order. Their outcomes are discarded.
     pub async fn deliver(&self) {
         let delayed = std::mem::take(&mut self.state().delayed);
-        for (id, write, condition) in delayed {
-            let log = SendLog::new();
-            self.forward(&id, &write, &condition, &log).await;
+        for delayed in &delayed {
+            if let Some(arrived) = delayed.arrives() {
+                self.forward(arrived, &SendLog::new()).await;
+            }
         }
     }
 
@@ -207,22 +212,27 @@ impl<S: Store> FaultyStore<S> {
     }
 
     /// Forwards a write, and remembers the record before it if eventual reads are stale.
-    async fn forward(
-        &self,
-        id: &RecordId,
-        write: &Write,
-        condition: &Condition,
-        log: &SendLog,
-    ) -> WriteOutcome {
+    async fn forward(&self, arrived: Arrived<'_>, log: &SendLog) -> WriteOutcome {
         let is_kept = self.state().history.is_kept();
-        let before = if is_kept {
-            let log = SendLog::new();
-            Some(self.inner.read(id, Consistency::Strong, &log).await)
-        } else {
-            None
+        let before = match arrived.record().filter(|_| is_kept) {
+            Some(RecordWrite { id, .. }) => {
+                let log = SendLog::new();
+                Some((id, self.inner.read(id, Consistency::Strong, &log).await))
+            }
+            None => None,
         };
-        let outcome = self.inner.write(id, write, condition, log).await;
-        if let (WriteOutcome::Applied, Some(before)) = (&outcome, before) {
+        let outcome = match arrived {
+            Arrived::Alone(record) => {
+                let RecordWrite {
+                    id,
+                    write,
+                    condition,
+                } = record;
+                self.inner.write(id, write, condition, log).await
+            }
+            Arrived::Together(transaction) => self.inner.transact(transaction, log).await,
+        };
+        if let (WriteOutcome::Applied, Some((id, before))) = (&outcome, before) {
             self.state().history.note(id, before);
         }
         outcome
@@ -266,15 +276,9 @@ impl<S: Store> FaultyStore<S> {
         self.hang().await
     }
 
-    async fn faulty_write(
-        &self,
-        id: &RecordId,
-        write: &Write,
-        condition: &Condition,
-        log: &SendLog,
-    ) -> WriteOutcome {
-        let forward = || self.forward(id, write, condition, log);
-        let Some(fault) = self.note(StoreCall::of(id, write, condition)) else {
+    async fn faulty_write(&self, arrived: Arrived<'_>, log: &SendLog) -> WriteOutcome {
+        let forward = || self.forward(arrived, log);
+        let Some(fault) = self.note(arrived.call()) else {
             return forward().await;
         };
         match fault {
@@ -284,8 +288,7 @@ impl<S: Store> FaultyStore<S> {
             }
             StoreFault::LoseRequest => failed(true, StoreErrorKind::Unreachable),
             StoreFault::Delay => {
-                let delayed = (id.clone(), write.clone(), condition.clone());
-                self.state().delayed.push(delayed);
+                self.state().delayed.push(arrived.delayed());
                 failed(true, StoreErrorKind::Unreachable)
             }
             StoreFault::Resend => {
@@ -297,6 +300,10 @@ impl<S: Store> FaultyStore<S> {
                             maybe_applied: true,
                         }
                     }
+                    WriteOutcome::Rejected { rejection, .. } => WriteOutcome::Rejected {
+                        rejection,
+                        maybe_applied: true,
+                    },
                     WriteOutcome::Failed { error, .. } => WriteOutcome::Failed {
                         maybe_applied: true,
                         error,
@@ -305,6 +312,7 @@ impl<S: Store> FaultyStore<S> {
                 }
             }
             StoreFault::Throttle => failed(false, StoreErrorKind::Throttled),
+            StoreFault::Conflict => failed(false, StoreErrorKind::Conflict),
             StoreFault::TooLarge => failed(false, StoreErrorKind::TooLarge),
             StoreFault::Backoff => self.back_off(log).await,
             StoreFault::Hang => self.hang().await,
@@ -351,7 +359,20 @@ impl<S: Store> Store for FaultyStore<S> {
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(self.faulty_write(id, write, condition, log))
+        let record = RecordWrite {
+            id,
+            write,
+            condition,
+        };
+        Box::pin(self.faulty_write(Arrived::Alone(record), log))
+    }
+
+    fn transact<'a>(
+        &'a self,
+        transaction: TransactionRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        Box::pin(self.faulty_write(Arrived::Together(transaction), log))
     }
 
     fn read<'a>(

@@ -1,5 +1,6 @@
 //! A store for tests that counts its requests and injects faults.
 
+mod arrived;
 mod faulty;
 mod history;
 
@@ -8,7 +9,7 @@ pub use idempotency_core::example::StoreExt;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Record, RecordId};
-use idempotency_core::store::{Change, Consistency, Write};
+use idempotency_core::store::{Change, Consistency, TransactionRequest, Write};
 
 /// A request to a store, as [`FaultyStore`] notes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,19 @@ pub enum StoreCall {
         /// The condition of the write.
         condition: Condition,
     },
+    /// A write of a record, and staged writes, in one transaction.
+    Transact {
+        /// The record's id; `None` for a run without protection.
+        id: Option<RecordId>,
+        /// The write of the record.
+        write: Option<Write>,
+        /// The condition of that write.
+        condition: Option<Condition>,
+        /// The number of staged writes.
+        staged: usize,
+        /// The token of the transaction.
+        token: String,
+    },
     /// A read.
     Read {
         /// The record's id.
@@ -85,6 +99,8 @@ pub enum StoreOperation {
     Delete,
     /// The result of a step.
     Step,
+    /// A completion with staged writes.
+    Transact,
     /// A read.
     Read,
 }
@@ -97,6 +113,7 @@ impl StoreCall {
             Self::Update { .. } => StoreOperation::Update,
             Self::Delete { .. } => StoreOperation::Delete,
             Self::Step { .. } => StoreOperation::Step,
+            Self::Transact { .. } => StoreOperation::Transact,
             Self::Read { .. } => StoreOperation::Read,
         }
     }
@@ -121,6 +138,17 @@ impl StoreCall {
                 result,
                 condition,
             },
+        }
+    }
+
+    fn of_transaction(transaction: TransactionRequest<'_>) -> Self {
+        let record = transaction.record;
+        Self::Transact {
+            id: record.map(|record| record.id.clone()),
+            write: record.map(|record| record.write.clone()),
+            condition: record.map(|record| record.condition.clone()),
+            staged: transaction.staged.count(),
+            token: transaction.token.to_owned(),
         }
     }
 }

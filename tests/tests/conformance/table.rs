@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::RecordId;
-use idempotency_core::store::Store;
-use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use idempotency_core::store::{Staged, Store};
+use idempotency_dynamodb::{DynamoDbStore, LeanClient, transact};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::conformance::{ForeignRecord, ForeignValue, StoreFactory};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
@@ -127,11 +127,39 @@ impl StoreFactory for TableFactory {
             StoreOperation::Put => "PutItem",
             StoreOperation::Update => "UpdateItem",
             StoreOperation::Delete => "DeleteItem",
+            StoreOperation::Transact => "TransactWriteItems",
             StoreOperation::Read => "GetItem",
             _ => return false,
         };
         database.inject(Fault::on(operation).drop_reply());
         true
+    }
+
+    fn take_one(&self, name: &str, limit: u32) -> Option<Staged> {
+        let number = |number: u32| AttributeValue::N(number.to_string());
+        let update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(self.key(&RecordId::new(name))))
+            .update_expression("ADD taken :one")
+            .condition_expression("attribute_not_exists(taken) OR taken < :limit")
+            .expression_attribute_values(":one", number(1))
+            .expression_attribute_values(":limit", number(limit))
+            .build()
+            .ok()?;
+        transact::staged([TransactWriteItem::builder().update(update).build()]).ok()
+    }
+
+    fn taken<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<u32, BoxError>> {
+        Box::pin(async move {
+            let key = self.key(&RecordId::new(name));
+            let get = self.client.get_item().table_name(&self.table);
+            let got = get.set_key(Some(key)).consistent_read(true);
+            let item = got.send().await?.item;
+            match item.as_ref().and_then(|item| item.get("taken")) {
+                Some(AttributeValue::N(taken)) => Ok(taken.parse()?),
+                _ => Ok(0),
+            }
+        })
     }
 
     fn largest_record(&self) -> Option<usize> {

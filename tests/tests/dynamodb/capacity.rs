@@ -16,8 +16,11 @@ use aws_sdk_dynamodb::error::BoxError as SdkBoxError;
 use aws_sdk_dynamodb::operation::delete_item::{DeleteItemInput, DeleteItemOutput};
 use aws_sdk_dynamodb::operation::get_item::{GetItemInput, GetItemOutput};
 use aws_sdk_dynamodb::operation::put_item::{PutItemInput, PutItemOutput};
+use aws_sdk_dynamodb::operation::transact_write_items::{
+    TransactWriteItemsInput, TransactWriteItemsOutput,
+};
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity};
 use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::owner::OwnerToken;
@@ -25,7 +28,10 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{Change, SendLog, Store, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::capacity::{Path, RecordSize, StepResults, write_units};
+use idempotency_dynamodb::capacity::{
+    Path, RecordSize, StepResults, first_run_with_transaction, write_units,
+};
+use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{
     Backend, BoxError, Call, Deadline, DynamoDbStore, Lookup, OnError, OnInProgress, Operation,
     Steps, with_backend,
@@ -66,6 +72,8 @@ impl Intercept for Units {
             input.return_consumed_capacity = total;
         } else if let Some(input) = input.downcast_mut::<GetItemInput>() {
             input.return_consumed_capacity = total;
+        } else if let Some(input) = input.downcast_mut::<TransactWriteItemsInput>() {
+            input.return_consumed_capacity = total;
         }
         Ok(())
     }
@@ -88,6 +96,14 @@ impl Intercept for Units {
                     ("DeleteItem", output.consumed_capacity())
                 } else if let Some(output) = output.downcast_ref::<GetItemOutput>() {
                     ("GetItem", output.consumed_capacity())
+                } else if let Some(output) = output.downcast_ref::<TransactWriteItemsOutput>() {
+                    let of_tables = output.consumed_capacity().iter();
+                    let units = of_tables.filter_map(|table| table.capacity_units()).sum();
+                    self.0
+                        .lock()
+                        .unwrap()
+                        .push(("TransactWriteItems", Some(units)));
+                    return Ok(());
                 } else {
                     return Ok(());
                 }
@@ -392,6 +408,44 @@ async fn runs_with_steps_consume_the_units_of_the_documentation() -> Result<(), 
             let what = format!("{bytes} bytes, {recorded} recorded");
             assert_eq!((write, read), (expected.write, expected.read), "{what}");
         }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), BoxError> {
+    for (response_bytes, staged_bytes) in [(500, [100, 200]), (4_000, [100, 3_000])] {
+        let measured = Measured::start().await?;
+        measured
+            .database
+            .create_table(TableSpec::new("accounts"))
+            .await?;
+        let charge = operation().key("order_id").build()?;
+        let backend = Backend::new(
+            measured.store.clone(),
+            clock(),
+            Arc::new(SeededRandom::new(1)),
+        );
+        let deadline = Deadline::At(EpochMillis::new(START + 30_000));
+        let text = |bytes| AttributeValue::S("x".repeat(bytes));
+        let call = charge.run_with_call(&order(), deadline, |call| async move {
+            let mut transaction = call.transaction();
+            for (id, bytes) in ["1", "2"].into_iter().zip(staged_bytes) {
+                let put = Put::builder().table_name("accounts");
+                let put = put.item("id", AttributeValue::S(id.to_owned()));
+                transaction = transaction.put(put.item("b", text(bytes)).build()?)?;
+            }
+            Ok::<_, BoxError>(response(response_bytes))
+        });
+        with_backend(backend, call).await?;
+        let served = measured.take();
+        let operations: Vec<_> = served.iter().map(|(name, _)| *name).collect();
+        assert_eq!(operations, ["PutItem", "TransactWriteItems"]);
+        let units: f64 = served.iter().filter_map(|(_, units)| *units).sum();
+        // Beside `b`: the names of both attributes, and the id.
+        let staged = staged_bytes.map(|bytes| bytes + 4);
+        let size = RecordSize::of_response(response_bytes);
+        assert_eq!(units, first_run_with_transaction(size, staged).write);
     }
     Ok(())
 }

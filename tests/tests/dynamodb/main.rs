@@ -11,3 +11,4 @@ mod pieces;
 mod resolved;
 mod steps;
 mod takeovers;
+mod transactions;

@@ -43,6 +43,10 @@ pub(crate) enum Ending {
     RespondsUnreadably,
     /// With a response that `store_when` does not store.
     RespondsUnstored,
+    /// With staged writes, which must be applied together with the completion.
+    Stages,
+    /// With staged writes, and a response that is too large for the store.
+    StagesTooLarge,
     /// With an error.
     Fails,
     /// With a panic, which reports no result.
@@ -73,6 +77,8 @@ pub(crate) struct Faults {
     pub(crate) evictions: u8,
     /// Decisions of an operator about a claim whose lease has expired.
     pub(crate) decisions: u8,
+    /// Changes of the business data by other programs, after which the condition of the staged writes holds, or holds no more.
+    pub(crate) changes: u8,
 }
 
 /// One scenario.
@@ -95,6 +101,8 @@ pub(crate) struct Bounds {
     pub(crate) ttl: bool,
     /// The number of steps of each call that has steps.
     pub(crate) steps: u8,
+    /// True if the store recognises a repeated send of a transaction by its token. Otherwise it forgets each token at once.
+    pub(crate) tokens: bool,
     pub(crate) faults: Faults,
 }
 
@@ -239,6 +247,11 @@ impl Ending {
     pub(crate) fn frees(self) -> bool {
         matches!(self, Self::RespondsUnstored | Self::Fails)
     }
+
+    /// Returns true if the handler staged writes.
+    pub(crate) fn stages(self) -> bool {
+        matches!(self, Self::Stages | Self::StagesTooLarge)
+    }
 }
 
 impl Bounds {
@@ -255,6 +268,7 @@ impl Bounds {
             stale: 0,
             ttl: false,
             steps: 1,
+            tokens: false,
             faults: Faults::default(),
         }
     }
@@ -278,9 +292,11 @@ impl Bounds {
             of(self.faults.kills, "kill"),
             of(self.faults.evictions, "eviction"),
             of(self.faults.decisions, "decision"),
+            of(self.faults.changes, "change of data").map(|text| text.replace("datas", "data")),
             off,
             of(self.stale, "stale state"),
             self.ttl.then(|| "TTL".to_owned()),
+            self.tokens.then(|| "tokens recognised".to_owned()),
         ];
         let faults: Vec<_> = faults.into_iter().flatten().collect();
         let python = self.python.as_ref().map_or("", |_| " + Python");

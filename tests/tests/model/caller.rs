@@ -44,7 +44,10 @@ impl Scenario {
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let ran = match ending {
             Ending::Responds => HandlerResult::Returned(response_of(number)),
-            Ending::RespondsTooLarge => HandlerResult::Returned(too_large_response_of(number)),
+            Ending::Stages => HandlerResult::Returned(response_of(number)),
+            Ending::RespondsTooLarge | Ending::StagesTooLarge => {
+                HandlerResult::Returned(too_large_response_of(number))
+            }
             Ending::RespondsWithoutJson => HandlerResult::NotSerializable,
             Ending::RespondsUnreadably => HandlerResult::NotDeserializable,
             Ending::RespondsUnstored => HandlerResult::NotStored,
@@ -53,7 +56,11 @@ impl Scenario {
         };
         let ran = Self::after_steps(&active, ran);
         let reply = Reply {
-            input: Input::HandlerDone(ran),
+            input: if ending.stages() {
+                Input::HandlerStaged(ran)
+            } else {
+                Input::HandlerDone(ran)
+            },
             ghost: Ghost::default(),
         };
         self.receive(state, number, active, reply);
@@ -70,6 +77,9 @@ impl Scenario {
         let begun = active.attempt.clone();
         let call = begun.call();
         let mut attempt = (*begun).clone();
+        if matches!(input, Input::Written(WriteResult::Rejected { .. })) {
+            state.calls[usize::from(number)].trace.rejected = true;
+        }
         active.maybe_applied = false;
         active.polled = None;
         loop {
@@ -77,6 +87,7 @@ impl Scenario {
                 now,
                 ran: state.calls[usize::from(number)].trace.ran_in != NEVER,
                 claims: active.claims,
+                releases: matches!(*active.asked.effect, Effect::Write(Write::Delete, _)),
             };
             let failed_to_read = input == Input::ReadFailed;
             self.note(state, number, &input);
@@ -130,6 +141,7 @@ impl Scenario {
                     state.calls[usize::from(number)].trace.tried_release = true;
                 }
                 Effect::Write(Write::Put(ref record), _)
+                | Effect::Transact(Write::Put(ref record), _)
                     if !in_progress(record) && state.stored_in[usize::from(number)] != NEVER =>
                 {
                     self.break_promise(state, Promise::EvictedComesBack);
@@ -216,12 +228,17 @@ impl Scenario {
             self.break_promise(state, Promise::OneRunPerCall);
         }
         let may_have_run = state.calls.iter().any(|call| {
-            call.trace.ran_in == state.generation && !call.trace.ending.is_some_and(Ending::frees)
+            call.trace.ran_in == state.generation
+                && !call.trace.ending.is_some_and(Ending::frees)
+                && !call.trace.rejection_released
         });
         if may_have_run {
             self.break_promise(state, Promise::SecondRunUnderHold);
         }
         let generation = state.generation;
+        if state.effect_in.contains(&generation) {
+            self.break_promise(state, Promise::EffectAlone);
+        }
         state.calls[usize::from(number)].trace.ran_in = generation;
     }
 
@@ -304,6 +321,7 @@ impl Scenario {
             )
         }));
         self.check_returned(state, returned);
+        self.check_effect(state, number, &end);
         state.calls[usize::from(number)].phase = Phase::Ended(end, returned);
     }
 

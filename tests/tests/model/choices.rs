@@ -7,7 +7,7 @@ use super::scenario::Scenario;
 use super::shared::Shared;
 use super::single_flight::leader_progress;
 use super::state::{Action, Call, Phase, Python, State};
-use super::table::is_too_large;
+use super::table::{is_too_large, written};
 
 impl Scenario {
     pub(crate) fn choices(&self, state: &State, actions: &mut Vec<Action>) {
@@ -41,6 +41,9 @@ impl Scenario {
             actions.push(Action::Evict);
         }
         self.operators_choices(state, actions);
+        if state.left.changes > 0 {
+            actions.push(Action::ChangeData);
+        }
         if state.now < self.bounds.ticks {
             actions.push(Action::Tick);
         }
@@ -134,6 +137,9 @@ impl Scenario {
         let records = matches!(*active.asked.effect, Effect::Write(Write::Step { .. }, _));
         if state.left.failures > 0 && (completes(&active.asked.effect) || records) && !too_large {
             actions.push(Action::Fail(number, WriteErrorKind::Permanent));
+            if matches!(*active.asked.effect, Effect::Transact(..)) {
+                actions.push(Action::Fail(number, WriteErrorKind::Conflict));
+            }
         }
     }
 
@@ -160,9 +166,9 @@ fn runs(effect: &Effect) -> bool {
 
 /// Returns true if a request stores a response.
 fn completes(effect: &Effect) -> bool {
-    let set = match effect {
-        Effect::Write(Write::Put(record), _) => record,
-        Effect::Write(Write::Update(change), _) => &change.set,
+    let set = match written(effect) {
+        Some(Write::Put(record)) => record,
+        Some(Write::Update(change)) => &change.set,
         _ => return false,
     };
     set.status.value() == Some(&Status::Completed)

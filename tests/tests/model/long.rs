@@ -2,7 +2,9 @@
 
 use super::bounds::{Bounds, Faults, Python};
 use super::check::explore;
-use super::scenarios::{ALL_ENDINGS, REPORTED_OR_NOT, RESPONDS_OR_FAILS, STORED_OR_NOT, plain};
+use super::scenarios::{
+    ALL_ENDINGS, REPORTED_OR_NOT, RESPONDS_OR_FAILS, STORED_OR_NOT, large_staged, plain,
+};
 
 /// The variable that requests them: `long`, or `long:` and a part of the name of some.
 const VARIABLE: &str = "IDEMPOTENCY_MODEL";
@@ -17,6 +19,7 @@ fn long() {
     let part = chosen.strip_prefix(':').unwrap_or_default();
     let chosen: Vec<_> = scenarios()
         .into_iter()
+        .chain(large_staged())
         .filter(|scenario| scenario.name.contains(part))
         .collect();
     assert!(!chosen.is_empty(), "no scenario has `{part}` in its name");

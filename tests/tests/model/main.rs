@@ -8,6 +8,7 @@ mod bounds;
 mod caller;
 mod check;
 mod choices;
+mod effects;
 mod long;
 mod operator;
 mod promises;
@@ -106,6 +107,20 @@ mod every_promise_holds {
         a_step_and_unprotected => [Executed, Resumed, RanUnprotected, UnprotectedThenStored, ResumedAfterFailure],
         a_step_beside_none => [Executed, TookOver, LostOwnership, Restored, NextWindow],
         a_step_beside_python => [Executed, Resumed, PythonReplayed, Waited],
+        staged_writes => [
+            Executed, FromStore, Staged, Rejected, AppliedThoughRejected, RanAfterRejection, TookOver, WinnersResponse,
+            OwnCompletionFound, LostOwnership, CompletionUnknown,
+        ],
+        late_staged_write => [Executed, Staged, Rejected, OwnClaimRecognised, OwnCompletionFound, CompletionUnknown],
+        late_and_evicted => [Executed, Staged, Rejected, OwnClaimRecognised, OwnCompletionFound, LostOwnership],
+        staged_with_tokens => [Executed, FromStore, Staged, Rejected, WinnersResponse, LostOwnership],
+        staged_and_evicted => [Executed, Staged, Rejected, LostOwnership],
+        staged_endings => [
+            Executed, Staged, Rejected, Released, OwnCallerOnly, ResponseUnavailable, AfterFailure, RanAfterRejection,
+        ],
+        staged_and_held => [Executed, Staged, Rejected, Unresolved, Kept, AfterFailure, RanAfterRejection],
+        staged_and_windows_end => [Executed, FromStore, Staged, Rejected, NextWindow],
+        staged_in_one_process => [Staged, Rejected, FromConcurrentCall, RanAfterFollowing, AlreadyInProgress],
         three_calls => [Executed, FromStore, TookOver, WinnersResponse, LostOwnership],
     }
 }
@@ -173,6 +188,20 @@ mod each_fault_is_found {
             TakeoverOfAnotherPayload in quiet_step_of_two_payloads breaks StepOfAnotherPayload in 11;
         an_unfenced_step: UnfencedStep in quiet_step breaks LateOwner in 9;
         a_release_that_deletes_steps: ReleaseDeletesSteps in quiet_failing_step breaks StepAgain in 9;
+        an_unfenced_transaction: RepeatsWithoutFence in quiet_staged breaks LateOwner in 8;
+        a_transaction_repeated_without_a_fence: RepeatsWithoutFence in one_staged_write breaks EffectTwice in 7;
+        a_completion_without_its_staged_writes: CompletesWithoutTheWrites in one_staged_write breaks EffectAlone in 4;
+        a_rejection_without_a_release: RejectsWithoutARelease in one_staged_write breaks RejectedThoughApplied in 6;
+        a_business_condition_that_decides_before_the_record:
+            BusinessConditionDecidesFirst in one_staged_write breaks RejectedThoughApplied in 6;
+        a_failed_release_that_counts_as_released:
+            FailedReleaseCountsAsReleased in one_staged_write breaks RejectedThoughApplied in 9;
+        a_late_claim_that_is_forgotten:
+            ForgetsALateClaim in late_staged_write breaks RejectedThoughApplied in 11;
+        an_eviction_before_two_late_sends_and_a_store_that_forgets_tokens:
+            Production in late_and_evicted_without_tokens breaks EffectTwice in 10;
+        an_unfenced_release_after_a_rejection:
+            ReleasesARejectionWithoutFence in one_staged_write breaks LateOwner in 7;
         a_window_that_frees_a_live_claim: WindowFreesALiveClaim in quiet_short_window breaks LateOwner in 6;
     }
 }

@@ -29,6 +29,9 @@ pub(crate) enum Promise {
     StepAgain,
     StepOfAnotherPayload,
     StepTwiceUnderHold,
+    EffectTwice,
+    EffectAlone,
+    RejectedThoughApplied,
 }
 
 macro_rules! promises {
@@ -60,6 +63,9 @@ promises! {
     StepAgain => "no run whose claim came after a step was recorded runs that step",
     StepOfAnotherPayload => "no run uses the step of another payload",
     StepTwiceUnderHold => "under hold, a step that may have happened never runs again",
+    EffectTwice => "staged writes are applied at most once in a window, and at most once for each run",
+    EffectAlone => "staged writes are applied if and only if their response is stored",
+    RejectedThoughApplied => "no caller gets \"rejected\" if its staged writes were applied, or are later",
 }
 
 impl Promise {
@@ -129,6 +135,10 @@ pub(crate) enum Goal {
     Resumed,
     ResumedAfterFailure,
     LostInAStep,
+    Staged,
+    Rejected,
+    AppliedThoughRejected,
+    RanAfterRejection,
 }
 
 macro_rules! goals {
@@ -242,6 +252,17 @@ goals! {
         |_, state| state.ended(|end, trace| *end == End::Executed && trace.resumed && trace.after_failure);
     LostInAStep => "a late owner finds in a step that its claim is gone, and gets the winner's response",
         |_, state| state.ended(|end, trace| *end == End::WinnersResponse && trace.lost_in_a_step);
+    Staged => "staged writes are applied with their response",
+        |_, state| state.ended(|end, trace| {
+            *end == End::Executed && trace.ending.is_some_and(Ending::stages)
+        });
+    Rejected => "staged writes are rejected",
+        |_, state| state.refused(ErrorKind::TransactionRejected);
+    AppliedThoughRejected => "a call whose send was rejected finds that an earlier one was applied",
+        |_, state| state.ended(|end, trace| *end == End::OwnCompletionFound && trace.rejected);
+    RanAfterRejection => "a call runs after the staged writes of another were rejected",
+        |_, state| state.refused(ErrorKind::TransactionRejected)
+            && state.ended(|end, _| *end == End::Executed);
 }
 
 /// Returns every promise, and the goals that a scenario must reach.

@@ -15,6 +15,9 @@ use super::state::{
     Action, Active, Call, End, NEVER, NO_CALL, Phase, Python, Reply, Returned, Sent, State, Trace,
 };
 
+/// The business data at the beginning: enough for one transaction.
+const FUNDS: u8 = 1;
+
 /// The time at which every scenario begins, in milliseconds since the epoch.
 const BEGINNING: i64 = 1_000_000_000;
 
@@ -120,8 +123,12 @@ impl Scenario {
     /// Lets the store serve the request of a call.
     fn serve(&self, state: &mut State, active: &Active) -> Reply {
         let mut reply = self.apply(state, &active.asked);
+        if active.maybe_applied && reply.input == Input::Written(WriteResult::Applied) {
+            reply.input = Input::Written(WriteResult::AppliedMaybeAgain);
+        }
         if let Input::Written(
             WriteResult::ConditionFailed { maybe_applied, .. }
+            | WriteResult::Rejected { maybe_applied }
             | WriteResult::Failed {
                 maybe_applied,
                 kind: WriteErrorKind::TooLarge,
@@ -196,6 +203,8 @@ impl Model for Scenario {
                 resumed: false,
                 lost_in_a_step: false,
                 known: Default::default(),
+                rejected: false,
+                rejection_released: false,
             },
         };
         let python = match self.bounds.python {
@@ -212,11 +221,14 @@ impl Model for Scenario {
             shared: vec![None; self.bounds.deliveries.len()],
             in_flight: Vec::new(),
             python,
+            funds: FUNDS,
+            tokens: Vec::new(),
             left: self.bounds.faults,
             holder: NO_CALL,
             generation: 0,
             stored_in: vec![NEVER; self.bounds.deliveries.len() + 2],
             steps: Default::default(),
+            effect_in: vec![NEVER; self.bounds.deliveries.len()],
             broken: 0,
         }]
     }
@@ -315,6 +327,10 @@ impl Model for Scenario {
             }
             Action::Look => self.show(state),
             Action::Decide(verdict) => self.decide(state, verdict)?,
+            Action::ChangeData => {
+                state.left.changes -= 1;
+                state.funds = u8::from(state.funds == 0);
+            }
             Action::PythonClaims => {
                 self.python_claims(state, self.bounds.python.as_ref()?.lease);
             }

@@ -2,11 +2,13 @@
 
 mod operator;
 mod reading_first;
+mod staging;
 mod steps;
 mod unprotected;
 
 pub(crate) use operator::*;
 pub(crate) use reading_first::*;
+pub(crate) use staging::*;
 pub(crate) use steps::*;
 pub(crate) use unprotected::*;
 

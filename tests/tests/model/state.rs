@@ -33,6 +33,10 @@ pub(crate) struct State {
     /// Sends whose caller no longer waits. Each may be applied at any time.
     pub(crate) in_flight: Vec<Sent>,
     pub(crate) python: Python,
+    /// The business data: staged writes take one, and their condition is that there is one.
+    pub(crate) funds: u8,
+    /// The transactions that the store recognises by their token: the call, and the digest of the write.
+    pub(crate) tokens: Vec<(u8, u64)>,
     /// How often each fault may still occur.
     pub(crate) left: Faults,
     /// Ghost: the call whose write made the record.
@@ -41,6 +45,8 @@ pub(crate) struct State {
     pub(crate) generation: u8,
     /// Ghost: the generation in which each call's response was stored.
     pub(crate) stored_in: Vec<u8>,
+    /// Ghost: the generation in which the staged writes of each call were applied.
+    pub(crate) effect_in: Vec<u8>,
     /// Ghost: the steps of the window.
     pub(crate) steps: [StepGhost; NAMES.len()],
     /// Ghost: the promises that have been broken.
@@ -157,6 +163,10 @@ pub(crate) struct Trace {
     pub(crate) lost_in_a_step: bool,
     /// The steps that were recorded when it claimed.
     pub(crate) known: [bool; NAMES.len()],
+    /// The store rejected its staged writes.
+    pub(crate) rejected: bool,
+    /// Its claim was released after its staged writes were rejected.
+    pub(crate) rejection_released: bool,
 }
 
 /// How a call ended.
@@ -237,6 +247,8 @@ pub(crate) enum Action {
     Look,
     /// An operator decides about the claim that it saw.
     Decide(Verdict),
+    /// Another program changes the business data: it takes all that is left, or adds one.
+    ChangeData,
     PythonClaims,
     PythonCompletes,
     PythonFails,

@@ -144,6 +144,7 @@ impl Scenario {
                     now,
                     ran: true,
                     claims: active.claims,
+                    releases: false,
                 };
                 self.rules
                     .requests(call, view, Effect::Write(sent, condition))

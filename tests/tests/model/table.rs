@@ -12,7 +12,10 @@ use idempotency_core::protocol::{
     Attempt, Effect, Input, Refusal, Resolution, WriteErrorKind, WriteResult,
 };
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, MemoryStore, SendLog, Store, Write, WriteOutcome};
+use idempotency_core::store::{
+    Change, LedgerEntry, MemoryStore, MemoryWrites, RecordWrite, SendLog, Staged, Store,
+    TransactionRequest, Write, WriteOutcome,
+};
 use idempotency_core::time::EpochMillis;
 
 use super::promises::Promise;
@@ -41,9 +44,9 @@ pub(crate) fn number_of(data: &Data) -> u8 {
 }
 
 pub(crate) fn is_too_large(effect: &Effect) -> bool {
-    let stored = match effect {
-        Effect::Write(Write::Put(record), _) => record,
-        Effect::Write(Write::Update(change), _) => &change.set,
+    let stored = match written(effect) {
+        Some(Write::Put(record)) => record,
+        Some(Write::Update(change)) => &change.set,
         _ => return false,
     };
     stored
@@ -61,31 +64,69 @@ pub(crate) fn in_progress(record: &Record) -> bool {
     record.status.value() == Some(&Status::InProgress)
 }
 
+/// Returns the write of the record that an effect asks for, alone or with staged writes.
+pub(crate) fn written(effect: &Effect) -> Option<&Write> {
+    match effect {
+        Effect::Write(write, _) | Effect::Transact(write, _) => Some(write),
+        _ => None,
+    }
+}
+
 /// Applies a write to a table that holds `record`. Returns the result and what the table then holds.
 pub(crate) fn write(record: Option<&Record>, effect: &Effect) -> (WriteResult, Option<Record>) {
+    let (written, after, _) = write_with(record, 0, effect);
+    (written, after)
+}
+
+/// Applies a write, alone or with staged ones. Returns also the business data that is left.
+fn write_with(
+    record: Option<&Record>,
+    funds: u8,
+    effect: &Effect,
+) -> (WriteResult, Option<Record>, u8) {
     let (id, store) = (key(), MemoryStore::new());
     if let Some(record) = record {
         store.insert(id.clone(), record.clone());
     }
-    let Effect::Write(write, condition) = effect else {
-        panic!("{effect:?} is no write");
-    };
+    store.set_balance("funds", i64::from(funds));
     let log = SendLog::new();
-    let future = store.write(&id, write, condition, &log);
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(WriteOutcome::Applied) => (WriteResult::Applied, store.evict(&id)),
-        Poll::Ready(WriteOutcome::ConditionFailed {
+    let take_one = Staged::new(MemoryWrites::from([
+        LedgerEntry::add("funds", -1).at_least(0)
+    ]));
+    let future = match effect {
+        Effect::Write(write, condition) => store.write(&id, write, condition, &log),
+        Effect::Transact(write, condition) => {
+            let transaction = TransactionRequest {
+                record: Some(RecordWrite {
+                    id: &id,
+                    write,
+                    condition,
+                }),
+                staged: &take_one,
+                token: "",
+            };
+            store.transact(transaction, &log)
+        }
+        _ => panic!("{effect:?} is no write"),
+    };
+    let outcome = match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("the memory store always replies"),
+    };
+    let result = match outcome {
+        WriteOutcome::Applied => WriteResult::Applied,
+        WriteOutcome::ConditionFailed {
             existing,
             maybe_applied,
-        }) => (
-            WriteResult::ConditionFailed {
-                existing,
-                maybe_applied,
-            },
-            store.evict(&id),
-        ),
+        } => WriteResult::ConditionFailed {
+            existing,
+            maybe_applied,
+        },
+        WriteOutcome::Rejected { maybe_applied, .. } => WriteResult::Rejected { maybe_applied },
         other => panic!("the memory store always replies: {other:?}"),
-    }
+    };
+    let left = u8::try_from(store.balance("funds")).unwrap();
+    (result, store.evict(&id), left)
 }
 
 impl Scenario {
@@ -117,11 +158,23 @@ impl Scenario {
             let ghost = Ghost::default();
             return Reply { input, ghost };
         }
-        let (written, after) = write(before.as_deref(), &sent.effect);
+        let token = (sent.by, sent.effect.digest());
+        let transacts = matches!(*sent.effect, Effect::Transact(..));
+        if transacts && state.tokens.contains(&token) {
+            let input = Input::Written(WriteResult::Applied);
+            let ghost = Ghost::default();
+            return Reply { input, ghost };
+        }
+        let (written, after, funds) = write_with(before.as_deref(), state.funds, &sent.effect);
         let applied = written == WriteResult::Applied;
         if applied {
             state.record = after.map(Shared::new);
+            state.funds = funds;
             self.applied(state, sent, before.as_deref());
+            self.effect_applied(state, sent);
+            if transacts && self.bounds.tokens {
+                state.tokens.push(token);
+            }
         }
         let ghost = Ghost {
             own_lease: own_claim(state),
@@ -136,22 +189,22 @@ impl Scenario {
     fn applied(&self, state: &mut State, sent: &Sent, before: Option<&Record>) {
         let held = state.holder == sent.by && before.is_some_and(in_progress);
         let number = usize::from(sent.by);
-        match &*sent.effect {
-            Effect::Write(Write::Put(record), _) if in_progress(record) => {
+        match written(&sent.effect) {
+            Some(Write::Put(record)) if in_progress(record) => {
                 self.replaced(state, sent.by, sent.at, before);
                 self.claimed(state, sent, held, before);
             }
             // A takeover that keeps the steps.
-            Effect::Write(Write::Update(change), _) if change.set.owner.exists() => {
+            Some(Write::Update(change)) if change.set.owner.exists() => {
                 self.claimed(state, sent, held, before);
             }
-            Effect::Write(Write::Step { name, .. }, _) => {
+            Some(Write::Step { name, .. }) => {
                 if !held {
                     self.break_promise(state, Promise::LateOwner);
                 }
                 Self::recorded(state, name);
             }
-            Effect::Write(Write::Put(_), _) => {
+            Some(Write::Put(_)) => {
                 if before.is_some() {
                     self.break_promise(state, Promise::LateOwner);
                 }
@@ -159,7 +212,7 @@ impl Scenario {
                 state.holder = sent.by;
                 state.stored_in[number] = state.generation;
             }
-            Effect::Write(Write::Update(change), _) => {
+            Some(Write::Update(change)) => {
                 if !held {
                     self.break_promise(state, Promise::LateOwner);
                 }

@@ -8,6 +8,7 @@ mod lookup;
 mod observers;
 mod recorder;
 mod spans;
+mod staged;
 mod store_failures;
 
 use idempotency_lambda::{BoxError, Operation, OperationBuilder, Outcome};

@@ -9,6 +9,7 @@ mod checker;
 mod executor;
 mod network;
 mod schedule;
+mod staging;
 
 use checker::Counts;
 use schedule::Faults;
@@ -105,6 +106,48 @@ fn with_stale_reads_before_the_claim_there_is_no_second_run_under_hold() {
     let counts = play(&Faults::everything().reading_first().under_hold());
     assert!(counts.unresolved > 0 && counts.panicked > 0);
     assert_eq!(counts.second_runs, 0);
+}
+
+/// Plays every seed with staged writes. Returns how many schedules applied them, rejected them, and did not know.
+fn play_staged(faults: &Faults) -> (usize, usize, usize) {
+    let (mut applied, mut rejected, mut unknown) = (0, 0, 0);
+    for seed in seeds() {
+        match staging::play(seed, faults) {
+            Ok(ends) => {
+                applied += usize::from(ends.applied);
+                rejected += ends.rejected.len();
+                unknown += ends.unknown;
+            }
+            Err(broken) => panic!("seed {seed} breaks a promise: {broken}"),
+        }
+    }
+    println!("{applied} applied, {rejected} rejected, {unknown} unknown");
+    (applied, rejected, unknown)
+}
+
+#[test]
+fn staged_writes_are_applied_once_and_only_with_their_response_under_every_fault() {
+    for faults in [
+        Faults::none(),
+        Faults::network(),
+        Faults::crashes(),
+        Faults::everything(),
+        Faults::everything().under_hold(),
+    ] {
+        let (applied, rejected, unknown) = play_staged(&faults);
+        assert!(applied > 0 && rejected > 0, "{faults:?}");
+        assert!(unknown > 0 || faults.lost == 0, "{faults:?}");
+    }
+}
+
+#[test]
+fn the_books_show_a_store_without_fences() {
+    let faults = Faults::everything().without_fences();
+    let broken = (0..2_000).find_map(|seed| staging::play(seed, &faults).err());
+    assert!(
+        broken.is_some(),
+        "an unfenced transaction must be applied twice"
+    );
 }
 
 #[test]

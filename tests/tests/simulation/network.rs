@@ -7,8 +7,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
+    Consistency, MemoryStore, ReadOutcome, RecordWrite, SendLog, Staged, Store, StoreError,
+    StoreErrorKind, TransactionRequest, Write, WriteOutcome,
 };
 
 use super::executor::{Dice, Time, yield_now};
@@ -23,6 +23,8 @@ struct Sent {
     id: RecordId,
     write: Write,
     condition: Condition,
+    /// The staged writes, and their token.
+    staged: Option<(Staged, String)>,
 }
 
 /// The table and the network between it and the processes.
@@ -59,6 +61,14 @@ impl Network {
         }
     }
 
+    /// Applies every late write.
+    pub(crate) fn deliver_all(&self) {
+        let late = std::mem::take(&mut *self.late.lock().unwrap());
+        for sent in late {
+            self.apply(&sent);
+        }
+    }
+
     fn apply(&self, sent: &Sent) -> WriteOutcome {
         let always = Condition::All(Vec::new());
         let fence = |condition| {
@@ -73,7 +83,22 @@ impl Network {
             Write::Update(_) | Write::Delete | Write::Step { .. } => fence(&sent.condition),
         };
         let log = SendLog::new();
-        let write = ready(self.table.write(&sent.id, &sent.write, condition, &log));
+        let write = match &sent.staged {
+            None => ready(self.table.write(&sent.id, &sent.write, condition, &log)),
+            Some((staged, token)) => {
+                let record = RecordWrite {
+                    id: &sent.id,
+                    write: &sent.write,
+                    condition,
+                };
+                let transaction = TransactionRequest {
+                    record: Some(record),
+                    staged,
+                    token,
+                };
+                ready(self.table.transact(transaction, &log))
+            }
+        };
         let mut states = self.states.lock().unwrap();
         states.push(self.table.record(&sent.id));
         write
@@ -133,6 +158,10 @@ impl Network {
                     existing,
                     maybe_applied: lost,
                 },
+                WriteOutcome::Rejected { rejection, .. } => WriteOutcome::Rejected {
+                    rejection,
+                    maybe_applied: lost,
+                },
                 other => other,
             };
         }
@@ -164,6 +193,22 @@ impl Store for Network {
             id: id.clone(),
             write: write.clone(),
             condition: condition.clone(),
+            staged: None,
+        };
+        Box::pin(self.carry(sent, log.clone()))
+    }
+
+    fn transact<'a>(
+        &'a self,
+        transaction: TransactionRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        let record = transaction.record.unwrap();
+        let sent = Sent {
+            id: record.id.clone(),
+            write: record.write.clone(),
+            condition: record.condition.clone(),
+            staged: Some((transaction.staged.clone(), transaction.token.to_owned())),
         };
         Box::pin(self.carry(sent, log.clone()))
     }

@@ -302,7 +302,7 @@ fn charge(dice: &Dice, faults: &Faults) -> Operation {
         .unwrap()
 }
 
-fn process(
+pub(crate) fn process(
     number: u64,
     seed: u64,
     dice: &Dice,
@@ -343,7 +343,7 @@ impl Call {
 }
 
 /// The payload of a deliberate panic.
-struct OnPurpose;
+pub(crate) struct OnPurpose;
 
 /// Plays one delivery: the caller and the handler. The response names the run that produced it.
 fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Faults) -> Task {

@@ -25,9 +25,11 @@ use std::time::Duration;
 
 use self::step::Steps;
 use super::Backend;
+use super::staging::{StageError, Staging};
 use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
 use crate::record::{RecordId, RecordedSteps};
+use crate::store::{Staged, StagedWrites};
 use crate::time::EpochMillis;
 
 /// The call that a handler runs in: its key, which run of the key it is, the time that is left, and tokens for effects outside.
@@ -58,6 +60,8 @@ struct Inner {
     /// When the time for the run ends, if that is known.
     ends: Option<EpochMillis>,
     has_ended: AtomicBool,
+    /// What the handler has staged.
+    staging: Staging,
 }
 
 /// Under what the handler runs.
@@ -95,7 +99,9 @@ impl Call {
     /// # Ok::<(), idempotency_core::random::RandomError>(())
     /// ```
     pub fn unprotected(backend: &Backend) -> Result<Self, RandomError> {
-        Self::without_claim(backend, None)
+        let call = Self::without_claim(backend, None)?;
+        call.0.staging.refuse();
+        Ok(call)
     }
 
     fn without_claim(backend: &Backend, ends: Option<EpochMillis>) -> Result<Self, RandomError> {
@@ -154,6 +160,7 @@ impl Call {
             basis,
             ends,
             has_ended: AtomicBool::new(false),
+            staging: Staging::default(),
         }))
     }
 
@@ -227,16 +234,65 @@ impl Call {
         }
     }
 
+    /// Changes the writes that this call has staged, in the form of one store. They are applied together with the completion of the
+    /// key when the handler has returned its response, or not at all.
+    ///
+    /// It is for libraries: for DynamoDB `idempotency-dynamodb` adds `call.transaction()`. If `change` fails, it must have changed
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the handler has ended, if the run is outside of an operation, if the writes of another store are staged, or if `change`
+    /// fails. Then nothing is staged.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, engine::{Backend, Codec}, error::Error, operation::CompiledOperation};
+    /// # use idempotency_core::{example, store::{LedgerEntry, MemoryStore, MemoryWrites}};
+    /// # use std::{convert::Infallible, sync::Arc};
+    /// # let store = Arc::new(MemoryStore::new());
+    /// # let backend = example::backend_over(store.clone());
+    /// # let operation = CompiledOperation::new("shop::pay", &Settings::default(), &Variables::default()).unwrap();
+    /// # example::ready(async {
+    /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
+    /// for _duplicate in [false, true] {
+    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    ///         let call = offered.take();
+    ///         async move {
+    ///             let pay = LedgerEntry::add("shop", 5);
+    ///             call.stage(|writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(pay))).unwrap();
+    ///             Ok::<_, Error>("paid".to_owned())
+    ///         }
+    ///     });
+    ///     run.await?;
+    /// }
+    /// assert_eq!(store.balance("shop"), 5);
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn stage<W, E>(
+        &self,
+        change: impl FnOnce(&mut W) -> Result<(), E>,
+    ) -> Result<(), StageError<E>>
+    where
+        W: StagedWrites + Default,
+    {
+        self.0.staging.change(change)
+    }
+
     /// Returns true if the run of the handler has ended. What a clone that was kept does after that is no part of the run.
     pub fn has_ended(&self) -> bool {
         self.0.has_ended.load(Ordering::Acquire)
     }
 
-    fn end(&self) {
+    /// Ends the call, and returns what its handler has staged.
+    fn end(&self) -> Option<Staged> {
         self.0.has_ended.store(true, Ordering::Release);
         if let Some(steps) = self.steps() {
             steps.close();
         }
+        self.0.staging.close()
     }
 }
 

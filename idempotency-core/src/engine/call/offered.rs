@@ -6,6 +6,7 @@ use crate::engine::Backend;
 use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
 use crate::record::RecordedSteps;
+use crate::store::Staged;
 use crate::time::EpochMillis;
 
 /// The call of a run that is about to start. It is made only if the handler takes it.
@@ -44,6 +45,8 @@ pub(crate) struct Made {
     call: Option<Call>,
     /// The failure of the random source. The handler must then not run: its call has no tokens.
     failure: Option<RandomError>,
+    /// True if the run is outside of an operation: then no write can be staged.
+    is_outside: bool,
 }
 
 impl<'a> OfferedCall<'a> {
@@ -106,7 +109,12 @@ impl<'a> OfferedCall<'a> {
                 backend,
                 terms,
                 lease_end,
-            } => Call::unclaimed(backend, terms, lease_end),
+            } => {
+                let call = Call::unclaimed(backend, terms, lease_end);
+                // No completion may ever apply what is staged.
+                call.0.staging.refuse();
+                call
+            }
             Source::Unprotected { backend, deadline } => {
                 match Call::without_claim(backend, deadline) {
                     Ok(call) => call,
@@ -118,6 +126,9 @@ impl<'a> OfferedCall<'a> {
                 }
             }
         };
+        if self.made.is_outside {
+            call.0.staging.refuse();
+        }
         self.made.call = Some(call.clone());
         call
     }
@@ -151,6 +162,7 @@ pub async fn run_without_claim<F: Future>(
     start: impl FnOnce(OfferedCall<'_>) -> F,
 ) -> Result<F::Output, RandomError> {
     let mut made = Made::default();
+    made.is_outside = true;
     let handler = start(OfferedCall::unprotected(backend, deadline, &mut made));
     made.started()?;
     Ok(handler.await)
@@ -167,11 +179,9 @@ impl Made {
         self.call.as_ref()?.recorded_steps().map(Steps::summary)
     }
 
-    /// Ends the call: the handler has returned.
-    pub(crate) fn end(&self) {
-        if let Some(call) = &self.call {
-            call.end();
-        }
+    /// Ends the call: the handler has returned. Returns what it has staged.
+    pub(crate) fn end(&self) -> Option<Staged> {
+        self.call.as_ref().and_then(Call::end)
     }
 }
 

@@ -352,6 +352,10 @@ impl Call {
                     maybe_applied,
                 };
             }
+            // A step has no staged writes that could be rejected.
+            Some(WriteOutcome::Rejected { maybe_applied, .. }) => {
+                return WriteResult::Rejected { maybe_applied };
+            }
             Some(WriteOutcome::Failed {
                 maybe_applied,
                 error,

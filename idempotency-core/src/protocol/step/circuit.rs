@@ -47,11 +47,15 @@ pub(super) fn store_reply(state: &State, input: &Input) -> Option<StoreReply> {
     );
     match input {
         _ if !asks => None,
-        Input::Written(WriteResult::Applied | WriteResult::ConditionFailed { .. })
+        Input::Written(
+            WriteResult::Applied
+            | WriteResult::AppliedMaybeAgain
+            | WriteResult::ConditionFailed { .. },
+        )
         | Input::Read(_) => Some(StoreReply::Replied),
         Input::Written(WriteResult::Failed { kind, .. }) => match kind {
             WriteErrorKind::Transient => Some(StoreReply::Failed),
-            WriteErrorKind::Refused => Some(StoreReply::Replied),
+            WriteErrorKind::Refused | WriteErrorKind::Conflict => Some(StoreReply::Replied),
             WriteErrorKind::TooLarge | WriteErrorKind::Permanent => None,
         },
         Input::ReadFailed => Some(StoreReply::Failed),

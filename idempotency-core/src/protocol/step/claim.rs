@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::classify::{RecordState, classify, is_claim_of, is_expired};
-use super::super::effect::{Effect, WriteResult};
+use super::super::effect::{Effect, WriteErrorKind, WriteResult};
 use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve, time_limit};
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
@@ -195,11 +195,12 @@ pub(super) fn claim_written(
 ) -> Next {
     match result {
         // Only a read after the takeover sees the steps that this run needs: the earlier owner may have recorded one before it.
-        WriteResult::Applied if claiming.resumes.is_some() => {
+        WriteResult::Applied | WriteResult::AppliedMaybeAgain if claiming.resumes.is_some() => {
             claiming.maybe_applied = true;
             (State::Reading(claiming), READ)
         }
-        WriteResult::Applied => {
+        WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
+            claiming.maybe_applied |= result == WriteResult::AppliedMaybeAgain;
             let lease_end = call.lease_end(claiming.claimed_at);
             run(call, now, claiming, lease_end, RecordedSteps::default())
         }
@@ -213,10 +214,19 @@ pub(super) fn claim_written(
                 None => (State::Reading(claiming), READ),
             }
         }
-        WriteResult::Failed { maybe_applied, .. } => {
+        // A claim has no staged writes that could be rejected: such a reply says no more than a failure.
+        WriteResult::Rejected { maybe_applied } | WriteResult::Failed { maybe_applied, .. } => {
             // Every send of the call counts, not only the last one.
             claiming.maybe_applied |= maybe_applied;
-            if claiming.maybe_applied && has_time(now, claiming) {
+            // The transaction of another call has the record: only a read shows what it is.
+            let met = matches!(
+                result,
+                WriteResult::Failed {
+                    kind: WriteErrorKind::Conflict,
+                    ..
+                }
+            );
+            if (met || claiming.maybe_applied) && has_time(now, claiming) {
                 (State::Reading(claiming), READ)
             } else {
                 give_up(call, now, claiming, ErrorKind::StoreFailed)
@@ -324,6 +334,8 @@ fn run(
         lease_end,
         is_confirmed: true,
         has_steps: !steps.is_empty(),
+        has_lost_step: false,
+        may_come_again: claiming.maybe_applied,
     };
     let running = Running {
         held,

@@ -1,5 +1,7 @@
 //! After the handler: the completion, or the release.
 
+use std::time::Duration;
+
 use super::super::classify::{
     RecordState, classify, is_claim_of, is_expired, response_of, same_payload,
 };
@@ -14,6 +16,7 @@ use super::super::terms::CallTerms;
 use super::state::{
     Completing, Held, Next, READ, Releasing, State, Unstorable, backoff, finish, refuse, replay,
 };
+use super::transaction;
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
@@ -31,6 +34,7 @@ pub(super) fn handler_done(
     now: EpochMillis,
     held: Held,
     result: HandlerResult,
+    staged: bool,
 ) -> Next {
     let mut held = held.for_requests_after(call, now);
     let (steps, result) = match result {
@@ -43,7 +47,8 @@ pub(super) fn handler_done(
         return (State::ReadingAfterSteps(held.lease_end), READ);
     }
     // The effect of the step happened, and is not recorded: as after a panic, an operator must decide.
-    if steps == Some(StepsEnd::NotRecorded)
+    held.has_lost_step = steps == Some(StepsEnd::NotRecorded);
+    if held.has_lost_step
         && call.policy.on_timeout == OnTimeout::Hold
         && matches!(result, HandlerResult::Failed(_) | HandlerResult::NotStored)
     {
@@ -96,7 +101,9 @@ pub(super) fn handler_done(
     };
     let completing = Completing {
         held,
+        staged,
         tries: 0,
+        conflicts: 0,
         maybe_applied: false,
         record: requests::completed(call, now, data.as_ref()),
         unstorable,
@@ -109,9 +116,9 @@ fn keeps_steps(call: &CallTerms, held: Held) -> bool {
     held.has_steps && call.policy.steps == Steps::Keep
 }
 
-/// Returns the write that frees the key after a run without a stored response, by the policies `steps` and `on_error`. `returned` is
-/// true if the handler returned a response.
-fn free_key(
+/// Returns the write that frees the key after a run without a stored response, or after a rejected transaction, by the policies
+/// `steps` and `on_error`. `returned` is true if the handler returned a response that is not stored.
+pub(super) fn free_key(
     call: &CallTerms,
     now: EpochMillis,
     failure: &str,
@@ -130,7 +137,7 @@ fn free_key(
 /// Sends the completion.
 pub(super) fn send_completion(call: &CallTerms, mut completing: Completing) -> Next {
     completing.tries += 1;
-    let effect = requests::complete(call, &completing.record);
+    let effect = requests::complete(call, &completing.record, completing.staged);
     (State::Completing(completing), effect)
 }
 
@@ -142,7 +149,7 @@ pub(super) fn completion_written(
     result: WriteResult,
 ) -> Next {
     match result {
-        WriteResult::Applied => confirmed(completing),
+        WriteResult::Applied | WriteResult::AppliedMaybeAgain => confirmed(completing),
         WriteResult::ConditionFailed {
             existing,
             maybe_applied,
@@ -152,6 +159,10 @@ pub(super) fn completion_written(
                 Some(existing) => claim_gone(call, now, completing, Some(existing)),
                 None => (State::ReadingAfterCompletion(completing), READ),
             }
+        }
+        WriteResult::Rejected { maybe_applied } => {
+            completing.maybe_applied |= maybe_applied;
+            transaction::reject(call, now, completing)
         }
         WriteResult::Failed {
             maybe_applied,
@@ -166,19 +177,27 @@ pub(super) fn completion_written(
                     completing.tries = 0;
                     send_completion(call, completing)
                 }
-                // The caller must get its error before the process is killed, so one more try must fit.
                 WriteErrorKind::Transient | WriteErrorKind::Refused
                     if completing.tries < MAX_COMPLETIONS
-                        && now.until(completing.held.lease_end)
-                            > backoff(completing.tries) + REPLY_RESERVE =>
+                        && has_time_for(backoff(completing.tries), now, &completing) =>
                 {
                     let pause = backoff(completing.tries);
                     (State::RetryingCompletion(completing), Effect::Pause(pause))
                 }
-                _ => not_stored(completing.held, ErrorKind::CompletionUnknown),
+                WriteErrorKind::Conflict => transaction::conflict(now, completing),
+                WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.staged => {
+                    transaction::reject(call, now, completing)
+                }
+                _ => not_stored(&completing, ErrorKind::CompletionUnknown),
             }
         }
     }
+}
+
+/// Returns true if the lease leaves time for a pause, one more try and its reply. The caller must get its error before the
+/// process is killed.
+pub(super) fn has_time_for(pause: Duration, now: EpochMillis, completing: &Completing) -> bool {
+    now.until(completing.held.lease_end) > pause + REPLY_RESERVE
 }
 
 /// Handles a claim that is gone: `existing` is not this call's claim any more, or there is no record.
@@ -190,8 +209,11 @@ pub(super) fn claim_gone(
 ) -> Next {
     match existing {
         Some(existing) => other_record(call, now, completing, existing),
+        // Nothing of a transaction was applied, so its response need not be stored. And "no record" is no fence: a send that arrives
+        // after the window would be applied again.
+        None if completing.staged => refuse(ErrorKind::LostOwnership),
         None if completing.maybe_applied || is_expired(completing.held.lease_end, now) => {
-            not_stored(completing.held, ErrorKind::LostOwnership)
+            not_stored(&completing, ErrorKind::LostOwnership)
         }
         None => {
             let effect = requests::restore(call, &completing.record, completing.held.lease_end);
@@ -219,14 +241,14 @@ pub(super) fn restored(
     result: WriteResult,
 ) -> Next {
     match result {
-        WriteResult::Applied => confirmed(completing),
+        WriteResult::Applied | WriteResult::AppliedMaybeAgain => confirmed(completing),
         WriteResult::ConditionFailed {
             existing: Some(existing),
             ..
         } => other_record(call, now, completing, existing),
-        WriteResult::ConditionFailed { existing: None, .. } | WriteResult::Failed { .. } => {
-            not_stored(completing.held, ErrorKind::CompletionUnknown)
-        }
+        WriteResult::ConditionFailed { existing: None, .. }
+        | WriteResult::Rejected { .. }
+        | WriteResult::Failed { .. } => not_stored(&completing, ErrorKind::CompletionUnknown),
     }
 }
 
@@ -239,25 +261,40 @@ fn other_record(
 ) -> Next {
     if is_claim_of(&existing, call) {
         // The condition holds for this record, and yet it failed: what is stored is unknown.
-        return not_stored(completing.held, ErrorKind::CompletionUnknown);
+        return not_stored(&completing, ErrorKind::CompletionUnknown);
     }
-    match completed_state(call, now, &existing) {
-        Some(RecordState::Replay) => replay(existing, Source::Completion),
+    stored(call, now, &completing, existing)
+        .unwrap_or_else(|| not_stored(&completing, ErrorKind::LostOwnership))
+}
+
+/// Returns the end of the call by a stored response, or by its own completion without a response. `None` if the record has neither.
+pub(super) fn stored(
+    call: &CallTerms,
+    now: EpochMillis,
+    completing: &Completing,
+    existing: Record,
+) -> Option<Next> {
+    match (
+        completed_state(call, now, &existing)?,
+        completing.unstorable,
+    ) {
+        (RecordState::Replay, _) => Some(replay(existing, Source::Completion)),
         // An earlier send of this call's own completion without a response was applied.
-        Some(RecordState::ResponseUnavailable)
-            if completing.unstorable.is_some() && existing.owner.value() == Some(&call.owner) =>
+        (RecordState::ResponseUnavailable, Some(why))
+            if existing.owner.value() == Some(&call.owner) =>
         {
-            confirmed(completing)
+            Some(confirmed_without(why))
         }
-        _ => not_stored(completing.held, ErrorKind::LostOwnership),
+        _ => None,
     }
 }
 
 /// Ends a call whose response is not stored, or of which that is not known.
 ///
-/// A run under a claim that was never confirmed promised its caller no agreed response, so the caller gets its own result.
-pub(super) fn not_stored(held: Held, kind: ErrorKind) -> Next {
-    if held.is_confirmed {
+/// A run under a claim that was never confirmed promised its caller no agreed response, so the caller gets its own result. But not
+/// if it staged writes, which may not have been applied.
+pub(super) fn not_stored(completing: &Completing, kind: ErrorKind) -> Next {
+    if completing.held.is_confirmed || completing.staged {
         refuse(kind)
     } else {
         finish(Resolution::Own(Completion::Unclaimed))
@@ -274,8 +311,15 @@ fn completed_state(call: &CallTerms, now: EpochMillis, existing: &Record) -> Opt
 fn confirmed(completing: Completing) -> Next {
     match completing.unstorable {
         None => finish(Resolution::Own(Completion::Stored(completing.record))),
-        Some(Unstorable::OwnCallerOnly) => finish(Resolution::Own(Completion::WithoutResponse)),
-        Some(Unstorable::NotSerializable) => refuse(ErrorKind::ResponseNotSerializable),
+        Some(why) => confirmed_without(why),
+    }
+}
+
+/// Ends a call whose key is completed without a response.
+fn confirmed_without(why: Unstorable) -> Next {
+    match why {
+        Unstorable::OwnCallerOnly => finish(Resolution::Own(Completion::WithoutResponse)),
+        Unstorable::NotSerializable => refuse(ErrorKind::ResponseNotSerializable),
     }
 }
 
@@ -312,7 +356,9 @@ pub(super) fn released(
 /// Handles the result of the last release. `returned` is true if the handler returned a response.
 fn release_ended(call: &CallTerms, now: EpochMillis, returned: bool, result: WriteResult) -> Next {
     match result {
-        WriteResult::Applied => finish(Resolution::Own(Completion::Released)),
+        WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
+            finish(Resolution::Own(Completion::Released))
+        }
         WriteResult::ConditionFailed {
             existing: Some(existing),
             ..
@@ -321,6 +367,8 @@ fn release_ended(call: &CallTerms, now: EpochMillis, returned: bool, result: Wri
         }
         // The record is not this call's claim any more, so there is nothing to release.
         WriteResult::ConditionFailed { .. } => finish(Resolution::Own(Completion::Released)),
-        WriteResult::Failed { .. } => finish(Resolution::Own(Completion::NotReleased)),
+        WriteResult::Rejected { .. } | WriteResult::Failed { .. } => {
+            finish(Resolution::Own(Completion::NotReleased))
+        }
     }
 }

@@ -45,6 +45,8 @@ pub(super) enum State {
     ReadingAfterSteps(EpochMillis),
     /// Sends the completion of an evicted claim.
     Restoring(Completing),
+    /// Releases the claim after a transaction was rejected. The release shows whether an earlier send was applied.
+    Rejecting(Completing),
     /// Releases a claim before the handler ran.
     GivingUp(GivingUp),
     /// Releases the claim after the handler ran.
@@ -133,14 +135,22 @@ pub(super) struct Held {
     pub(super) is_confirmed: bool,
     /// True if the record may have recorded steps.
     pub(super) has_steps: bool,
+    /// True if a step may have happened and is not recorded.
+    pub(super) has_lost_step: bool,
+    /// True if another send of the claim may still be applied. After a release it would make the claim again.
+    pub(super) may_come_again: bool,
 }
 
 /// The data of a call that completes its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Completing {
     pub(super) held: Held,
-    /// The number of completions sent.
+    /// True if the handler staged writes, which are in one transaction with the completion.
+    pub(super) staged: bool,
+    /// The number of completions sent, not counting those that met another transaction.
     pub(super) tries: u8,
+    /// The number of completions that met another transaction.
+    pub(super) conflicts: u8,
     /// True if any send of the completion may have been applied.
     pub(super) maybe_applied: bool,
     /// The attributes to store.

@@ -8,6 +8,7 @@ mod limits;
 mod lookup;
 mod operation;
 mod steps;
+mod transaction;
 mod unprotected;
 mod wait;
 
@@ -15,7 +16,8 @@ use super::super::condition::{Condition, Operand, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::super::policy::{OnError, OnInProgress, OnStoreError, OnTimeout};
 use super::super::{
-    Completion, Consistency, HandlerResult, Refusal, Resolution, Write, WriteErrorKind, WriteResult,
+    Completion, Consistency, HandlerResult, Refusal, RefusalDetail, Resolution, Write,
+    WriteErrorKind, WriteResult,
 };
 use super::*;
 use crate::record::Record;

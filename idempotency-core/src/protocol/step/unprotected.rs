@@ -23,16 +23,20 @@ pub(super) fn may_still_run(call: &CallTerms, now: EpochMillis, input: &Input) -
     match input {
         Input::LeaderProgress(leader) => leader.stage == Stage::Claiming,
         // The leader may have run since its last known progress.
-        Input::LeaderDone(_) | Input::Written(WriteResult::ConditionFailed { .. }) => false,
+        Input::LeaderDone(_)
+        | Input::Written(WriteResult::ConditionFailed { .. } | WriteResult::Rejected { .. }) => {
+            false
+        }
         Input::Written(WriteResult::Failed { kind, .. }) => *kind == WriteErrorKind::Transient,
         Input::Read(Some(record)) => classify(record, now, call) == RecordState::Claimable,
         Input::Local(_)
         | Input::Circuit(_)
-        | Input::Written(WriteResult::Applied)
+        | Input::Written(WriteResult::Applied | WriteResult::AppliedMaybeAgain)
         | Input::Read(None)
         | Input::ReadFailed
         | Input::Paused
-        | Input::HandlerDone(_) => true,
+        | Input::HandlerDone(_)
+        | Input::HandlerStaged(_) => true,
     }
 }
 
@@ -82,6 +86,8 @@ pub(super) fn run(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
             lease_end: until,
             is_confirmed: false,
             has_steps: false,
+            has_lost_step: false,
+            may_come_again: true,
         },
         steps: RecordedSteps::default(),
         resumes: None,

@@ -287,7 +287,11 @@ impl StepWrite {
     pub fn step(self, now: EpochMillis, input: StepInput) -> (Self, StepEffect) {
         let end = match input {
             StepInput::Paused => return self.send(),
-            StepInput::Written(WriteResult::Applied) => StepEnd::Recorded,
+            StepInput::Written(WriteResult::Applied | WriteResult::AppliedMaybeAgain) => {
+                StepEnd::Recorded
+            }
+            // A step has no staged writes that could be rejected.
+            StepInput::Written(WriteResult::Rejected { .. }) => StepEnd::NotRecorded,
             StepInput::Written(WriteResult::ConditionFailed { existing, .. }) => {
                 // If the condition holds for the record that it failed on, what is recorded is unknown.
                 let own = existing.is_some_and(|existing| is_claim_by(&existing, &self.owner));
@@ -299,11 +303,13 @@ impl StepWrite {
             }
             StepInput::Written(WriteResult::Failed { kind, .. }) => match kind {
                 WriteErrorKind::TooLarge => StepEnd::TooLarge,
-                WriteErrorKind::Transient if self.has_time(now) => {
+                WriteErrorKind::Transient | WriteErrorKind::Conflict if self.has_time(now) => {
                     let pause = backoff(self.tries);
                     return (self, StepEffect::Pause(pause));
                 }
-                WriteErrorKind::Transient | WriteErrorKind::Permanent => StepEnd::NotRecorded,
+                WriteErrorKind::Transient
+                | WriteErrorKind::Conflict
+                | WriteErrorKind::Permanent => StepEnd::NotRecorded,
                 // The condition does not hold, and the record could not be read: it is not this claim any more.
                 WriteErrorKind::Refused => StepEnd::ClaimLost,
             },

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Every kind of error, and whether its record is acknowledged: if the handler did not return `Ok`, and if it did.
-const KINDS: [(ErrorKind, bool, bool); 23] = [
+const KINDS: [(ErrorKind, bool, bool); 24] = [
     (ErrorKind::AlreadyInProgress, false, true),
     (ErrorKind::PayloadMismatch, false, true),
     (ErrorKind::KeyMissing, false, true),
@@ -16,6 +16,7 @@ const KINDS: [(ErrorKind, bool, bool); 23] = [
     (ErrorKind::ResponseNotSerializable, false, true),
     (ErrorKind::LostOwnership, false, true),
     (ErrorKind::CompletionUnknown, false, true),
+    (ErrorKind::TransactionRejected, false, false),
     (ErrorKind::StoreFailed, false, true),
     (ErrorKind::StepRefused, false, true),
     (ErrorKind::StepNoTimeLeft, false, true),

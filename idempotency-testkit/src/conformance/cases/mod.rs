@@ -14,6 +14,7 @@ mod races;
 mod reads;
 mod responses;
 mod steps;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Case> {
         foreign::CASES,
         limits::CASES,
         responses::CASES,
+        transactions::CASES,
     ]
     .into_iter()
     .flatten()

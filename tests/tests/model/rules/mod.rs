@@ -4,6 +4,7 @@ mod faults;
 mod lookup;
 mod operator;
 mod single_flight;
+mod staging;
 mod steps;
 mod unprotected;
 
@@ -19,6 +20,7 @@ pub(crate) use faults::*;
 pub(crate) use lookup::*;
 pub(crate) use operator::*;
 pub(crate) use single_flight::*;
+pub(crate) use staging::*;
 pub(crate) use steps::*;
 pub(crate) use unprotected::*;
 
@@ -31,6 +33,8 @@ pub(crate) struct CallView {
     pub(crate) ran: bool,
     /// The number of claims it sent, if the rules count them.
     pub(crate) claims: u8,
+    /// True if its last request was a release.
+    pub(crate) releases: bool,
 }
 
 /// A layer between the protocol and its scenario. The default changes nothing.

@@ -8,6 +8,7 @@ const DECISION: Faults = Faults {
     delays: 0,
     kills: 0,
     evictions: 0,
+    changes: 0,
     decisions: 1,
 };
 

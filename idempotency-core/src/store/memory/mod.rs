@@ -1,18 +1,25 @@
 //! The store in memory: the specification of a store, and `IDEMPOTENCY_STORE=memory`.
 
-use std::collections::HashMap;
+mod ledger;
+
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use ledger::{LedgerEntry, MemoryWrites};
+
 use super::{
-    Change, Consistency, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
+    Change, Consistency, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind,
+    TransactionRequest, Write, WriteOutcome,
 };
 use crate::future::BoxFuture;
 use crate::protocol::condition::Condition;
 use crate::record::{Attribute, Field, Record, RecordId};
 
 /// A map of records behind a lock. It protects within one process only, and its records end with the process.
+///
+/// Beside them it has a ledger: numbers that staged writes ([`MemoryWrites`]) change, so that tests have data of their own in one
+/// transaction with a record.
 ///
 /// # Examples
 ///
@@ -25,7 +32,16 @@ use crate::record::{Attribute, Field, Record, RecordId};
 /// ```
 #[derive(Default)]
 pub struct MemoryStore {
-    records: Mutex<HashMap<RecordId, Record>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    records: HashMap<RecordId, Record>,
+    /// The balances of the accounts that staged writes change.
+    ledger: HashMap<String, i64>,
+    /// The tokens of the transactions without a record that were applied.
+    tokens: HashSet<String>,
 }
 
 impl MemoryStore {
@@ -36,22 +52,22 @@ impl MemoryStore {
 
     /// Returns the record with this id, as an operator would look it up.
     pub fn record(&self, id: &RecordId) -> Option<Record> {
-        self.records().get(id).cloned()
+        self.state().records.get(id).cloned()
     }
 
     /// Inserts a record unconditionally, as another program would.
     pub fn insert(&self, id: RecordId, record: Record) {
-        self.records().insert(id, record);
+        self.state().records.insert(id, record);
     }
 
     /// Removes a record unconditionally, as TTL or an operator would, and returns it.
     pub fn evict(&self, id: &RecordId) -> Option<Record> {
-        self.records().remove(id)
+        self.state().records.remove(id)
     }
 
     /// Returns the number of records.
     pub fn len(&self) -> usize {
-        self.records().len()
+        self.state().records.len()
     }
 
     /// Returns true if there is no record.
@@ -59,9 +75,19 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// Returns the map. A panic cannot leave it half written, so a poisoned lock is still good.
-    fn records(&self) -> MutexGuard<'_, HashMap<RecordId, Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the balance of an account of the ledger. An account that was never written has 0.
+    pub fn balance(&self, account: &str) -> i64 {
+        self.state().ledger.get(account).copied().unwrap_or(0)
+    }
+
+    /// Sets the balance of an account of the ledger, without a condition.
+    pub fn set_balance(&self, account: impl Into<String>, balance: i64) {
+        self.state().ledger.insert(account.into(), balance);
+    }
+
+    /// Returns the maps. A panic cannot leave them half written, so a poisoned lock is still good.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Performs `write` if `condition` holds, under one lock, and notes the record that a put replaced.
@@ -72,23 +98,67 @@ impl MemoryStore {
         condition: &Condition,
         log: &SendLog,
     ) -> WriteOutcome {
-        let mut records = self.records();
-        let existing = records.get(id);
-        if !condition.holds(existing) {
-            return WriteOutcome::ConditionFailed {
-                existing: existing.cloned(),
+        let mut state = self.state();
+        if let Some(failed) = state.refuse(id, condition) {
+            return failed;
+        }
+        state.write(id, write, log)
+    }
+
+    /// Performs a transaction, under one lock.
+    fn apply_together(&self, transaction: TransactionRequest<'_>, log: &SendLog) -> WriteOutcome {
+        let Some(writes) = transaction.staged.downcast_ref::<MemoryWrites>() else {
+            return WriteOutcome::Failed {
+                maybe_applied: false,
+                error: transaction.staged.unsupported(&self.name()),
+            };
+        };
+        let mut state = self.state();
+        if transaction.record.is_none() && state.tokens.contains(transaction.token) {
+            return WriteOutcome::Applied;
+        }
+        if let Some(record) = transaction.record
+            && let Some(failed) = state.refuse(record.id, record.condition)
+        {
+            return failed;
+        }
+        if let Err(rejection) = writes.apply(&mut state.ledger) {
+            return WriteOutcome::Rejected {
+                rejection,
                 maybe_applied: false,
             };
         }
+        match transaction.record {
+            Some(record) => state.write(record.id, record.write, log),
+            None => {
+                state.tokens.insert(transaction.token.to_owned());
+                WriteOutcome::Applied
+            }
+        }
+    }
+}
+
+impl State {
+    /// Returns the outcome of a write whose condition does not hold, or `None` if it holds.
+    fn refuse(&self, id: &RecordId, condition: &Condition) -> Option<WriteOutcome> {
+        let existing = self.records.get(id);
+        (!condition.holds(existing)).then(|| WriteOutcome::ConditionFailed {
+            existing: existing.cloned(),
+            maybe_applied: false,
+        })
+    }
+
+    /// Performs a write. Only that of a step can fail.
+    fn write(&mut self, id: &RecordId, write: &Write, log: &SendLog) -> WriteOutcome {
         match write {
             Write::Put(record) => {
-                log.replaced(records.insert(id.clone(), record.clone()));
+                log.replaced(self.records.insert(id.clone(), record.clone()));
             }
-            Write::Update(change) => records.entry(id.clone()).or_default().apply(change),
-            Write::Delete => drop(records.remove(id)),
+            Write::Update(change) => self.records.entry(id.clone()).or_default().apply(change),
+            Write::Delete => drop(self.records.remove(id)),
             Write::Step { name, result } => {
-                let Some(Field::Value(steps)) = records.get_mut(id).map(|record| &mut record.steps)
-                else {
+                let record = self.records.get_mut(id);
+                let Some(Field::Value(steps)) = record.map(|record| &mut record.steps) else {
                     return WriteOutcome::Failed {
                         maybe_applied: false,
                         error: StoreError::new(
@@ -112,7 +182,21 @@ impl Store for MemoryStore {
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move { self.apply(id, write, condition, log) })
+        Box::pin(async move {
+            log.sending();
+            self.apply(id, write, condition, log)
+        })
+    }
+
+    fn transact<'a>(
+        &'a self,
+        transaction: TransactionRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, WriteOutcome> {
+        Box::pin(async move {
+            log.sending();
+            self.apply_together(transaction, log)
+        })
     }
 
     fn read<'a>(

@@ -1,0 +1,164 @@
+//! The place where a handler stages writes while it runs.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::store::{Staged, StagedWrites};
+
+/// The staged writes of one call. It is open while the handler runs.
+#[derive(Default)]
+pub(crate) struct Staging(Mutex<Place>);
+
+#[derive(Default)]
+enum Place {
+    /// Nothing is staged.
+    #[default]
+    Empty,
+    Staged(Box<dyn StagedWrites>),
+    /// The handler has ended.
+    Closed,
+    /// The run is outside of an operation, so no completion would apply what is staged.
+    Outside,
+}
+
+/// Why a write was not staged.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StageError<E> {
+    /// The handler has ended. A clone of its `Call` cannot stage.
+    Ended,
+    /// No completion would apply the write: the run is outside of an operation (a unit test, a request that is not protected), or it has no
+    /// confirmed claim because the store failed (`run-unprotected`).
+    Outside,
+    /// The handler has staged writes of another store.
+    OtherStore,
+    /// The write was refused.
+    Refused(E),
+}
+
+impl<E: fmt::Display> fmt::Display for StageError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str(
+                "the handler of this call has ended, so the write was not staged: stage before the handler returns",
+            ),
+            Self::Outside => f.write_str(
+                "this run is outside of an operation, or the store failed before it, so the write was not staged: nothing would apply it",
+            ),
+            Self::OtherStore => f.write_str(
+                "this call has staged writes of another store, so the write was not staged: one transaction has one store",
+            ),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for StageError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused(error) => error.source(),
+            Self::Ended | Self::Outside | Self::OtherStore => None,
+        }
+    }
+}
+
+impl Staging {
+    /// Changes the staged writes, which have the form of one store. If `change` fails, it must have changed nothing.
+    pub(crate) fn change<W, E>(
+        &self,
+        change: impl FnOnce(&mut W) -> Result<(), E>,
+    ) -> Result<(), StageError<E>>
+    where
+        W: StagedWrites + Default,
+    {
+        let mut place = self.place();
+        match &mut *place {
+            Place::Closed => Err(StageError::Ended),
+            Place::Outside => Err(StageError::Outside),
+            Place::Empty => {
+                let mut writes = W::default();
+                change(&mut writes).map_err(StageError::Refused)?;
+                *place = Place::Staged(Box::new(writes));
+                Ok(())
+            }
+            Place::Staged(staged) => {
+                let staged: &mut dyn Any = &mut **staged;
+                let writes = staged.downcast_mut().ok_or(StageError::OtherStore)?;
+                change(writes).map_err(StageError::Refused)
+            }
+        }
+    }
+
+    /// Refuses all writes, because the run is outside of an operation.
+    pub(crate) fn refuse(&self) {
+        *self.place() = Place::Outside;
+    }
+
+    /// Ends the staging, and returns what was staged.
+    pub(crate) fn close(&self) -> Option<Staged> {
+        match std::mem::replace(&mut *self.place(), Place::Closed) {
+            Place::Staged(writes) if writes.count() > 0 => Some(Staged::of(writes)),
+            _ => None,
+        }
+    }
+
+    /// Returns the place. A panic cannot leave it half written, so a poisoned lock is still good.
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Staging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Staging")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{LedgerEntry, MemoryWrites};
+
+    fn add(writes: &mut MemoryWrites) -> Result<(), &'static str> {
+        writes.push(LedgerEntry::add("alice", 1));
+        Ok(())
+    }
+
+    #[derive(Default)]
+    struct Others;
+
+    impl StagedWrites for Others {
+        fn count(&self) -> usize {
+            0
+        }
+
+        fn what(&self) -> &'static str {
+            "nothing"
+        }
+    }
+
+    #[test]
+    fn writes_are_collected_until_the_handler_ends_and_refused_after_that() {
+        let staging = Staging::default();
+        staging.change(add).unwrap();
+        staging.change(add).unwrap();
+        let refused = staging.change(|_: &mut MemoryWrites| Err("no"));
+        assert!(matches!(refused, Err(StageError::Refused("no"))));
+        let other = staging.change(|_: &mut Others| Ok::<_, &str>(()));
+        assert!(matches!(other, Err(StageError::OtherStore)));
+        assert_eq!(staging.close().map(|staged| staged.count()), Some(2));
+        assert!(matches!(staging.change(add), Err(StageError::Ended)));
+        assert!(staging.close().is_none());
+    }
+
+    #[test]
+    fn a_transaction_without_writes_is_none() {
+        let staging = Staging::default();
+        staging.change(|_: &mut Others| Ok::<_, &str>(())).unwrap();
+        assert!(staging.close().is_none());
+        let staging = Staging::default();
+        assert!(staging.change(|_: &mut MemoryWrites| Err("no")).is_err());
+        assert!(staging.close().is_none());
+    }
+}

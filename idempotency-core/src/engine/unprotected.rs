@@ -1,0 +1,114 @@
+//! Applies the staged writes of a handler that ran unprotected.
+
+use super::Backend;
+use super::driver::{rejected, unconfirmed, write_error_kind};
+use super::timeout::timeout;
+use crate::error::{Error, ErrorKind};
+use crate::event::{Report, StagedEnd};
+use crate::outcome::Ending;
+use crate::protocol::{PlainEffect, PlainTransaction, WriteResult};
+use crate::store::{SendLog, Staged, StoreError, TransactionRequest, WriteOutcome};
+use crate::time::EpochMillis;
+
+/// Applies the staged writes as one transaction without a record.
+///
+/// # Errors
+///
+/// If the transaction was rejected, or if it is not known whether it was applied. The handler ran.
+pub(crate) async fn apply<E>(
+    backend: &Backend,
+    operation: &str,
+    deadline: EpochMillis,
+    staged: &Staged,
+    report: &mut Report<'_>,
+) -> Result<(), Ending<E>> {
+    let fail = |kind, cause: Option<StoreError>| {
+        let error = Error::new(kind, operation).with_handler_ran(true);
+        let error = match cause {
+            Some(cause) => error.with_detail(cause.to_string()).with_source(cause),
+            None => error,
+        };
+        unconfirmed(Ending::Refused(error))
+    };
+    let token = match backend.owner_token() {
+        Ok(token) => token,
+        Err(error) => {
+            report.staged(StagedEnd::Dropped);
+            let error = Error::new(ErrorKind::Environment, operation)
+                .with_handler_ran(true)
+                .with_detail(error.to_string());
+            return Err(Ending::Refused(error.with_unconfirmed_writes()));
+        }
+    };
+    report.staged(StagedEnd::Unknown);
+    let mut plain = PlainTransaction::begin(backend.clock().now(), deadline);
+    loop {
+        let limit = plain.time_limit(backend.clock().now());
+        let log = SendLog::with_limit(limit);
+        let transaction = TransactionRequest {
+            record: None,
+            staged,
+            token: token.as_str(),
+        };
+        report.store_request_started();
+        let request = backend.store().transact(transaction, &log);
+        let reply = timeout(request, || backend.clock().sleep(limit)).await;
+        report.store_request_ended();
+        let (result, cause) = match reply {
+            Some(WriteOutcome::Applied) => (WriteResult::Applied, None),
+            Some(WriteOutcome::ConditionFailed {
+                existing,
+                maybe_applied,
+            }) => {
+                let result = WriteResult::ConditionFailed {
+                    existing,
+                    maybe_applied,
+                };
+                (result, None)
+            }
+            Some(WriteOutcome::Rejected {
+                rejection,
+                maybe_applied,
+            }) => (
+                WriteResult::Rejected { maybe_applied },
+                Some(rejected(rejection)),
+            ),
+            Some(WriteOutcome::Failed {
+                maybe_applied,
+                error,
+            }) => failed(maybe_applied, error, &log),
+            None => {
+                let (maybe_applied, error) = log.timed_out(&backend.store().name());
+                failed(maybe_applied, error, &log)
+            }
+        };
+        match plain.step(backend.clock().now(), result) {
+            PlainEffect::Done => {
+                report.staged(StagedEnd::Applied);
+                return Ok(());
+            }
+            PlainEffect::Fail(kind) => {
+                if kind == ErrorKind::TransactionRejected {
+                    report.staged(StagedEnd::Rejected);
+                }
+                return Err(fail(kind, cause));
+            }
+            PlainEffect::Pause(at_most) => {
+                let pause = backend.jitter(at_most);
+                backend.clock().sleep(pause).await;
+            }
+        }
+    }
+}
+
+fn failed(
+    maybe_applied: bool,
+    error: StoreError,
+    log: &SendLog,
+) -> (WriteResult, Option<StoreError>) {
+    let result = WriteResult::Failed {
+        maybe_applied,
+        kind: write_error_kind(&error, log),
+    };
+    (result, Some(error))
+}

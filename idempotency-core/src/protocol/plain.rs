@@ -1,0 +1,178 @@
+//! The staged writes of a handler that ran unprotected: one transaction without a record.
+//!
+//! There is no claim, so nothing fences it. Its token alone prevents that a repeated send is applied again.
+
+use std::time::Duration;
+
+use super::effect::{WriteErrorKind, WriteResult};
+use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, time_limit};
+use super::step::backoff;
+use crate::error::ErrorKind;
+use crate::time::EpochMillis;
+
+/// How long stores recognise a token. DynamoDB does so for ten minutes; one is left for a send on its way.
+const TOKEN_LASTS: Duration = Duration::from_secs(9 * 60);
+
+/// A transaction without a record, while it is sent.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::protocol::{PlainEffect, PlainTransaction, WriteErrorKind, WriteResult};
+/// # use idempotency_core::{error::ErrorKind, time::EpochMillis};
+/// # let now = EpochMillis::new(0);
+/// let mut transaction = PlainTransaction::begin(now, EpochMillis::new(30_000));
+/// // The reply is lost. The token makes it safe to send again.
+/// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
+/// assert!(matches!(transaction.step(now, lost), PlainEffect::Pause(_)));
+/// // Now a condition does not hold. The first send can still arrive, and nothing fences it.
+/// let rejected = WriteResult::Rejected { maybe_applied: false };
+/// assert_eq!(transaction.step(now, rejected), PlainEffect::Fail(ErrorKind::CompletionUnknown));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainTransaction {
+    until: EpochMillis,
+    tries: u8,
+    conflicts: u8,
+    maybe_applied: bool,
+}
+
+/// What the driver of a [`PlainTransaction`] must do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainEffect {
+    /// Pause for a random time between zero and this duration. Then send again.
+    Pause(Duration),
+    /// The writes were applied.
+    Done,
+    /// End the call with an error of this kind.
+    Fail(ErrorKind),
+}
+
+impl PlainTransaction {
+    /// Begins a transaction whose invocation ends at `deadline`. The first send comes at once.
+    pub fn begin(now: EpochMillis, deadline: EpochMillis) -> Self {
+        Self {
+            until: deadline.min(now.plus(TOKEN_LASTS)),
+            tries: 0,
+            conflicts: 0,
+            maybe_applied: false,
+        }
+    }
+
+    /// Returns how long the next send may take.
+    pub fn time_limit(&self, now: EpochMillis) -> Duration {
+        time_limit(now, self.until)
+    }
+
+    /// Takes the result of a send, and returns what to do next.
+    pub fn step(&mut self, now: EpochMillis, result: WriteResult) -> PlainEffect {
+        let pause = match result {
+            WriteResult::Applied | WriteResult::AppliedMaybeAgain => return PlainEffect::Done,
+            WriteResult::Rejected { maybe_applied }
+            | WriteResult::ConditionFailed { maybe_applied, .. } => {
+                return self.refused(maybe_applied);
+            }
+            WriteResult::Failed {
+                maybe_applied,
+                kind: WriteErrorKind::Permanent | WriteErrorKind::TooLarge,
+            } => return self.refused(maybe_applied),
+            WriteResult::Failed {
+                maybe_applied,
+                kind: WriteErrorKind::Conflict,
+            } => {
+                self.maybe_applied |= maybe_applied;
+                self.conflicts = self.conflicts.saturating_add(1);
+                backoff(self.conflicts)
+            }
+            WriteResult::Failed {
+                maybe_applied,
+                kind: WriteErrorKind::Transient | WriteErrorKind::Refused,
+            } => {
+                self.maybe_applied |= maybe_applied;
+                self.tries += 1;
+                if self.tries == MAX_COMPLETIONS {
+                    return PlainEffect::Fail(ErrorKind::CompletionUnknown);
+                }
+                backoff(self.tries)
+            }
+        };
+        if now.until(self.until) > pause + REPLY_RESERVE {
+            PlainEffect::Pause(pause)
+        } else {
+            PlainEffect::Fail(ErrorKind::CompletionUnknown)
+        }
+    }
+
+    /// Ends a transaction that was refused. An earlier send that may have been applied makes its end unknown.
+    fn refused(&self, maybe_applied: bool) -> PlainEffect {
+        PlainEffect::Fail(if self.maybe_applied || maybe_applied {
+            ErrorKind::CompletionUnknown
+        } else {
+            ErrorKind::TransactionRejected
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: EpochMillis = EpochMillis::new(0);
+
+    fn failed(maybe_applied: bool, kind: WriteErrorKind) -> WriteResult {
+        WriteResult::Failed {
+            maybe_applied,
+            kind,
+        }
+    }
+
+    fn transaction() -> PlainTransaction {
+        PlainTransaction::begin(NOW, EpochMillis::new(30_000))
+    }
+
+    #[test]
+    fn a_refusal_is_a_rejection_only_if_no_send_may_have_been_applied() {
+        let rejected = |maybe_applied| WriteResult::Rejected { maybe_applied };
+        let unknown = PlainEffect::Fail(ErrorKind::CompletionUnknown);
+        let refused = PlainEffect::Fail(ErrorKind::TransactionRejected);
+        assert_eq!(transaction().step(NOW, rejected(false)), refused);
+        assert_eq!(transaction().step(NOW, rejected(true)), unknown);
+        let permanent = failed(false, WriteErrorKind::Permanent);
+        assert_eq!(transaction().step(NOW, permanent.clone()), refused);
+        let mut after_a_loss = transaction();
+        after_a_loss.step(NOW, failed(true, WriteErrorKind::Transient));
+        assert_eq!(after_a_loss.step(NOW, permanent), unknown);
+    }
+
+    #[test]
+    fn four_sends_may_fail_and_conflicts_are_bounded_by_the_deadline_alone() {
+        let mut transaction = transaction();
+        for _ in 0..300 {
+            let conflict = failed(false, WriteErrorKind::Conflict);
+            assert!(matches!(
+                transaction.step(NOW, conflict),
+                PlainEffect::Pause(_)
+            ));
+        }
+        for _ in 0..3 {
+            let lost = failed(true, WriteErrorKind::Transient);
+            assert!(matches!(transaction.step(NOW, lost), PlainEffect::Pause(_)));
+        }
+        let unknown = PlainEffect::Fail(ErrorKind::CompletionUnknown);
+        let lost = || failed(true, WriteErrorKind::Transient);
+        assert_eq!(transaction.step(NOW, lost()), unknown);
+        let late = EpochMillis::new(29_900);
+        assert_eq!(
+            self::transaction().step(late, failed(false, WriteErrorKind::Conflict)),
+            unknown
+        );
+    }
+
+    #[test]
+    fn no_send_is_repeated_when_its_token_may_be_forgotten() {
+        let mut transaction = PlainTransaction::begin(NOW, EpochMillis::new(900_000));
+        let lost = failed(true, WriteErrorKind::Transient);
+        let unknown = PlainEffect::Fail(ErrorKind::CompletionUnknown);
+        assert_eq!(transaction.step(EpochMillis::new(540_000), lost), unknown);
+    }
+}

@@ -1,0 +1,312 @@
+//! The completion in one transaction with staged writes.
+
+use super::super::super::StepsEnd;
+use super::*;
+
+/// Inputs of a call whose handler staged writes and returned a response.
+fn staged() -> [Input; 3] {
+    [
+        MISS,
+        APPLIED,
+        Input::HandlerStaged(HandlerResult::Returned(Data::new("42"))),
+    ]
+}
+
+fn after_transaction(inputs: impl IntoIterator<Item = Input>) -> Effect {
+    play(call(), staged().into_iter().chain(inputs))
+}
+
+fn rejected(maybe_applied: bool) -> Input {
+    Input::Written(WriteResult::Rejected { maybe_applied })
+}
+
+fn refused(detail: Option<RefusalDetail>) -> Effect {
+    finished(Refusal {
+        kind: ErrorKind::TransactionRejected,
+        detail,
+    })
+}
+
+#[test]
+fn staged_writes_and_the_completion_are_one_transaction_under_the_fence() {
+    let Effect::Transact(Write::Update(change), condition) = after_transaction([]) else {
+        panic!("the completion is a transaction");
+    };
+    assert_eq!(condition, held_by(&me()));
+    assert_eq!(change.set.data, Field::Value(Data::new("42")));
+    let stored = after_transaction([APPLIED]);
+    assert_eq!(
+        stored,
+        Effect::Finish(Resolution::Own(Completion::Stored(change.set)))
+    );
+}
+
+#[test]
+fn every_ending_with_a_completion_keeps_the_staged_writes_and_every_other_drops_them() {
+    let after = |result| play(call(), [MISS, APPLIED, Input::HandlerStaged(result)]);
+    for result in [
+        HandlerResult::NotSerializable,
+        HandlerResult::NotDeserializable,
+    ] {
+        assert!(matches!(
+            after(result),
+            Effect::Transact(Write::Update(_), _)
+        ));
+    }
+    for result in [
+        HandlerResult::NotStored,
+        HandlerResult::Failed("E".to_owned()),
+        HandlerResult::Panicked,
+    ] {
+        assert!(matches!(after(result), Effect::Write(Write::Delete, _)));
+    }
+}
+
+#[test]
+fn a_response_that_is_too_large_is_left_out_of_the_same_transaction() {
+    let too_large = || failed(false, WriteErrorKind::TooLarge);
+    let Effect::Transact(Write::Update(change), _) = after_transaction([too_large()]) else {
+        panic!("the staged writes stay with the completion");
+    };
+    assert!(!change.set.data.exists());
+    let released = after_transaction([too_large(), too_large()]);
+    assert_eq!(released, Effect::Write(Write::Delete, held_by(&me())));
+}
+
+#[test]
+fn a_rejection_releases_the_claim_under_its_fence_before_the_caller_gets_it() {
+    let release = Effect::Write(Write::Delete, held_by(&me()));
+    assert_eq!(after_transaction([rejected(false)]), release);
+    assert_eq!(
+        after_transaction([rejected(false), APPLIED]),
+        refused(Some(RefusalDetail::Released))
+    );
+    // The same if an earlier send may have been applied: the release shows that it was not.
+    let lost = [maybe_applied(), Input::Paused, rejected(false), APPLIED];
+    assert_eq!(
+        after_transaction(lost),
+        refused(Some(RefusalDetail::Released))
+    );
+}
+
+#[test]
+fn under_on_error_record_a_rejection_is_a_recorded_failure() {
+    let mut call = call();
+    call.policy.on_error = OnError::Record;
+    let inputs = staged().into_iter().chain([rejected(false)]);
+    let Effect::Write(Write::Update(change), condition) = play(call, inputs) else {
+        panic!("a recorded failure is an update");
+    };
+    assert_eq!(condition, held_by(&me()));
+    let failure = "IdempotencyTransactionRejected".to_owned();
+    assert_eq!(change.set.failure, Field::Value(failure));
+}
+
+#[test]
+fn a_write_that_the_store_does_not_accept_is_a_rejection_too() {
+    let permanent = failed(false, WriteErrorKind::Permanent);
+    assert_eq!(
+        after_transaction([permanent, APPLIED]),
+        refused(Some(RefusalDetail::Released))
+    );
+}
+
+#[test]
+fn a_release_that_finds_a_stored_response_replays_it() {
+    for record in [mine_completed("42"), completed("7")] {
+        let inputs = [
+            maybe_applied(),
+            Input::Paused,
+            rejected(false),
+            condition_failed(record.clone()),
+        ];
+        let replay = Resolution::Replay {
+            record,
+            source: Source::Completion,
+        };
+        assert_eq!(after_transaction(inputs), Effect::Finish(replay));
+    }
+}
+
+#[test]
+fn a_release_that_finds_its_own_completion_without_a_response_confirms_it() {
+    let without_response = Record {
+        data: Field::Absent,
+        ..mine_completed("42")
+    };
+    let inputs = [
+        failed(false, WriteErrorKind::TooLarge),
+        maybe_applied(),
+        Input::Paused,
+        rejected(false),
+        condition_failed(without_response),
+    ];
+    let own = Effect::Finish(Resolution::Own(Completion::WithoutResponse));
+    assert_eq!(after_transaction(inputs), own);
+}
+
+#[test]
+fn a_claim_that_is_gone_after_a_rejection_is_lost_if_an_earlier_send_may_have_been_applied() {
+    let running = || condition_failed(claim_of(another(), now_plus(9_000)));
+    for gone in [running(), CONDITION_FAILED_WITHOUT_RECORD] {
+        let certain = after_transaction([rejected(false), gone.clone()]);
+        assert_eq!(certain, refused(None));
+        let in_one_request = after_transaction([rejected(true), gone.clone()]);
+        assert_eq!(in_one_request, finished(ErrorKind::LostOwnership));
+        let earlier = [maybe_applied(), Input::Paused, rejected(false), gone];
+        let earlier = after_transaction(earlier);
+        assert_eq!(earlier, finished(ErrorKind::LostOwnership));
+    }
+}
+
+#[test]
+fn a_release_that_fails_after_a_rejection_leaves_it_unknown_only_after_a_lost_send() {
+    assert_eq!(
+        after_transaction([rejected(false), maybe_applied()]),
+        refused(Some(RefusalDetail::NotReleased))
+    );
+    assert_eq!(
+        after_transaction([rejected(true), maybe_applied()]),
+        finished(ErrorKind::CompletionUnknown)
+    );
+}
+
+#[test]
+fn a_rejection_is_unknown_if_a_claim_and_then_a_transaction_may_still_arrive() {
+    let own = || claim_of(me(), now_plus(30_000));
+    let found = WriteResult::ConditionFailed {
+        existing: Some(own()),
+        maybe_applied: true,
+    };
+    let again = Input::Written(WriteResult::AppliedMaybeAgain);
+    let sent_twice = [maybe_applied(), Input::Read(None), APPLIED];
+    let read = [maybe_applied(), Input::Read(Some(own()))];
+    for claimed in [&[again][..], &[Input::Written(found)], &sent_twice, &read] {
+        let after = |inputs: &[Input]| {
+            let [miss, _, staged] = staged();
+            let inputs = [&[miss], claimed, &[staged], inputs].concat();
+            play(call(), inputs)
+        };
+        let lost = [maybe_applied(), Input::Paused, rejected(false), APPLIED];
+        assert_eq!(after(&lost), finished(ErrorKind::CompletionUnknown));
+        let in_one_request = [rejected(true), APPLIED];
+        assert_eq!(
+            after(&in_one_request),
+            finished(ErrorKind::CompletionUnknown)
+        );
+        // No send of the transaction is on its way.
+        let certain = after(&[rejected(false), APPLIED]);
+        assert_eq!(certain, refused(Some(RefusalDetail::Released)));
+    }
+}
+
+#[test]
+fn a_release_that_brings_the_own_claim_back_leaves_the_end_unknown() {
+    let own = claim_of(me(), now_plus(30_000));
+    assert_eq!(
+        after_transaction([rejected(false), condition_failed(own)]),
+        finished(ErrorKind::CompletionUnknown)
+    );
+}
+
+#[test]
+fn conflicts_are_repeated_for_as_long_as_the_lease_runs_and_do_not_count_as_tries() {
+    let conflict = || failed(false, WriteErrorKind::Conflict);
+    let mut inputs = Vec::new();
+    for _ in 0..300 {
+        inputs.extend([conflict(), Input::Paused]);
+    }
+    for _ in 0..3 {
+        inputs.extend([maybe_applied(), Input::Paused]);
+    }
+    assert!(matches!(
+        after_transaction(inputs.clone()),
+        Effect::Transact(..)
+    ));
+    inputs.push(maybe_applied());
+    assert_eq!(
+        after_transaction(inputs),
+        finished(ErrorKind::CompletionUnknown)
+    );
+    // The first pause takes at most 25 ms, and 200 ms are kept for the reply.
+    let met_at = |milliseconds| {
+        let inputs = staged().map(|input| (NOW, input));
+        let met = (now_plus(milliseconds), conflict());
+        play_at(call(), inputs.into_iter().chain([met]))
+    };
+    assert!(matches!(met_at(29_774), Effect::Pause(_)));
+    assert_eq!(met_at(29_775), finished(ErrorKind::CompletionUnknown));
+}
+
+#[test]
+fn a_lost_claim_gives_the_winners_response_and_applies_nothing() {
+    let replay = Resolution::Replay {
+        record: completed("7"),
+        source: Source::Completion,
+    };
+    assert_eq!(
+        after_transaction([condition_failed(completed("7"))]),
+        Effect::Finish(replay)
+    );
+}
+
+#[test]
+fn an_evicted_claim_is_not_restored_because_no_record_is_no_fence() {
+    let gone = [CONDITION_FAILED_WITHOUT_RECORD, Input::Read(None)];
+    assert_eq!(
+        after_transaction(gone.clone()),
+        finished(ErrorKind::LostOwnership)
+    );
+    let lost = [maybe_applied(), Input::Paused].into_iter().chain(gone);
+    assert_eq!(after_transaction(lost), finished(ErrorKind::LostOwnership));
+}
+
+#[test]
+fn a_claim_that_meets_the_transaction_of_another_call_reads_the_record() {
+    let conflict = || failed(false, WriteErrorKind::Conflict);
+    let mut call = call();
+    assert_eq!(play(call.clone(), [MISS, conflict()]), READ);
+    let running = claim_of(another(), now_plus(9_000));
+    let found = play(call.clone(), [MISS, conflict(), Input::Read(Some(running))]);
+    let end = Some(now_plus(9_000));
+    assert_eq!(found, finished(Refusal::already_in_progress(end)));
+    let free = play(call.clone(), [MISS, conflict(), Input::Read(None)]);
+    assert!(matches!(free, Effect::Write(Write::Put(_), _)));
+    // It has met another call of its key, so it does not run without a claim.
+    call.policy.on_store_error = OnStoreError::RunUnprotected;
+    let failed = play(call, [MISS, conflict(), Input::ReadFailed]);
+    assert_eq!(failed, finished(ErrorKind::StoreFailed));
+}
+
+#[test]
+fn under_hold_a_rejection_after_a_step_that_is_not_recorded_keeps_the_claim() {
+    let mut call = call();
+    call.policy.on_timeout = OnTimeout::Hold;
+    let returned = HandlerResult::Returned(Data::new("42"));
+    let result = HandlerResult::AfterSteps(StepsEnd::NotRecorded, Box::new(returned));
+    let after = |rejection| {
+        let inputs = [
+            MISS,
+            APPLIED,
+            Input::HandlerStaged(result.clone()),
+            rejection,
+        ];
+        play(call.clone(), inputs)
+    };
+    assert_eq!(after(rejected(false)), refused(None));
+    assert_eq!(
+        after(rejected(true)),
+        finished(ErrorKind::CompletionUnknown)
+    );
+}
+
+#[test]
+fn under_hold_a_rejection_frees_the_key() {
+    let mut call = call();
+    call.policy.on_timeout = OnTimeout::Hold;
+    let inputs = staged().into_iter().chain([rejected(false)]);
+    assert_eq!(
+        play(call, inputs),
+        Effect::Write(Write::Delete, held_by(&me()))
+    );
+}

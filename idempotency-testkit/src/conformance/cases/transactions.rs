@@ -1,0 +1,322 @@
+//! Transactions: a write of a record and staged writes are applied together or not at all, and the record decides first.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use idempotency_core::protocol::condition::{Condition, held_by};
+use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::{
+    RecordWrite, SendLog, Staged, StoreErrorKind, TransactionRequest, Write, WriteOutcome,
+};
+use idempotency_core::time::EpochSeconds;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::super::trial::{Checked, Flaw, Trial, broken, claim, completed, completion, owner};
+use crate::store::StoreOperation;
+
+super::cases![
+    a_transaction_applies_the_write_of_the_record_and_the_staged_writes,
+    a_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_record,
+    a_transaction_with_a_staged_write_that_is_refused_applies_nothing,
+    the_record_decides_before_a_staged_write,
+    a_transaction_that_is_sent_again_applies_nothing,
+    a_late_transaction_does_not_change_the_next_claim,
+    a_transaction_without_a_record_is_applied_once_for_each_token,
+    of_16_concurrent_sends_of_one_transaction_one_is_applied,
+    a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied,
+];
+
+const LIMIT: u32 = 2;
+
+/// A claim, and a completion of it with a staged write.
+struct Case<'a> {
+    trial: &'a Trial,
+    id: RecordId,
+    claim: Record,
+    staged: Staged,
+    name: String,
+}
+
+impl<'a> Case<'a> {
+    async fn new(trial: &'a Trial, name: &str) -> Checked<Self> {
+        let id = trial.id(name);
+        // Deleted at the end, as the record.
+        let name = trial.id(&format!("{name}-staged")).as_str().to_owned();
+        let staged = trial.factory.take_one(&name, LIMIT);
+        let staged = staged.ok_or(Flaw::NotOffered("the factory stages no writes"))?;
+        let claim = claim(&owner(1), trial.at(30_000));
+        trial.place(&id, &claim).await?;
+        Ok(Self {
+            trial,
+            id,
+            claim,
+            staged,
+            name,
+        })
+    }
+
+    /// Returns a token that no other case has: databases remember them.
+    fn token(&self, label: &str) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.id.hash(&mut hasher);
+        format!("{:016x}-{label}", hasher.finish())
+    }
+
+    fn window_end(&self) -> EpochSeconds {
+        EpochSeconds::new(self.trial.second().get() + 3_600)
+    }
+
+    fn write(&self) -> Write {
+        Write::Update(completion("[1]", self.window_end()))
+    }
+
+    fn completed(&self) -> Record {
+        completed(&self.claim, "[1]", self.window_end())
+    }
+
+    async fn sent_by(&self, by: u8, label: &str) -> WriteOutcome {
+        let (write, condition) = (self.write(), held_by(&owner(by)));
+        self.send(&write, &condition, label).await
+    }
+
+    /// Sends the transaction, and again for as long as it meets another one.
+    async fn send(&self, write: &Write, condition: &Condition, label: &str) -> WriteOutcome {
+        let token = &self.token(label);
+        let transaction = TransactionRequest {
+            record: Some(RecordWrite {
+                id: &self.id,
+                write,
+                condition,
+            }),
+            staged: &self.staged,
+            token,
+        };
+        let store = &self.trial.store;
+        loop {
+            match store.transact(transaction, &SendLog::new()).await {
+                WriteOutcome::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn was_taken(&self, expected: u32) -> Checked {
+        let taken = self.trial.factory.taken(&self.name).await;
+        let taken = taken.map_err(|error| format!("the factory could not read: {error}"))?;
+        if taken == expected {
+            return Ok(());
+        }
+        broken(format!(
+            "the staged write was applied {taken} times instead of {expected}"
+        ))
+    }
+
+    /// Takes all that is left, so that the condition of the staged write no longer holds.
+    async fn exhaust(&self) -> Checked {
+        for number in 0..LIMIT {
+            let token = self.token(&format!("all-{number}"));
+            let transaction = TransactionRequest {
+                record: None,
+                staged: &self.staged,
+                token: &token,
+            };
+            let applied = self
+                .trial
+                .store
+                .transact(transaction, &SendLog::new())
+                .await;
+            is_applied(&applied)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_applied(outcome: &WriteOutcome) -> Checked {
+    match outcome {
+        WriteOutcome::Applied => Ok(()),
+        other => broken(format!("a transaction was not applied: {other:?}")),
+    }
+}
+
+/// Checks that the condition on the record failed, and that this record was returned.
+async fn is_refused(case: &Case<'_>, outcome: WriteOutcome, expected: &Record) -> Checked {
+    match outcome {
+        WriteOutcome::ConditionFailed {
+            existing,
+            maybe_applied: false,
+        } => {
+            let trial = case.trial;
+            trial
+                .check_existing("transaction", &case.id, existing, Some(expected))
+                .await
+        }
+        other => broken(format!(
+            "the condition on the record does not hold, and the outcome was {other:?}"
+        )),
+    }
+}
+
+async fn a_transaction_applies_the_write_of_the_record_and_the_staged_writes(
+    trial: &Trial,
+) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    is_applied(&case.sent_by(1, "t-1").await)?;
+    trial.finds(&case.id, Some(&case.completed())).await?;
+    case.was_taken(1).await
+}
+
+async fn a_transaction_whose_record_refuses_it_applies_nothing_and_returns_the_record(
+    trial: &Trial,
+) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    let refused = case.sent_by(2, "t-2").await;
+    is_refused(&case, refused, &case.claim).await?;
+    trial.finds(&case.id, Some(&case.claim)).await?;
+    case.was_taken(0).await
+}
+
+async fn a_transaction_with_a_staged_write_that_is_refused_applies_nothing(
+    trial: &Trial,
+) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    case.exhaust().await?;
+    match case.sent_by(1, "t-3").await {
+        WriteOutcome::Rejected {
+            rejection,
+            maybe_applied: false,
+        } => {
+            if !rejection.write(0).is_some_and(|write| write.is_condition()) {
+                return broken(format!(
+                    "the condition of the first staged write failed, and the rejection is: {rejection}"
+                ));
+            }
+        }
+        other => {
+            return broken(format!(
+                "the condition of a staged write does not hold, and the outcome was {other:?}"
+            ));
+        }
+    }
+    trial.finds(&case.id, Some(&case.claim)).await?;
+    case.was_taken(LIMIT).await
+}
+
+async fn the_record_decides_before_a_staged_write(trial: &Trial) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    case.exhaust().await?;
+    let refused = case.sent_by(2, "t-4").await;
+    is_refused(&case, refused, &case.claim).await?;
+    case.was_taken(LIMIT).await
+}
+
+async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    is_applied(&case.sent_by(1, "t-5").await)?;
+    // By its token it counts as applied; by its condition it is refused.
+    match case.sent_by(1, "t-5").await {
+        WriteOutcome::Applied => {}
+        refused => is_refused(&case, refused, &case.completed()).await?,
+    }
+    // A store forgets tokens: with another one the condition alone protects.
+    let refused = case.sent_by(1, "t-6").await;
+    is_refused(&case, refused, &case.completed()).await?;
+    case.was_taken(1).await
+}
+
+async fn a_late_transaction_does_not_change_the_next_claim(trial: &Trial) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    let next = claim(&owner(2), trial.at(60_000));
+    trial.place(&case.id, &next).await?;
+    let late = case.sent_by(1, "t-7").await;
+    is_refused(&case, late, &next).await?;
+    let restored = Write::Put(case.completed());
+    let late = case.send(&restored, &Condition::NoRecord, "t-8").await;
+    is_refused(&case, late, &next).await?;
+    trial.finds(&case.id, Some(&next)).await?;
+    case.was_taken(0).await
+}
+
+async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &Trial) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    for (token, taken) in [("p-1", 1), ("p-1", 1), ("p-2", 2)] {
+        let token = case.token(token);
+        let transaction = TransactionRequest {
+            record: None,
+            staged: &case.staged,
+            token: &token,
+        };
+        is_applied(&trial.store.transact(transaction, &SendLog::new()).await)?;
+        case.was_taken(taken).await?;
+    }
+    trial.finds(&case.id, Some(&case.claim)).await
+}
+
+async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    let barrier = Arc::new(Barrier::new(16));
+    let mut sends = JoinSet::new();
+    for number in 0..16 {
+        let (store, barrier) = (Arc::clone(&trial.store), Arc::clone(&barrier));
+        let (id, write, staged) = (case.id.clone(), case.write(), case.staged.clone());
+        let token = case.token(&format!("c-{number}"));
+        sends.spawn(async move {
+            let condition = held_by(&owner(1));
+            let transaction = TransactionRequest {
+                record: Some(RecordWrite {
+                    id: &id,
+                    write: &write,
+                    condition: &condition,
+                }),
+                staged: &staged,
+                token: &token,
+            };
+            barrier.wait().await;
+            loop {
+                match store.transact(transaction, &SendLog::new()).await {
+                    WriteOutcome::Failed { error, .. }
+                        if error.kind() == StoreErrorKind::Conflict => {}
+                    outcome => return outcome,
+                }
+            }
+        });
+    }
+    let mut applied = 0;
+    while let Some(sent) = sends.join_next().await {
+        match sent {
+            Ok(WriteOutcome::Applied) => applied += 1,
+            Ok(refused) => is_refused(&case, refused, &case.completed()).await?,
+            Err(error) => return broken(format!("a transaction did not end: {error}")),
+        }
+    }
+    if applied != 1 {
+        return broken(format!("{applied} of the transactions were applied"));
+    }
+    case.was_taken(1).await
+}
+
+async fn a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial) -> Checked {
+    let case = Case::new(trial, "1").await?;
+    if !trial.factory.lose_next_reply(StoreOperation::Transact) {
+        return Err(Flaw::NotOffered("the factory loses no replies"));
+    }
+    match case.sent_by(1, "t-9").await {
+        // The store sent it again, and recognised the token or the record.
+        WriteOutcome::Applied
+        | WriteOutcome::ConditionFailed {
+            maybe_applied: true,
+            ..
+        }
+        | WriteOutcome::Failed {
+            maybe_applied: true,
+            ..
+        } => {}
+        other => {
+            return broken(format!(
+                "a transaction was applied, but reported as not applied: {other:?}"
+            ));
+        }
+    }
+    trial.finds(&case.id, Some(&case.completed())).await?;
+    case.was_taken(1).await
+}

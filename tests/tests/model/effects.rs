@@ -1,0 +1,75 @@
+//! The staged writes of calls: the promises about when they are applied.
+
+use idempotency_core::error::ErrorKind;
+use idempotency_core::protocol::{Effect, Refusal, Write};
+use idempotency_core::record::Status;
+
+use super::bounds::Ending;
+use super::promises::Promise;
+use super::scenario::Scenario;
+use super::state::{End, NEVER, NO_CALL, Phase, Sent, State};
+use super::table::written;
+
+impl Scenario {
+    /// Checks a write that was applied: the staged writes of its call must have been applied with its completion, and only then.
+    pub(crate) fn effect_applied(&self, state: &mut State, sent: &Sent) {
+        let number = usize::from(sent.by);
+        let stages = state.calls[number].trace.ending.is_some_and(Ending::stages);
+        if !stages {
+            return;
+        }
+        let completes = match written(&sent.effect) {
+            Some(Write::Put(record)) => record.status.value() == Some(&Status::Completed),
+            Some(Write::Update(change)) => change.set.status.value() == Some(&Status::Completed),
+            _ => false,
+        };
+        let transacts = matches!(*sent.effect, Effect::Transact(..));
+        if completes != transacts {
+            self.break_promise(state, Promise::EffectAlone);
+        }
+        if !transacts {
+            // The claim was released, or its failure recorded.
+            state.calls[number].trace.rejection_released |= state.holder == NO_CALL;
+            return;
+        }
+        let twice = state.effect_in[number] != NEVER || state.effect_in.contains(&state.generation);
+        if twice {
+            self.break_promise(state, Promise::EffectTwice);
+        }
+        state.effect_in[number] = state.generation;
+        if let Phase::Ended(end, _) = &state.calls[number].phase
+            && is_rejected(end)
+        {
+            self.break_promise(state, Promise::RejectedThoughApplied);
+        }
+    }
+
+    /// Checks the end of a call that staged writes.
+    pub(crate) fn check_effect(&self, state: &mut State, number: u8, end: &End) {
+        let trace = &state.calls[usize::from(number)].trace;
+        if !trace.ending.is_some_and(Ending::stages) {
+            return;
+        }
+        let applied = state.effect_in[usize::from(number)] != NEVER;
+        if applied && is_rejected(end) {
+            self.break_promise(state, Promise::RejectedThoughApplied);
+        }
+        let own = matches!(
+            end,
+            End::Executed | End::OwnCallerOnly | End::OwnCompletionFound
+        );
+        if own && !applied {
+            self.break_promise(state, Promise::EffectAlone);
+        }
+    }
+}
+
+fn is_rejected(end: &End) -> bool {
+    matches!(
+        end,
+        End::Refused(Refusal {
+            kind: ErrorKind::TransactionRejected,
+            ..
+        })
+    )
+}

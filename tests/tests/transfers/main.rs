@@ -1,0 +1,12 @@
+//! Transfers of money between two accounts: the handler stages the writes, and they are applied together with its response.
+//!
+//! Kills at every request, lost replies, slow owners, writes that arrive late. At the end the balances are exact, and each response
+//! agrees with the ledger. `TRANSFERS=10000 cargo test -p idempotency-tests --test transfers crowd` makes more of them;
+//! `TRANSFERS_DYNAMODB_ENDPOINT` names a DynamoDB to use instead of the embedded one, such as AWS's DynamoDB Local.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bank;
+mod crowd;
+mod faults;
+mod kills;
+mod single;
