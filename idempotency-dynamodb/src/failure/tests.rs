@@ -63,7 +63,7 @@ fn each_code_has_its_kind() {
         ("ThrottlingException", Kind::Throttled),
         ("ProvisionedThroughputExceededException", Kind::Throttled),
         ("RequestLimitExceeded", Kind::Throttled),
-        ("TransactionConflictException", Kind::Throttled),
+        ("TransactionConflictException", Kind::Conflict),
         ("ItemCollectionSizeLimitExceededException", Kind::TooLarge),
         ("SerializationException", Kind::Rejected),
     ] {
