@@ -136,22 +136,18 @@ impl<R> Driver<'_, R> {
                         handler::run(handler, self.codec, &self.store_when, report).await;
                     staged = made.end();
                     finished = Some(own);
-                    let dropped = match (&staged, &result) {
-                        (Some(staged), HandlerResult::NotStored) => Some(staged.count()),
-                        _ => None,
-                    };
-                    if let Some(count) = dropped {
-                        report.note(format!(
-                            "the response is not stored, so the {count} writes that the handler staged are dropped"
-                        ));
+                    if let Some(staged) = &staged {
+                        // Until the call has ended: it can be dropped before that.
+                        report.staged(StagedEnd::Unknown);
+                        if result == HandlerResult::NotStored {
+                            report.drops(staged);
+                        }
                     }
                     let result = match made.steps() {
                         Some(steps) => steps.with_result(result, report),
                         None => result,
                     };
                     if staged.is_some() {
-                        // Until the call has ended: it can be dropped before that.
-                        report.staged(StagedEnd::Unknown);
                         Input::HandlerStaged(result)
                     } else {
                         Input::HandlerDone(result)

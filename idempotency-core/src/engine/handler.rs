@@ -125,6 +125,24 @@ fn serialized<R>(
     }
 }
 
+/// Returns false if the policy is that the response of a handler is not stored. The handler ran unprotected and staged writes: they
+/// are applied if they would be applied under a claim.
+pub(crate) fn keeps_writes<R>(
+    response: &R,
+    codec: Codec<R>,
+    store_when: &StoreWhen<'_>,
+    report: &mut Report<'_>,
+) -> bool {
+    match catch_unwind(AssertUnwindSafe(|| (codec.write)(response))) {
+        Ok(Written::Text(text)) => store_when.decide(&text).unwrap_or_else(|| {
+            report.note("`store_when` failed on this response, so the staged writes are applied");
+            true
+        }),
+        Ok(Written::Release | Written::ReleaseWithWarning(_)) => false,
+        Ok(Written::OwnCallerOnly(_) | Written::NotSerializable) | Err(_) => true,
+    }
+}
+
 /// Returns true if the response can be read back from its JSON text.
 ///
 /// A panic in `Deserialize` must not end the call here: the effect has happened, and the record would stay in progress.
@@ -136,17 +154,20 @@ impl StoreWhen<'_> {
     /// Returns true if the response must be stored. If the expression fails, the effect has still happened, so the response
     /// is stored.
     fn allows(&self, response: &str, report: &mut Report<'_>) -> bool {
-        let Some(expression) = self.expression else {
-            return true;
-        };
-        let mut budget = Budget::new(self.memory_limit);
-        let allowed = Json::parse_within(response.as_bytes(), &mut budget)
-            .ok()
-            .and_then(|response| expression.holds_within(&response, &mut budget).ok());
-        allowed.unwrap_or_else(|| {
+        self.decide(response).unwrap_or_else(|| {
             report.note("`store_when` failed on this response, so the response is stored");
             true
         })
+    }
+
+    /// Returns whether the response must be stored. `None` if the expression fails.
+    fn decide(&self, response: &str) -> Option<bool> {
+        let Some(expression) = self.expression else {
+            return Some(true);
+        };
+        let mut budget = Budget::new(self.memory_limit);
+        let response = Json::parse_within(response.as_bytes(), &mut budget).ok()?;
+        expression.holds_within(&response, &mut budget).ok()
     }
 }
 

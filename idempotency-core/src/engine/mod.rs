@@ -33,6 +33,6 @@ pub(crate) use call::Made;
 pub use call::{Call, OfferedCall, Step, Token, run_without_claim};
 pub use codec::{Codec, Written};
 pub(crate) use driver::Driver;
-pub(crate) use handler::{StoreWhen, run_unprotected};
+pub(crate) use handler::{StoreWhen, keeps_writes, run_unprotected};
 pub use staging::StageError;
 pub(crate) use unprotected::apply as apply_unprotected;

@@ -95,6 +95,11 @@ impl Staging {
         *self.place() = Place::Outside;
     }
 
+    /// Returns true if writes are staged.
+    pub(crate) fn has_staged(&self) -> bool {
+        matches!(&*self.place(), Place::Staged(writes) if writes.count() > 0)
+    }
+
     /// Ends the staging, and returns what was staged.
     pub(crate) fn close(&self) -> Option<Staged> {
         match std::mem::replace(&mut *self.place(), Place::Closed) {
@@ -147,7 +152,9 @@ mod tests {
         assert!(matches!(refused, Err(StageError::Refused("no"))));
         let other = staging.change(|_: &mut Others| Ok::<_, &str>(()));
         assert!(matches!(other, Err(StageError::OtherStore)));
+        assert!(staging.has_staged());
         assert_eq!(staging.close().map(|staged| staged.count()), Some(2));
+        assert!(!staging.has_staged());
         assert!(matches!(staging.change(add), Err(StageError::Ended)));
         assert!(staging.close().is_none());
     }

@@ -64,6 +64,13 @@ impl CallSummary<'_> {
                 _ => Level::INFO,
             },
             Ended::Replayed(_) if self.note.is_some() => Level::WARN,
+            // The caller has the response as if its writes were applied.
+            Ended::Bypassed(_)
+                if self.handler == Some(HandlerProgress::Returned)
+                    && self.staged == Some(StagedEnd::Dropped) =>
+            {
+                Level::WARN
+            }
             // A warning about `IDEMPOTENCY_DISABLED` was logged when the process started.
             Ended::Replayed(_) | Ended::Bypassed(_) => Level::INFO,
         }

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
 use crate::protocol::Completion;
 use crate::record::RecordId;
-use crate::store::StoreError;
+use crate::store::{Staged, StoreError};
 use crate::time::EpochMillis;
 
 /// Collects the fields of a call's outcome event. If it is dropped before [`end`](Self::end), the event says that the call
@@ -82,6 +82,15 @@ impl<'a> Report<'a> {
     /// Records what became of the writes that the handler staged.
     pub(crate) fn staged(&mut self, end: StagedEnd) {
         self.staged = Some(end);
+    }
+
+    /// Records that the writes that the handler staged are dropped, because the response that it returned is not stored.
+    pub(crate) fn drops(&mut self, staged: &Staged) {
+        self.staged(StagedEnd::Dropped);
+        self.note(format!(
+            "the response is not stored, so the {} writes that the handler staged are dropped",
+            staged.count()
+        ));
     }
 
     /// Records that the handler runs without a confirmed claim, because of this error of the store. There is none if the circuit was

@@ -24,7 +24,9 @@ use tracing::Instrument;
 
 use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
-use crate::engine::{Backend, Codec, Driver, Made, StoreWhen, apply_unprotected, run_unprotected};
+use crate::engine::{
+    Backend, Codec, Driver, Made, StoreWhen, apply_unprotected, keeps_writes, run_unprotected,
+};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
 use crate::key::{Expression, Selector};
@@ -266,6 +268,17 @@ impl CompiledOperation {
                         Ok(()) => {
                             let ended = run_unprotected(handler, why, &mut report).await;
                             match (ended, made.end()) {
+                                (Ok(outcome), Some(staged))
+                                    if !keeps_writes(
+                                        outcome.response(),
+                                        codec,
+                                        &self.store_when(),
+                                        &mut report,
+                                    ) =>
+                                {
+                                    report.drops(&staged);
+                                    Ok(outcome)
+                                }
                                 (Ok(outcome), Some(staged)) => {
                                     let lease = self.policy.lease;
                                     let until = deadline
@@ -335,10 +348,7 @@ impl CompiledOperation {
             operation: &self.key_prefix,
             shares_prefix: self.shares_prefix,
             cache: self.local_cache,
-            store_when: StoreWhen {
-                expression: self.store_when.as_ref(),
-                memory_limit: self.memory_limit,
-            },
+            store_when: self.store_when(),
             codec,
             call: CallTerms {
                 id: id.clone(),
@@ -350,6 +360,13 @@ impl CompiledOperation {
                 policy: self.policy.clone(),
             },
         })
+    }
+
+    fn store_when(&self) -> StoreWhen<'_> {
+        StoreWhen {
+            expression: self.store_when.as_ref(),
+            memory_limit: self.memory_limit,
+        }
     }
 
     /// Returns the error of a clock or a random source that cannot be used.

@@ -208,6 +208,17 @@ const NOT_KEPT: &str =
 pub(crate) const TOO_LARGE: &str =
     "the response is larger than `max_response_body`, so it cannot be stored";
 
+/// Returns the reply of a request that is not protected. A response that says that the run failed is the result of such a request too,
+/// and nothing is kept of it.
+pub(crate) fn unprotected<R, E>(
+    reply: Result<Reply<R>, Failure<R, E>>,
+) -> Result<Reply<R>, Failure<R, E>> {
+    match reply {
+        Err(Failure::Response(own)) => Ok(Reply::Own(own, Keep::Nothing)),
+        reply => reply,
+    }
+}
+
 impl HttpCall<'_> {
     /// Returns the key of the record, or `None` if the request is refused or runs unprotected.
     pub fn key(&self) -> Option<&RecordId> {
@@ -251,11 +262,9 @@ impl HttpCall<'_> {
             let handler = start(offered);
             async move {
                 let response = handler.await.map_err(Failure::Service)?;
-                if !protected {
-                    return Ok(Reply::Own(response, Keep::Nothing));
-                }
                 let view = view(&response);
-                operation.reply(response, view)
+                let reply = operation.reply(response, view);
+                if protected { reply } else { unprotected(reply) }
             }
         };
         operation.run(&place, &identity, start).await

@@ -33,7 +33,7 @@ use crate::service::HttpIdempotencyLayer;
 
 pub use builder::HttpOperationBuilder;
 pub use call::HttpCall;
-pub(crate) use call::TOO_LARGE;
+pub(crate) use call::{TOO_LARGE, unprotected};
 pub(crate) use identify::Head;
 
 pub use event::RequestEvent;

@@ -16,7 +16,7 @@ use tower_service::Service;
 use super::BoxError;
 use crate::body::{Collected, ResponseBody, collect};
 use crate::host::{Host, backend};
-use crate::operation::{Head, HttpOperation, TOO_LARGE};
+use crate::operation::{Head, HttpOperation, TOO_LARGE, unprotected};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 use crate::reply::{Failure, Keep, Reply, Sent};
@@ -57,14 +57,11 @@ where
         Err(problem) => return Ok(made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
             let start = |offered: OfferedCall<'_>| {
-                give_call(operation, &mut parts, offered);
+                let call = give_call(operation, &mut parts, offered);
                 async move {
                     let response = inner.call(Request::from_parts(parts, body)).await;
                     let response = response.map_err(Failure::Service)?;
-                    Ok(Reply::Own(
-                        response.map(ResponseBody::passed),
-                        Keep::Nothing,
-                    ))
+                    unprotected_reply(operation, response, call).await
                 }
             };
             return operation.run(&place, &identity, start).await.map(sent);
@@ -88,16 +85,13 @@ where
     let protected = identity.bypass().is_none();
     let is_head = parts.method == Method::HEAD;
     let start = |offered: OfferedCall<'_>| {
-        give_call(operation, &mut parts, offered);
+        let call = give_call(operation, &mut parts, offered);
         async move {
             let body = rebuilt::<B>(body, may_be_text);
             let response = inner.call(Request::from_parts(parts, body)).await;
             let response = response.map_err(Failure::Service)?;
             if !protected {
-                return Ok(Reply::Own(
-                    response.map(ResponseBody::passed),
-                    Keep::Nothing,
-                ));
+                return unprotected_reply(operation, response, call).await;
             }
             reply(operation, response).await
         }
@@ -110,11 +104,36 @@ where
     Ok(sent(response))
 }
 
-/// Puts the call into the extensions of the request, if the handler asks for it.
-fn give_call(operation: &HttpOperation, parts: &mut Parts, offered: OfferedCall<'_>) {
-    if operation.gives_call() {
-        parts.extensions.insert(offered.take());
+/// Puts the call into the extensions of the request, if the handler asks for it. Returns the call.
+fn give_call(
+    operation: &HttpOperation,
+    parts: &mut Parts,
+    offered: OfferedCall<'_>,
+) -> Option<Call> {
+    operation.gives_call().then(|| {
+        let call = offered.take();
+        parts.extensions.insert(call.clone());
+        call
+    })
+}
+
+/// Returns the reply of a request that is not protected. Its response is read only if the handler staged writes: they are applied
+/// if they would be applied under a key.
+async fn unprotected_reply<R, E>(
+    operation: &HttpOperation,
+    response: Response<R>,
+    call: Option<Call>,
+) -> Result<Reply<Response<ResponseBody<R>>>, Failure<Response<ResponseBody<R>>, E>>
+where
+    R: Body<Data = Bytes>,
+{
+    if !call.is_some_and(|call| call.has_staged()) {
+        return Ok(Reply::Own(
+            response.map(ResponseBody::passed),
+            Keep::Nothing,
+        ));
     }
+    unprotected(reply(operation, response).await)
 }
 
 /// Returns the body that the handler gets.

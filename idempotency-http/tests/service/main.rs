@@ -12,4 +12,5 @@ mod properties;
 mod protocol;
 mod routing;
 mod stack;
+mod staged;
 mod stored;

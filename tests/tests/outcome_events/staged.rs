@@ -146,3 +146,24 @@ async fn the_writes_of_an_unprotected_run_are_applied_alone() {
         "{line}"
     );
 }
+
+#[tokio::test]
+async fn the_writes_of_an_unprotected_run_are_dropped_if_its_response_is_not_stored_under_a_key() {
+    let harness = Harness::default();
+    ledger(&harness).set_balance("s3cr3t account", 1);
+    let unstored = builder().store_when("@ != `1`").build().unwrap();
+    let keyless = || json!({ "card": "s3cr3t" });
+    let line = line_of_a_staging_call(&harness, &unstored, keyless(), async || Ok(1)).await;
+    assert!(
+        line.contains("outcome=bypassed") && line.contains("staged=dropped"),
+        "{line}"
+    );
+    assert!(
+        line.contains("so the 1 writes that the handler staged are dropped"),
+        "{line}"
+    );
+    assert_eq!(ledger(&harness).balance("s3cr3t account"), 1);
+    let line = line_of_a_staging_call(&harness, &unstored, keyless(), async || Ok(2)).await;
+    assert!(line.contains("staged=applied"), "{line}");
+    assert_eq!(ledger(&harness).balance("s3cr3t account"), 0);
+}

@@ -281,6 +281,21 @@ impl Call {
         self.0.staging.change(change)
     }
 
+    /// Returns true if the handler has staged writes, and has not ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::operation::Call;
+    /// # let backend = idempotency_core::example::backend();
+    /// let call = Call::unprotected(&backend)?;
+    /// assert!(!call.has_staged());
+    /// # Ok::<(), idempotency_core::random::RandomError>(())
+    /// ```
+    pub fn has_staged(&self) -> bool {
+        self.0.staging.has_staged()
+    }
+
     /// Returns true if the run of the handler has ended. What a clone that was kept does after that is no part of the run.
     pub fn has_ended(&self) -> bool {
         self.0.has_ended.load(Ordering::Acquire)

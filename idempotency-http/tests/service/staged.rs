@@ -1,0 +1,123 @@
+//! What becomes of the writes that a handler stages, by the response that it returns.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, Response};
+use idempotency_core::config::Settings;
+use idempotency_core::operation::Call;
+use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
+use idempotency_http::{HttpOperation, HttpOperationBuilder, Place, ReceivedRequest, Sent};
+use tower_layer::Layer;
+
+use crate::common::*;
+
+/// Stages a write that adds one to an account.
+fn stage(call: &Call) {
+    let staged = call.stage(|writes: &mut MemoryWrites| {
+        writes.push(LedgerEntry::add("shop", 1));
+        Ok::<_, Infallible>(())
+    });
+    staged.unwrap();
+}
+
+fn operation(change: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder) -> HttpOperation {
+    let builder = builder().caller_header("x-user-id").with_call();
+    change(builder).build().unwrap()
+}
+
+fn with_key() -> Request<Body> {
+    post().body(body("{}")).unwrap()
+}
+
+fn without_key() -> Request<Body> {
+    let request = Request::post("/payments").header("x-user-id", "u-1");
+    request.body(body("{}")).unwrap()
+}
+
+/// Sends a request through the layer to a handler that stages a write. Returns the response, and how many writes were applied.
+async fn sent(
+    operation: &HttpOperation,
+    request: Request<Body>,
+    response: impl Fn() -> Response<Body> + Clone + Send + 'static,
+) -> (Response<Bytes>, i64) {
+    let store = Arc::new(MemoryStore::new());
+    let service = operation
+        .layer(backend_over(&store))
+        .layer(tower::service_fn(move |request: Request<Body>| {
+            stage(request.extensions().get::<Call>().unwrap());
+            let response = response();
+            async move { Ok::<_, Infallible>(response) }
+        }));
+    let response = send(&service, request).await;
+    (response, store.balance("shop"))
+}
+
+#[tokio::test]
+async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key() {
+    let optional = operation(|builder| builder.key_required(false));
+    for (status, applied) in [
+        (200, 1),
+        (303, 1),
+        (422, 1),
+        (403, 0),
+        (409, 0),
+        (429, 0),
+        (500, 0),
+        (503, 0),
+    ] {
+        for request in [with_key(), without_key()] {
+            let (response, balance) = sent(&optional, request, move || text(status, "x")).await;
+            assert_eq!((response.status().as_u16(), balance), (status, applied));
+            assert_eq!(response.body(), "x");
+        }
+    }
+}
+
+#[tokio::test]
+async fn store_when_has_the_same_verdict_on_staged_writes_with_and_without_a_key() {
+    let settings = Settings {
+        store_when: Some("statusCode != `200`".into()),
+        ..Settings::default()
+    };
+    let optional = operation(|builder| builder.settings(settings).key_required(false));
+    for (status, applied) in [(200, 0), (201, 1)] {
+        for request in [with_key(), without_key()] {
+            let (response, balance) = sent(&optional, request, move || text(status, "x")).await;
+            assert_eq!((response.status().as_u16(), balance), (status, applied));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_without_a_key() {
+    let optional = operation(|builder| builder.key_required(false));
+    for (status, applied) in [(200, 1), (409, 0), (500, 0)] {
+        for request in [with_key(), without_key()] {
+            let store = Arc::new(MemoryStore::new());
+            let place = Place {
+                backend: backend_over(&store),
+                deadline: None,
+                tenant: None,
+            };
+            let (parts, _) = request.into_parts();
+            let call = optional.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
+            let response = Response::builder()
+                .status(status)
+                .body(Bytes::new())
+                .unwrap();
+            let run = call.run_with_offer(
+                |offered| {
+                    stage(&offered.take());
+                    async { Ok::<_, Infallible>(response) }
+                },
+                |response| Some(response.clone()),
+            );
+            let sent = run.await.unwrap();
+            assert!(matches!(sent, Sent::Own(response) if response.status() == status));
+            assert_eq!(store.balance("shop"), applied, "{status}");
+        }
+    }
+}
