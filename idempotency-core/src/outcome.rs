@@ -30,6 +30,7 @@ use crate::time::EpochSeconds;
 pub struct Outcome<R> {
     response: R,
     kind: OutcomeKind,
+    dropped_writes: bool,
 }
 
 /// Where a response comes from.
@@ -101,6 +102,7 @@ impl<R> Outcome<R> {
         Self {
             response,
             kind: OutcomeKind::Executed { key, stored },
+            dropped_writes: false,
         }
     }
 
@@ -109,6 +111,7 @@ impl<R> Outcome<R> {
         Self {
             response,
             kind: OutcomeKind::Replayed(replay),
+            dropped_writes: false,
         }
     }
 
@@ -117,6 +120,15 @@ impl<R> Outcome<R> {
         Self {
             response,
             kind: OutcomeKind::Bypassed(why),
+            dropped_writes: false,
+        }
+    }
+
+    /// Returns the same outcome of a handler whose staged writes are dropped.
+    pub(crate) fn with_dropped_writes(self) -> Self {
+        Self {
+            dropped_writes: true,
+            ..self
         }
     }
 
@@ -140,6 +152,41 @@ impl<R> Outcome<R> {
         matches!(self.kind, OutcomeKind::Replayed(_))
     }
 
+    /// Returns true if the handler ran and staged writes that are not applied, because by policy its response is not stored
+    /// (`store_when`, a status of HTTP).
+    ///
+    /// The response is then no result of the call: the key is free, and the call can be made again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::*, engine::Codec, error::Error, example, operation::CompiledOperation};
+    /// # use idempotency_core::store::{LedgerEntry, MemoryWrites};
+    /// # use std::convert::Infallible;
+    /// # let settings = Settings { store_when: Some("@ == 'paid'".into()), ..Settings::default() };
+    /// # let operation = CompiledOperation::new("shop::pay", &settings, &Variables::default()).unwrap();
+    /// # example::ready(async {
+    /// # let backend = example::backend();
+    /// # let order = operation.identify("7", None)?;
+    /// for (response, dropped) in [("pending", true), ("paid", false)] {
+    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    ///         let call = offered.take();
+    ///         async move {
+    ///             let pay = LedgerEntry::add("shop", 5);
+    ///             call.stage(|writes: &mut MemoryWrites| Ok::<_, Infallible>(writes.push(pay))).unwrap();
+    ///             Ok::<_, Error>(response.to_owned())
+    ///         }
+    ///     });
+    ///     // `store_when` is `@ == 'paid'`.
+    ///     assert_eq!(run.await?.has_dropped_writes(), dropped);
+    /// }
+    /// # Ok::<(), Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn has_dropped_writes(&self) -> bool {
+        self.dropped_writes
+    }
+
     /// Returns the outcome with a replayed response passed through `hook`. Any other response stays as it is.
     ///
     /// # Examples
@@ -159,6 +206,7 @@ impl<R> Outcome<R> {
         Self {
             response,
             kind: self.kind,
+            dropped_writes: self.dropped_writes,
         }
     }
 }

@@ -34,7 +34,8 @@ pub enum Unstorable {
     #[default]
     Complete,
     /// The call's own client gets the whole response. The claim is released before the body is sent, so a duplicate runs the
-    /// handler again: the request is not protected.
+    /// handler again: the request is not protected. If the handler staged writes, the key is completed, as under
+    /// [`Complete`](Self::Complete): the client gets the response, so the writes are applied.
     Release,
     /// Every client gets an error, the call's own too, and the handler does not run again. No client sees a response that a
     /// duplicate could not get.

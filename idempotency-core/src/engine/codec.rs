@@ -46,10 +46,13 @@ enum Read<R> {
 pub enum Written {
     /// This JSON text. Duplicates get the response that is read from it.
     Text(String),
-    /// Nothing: the claim is released, and the next call runs the handler again.
+    /// Nothing: the claim is released, and the next call runs the handler again. Writes that the handler staged are dropped.
     Release,
-    /// The same as [`Release`](Self::Release), with a warning: the text says why, for the outcome event. It must not contain a
-    /// part of the response.
+    /// Nothing, because the response cannot be stored: the claim is released, with a warning. The text says why, for the outcome
+    /// event. It must not contain a part of the response.
+    ///
+    /// If the handler staged writes, the key is completed, as under [`OwnCallerOnly`](Self::OwnCallerOnly): the caller gets the
+    /// response, so the writes are applied.
     ReleaseWithWarning(&'static str),
     /// Nothing, and the key is completed: the call's own caller gets the response, duplicates get
     /// [`ResponseUnavailable`](crate::error::ErrorKind::ResponseUnavailable), and the handler does not run again. The text

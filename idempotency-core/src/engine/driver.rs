@@ -177,14 +177,19 @@ impl<R> Driver<'_, R> {
                     // Fill the cache before leaving single flight, so that no duplicate can miss both.
                     self.remember(&resolution);
                     guard.finish(resolution.confirmed_record());
-                    if staged.is_some() {
-                        report.staged(self.staged_end(&resolution));
-                    }
+                    let staged_end = staged.is_some().then(|| self.staged_end(&resolution));
                     let ended = self.finish(resolution, finished, store_error, report);
-                    return if staged.is_some() {
-                        ended.map_err(unconfirmed)
-                    } else {
-                        ended
+                    let Some(staged_end) = staged_end else {
+                        return ended;
+                    };
+                    report.staged(staged_end);
+                    return match ended {
+                        Ok(outcome)
+                            if staged_end == StagedEnd::Dropped && !outcome.is_replayed() =>
+                        {
+                            Ok(outcome.with_dropped_writes())
+                        }
+                        ended => ended.map_err(unconfirmed),
                     };
                 }
             };

@@ -115,7 +115,7 @@ fn serialized<R>(
         Ok(Written::Release) => HandlerResult::NotStored,
         Ok(Written::ReleaseWithWarning(why)) => {
             report.note(why);
-            HandlerResult::NotStored
+            HandlerResult::Unstorable
         }
         Ok(Written::OwnCallerOnly(why)) => {
             report.note(why);
@@ -138,8 +138,12 @@ pub(crate) fn keeps_writes<R>(
             report.note("`store_when` failed on this response, so the staged writes are applied");
             true
         }),
-        Ok(Written::Release | Written::ReleaseWithWarning(_)) => false,
-        Ok(Written::OwnCallerOnly(_) | Written::NotSerializable) | Err(_) => true,
+        Ok(Written::Release) => false,
+        // Under a claim the key is completed without the response.
+        Ok(
+            Written::ReleaseWithWarning(_) | Written::OwnCallerOnly(_) | Written::NotSerializable,
+        )
+        | Err(_) => true,
     }
 }
 

@@ -277,7 +277,7 @@ impl CompiledOperation {
                                     ) =>
                                 {
                                     report.drops(&staged);
-                                    Ok(outcome)
+                                    Ok(outcome.with_dropped_writes())
                                 }
                                 (Ok(outcome), Some(staged)) => {
                                     let lease = self.policy.lease;

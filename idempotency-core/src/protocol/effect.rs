@@ -209,6 +209,9 @@ pub enum HandlerResult {
     NotDeserializable,
     /// It returned a response that is not stored, by the policy `store_when` or by its codec.
     NotStored,
+    /// It returned a response that cannot be stored, and its codec asks to release the claim. If the handler staged writes, the key is
+    /// completed without the response instead: its caller gets the response, so the writes must be applied.
+    Unstorable,
     /// It returned an error. Holds the name of the error's type.
     Failed(String),
     /// It panicked, so it did not report whether its effect happened.

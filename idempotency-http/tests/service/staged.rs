@@ -9,7 +9,9 @@ use http::{Request, Response};
 use idempotency_core::config::Settings;
 use idempotency_core::operation::Call;
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
-use idempotency_http::{HttpOperation, HttpOperationBuilder, Place, ReceivedRequest, Sent};
+use idempotency_http::{
+    HttpOperation, HttpOperationBuilder, Place, ReceivedRequest, Sent, Unstorable,
+};
 use tower_layer::Layer;
 
 use crate::common::*;
@@ -74,6 +76,45 @@ async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key
             assert_eq!(response.body(), "x");
         }
     }
+}
+
+#[tokio::test]
+async fn staged_writes_of_a_response_that_cannot_be_stored_are_applied_under_every_rule() {
+    for rule in [
+        Unstorable::Complete,
+        Unstorable::Release,
+        Unstorable::Refuse,
+    ] {
+        let optional = operation(|builder| {
+            let builder = builder.key_required(false);
+            builder.on_unstorable(rule).max_response_body(3)
+        });
+        for request in [with_key(), without_key()] {
+            let (_, balance) = sent(&optional, request, || text(200, "too long")).await;
+            assert_eq!(balance, 1, "{rule:?}");
+        }
+    }
+    // The key is completed, so a duplicate does not apply them again.
+    let store = Arc::new(MemoryStore::new());
+    let released = operation(|builder| {
+        builder
+            .on_unstorable(Unstorable::Release)
+            .max_response_body(3)
+    });
+    let service = released
+        .layer(backend_over(&store))
+        .layer(tower::service_fn(|request: Request<Body>| {
+            stage(request.extensions().get::<Call>().unwrap());
+            async { Ok::<_, Infallible>(text(200, "too long")) }
+        }));
+    let first = send(&service, with_key()).await;
+    assert_eq!(
+        (first.status().as_u16(), &first.body()[..]),
+        (200, &b"too long"[..])
+    );
+    let second = send(&service, with_key()).await;
+    assert_eq!(problem(&second), "urn:idempotency:response-unavailable");
+    assert_eq!(store.balance("shop"), 1);
 }
 
 #[tokio::test]

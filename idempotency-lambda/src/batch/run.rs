@@ -395,6 +395,7 @@ where
     };
     let outcome = catch(Box::pin(call.run_with(codec, CallError::Framework, start))).await;
     let verdict = match outcome {
+        Some(Ok(outcome)) if outcome.has_dropped_writes() => Verdict::Returned(Why::Dropped),
         Some(Ok(_)) => Verdict::Done(Done::Responded),
         Some(Err(error)) => Verdict::of(&error, succeeded.load(Ordering::Relaxed)),
         None => Verdict::Returned(Why::Panicked),

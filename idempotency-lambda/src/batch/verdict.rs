@@ -35,6 +35,8 @@ pub(super) enum Why {
     Failed(&'static str),
     /// The handler panicked.
     Panicked,
+    /// The handler returned `Ok`, but by policy its response is not stored, so the writes that it staged are dropped.
+    Dropped,
     /// The call was refused.
     Refused(ErrorKind),
     /// Its body cannot be read.
@@ -98,6 +100,7 @@ impl Why {
         match self {
             Self::Failed(_) => "failed",
             Self::Panicked => "panicked",
+            Self::Dropped => "writes_dropped",
             Self::Refused(_) => "refused",
             Self::Undecodable => "undecodable",
             Self::Duplicate => "duplicate",
@@ -112,7 +115,7 @@ impl Why {
             Self::Failed(name) => Some(name),
             Self::Refused(kind) => Some(kind.name()),
             Self::Undecodable => Some(ErrorKind::InvalidPayload.name()),
-            Self::Panicked | Self::Duplicate | Self::NoTime | Self::Behind => None,
+            Self::Panicked | Self::Dropped | Self::Duplicate | Self::NoTime | Self::Behind => None,
         }
     }
 }

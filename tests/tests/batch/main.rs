@@ -10,4 +10,5 @@ mod kinesis;
 mod properties;
 mod shop;
 mod sqs;
+mod staged;
 mod store_error;

@@ -74,7 +74,9 @@ pub(super) fn handler_done(
         HandlerResult::Returned(data) => (Some(data), None),
         HandlerResult::NotSerializable => (None, Some(Unstorable::NotSerializable)),
         HandlerResult::NotDeserializable => (None, Some(Unstorable::OwnCallerOnly)),
-        HandlerResult::NotStored => {
+        // The caller gets this response as a success, so its writes must be applied.
+        HandlerResult::Unstorable if staged => (None, Some(Unstorable::OwnCallerOnly)),
+        HandlerResult::NotStored | HandlerResult::Unstorable => {
             return (
                 releasing(true),
                 free_key(call, now, &failure(NOT_STORED), held, true),

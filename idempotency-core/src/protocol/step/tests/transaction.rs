@@ -47,12 +47,16 @@ fn every_ending_with_a_completion_keeps_the_staged_writes_and_every_other_drops_
     for result in [
         HandlerResult::NotSerializable,
         HandlerResult::NotDeserializable,
+        HandlerResult::Unstorable,
     ] {
         assert!(matches!(
             after(result),
             Effect::Transact(Write::Update(_), _)
         ));
     }
+    let unstorable = Input::HandlerDone(HandlerResult::Unstorable);
+    let release = play(call(), [MISS, APPLIED, unstorable]);
+    assert_eq!(release, Effect::Write(Write::Delete, held_by(&me())));
     for result in [
         HandlerResult::NotStored,
         HandlerResult::Failed("E".to_owned()),
