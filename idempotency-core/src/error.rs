@@ -149,7 +149,8 @@ impl Error {
     /// Returns which staged writes were rejected, and why, if the error is
     /// [`TransactionRejected`](ErrorKind::TransactionRejected) and the store said it.
     ///
-    /// It is in the chain of causes too.
+    /// It is in the chain of causes too. There it can also be a cause of [`CompletionUnknown`](ErrorKind::CompletionUnknown), if an
+    /// earlier send may have been applied: then it says nothing of that send, and this method returns `None`.
     ///
     /// # Examples
     ///
@@ -162,14 +163,7 @@ impl Error {
     /// assert!(poor);
     /// ```
     pub fn rejection(&self) -> Option<&Rejection> {
-        let mut cause = self.0.cause.source();
-        while let Some(error) = cause {
-            if let Some(rejection) = error.downcast_ref() {
-                return Some(rejection);
-            }
-            cause = error.source();
-        }
-        None
+        self.0.cause.rejection()
     }
 
     /// Returns the key that the error concerns, if the call had one.
@@ -270,6 +264,21 @@ impl Cause {
     /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Returns the rejection among the causes. `None` if the end of the transaction is unknown: an earlier send may have been applied.
+    fn rejection(&self) -> Option<&Rejection> {
+        if self.kind != ErrorKind::TransactionRejected {
+            return None;
+        }
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if let Some(rejection) = error.downcast_ref() {
+                return Some(rejection);
+            }
+            cause = error.source();
+        }
+        None
     }
 }
 

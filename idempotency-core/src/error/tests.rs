@@ -190,3 +190,16 @@ fn the_rejected_writes_are_found_through_the_store_error_that_is_the_cause() {
             .is_none()
     );
 }
+
+#[test]
+fn an_error_of_which_it_is_not_known_whether_a_send_was_applied_has_no_rejection() {
+    for (kind, expected) in [
+        (Kind::TransactionRejected, true),
+        (Kind::CompletionUnknown, false),
+        (Kind::LostOwnership, false),
+    ] {
+        let rejected = RejectedWrite::new(0, "put", RejectedWrite::CONDITION);
+        let error = Error::new(kind, "transfer").with_source(Rejection::new(1, vec![rejected]));
+        assert_eq!(error.rejection().is_some(), expected, "{kind:?}");
+    }
+}
