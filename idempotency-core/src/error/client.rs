@@ -47,8 +47,10 @@ impl ErrorKind {
                 "the request was processed, but its result could not be confirmed: send it again, unchanged and under \
                  the same key"
             }
+            // Not of a condition that does not hold: that is known from the error alone.
             Self::TransactionRejected => {
-                "the request was refused, because a condition on the data that it changes does not hold: nothing was changed"
+                "the service could not apply the request, and nothing was changed: ask its operator to correct the service, \
+                 and only then send the request again, unchanged and under the same key"
             }
             Self::StepNoTimeLeft | Self::StepNotRecorded => {
                 "the request was processed in part: send it again later, unchanged and under the same key"
@@ -65,9 +67,12 @@ impl ErrorKind {
     }
 }
 
+/// The text for a transaction that was rejected because conditions do not hold.
+const CONDITION: &str = "the request was refused, because a condition on the data that it changes does not hold: nothing was changed";
+
 impl Error {
     /// Returns a text for the client of the service, without operation, table, key and store: see
-    /// [`ErrorKind::client_message`].
+    /// [`ErrorKind::client_message`]. A transaction that was rejected because conditions do not hold has a text of its own.
     ///
     /// # Examples
     ///
@@ -78,13 +83,13 @@ impl Error {
     /// assert!(!error.client_message().contains("charge#42"));
     /// ```
     pub fn client_message(&self) -> &'static str {
-        self.kind().client_message()
+        self.0.cause.client_message()
     }
 }
 
 impl Cause {
     /// Returns a text for the client of the service, for code that finds only this cause because a wrapper hides the
-    /// [`Error`]: see [`ErrorKind::client_message`].
+    /// [`Error`]: see [`Error::client_message`].
     ///
     /// # Examples
     ///
@@ -96,6 +101,9 @@ impl Cause {
     /// assert_eq!(cause.client_message(), error.client_message());
     /// ```
     pub fn client_message(&self) -> &'static str {
-        self.kind().client_message()
+        match self.rejection() {
+            Some(rejection) if rejection.is_by_conditions() => CONDITION,
+            _ => self.kind().client_message(),
+        }
     }
 }

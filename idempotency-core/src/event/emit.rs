@@ -10,7 +10,7 @@ use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgres
 use super::{MESSAGE, TARGET};
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Bypass;
-use crate::store::{RejectedWrite, StoreError};
+use crate::store::StoreError;
 
 impl CallSummary<'_> {
     /// Emits the outcome event.
@@ -106,9 +106,7 @@ fn level_of(error: &Error) -> Level {
         },
         // Other data, or a later call, can fulfil a condition. A write that the store does not accept must be corrected.
         ErrorKind::TransactionRejected => match error.rejection() {
-            Some(rejection) if rejection.writes().iter().all(RejectedWrite::is_condition) => {
-                Level::WARN
-            }
+            Some(rejection) if rejection.is_by_conditions() => Level::WARN,
             _ => Level::ERROR,
         },
         ErrorKind::Unresolved
@@ -174,7 +172,7 @@ pub(super) fn milliseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreErrorKind;
+    use crate::store::{RejectedWrite, StoreErrorKind};
 
     fn store_failed(kind: StoreErrorKind) -> Error {
         let trouble = StoreError::new(kind, "the table is busy")

@@ -45,6 +45,22 @@ impl Rejection {
         &self.writes
     }
 
+    /// Returns true if the condition of every rejected write did not hold: the data does not allow the change. If it is false, the store
+    /// does not accept a write, and the program or its permissions must be corrected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::store::{RejectedWrite, Rejection};
+    /// let poor = RejectedWrite::new(0, "update of table `accounts`", RejectedWrite::CONDITION);
+    /// assert!(Rejection::new(2, vec![poor]).is_by_conditions());
+    /// let wrong = RejectedWrite::new(1, "put of table `orders`", "ValidationError");
+    /// assert!(!Rejection::new(2, vec![wrong]).is_by_conditions());
+    /// ```
+    pub fn is_by_conditions(&self) -> bool {
+        !self.writes.is_empty() && self.writes.iter().all(RejectedWrite::is_condition)
+    }
+
     /// Returns the write that was staged as the `index`th, counted from zero, if it was rejected.
     pub fn write(&self, index: usize) -> Option<&RejectedWrite> {
         self.writes.iter().find(|write| write.index == index)

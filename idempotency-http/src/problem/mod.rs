@@ -56,7 +56,7 @@ impl Problem {
             u64::try_from(seconds).unwrap_or(u64::MAX).max(1)
         });
         Self {
-            reason: Reason::of(kind),
+            reason: Reason::of_error(&error),
             detail: error.client_message().to_owned(),
             retry_after: seconds.or_else(|| kind.is_retryable().then_some(1)),
             error: event::refused(error),

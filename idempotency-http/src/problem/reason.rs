@@ -1,7 +1,7 @@
 //! The reasons why a request gets an error, each with its stable `type`, its status and its title.
 
 use http::StatusCode;
-use idempotency_core::error::ErrorKind;
+use idempotency_core::error::{Error, ErrorKind};
 
 /// Why a request gets an error of this framework.
 ///
@@ -32,7 +32,7 @@ pub enum Reason {
     KeyReused,
     /// The store cannot be asked, or there is no time left. The request was not processed.
     Unavailable,
-    /// The service has a wrong setting or environment. The request was not processed.
+    /// The service has a wrong setting or environment, or its store does not accept a write. The request was not processed.
     Misconfigured,
     /// A condition on the data that the request changes does not hold. Nothing was changed.
     Rejected,
@@ -63,7 +63,19 @@ impl Reason {
         Self::OutcomeUnknown,
     ];
 
-    /// Returns the reason of an error.
+    /// Returns the reason of an error. A transaction that was rejected is [`Rejected`](Self::Rejected) only if conditions do not hold.
+    /// Otherwise the service must be corrected.
+    pub(crate) fn of_error(error: &Error) -> Self {
+        match error.rejection() {
+            Some(rejection) if rejection.is_by_conditions() => Self::Rejected,
+            _ => Self::of(error.kind()),
+        }
+    }
+
+    /// Returns the reason of an error of this kind.
+    ///
+    /// For [`TransactionRejected`](ErrorKind::TransactionRejected) this is [`Misconfigured`](Self::Misconfigured): that conditions do
+    /// not hold is known from the error alone.
     pub fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::KeyMissing => Self::KeyMissing,
@@ -73,10 +85,10 @@ impl Reason {
             ErrorKind::Contended | ErrorKind::NoTimeLeft | ErrorKind::StoreFailed => {
                 Self::Unavailable
             }
-            ErrorKind::Configuration | ErrorKind::Environment | ErrorKind::UnknownInvocation => {
-                Self::Misconfigured
-            }
-            ErrorKind::TransactionRejected => Self::Rejected,
+            ErrorKind::Configuration
+            | ErrorKind::Environment
+            | ErrorKind::UnknownInvocation
+            | ErrorKind::TransactionRejected => Self::Misconfigured,
             ErrorKind::LostOwnership
             | ErrorKind::CompletionUnknown
             | ErrorKind::StepNoTimeLeft

@@ -1,4 +1,5 @@
 use idempotency_core::error::ErrorKind;
+use idempotency_core::store::{RejectedWrite, Rejection};
 
 use super::*;
 
@@ -41,7 +42,7 @@ fn every_kind_of_error_has_its_type_status_and_retry_after() {
         ),
         (ErrorKind::LostOwnership, 500, "not-confirmed", Some(1)),
         (ErrorKind::CompletionUnknown, 500, "not-confirmed", Some(1)),
-        (ErrorKind::TransactionRejected, 409, "rejected", None),
+        (ErrorKind::TransactionRejected, 500, "misconfigured", None),
         (ErrorKind::StoreFailed, 503, "unavailable", Some(1)),
         (ErrorKind::StepRefused, 500, "outcome-unknown", None),
         (ErrorKind::StepNoTimeLeft, 500, "not-confirmed", Some(1)),
@@ -67,6 +68,31 @@ fn every_kind_of_error_has_its_type_status_and_retry_after() {
             response.headers().contains_key(RETRY_AFTER),
             retry_after.is_some()
         );
+    }
+}
+
+#[test]
+fn a_rejection_is_a_refusal_of_the_request_only_if_every_reason_is_a_condition() {
+    let of = |codes: &[&str]| {
+        let writes = codes.iter().map(|code| RejectedWrite::new(0, "put", *code));
+        let rejection = Rejection::new(2, writes.collect());
+        let error = Error::new(ErrorKind::TransactionRejected, "shop");
+        Problem::of_error(error.with_source(rejection), NOW)
+    };
+    let condition = RejectedWrite::CONDITION;
+    for codes in [&[condition][..], &[condition, condition]] {
+        let problem = of(codes);
+        assert_eq!(problem.reason(), Reason::Rejected);
+        assert_eq!(problem.status(), StatusCode::CONFLICT);
+        assert!(problem.detail().contains("a condition on the data"));
+    }
+    for codes in [&["ValidationError"][..], &[condition, "AccessDenied"], &[]] {
+        let problem = of(codes);
+        assert_eq!(problem.reason(), Reason::Misconfigured);
+        assert_eq!(problem.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let text = ErrorKind::TransactionRejected.client_message();
+        assert_eq!(problem.detail(), text);
+        assert!(!text.contains("condition") && text.contains("nothing was changed"));
     }
 }
 

@@ -48,10 +48,12 @@ pub(super) fn handler_done(
     }
     // The effect of the step happened, and is not recorded: as after a panic, an operator must decide.
     held.has_lost_step = steps == Some(StepsEnd::NotRecorded);
-    if held.has_lost_step
-        && call.policy.on_timeout == OnTimeout::Hold
-        && matches!(result, HandlerResult::Failed(_) | HandlerResult::NotStored)
-    {
+    let releases = match result {
+        HandlerResult::Failed(_) | HandlerResult::NotStored => true,
+        HandlerResult::Unstorable => !staged,
+        _ => false,
+    };
+    if held.has_lost_step && call.policy.on_timeout == OnTimeout::Hold && releases {
         return finish(Resolution::Own(Completion::Kept));
     }
     let releasing = |returned| {
