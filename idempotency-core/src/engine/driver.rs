@@ -295,7 +295,7 @@ impl<R> Driver<'_, R> {
             // Timed out. Unless its sends are known, the write may have been applied, or may still be applied later.
             None => log.timed_out(&store.name()),
         };
-        let kind = write_error_kind(&error, &log);
+        let kind = write_error_kind(&error, &log, staged.is_some());
         // The first error is the cause. Later ones come from dealing with it.
         store_error.get_or_insert(error);
         WriteResult::Failed {
@@ -348,8 +348,16 @@ impl<R> Driver<'_, R> {
 }
 
 /// Returns what the protocol knows of a write that failed.
-pub(super) fn write_error_kind(error: &StoreError, log: &SendLog) -> WriteErrorKind {
+///
+/// `is_transaction` is true if the write was a transaction with staged writes.
+pub(super) fn write_error_kind(
+    error: &StoreError,
+    log: &SendLog,
+    is_transaction: bool,
+) -> WriteErrorKind {
     match error.kind() {
+        // The record is another call's, which may apply its own writes: this is no rejection of these.
+        _ if is_transaction && log.is_refused() => WriteErrorKind::Refused,
         StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
         StoreErrorKind::Conflict => WriteErrorKind::Conflict,
         kind if kind.is_transient() && log.is_refused() => WriteErrorKind::Refused,

@@ -108,7 +108,7 @@ fn failed(
 ) -> (WriteResult, Option<StoreError>) {
     let result = WriteResult::Failed {
         maybe_applied,
-        kind: write_error_kind(&error, log),
+        kind: write_error_kind(&error, log, true),
     };
     (result, Some(error))
 }

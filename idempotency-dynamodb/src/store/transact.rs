@@ -104,6 +104,7 @@ impl DynamoDbStore {
     ) -> WriteOutcome {
         let error = match (cancellation, request.record) {
             (Cancellation::Record(existing), Some(record)) => {
+                log.refused();
                 return self.refused(record.id, existing, maybe_applied, log).await;
             }
             (Cancellation::Staged(rejection), _) => {

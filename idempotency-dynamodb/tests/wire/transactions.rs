@@ -149,6 +149,44 @@ async fn a_failed_condition_on_the_record_returns_it_for_any_result_of_the_stage
 }
 
 #[tokio::test]
+async fn a_record_that_cannot_be_read_after_its_condition_failed_is_noted_as_a_refusal() {
+    let manifest = json!({
+        "bytes": 3, "encoding": "text", "pieces": 1, "sha256": "a".repeat(64), "text": 3,
+    });
+    let split = "split over the items of data_pieces; on a table shared with another language set \
+                 IDEMPOTENCY_LARGE_RESPONSES=off";
+    let item = json!({
+        "id": { "S": "charge#42" },
+        "data": { "S": split },
+        "data_pieces": { "S": manifest.to_string() },
+    });
+    let wire = Wire::new([
+        cancelled(&["ConditionalCheckFailed", "None"], Some(item)),
+        Reply::error("AccessDeniedException", "no"),
+    ]);
+    let (id, write, condition) = (id(), completion(), fence());
+    let staged = staged();
+    let transaction = TransactionRequest {
+        record: Some(RecordWrite {
+            id: &id,
+            write: &write,
+            condition: &condition,
+        }),
+        staged: &staged,
+        token: "07070707070707070707070707070707-c",
+    };
+    let log = SendLog::new();
+    let outcome = store(&wire).transact(transaction, &log).await;
+    let denied = StoreErrorKind::AccessDenied;
+    assert!(
+        matches!(&outcome, WriteOutcome::Failed { error, .. } if error.kind() == denied),
+        "{outcome:?}"
+    );
+    assert!(log.is_refused());
+    wire.requests();
+}
+
+#[tokio::test]
 async fn a_failed_condition_of_a_staged_write_names_its_position_and_its_table() {
     let wire = Wire::new([cancelled(&["None", "ConditionalCheckFailed"], None)]);
     let WriteOutcome::Rejected {

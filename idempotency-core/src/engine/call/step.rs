@@ -362,7 +362,7 @@ impl Call {
             }) => (maybe_applied, error),
             None => log.timed_out(&backend.store().name()),
         };
-        let kind = write_error_kind(&error, &log);
+        let kind = write_error_kind(&error, &log, false);
         cause.get_or_insert(error);
         WriteResult::Failed {
             maybe_applied,

@@ -139,3 +139,23 @@ fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
         });
     }
 }
+
+#[test]
+fn a_transaction_whose_record_was_refused_is_never_a_rejection() {
+    let failure = |kind| StoreError::new(kind, "no");
+    let refused = SendLog::new();
+    refused.refused();
+    for kind in [
+        StoreErrorKind::AccessDenied,
+        StoreErrorKind::TableMissing,
+        StoreErrorKind::Rejected,
+        StoreErrorKind::Unreachable,
+    ] {
+        let found = write_error_kind(&failure(kind), &refused, true);
+        assert_eq!(found, WriteErrorKind::Refused, "{kind:?}");
+    }
+    let permanent = WriteErrorKind::Permanent;
+    let denied = failure(StoreErrorKind::AccessDenied);
+    assert_eq!(write_error_kind(&denied, &SendLog::new(), true), permanent);
+    assert_eq!(write_error_kind(&denied, &refused, false), permanent);
+}

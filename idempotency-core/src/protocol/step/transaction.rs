@@ -78,10 +78,9 @@ pub(super) fn released(
                 // The condition holds for this record, and yet it failed: what is stored is unknown.
                 return refuse(ErrorKind::CompletionUnknown);
             }
-            if let Some(next) = stored(call, now, &completing, existing) {
-                return next;
-            }
-            None
+            // Another call has the key, and can apply its own writes. Or an operator has freed it.
+            return stored(call, now, &completing, existing)
+                .unwrap_or_else(|| refuse(ErrorKind::LostOwnership));
         }
         WriteResult::ConditionFailed { existing: None, .. } => None,
         WriteResult::Rejected { .. } | WriteResult::Failed { .. } => {

@@ -150,11 +150,22 @@ fn a_release_that_finds_its_own_completion_without_a_response_confirms_it() {
 }
 
 #[test]
-fn a_claim_that_is_gone_after_a_rejection_is_lost_if_an_earlier_send_may_have_been_applied() {
+fn a_claim_that_is_gone_after_a_rejection_is_lost_if_a_send_or_another_call_may_apply_writes() {
     let running = || condition_failed(claim_of(another(), now_plus(9_000)));
-    for gone in [running(), CONDITION_FAILED_WITHOUT_RECORD] {
-        let certain = after_transaction([rejected(false), gone.clone()]);
-        assert_eq!(certain, refused(None));
+    let without_response = || {
+        let record = Record {
+            data: Field::Absent,
+            ..completed("7")
+        };
+        condition_failed(record)
+    };
+    for (gone, certain) in [
+        (running(), finished(ErrorKind::LostOwnership)),
+        (without_response(), finished(ErrorKind::LostOwnership)),
+        (CONDITION_FAILED_WITHOUT_RECORD, refused(None)),
+    ] {
+        let end = after_transaction([rejected(false), gone.clone()]);
+        assert_eq!(end, certain);
         let in_one_request = after_transaction([rejected(true), gone.clone()]);
         assert_eq!(in_one_request, finished(ErrorKind::LostOwnership));
         let earlier = [maybe_applied(), Input::Paused, rejected(false), gone];
