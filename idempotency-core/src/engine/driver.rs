@@ -358,6 +358,8 @@ pub(super) fn write_error_kind(
     match error.kind() {
         // The record is another call's, which may apply its own writes: this is no rejection of these.
         _ if is_transaction && log.is_refused() => WriteErrorKind::Refused,
+        // Clients do not repeat a transaction that is throttled.
+        StoreErrorKind::Throttled if is_transaction => WriteErrorKind::Conflict,
         StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
         StoreErrorKind::Conflict => WriteErrorKind::Conflict,
         kind if kind.is_transient() && log.is_refused() => WriteErrorKind::Refused,

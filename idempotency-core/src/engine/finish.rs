@@ -69,6 +69,8 @@ impl<R> Driver<'_, R> {
             }
             Resolution::Refuse(refusal) => match refusal.kind {
                 ErrorKind::TransactionRejected => StagedEnd::Rejected,
+                // The claim is released only if no send was applied.
+                ErrorKind::CompletionUnknown if refusal.detail.is_some() => StagedEnd::Dropped,
                 // The key is completed without the response.
                 ErrorKind::ResponseNotSerializable => StagedEnd::Applied,
                 _ => StagedEnd::Unknown,

@@ -129,8 +129,8 @@ pub enum ClaimEnd {
 pub enum StagedEnd {
     /// They were applied together with the completion of the key; of a run without a key, alone.
     Applied,
-    /// They were not sent, or lost their claim: the handler failed or panicked, its response is not stored, or another call has
-    /// completed the key.
+    /// They were not applied: the handler failed or panicked, its response is not stored, another call has completed the key, or they
+    /// met other transactions or were throttled for as long as there was time.
     Dropped,
     /// They were rejected, so nothing of them was applied.
     Rejected,

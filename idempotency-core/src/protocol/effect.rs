@@ -172,7 +172,8 @@ pub enum WriteResult {
 pub enum WriteErrorKind {
     /// The same write may succeed later.
     Transient,
-    /// The same write will succeed when another transaction with one of its items has ended. It was not applied.
+    /// The same write will succeed when another transaction with one of its items has ended, or when the transaction is not throttled
+    /// any more. It was not applied.
     Conflict,
     /// The record is larger than the store accepts.
     TooLarge,

@@ -126,9 +126,10 @@ pub enum RefusalDetail {
     Defect(&'static str),
     /// A step of the handler found that the claim was gone. What the handler returned does not count, also if it was a response.
     LostInAStep,
-    /// The transaction of the call was rejected, and its claim was released. The next call runs the handler.
+    /// The transaction of the call was rejected, or was given up before a send of it could be applied, and its claim was released. The
+    /// next call runs the handler.
     Released,
-    /// The transaction of the call was rejected, and its claim could not be released. The key is free when the lease ends.
+    /// The same, and its claim could not be released. The key is free when the lease ends.
     NotReleased,
 }
 

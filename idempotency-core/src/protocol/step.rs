@@ -114,7 +114,7 @@ impl Attempt {
             | State::RetryingCompletion(completing)
             | State::ReadingAfterCompletion(completing)
             | State::Restoring(completing)
-            | State::Rejecting(completing) => (Stage::Storing, completing.held.lease_end),
+            | State::Freeing { completing, .. } => (Stage::Storing, completing.held.lease_end),
             State::Releasing(Releasing { lease_end, .. }) | State::ReadingAfterSteps(lease_end) => {
                 (Stage::Storing, *lease_end)
             }
@@ -189,7 +189,10 @@ impl Attempt {
             State::Completing(Completing { held, .. })
             | State::ReadingAfterCompletion(Completing { held, .. })
             | State::Restoring(Completing { held, .. })
-            | State::Rejecting(Completing { held, .. }) => time_limit(now, held.lease_end),
+            | State::Freeing {
+                completing: Completing { held, .. },
+                ..
+            } => time_limit(now, held.lease_end),
             // This release may find a stored response, which the caller must get instead of its own.
             State::Releasing(Releasing {
                 returned: true,
@@ -314,8 +317,8 @@ impl Attempt {
             (State::Restoring(completing), Input::Written(result)) => {
                 completion::restored(&call, now, completing, result)
             }
-            (State::Rejecting(completing), Input::Written(result)) => {
-                transaction::released(&call, now, completing, result)
+            (State::Freeing { completing, kind }, Input::Written(result)) => {
+                transaction::released(&call, now, completing, kind, result)
             }
             (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),
             (State::Releasing(releasing), Input::Written(result)) => {

@@ -141,7 +141,7 @@ fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
 }
 
 #[test]
-fn a_transaction_whose_record_was_refused_is_never_a_rejection() {
+fn a_refused_record_is_no_rejection_and_a_throttled_transaction_is_a_conflict() {
     let failure = |kind| StoreError::new(kind, "no");
     let refused = SendLog::new();
     refused.refused();
@@ -153,6 +153,17 @@ fn a_transaction_whose_record_was_refused_is_never_a_rejection() {
     ] {
         let found = write_error_kind(&failure(kind), &refused, true);
         assert_eq!(found, WriteErrorKind::Refused, "{kind:?}");
+    }
+    let throttled = failure(StoreErrorKind::Throttled);
+    for (is_transaction, kind) in [
+        (true, WriteErrorKind::Conflict),
+        (false, WriteErrorKind::Transient),
+    ] {
+        let found = write_error_kind(&throttled, &SendLog::new(), is_transaction);
+        assert_eq!(
+            found, kind,
+            "a throttled transaction is sent again while the lease runs"
+        );
     }
     let permanent = WriteErrorKind::Permanent;
     let denied = failure(StoreErrorKind::AccessDenied);

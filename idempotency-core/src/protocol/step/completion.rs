@@ -188,9 +188,12 @@ pub(super) fn completion_written(
                     let pause = backoff(completing.tries);
                     (State::RetryingCompletion(completing), Effect::Pause(pause))
                 }
-                WriteErrorKind::Conflict => transaction::conflict(now, completing),
+                WriteErrorKind::Conflict => transaction::conflict(call, now, completing),
                 WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.staged => {
                     transaction::reject(call, now, completing)
+                }
+                WriteErrorKind::Transient if completing.staged => {
+                    transaction::give_up(call, now, completing)
                 }
                 _ => not_stored(&completing, ErrorKind::CompletionUnknown),
             }

@@ -45,8 +45,12 @@ pub(super) enum State {
     ReadingAfterSteps(EpochMillis),
     /// Sends the completion of an evicted claim.
     Restoring(Completing),
-    /// Releases the claim after a transaction was rejected. The release shows whether an earlier send was applied.
-    Rejecting(Completing),
+    /// Releases the claim after a transaction was rejected or given up. The release shows whether an earlier send was applied.
+    Freeing {
+        completing: Completing,
+        /// The error that the caller gets.
+        kind: ErrorKind,
+    },
     /// Releases a claim before the handler ran.
     GivingUp(GivingUp),
     /// Releases the claim after the handler ran.

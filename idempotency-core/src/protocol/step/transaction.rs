@@ -1,6 +1,6 @@
 //! After the handler: a completion that is one transaction with the writes that the handler staged.
 //!
-//! A transaction that is rejected ends with a release under the fence. Only this release shows that no send of the transaction was
+//! A transaction that is rejected, or given up before a send of it can have been applied, ends with a release under the fence. Only this release shows that no send of the transaction was
 //! applied, and that none will be: a send that arrives later finds another record, or none. There is one exception: if a send of the
 //! claim is on its way too, it can make the claim again, and the fence with it.
 
@@ -15,12 +15,12 @@ use super::state::{Completing, Next, State, backoff, refuse};
 use crate::error::ErrorKind;
 use crate::time::EpochMillis;
 
-/// Handles a transaction that met another one. It was not applied, so it is sent again for as long as the lease runs.
-pub(super) fn conflict(now: EpochMillis, completing: Completing) -> Next {
+/// Handles a transaction that met another one, or was throttled. It was not applied, so it is sent again for as long as the lease runs.
+pub(super) fn conflict(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
     let conflicts = completing.conflicts.saturating_add(1);
     let pause = backoff(conflicts);
     if !has_time_for(pause, now, &completing) {
-        return refuse(ErrorKind::CompletionUnknown);
+        return give_up(call, now, completing);
     }
     let completing = Completing {
         conflicts,
@@ -32,30 +32,44 @@ pub(super) fn conflict(now: EpochMillis, completing: Completing) -> Next {
 
 /// Frees the key after a transaction that was rejected, or that the store does not accept.
 pub(super) fn reject(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
+    free(call, now, completing, ErrorKind::TransactionRejected)
+}
+
+/// Ends a transaction that was sent often enough. If no send can have been applied, the key is freed: a retry then runs at once, and
+/// not after the lease.
+pub(super) fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
+    if completing.maybe_applied {
+        return refuse(ErrorKind::CompletionUnknown);
+    }
+    free(call, now, completing, ErrorKind::CompletionUnknown)
+}
+
+fn free(call: &CallTerms, now: EpochMillis, completing: Completing, kind: ErrorKind) -> Next {
     let lost_step = completing.held.has_lost_step;
     if lost_step && call.policy.on_timeout == OnTimeout::Hold {
         // An operator must decide, so the claim stays.
         return refuse(if completing.maybe_applied {
             ErrorKind::CompletionUnknown.into()
         } else {
-            rejected(None)
+            ended(kind, None)
         });
     }
     let failure = if lost_step {
         // The next run must not believe that it is the first.
         STEP_NOT_RECORDED
     } else {
-        ErrorKind::TransactionRejected.name()
+        kind.name()
     };
     let effect = free_key(call, now, failure, completing.held, false);
-    (State::Rejecting(completing), effect)
+    (State::Freeing { completing, kind }, effect)
 }
 
-/// Handles the result of the release after a rejected transaction.
+/// Handles the result of the release after a transaction that was rejected or given up. `kind` is the error of this end.
 pub(super) fn released(
     call: &CallTerms,
     now: EpochMillis,
     completing: Completing,
+    kind: ErrorKind,
     result: WriteResult,
 ) -> Next {
     let detail = match result {
@@ -68,7 +82,7 @@ pub(super) fn released(
         }
         // No send can be applied any more.
         WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
-            return refuse(rejected(Some(RefusalDetail::Released)));
+            return refuse(ended(kind, Some(RefusalDetail::Released)));
         }
         WriteResult::ConditionFailed {
             existing: Some(existing),
@@ -94,12 +108,9 @@ pub(super) fn released(
         // An earlier send can have been applied in a window that has ended since, or before an eviction.
         return refuse(ErrorKind::LostOwnership);
     }
-    refuse(rejected(detail))
+    refuse(ended(kind, detail))
 }
 
-fn rejected(detail: Option<RefusalDetail>) -> Refusal {
-    Refusal {
-        kind: ErrorKind::TransactionRejected,
-        detail,
-    }
+fn ended(kind: ErrorKind, detail: Option<RefusalDetail>) -> Refusal {
+    Refusal { kind, detail }
 }

@@ -250,7 +250,71 @@ fn conflicts_are_repeated_for_as_long_as_the_lease_runs_and_do_not_count_as_trie
         play_at(call(), inputs.into_iter().chain([met]))
     };
     assert!(matches!(met_at(29_774), Effect::Pause(_)));
-    assert_eq!(met_at(29_775), finished(ErrorKind::CompletionUnknown));
+    let release = Effect::Write(Write::Delete, held_by(&me()));
+    assert_eq!(met_at(29_775), release);
+}
+
+#[test]
+fn a_transaction_that_is_given_up_frees_the_key_if_no_send_can_have_been_applied() {
+    let given_up = |detail| {
+        finished(Refusal {
+            kind: ErrorKind::CompletionUnknown,
+            detail: Some(detail),
+        })
+    };
+    let never_sent = || failed(false, WriteErrorKind::Transient);
+    let mut inputs = Vec::new();
+    for _ in 0..3 {
+        inputs.extend([never_sent(), Input::Paused]);
+    }
+    inputs.push(never_sent());
+    let after = |input: Input| {
+        let inputs = inputs.iter().cloned().chain([input]);
+        after_transaction(inputs)
+    };
+    let release = Effect::Write(Write::Delete, held_by(&me()));
+    assert_eq!(after_transaction(inputs.clone()), release);
+    assert_eq!(after(APPLIED), given_up(RefusalDetail::Released));
+    assert_eq!(after(maybe_applied()), given_up(RefusalDetail::NotReleased));
+    let running = condition_failed(claim_of(another(), now_plus(9_000)));
+    assert_eq!(after(running), finished(ErrorKind::LostOwnership));
+    assert_eq!(
+        after(CONDITION_FAILED_WITHOUT_RECORD),
+        finished(Refusal {
+            kind: ErrorKind::CompletionUnknown,
+            detail: None
+        })
+    );
+    // A send that may still be applied needs the claim as its fence, and the caller may need its response.
+    inputs[2] = maybe_applied();
+    assert_eq!(
+        after_transaction(inputs),
+        finished(ErrorKind::CompletionUnknown)
+    );
+    // The record was refused, so the claim is not this call's any more.
+    let refused = || failed(false, WriteErrorKind::Refused);
+    let again = [refused(), Input::Paused];
+    let inputs = [&again[..], &again, &again, &[refused()]].concat();
+    assert_eq!(
+        after_transaction(inputs),
+        finished(ErrorKind::CompletionUnknown)
+    );
+}
+
+#[test]
+fn under_on_error_record_a_transaction_that_is_given_up_is_a_recorded_failure() {
+    let mut call = call();
+    call.policy.on_error = OnError::Record;
+    let inputs = staged().map(|input| (NOW, input));
+    let met = (now_plus(29_775), failed(false, WriteErrorKind::Conflict));
+    let Effect::Write(Write::Update(change), condition) =
+        play_at(call, inputs.into_iter().chain([met]))
+    else {
+        panic!("a recorded failure is an update");
+    };
+    assert_eq!(condition, held_by(&me()));
+    let failure = "IdempotencyCompletionUnknown".to_owned();
+    assert_eq!(change.set.failure, Field::Value(failure));
 }
 
 #[test]
