@@ -46,6 +46,17 @@ impl TableRef {
             _ => self.classify_no_response(false, false),
         };
         let made = StoreError::new(kind, message);
+        if action == TRANSACT
+            && matches!(
+                error,
+                SdkError::ServiceError(_)
+                    | SdkError::ResponseError(_)
+                    | SdkError::ConstructionFailure(_)
+            )
+        {
+            // It has the message of DynamoDB, which can quote values of staged writes.
+            return made;
+        }
         match error.into_source() {
             Ok(source) => made.with_source(source),
             Err(_) => made,
@@ -133,17 +144,18 @@ impl TableRef {
         message: Option<&str>,
     ) -> (StoreErrorKind, String) {
         use StoreErrorKind as Kind;
-        let quoted: String = message
-            .unwrap_or("no message")
-            .chars()
-            .take(MAX_QUOTED)
-            .collect();
+        let message = message.unwrap_or("no message");
         let short = code.unwrap_or("no code");
-        if action == TRANSACT
-            && let Some(classified) = self.classify_transaction(short, &quoted)
-        {
-            return classified;
-        }
+        let quoted = if action == TRANSACT {
+            let quoted = without_values(message);
+            let quoted = quoted.unwrap_or_else(|| "the message is left out".to_owned());
+            if let Some(classified) = self.classify_transaction(short, &quoted) {
+                return classified;
+            }
+            quoted
+        } else {
+            message.chars().take(MAX_QUOTED).collect()
+        };
         match code.unwrap_or_default() {
             "ResourceNotFoundException" | "TableNotFoundException" => (
                 Kind::TableMissing,
@@ -224,11 +236,9 @@ impl TableRef {
     }
 
     /// Classifies an error response to a transaction, if it has another meaning there: the table can be one of a staged write, and the
-    /// message can quote its values.
-    fn classify_transaction(&self, code: &str, message: &str) -> Option<(StoreErrorKind, String)> {
+    /// message can quote its values. `quoted` is the part of the message that quotes none.
+    fn classify_transaction(&self, code: &str, quoted: &str) -> Option<(StoreErrorKind, String)> {
         use StoreErrorKind as Kind;
-        let message = without_values(message);
-        let quoted = message.as_deref().unwrap_or("the message is left out");
         Some(match code {
             "ResourceNotFoundException" | "TableNotFoundException" => (
                 Kind::TableMissing,

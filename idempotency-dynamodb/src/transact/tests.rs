@@ -278,4 +278,12 @@ fn a_message_that_can_quote_values_is_left_out() {
         reasons::without_values("1 error: Value '[4242]' at 'items'"),
         None
     );
+    // Of a known message the phrase alone.
+    assert_eq!(
+        reasons::without_values("Input collection [a@b.c, a@b.c] contains duplicates."),
+        Some("contains duplicates".to_owned())
+    );
+    assert_eq!(reasons::without_values("a@b.c is no number"), None);
+    let denied = "User: arn:aws:iam::1:role/f is not authorized to perform: dynamodb:PutItem";
+    assert_eq!(reasons::without_values(denied), Some(denied.to_owned()));
 }
