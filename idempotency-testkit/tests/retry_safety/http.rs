@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{assert_found, order, protected};
 
-fn provider() -> Provider {
+pub(crate) fn provider() -> Provider {
     Provider::new(|request| {
         ProviderReply::json(
             201,

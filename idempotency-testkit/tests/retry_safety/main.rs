@@ -13,6 +13,7 @@ mod steps;
 mod surprises;
 mod tables;
 mod tasks;
+mod tools;
 
 use std::collections::BTreeSet;
 use std::future::Future;
