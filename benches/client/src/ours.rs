@@ -72,6 +72,7 @@ fn terms(number: i64) -> CallTerms {
         validation: Some("c4ca4238a0b923820dcc509a6f75849b".to_owned()),
         deadline: Some(DEADLINE),
         operation: Some("shop::charge".to_owned()),
+        event: None,
         policy: Policy::default(),
     }
 }
