@@ -8,6 +8,7 @@ use super::call::{Made, OfferedCall};
 use super::handler::{self, Finished, StoreWhen};
 use super::single_flight::FlightGuard;
 use super::timeout::timeout;
+use super::write_result::write_result;
 use super::{Backend, Codec, circuit};
 use crate::cache::CacheLimits;
 use crate::error::{Error, ErrorKind};
@@ -16,13 +17,12 @@ use crate::future::BoxFuture;
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::condition::Condition;
 use crate::protocol::{
-    Attempt, CallTerms, Effect, HandlerResult, InFlight, Input, Run, Write, WriteErrorKind,
-    WriteResult, transaction_token,
+    Attempt, CallTerms, Effect, HandlerResult, InFlight, Input, Run, Write, WriteResult,
+    transaction_token,
 };
 use crate::record::Record;
 use crate::store::{
-    Consistency, ReadOutcome, RecordWrite, Rejection, SendLog, Staged, StoreError, StoreErrorKind,
-    TransactionRequest, WriteOutcome,
+    Consistency, ReadOutcome, RecordWrite, SendLog, Staged, StoreError, TransactionRequest,
 };
 
 /// One call, ready to be driven.
@@ -257,51 +257,25 @@ impl<R> Driver<'_, R> {
             }
             _ => store.write(id, write, condition, &log),
         };
-        let (maybe_applied, error) = match self.in_time(request, limit, report).await {
-            Some(WriteOutcome::Applied) => {
+        let reply = self.in_time(request, limit, report).await;
+        let (result, error) = write_result(reply, &log, store, staged.is_some());
+        // The first error is the cause. Later ones come from dealing with it.
+        if let Some(error) = error {
+            store_error.get_or_insert(error);
+        }
+        match result {
+            WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
                 if let Some(replaced) = log.take_replaced() {
                     *run = Run::replacing(replaced.as_ref(), &self.call);
                     if let Run::Rerun { .. } = run {
                         report.took_over();
                     }
                 }
-                return if log.maybe_again() {
-                    WriteResult::AppliedMaybeAgain
-                } else {
-                    WriteResult::Applied
-                };
             }
-            Some(WriteOutcome::ConditionFailed {
-                existing,
-                maybe_applied,
-            }) => {
-                report.unreadable(log.take_unreadable());
-                return WriteResult::ConditionFailed {
-                    existing,
-                    maybe_applied,
-                };
-            }
-            Some(WriteOutcome::Rejected {
-                rejection,
-                maybe_applied,
-            }) => {
-                store_error.get_or_insert(rejected(rejection));
-                return WriteResult::Rejected { maybe_applied };
-            }
-            Some(WriteOutcome::Failed {
-                maybe_applied,
-                error,
-            }) => (maybe_applied, error),
-            // Timed out. Unless its sends are known, the write may have been applied, or may still be applied later.
-            None => log.timed_out(&store.name()),
-        };
-        let kind = write_error_kind(&error, &log, staged.is_some());
-        // The first error is the cause. Later ones come from dealing with it.
-        store_error.get_or_insert(error);
-        WriteResult::Failed {
-            maybe_applied,
-            kind,
+            WriteResult::ConditionFailed { .. } => report.unreadable(log.take_unreadable()),
+            WriteResult::Rejected { .. } | WriteResult::Failed { .. } => {}
         }
+        result
     }
 
     async fn read(
@@ -345,32 +319,6 @@ impl<R> Driver<'_, R> {
         report.store_request_ended();
         reply
     }
-}
-
-/// Returns what the protocol knows of a write that failed.
-///
-/// `is_transaction` is true if the write was a transaction with staged writes.
-pub(super) fn write_error_kind(
-    error: &StoreError,
-    log: &SendLog,
-    is_transaction: bool,
-) -> WriteErrorKind {
-    match error.kind() {
-        // The record is another call's, which may apply its own writes: this is no rejection of these.
-        _ if is_transaction && log.is_refused() => WriteErrorKind::Refused,
-        // Clients do not repeat a transaction that is throttled.
-        StoreErrorKind::Throttled if is_transaction => WriteErrorKind::Conflict,
-        StoreErrorKind::TooLarge => WriteErrorKind::TooLarge,
-        StoreErrorKind::Conflict => WriteErrorKind::Conflict,
-        kind if kind.is_transient() && log.is_refused() => WriteErrorKind::Refused,
-        kind if kind.is_transient() => WriteErrorKind::Transient,
-        _ => WriteErrorKind::Permanent,
-    }
-}
-
-/// Returns the error whose cause is a rejection.
-pub(super) fn rejected(rejection: Rejection) -> StoreError {
-    StoreError::new(StoreErrorKind::Rejected, rejection.to_string()).with_source(rejection)
 }
 
 /// Marks the error of a call whose staged writes were not applied, or may not have been.

@@ -8,6 +8,7 @@
 //! | `finish` | turns the protocol's resolution into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
 //! | `unprotected` | applies the staged writes of a handler that ran unprotected |
+//! | `write_result` | what the protocol needs of the reply to a write |
 //! | `single_flight` | duplicates in one process share the work of one call |
 //! | `circuit` | the circuit breaker, asked before the first request of a call |
 //! | `timeout` | limits the time of one request |
@@ -27,6 +28,7 @@ mod single_flight;
 mod staging;
 mod timeout;
 mod unprotected;
+mod write_result;
 
 pub use backend::Backend;
 pub(crate) use call::Made;

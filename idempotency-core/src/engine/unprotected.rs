@@ -1,13 +1,14 @@
 //! Applies the staged writes of a handler that ran unprotected.
 
 use super::Backend;
-use super::driver::{rejected, unconfirmed, write_error_kind};
+use super::driver::unconfirmed;
 use super::timeout::timeout;
+use super::write_result::write_result;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
 use crate::outcome::Ending;
-use crate::protocol::{PlainEffect, PlainTransaction, WriteResult};
-use crate::store::{SendLog, Staged, StoreError, TransactionRequest, WriteOutcome};
+use crate::protocol::{PlainEffect, PlainTransaction};
+use crate::store::{SendLog, Staged, StoreError, TransactionRequest};
 use crate::time::EpochMillis;
 
 /// Applies the staged writes as one transaction without a record.
@@ -54,34 +55,7 @@ pub(crate) async fn apply<E>(
         let request = backend.store().transact(transaction, &log);
         let reply = timeout(request, || backend.clock().sleep(limit)).await;
         report.store_request_ended();
-        let (result, cause) = match reply {
-            Some(WriteOutcome::Applied) => (WriteResult::Applied, None),
-            Some(WriteOutcome::ConditionFailed {
-                existing,
-                maybe_applied,
-            }) => {
-                let result = WriteResult::ConditionFailed {
-                    existing,
-                    maybe_applied,
-                };
-                (result, None)
-            }
-            Some(WriteOutcome::Rejected {
-                rejection,
-                maybe_applied,
-            }) => (
-                WriteResult::Rejected { maybe_applied },
-                Some(rejected(rejection)),
-            ),
-            Some(WriteOutcome::Failed {
-                maybe_applied,
-                error,
-            }) => failed(maybe_applied, error, &log),
-            None => {
-                let (maybe_applied, error) = log.timed_out(&backend.store().name());
-                failed(maybe_applied, error, &log)
-            }
-        };
+        let (result, cause) = write_result(reply, &log, backend.store(), true);
         match plain.step(backend.clock().now(), result) {
             PlainEffect::Done => {
                 report.staged(StagedEnd::Applied);
@@ -99,16 +73,4 @@ pub(crate) async fn apply<E>(
             }
         }
     }
-}
-
-fn failed(
-    maybe_applied: bool,
-    error: StoreError,
-    log: &SendLog,
-) -> (WriteResult, Option<StoreError>) {
-    let result = WriteResult::Failed {
-        maybe_applied,
-        kind: write_error_kind(&error, log, true),
-    };
-    (result, Some(error))
 }

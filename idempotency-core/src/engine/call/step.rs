@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Basis, Call, Token};
-use crate::engine::driver::write_error_kind;
 use crate::engine::proof;
 use crate::engine::timeout::timeout;
+use crate::engine::write_result::write_result;
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::protocol::condition::Condition;
@@ -18,7 +18,7 @@ use crate::protocol::{
     StepStart, StepWrite, StepsEnd, Write, WriteResult,
 };
 use crate::record::{Data, RecordId, RecordedSteps};
-use crate::store::{SendLog, StoreError, WriteOutcome};
+use crate::store::{SendLog, StoreError};
 use crate::time::EpochMillis;
 use crate::typed;
 
@@ -341,33 +341,11 @@ impl Call {
         let log = SendLog::with_limit(limit);
         let request = backend.store().write(&terms.id, step, condition, &log);
         let outcome = timeout(request, || backend.clock().sleep(limit)).await;
-        let (maybe_applied, error) = match outcome {
-            Some(WriteOutcome::Applied) => return WriteResult::Applied,
-            Some(WriteOutcome::ConditionFailed {
-                existing,
-                maybe_applied,
-            }) => {
-                return WriteResult::ConditionFailed {
-                    existing,
-                    maybe_applied,
-                };
-            }
-            // A step has no staged writes that could be rejected.
-            Some(WriteOutcome::Rejected { maybe_applied, .. }) => {
-                return WriteResult::Rejected { maybe_applied };
-            }
-            Some(WriteOutcome::Failed {
-                maybe_applied,
-                error,
-            }) => (maybe_applied, error),
-            None => log.timed_out(&backend.store().name()),
-        };
-        let kind = write_error_kind(&error, &log, false);
-        cause.get_or_insert(error);
-        WriteResult::Failed {
-            maybe_applied,
-            kind,
+        let (result, error) = write_result(outcome, &log, backend.store(), false);
+        if let Some(error) = error {
+            cause.get_or_insert(error);
         }
+        result
     }
 
     fn end_of(&self, name: &str, end: StepEnd, cause: Option<StoreError>) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use super::{id, winner};
 use crate::example::ready;
 use crate::future::BoxFuture;
 use crate::record::Record;
-use crate::store::{Consistency, MemoryStore, ReadOutcome, Store, StoreErrorKind};
+use crate::store::{Consistency, MemoryStore, ReadOutcome, Store, StoreErrorKind, WriteOutcome};
 
 /// What happens to a write of a step.
 #[derive(Clone, Copy)]
