@@ -10,7 +10,7 @@ use crate::bank::{Bank, charges};
 use crate::{assert_found, operation, order};
 
 /// Checks a function that charges with this operation, without a token.
-fn check(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
+pub(crate) fn check(operation: fn() -> OperationBuilder) -> RetrySafety<Value> {
     retry_safety(order(), async move |world: World, event: Value| {
         let operation = operation().build()?;
         let outcome = operation.run(&event, Deadline::Inherited, async || {

@@ -11,23 +11,16 @@ use idempotency_testkit::retry_safety::{FaultKind, SafetyVerdict, World, retry_s
 use serde_json::{Value, json};
 
 use crate::bank::{Bank, Outbox, charges, mails};
-use crate::{assert_found, operation, order, protected};
+use crate::tables::with_account;
+use crate::{assert_found, operation, order, policies, protected};
 
 #[tokio::test]
 async fn a_charge_that_runs_unprotected_while_the_store_fails_is_repeated() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
-        let operation = operation("surprises.unprotected")
-            .on_store_error(OnStoreError::RunUnprotected)
-            .build()?;
-        let outcome = operation.run(&event, Deadline::Inherited, async || {
-            world.fake::<Bank>().charge(None).await;
-            Ok::<_, BoxError>(json!({ "paid": true }))
-        });
-        Ok::<_, BoxError>(outcome.await?.into_response())
-    })
-    .effect("charges", charges)
-    .run()
-    .await;
+    let unprotected = || {
+        let operation = operation("surprises.unprotected");
+        operation.on_store_error(OnStoreError::RunUnprotected)
+    };
+    let report = policies::check(unprotected).run().await;
     assert_found(
         &report,
         "PutItem idempotency",
@@ -38,7 +31,7 @@ async fn a_charge_that_runs_unprotected_while_the_store_fails_is_repeated() {
 
 #[tokio::test]
 async fn a_balance_that_is_read_and_put_back_is_changed_twice() {
-    let report = retry_safety(order(), async |world: World, event: Value| {
+    let check = retry_safety(order(), async |world: World, event: Value| {
         protected("surprises.rmw", &event, async || {
             let client = world.dynamodb();
             let read = client
@@ -57,18 +50,8 @@ async fn a_balance_that_is_read_and_put_back_is_changed_twice() {
             Ok(json!({ "booked": true }))
         })
         .await
-    })
-    .table(TableSpec::new("accounts").without_ttl())
-    .prepare(async |world: World| {
-        let put = world.dynamodb().put_item().table_name("accounts");
-        put.item("id", S("a-1".into()))
-            .item("balance", N("500".into()))
-            .send()
-            .await
-            .unwrap();
-    })
-    .run()
-    .await;
+    });
+    let report = with_account(check).run().await;
     assert_found(
         &report,
         "PutItem accounts",

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{assert_found, order, protected};
 
-fn accounts() -> TableSpec {
+pub(crate) fn accounts() -> TableSpec {
     TableSpec::new("accounts").without_ttl()
 }
 
@@ -23,7 +23,7 @@ async fn open_account(world: World) {
     put.send().await.unwrap();
 }
 
-fn with_account(check: RetrySafety<Value>) -> RetrySafety<Value> {
+pub(crate) fn with_account(check: RetrySafety<Value>) -> RetrySafety<Value> {
     check.table(accounts()).prepare(open_account)
 }
 

@@ -10,21 +10,17 @@ use aws_sdk_dynamodb::types::Update;
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once};
 use idempotency_lambda::{BoxError, Deadline, Steps};
-use idempotency_testkit::dynamodb::TableSpec;
 use idempotency_testkit::retry_safety::{
     FaultKind, RetrySafety, Row, SafetyReport, SafetyVerdict, World, retry_safety,
 };
 use serde_json::{Value, json};
 
 use crate::http::{provider, send};
+use crate::tables::accounts;
 use crate::{operation, order};
 
 /// The page with the table.
 const PAGE: &str = include_str!("../../../docs/guide/effects.md");
-
-fn accounts() -> TableSpec {
-    TableSpec::new("accounts").without_ttl()
-}
 
 async fn add(world: &World) -> Result<(), BoxError> {
     let add = world.dynamodb().update_item().table_name("accounts");

@@ -88,6 +88,16 @@ fn error_type(result: Result<Reply, InvokeError>) -> String {
     }
 }
 
+/// Sends an event until the lease of a killed process has expired. A test cannot control the clock of a process.
+async fn after_the_lease(lambda: &LocalLambda, event: String) -> Result<Reply, InvokeError> {
+    loop {
+        match lambda.invoke(event.clone()).await {
+            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
+            other => return other,
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_duplicate_in_another_process_gets_the_first_response() -> Result<(), BoxError> {
     let (database, lambda) = start().await?;
@@ -136,13 +146,7 @@ async fn a_key_whose_process_was_killed_in_the_handler_is_free_after_the_deadlin
         error_type(lambda.invoke(order("good", 1)).await),
         "IdempotencyAlreadyInProgress"
     );
-    // The test cannot control the clock of a process, so it retries until the deadline has passed.
-    let response = loop {
-        match lambda.invoke(order("good", 1)).await {
-            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
-            other => break other,
-        }
-    };
+    let response = after_the_lease(&lambda, order("good", 1)).await;
     assert_eq!(response?.json()?["statusCode"], 201);
     Ok(())
 }
@@ -162,12 +166,7 @@ async fn a_claim_applied_after_its_process_was_killed_expires_at_the_deadline()
     assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
     // The claim is applied after its process was killed, and no run follows.
     held.release().await;
-    let response = loop {
-        match lambda.invoke(order("good", 1)).await {
-            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
-            other => break other,
-        }
-    };
+    let response = after_the_lease(&lambda, order("good", 1)).await;
     assert_eq!(response?.json()?["statusCode"], 201);
     Ok(())
 }
@@ -303,12 +302,7 @@ async fn a_claim_that_was_applied_before_an_unprotected_run_refuses_duplicates_a
         error_type(lambda.invoke(order("good", 1)).await),
         "IdempotencyAlreadyInProgress"
     );
-    let response = loop {
-        match lambda.invoke(order("good", 1)).await {
-            Err(error) if error.error_type() == "IdempotencyAlreadyInProgress" => {}
-            other => break other,
-        }
-    };
+    let response = after_the_lease(&lambda, order("good", 1)).await;
     assert_eq!(response?.json()?["statusCode"], 201);
     Ok(())
 }
