@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use idempotency_core::config::{Settings, Variables};
+use idempotency_core::config::{KeyRequired, Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use libfuzzer_sys::fuzz_target;
 
@@ -19,6 +19,7 @@ static OPERATIONS: LazyLock<Vec<CompiledOperation>> = LazyLock::new(|| {
         let settings = Settings {
             key: key.map(|key| key.to_owned().into()),
             validate: Some("@".into()),
+            key_required: Some(KeyRequired::No),
             key_prefix: Some("shop".into()),
             ..Settings::default()
         };

@@ -2,7 +2,7 @@
 //! key of its JSON text. The first line of the input is the expression; the rest is the event.
 #![no_main]
 
-use idempotency_core::config::{Settings, Variables};
+use idempotency_core::config::{KeyRequired, Settings, Variables};
 use idempotency_core::key::{EvaluationError, Expression, HashAlgorithm, Json, Selector};
 use idempotency_core::operation::CompiledOperation;
 use libfuzzer_sys::fuzz_target;
@@ -15,6 +15,7 @@ fuzz_target!(|input: &str| {
     };
     let settings = Settings {
         key: Some(text.to_owned().into()),
+        key_required: Some(KeyRequired::No),
         key_prefix: Some("shop".into()),
         ..Settings::default()
     };

@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
+use idempotency_core::record::RecordId;
+use idempotency_dynamodb::record_of_piece;
 
 use crate::exit;
 use crate::plan::PlanArguments;
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Replay(ReplayArguments),
     /// Decide about a held key: its run had its effect, or the next call runs the handler
     Resolve(ResolveArguments),
+    /// Read the table for keys that wait for a decision
+    List(ListArguments),
     /// Delete the record under a key, so that the next call runs the handler again
     Evict(EvictArguments),
     /// Create or check the table
@@ -57,11 +61,16 @@ pub(crate) enum TableCommand {
 
 /// The arguments of `idempotency key`.
 #[derive(Debug, Default, Args)]
-#[command(after_help = "\
+#[command(
+    group(ArgGroup::new("client").args(["caller", "caller_header", "caller_value", "shared_by_all_callers"])),
+    after_help = "\
+Only the key goes to standard output, so that `idempotency get \"$(idempotency key ...)\"` works. More lines go to standard error.
+
 With --jsonl each line of the input is one object: {\"event\": \"<the event as JSON text>\", \"expression\": \"...\",
 \"prefix\": \"...\", \"validate\": \"...\", \"hash\": \"...\"}. Only `event` is required; the options are the defaults of the others.
 The output has one line for each, in the same order: {\"key\": ..., \"text\": ..., \"validation\": ...}, {\"no_key\": true} or
-{\"error\": \"...\"}; `missing` lists the parts of the key that the event does not have. A bad line gets an error; the exit code is 0.")]
+{\"error\": \"...\"}; `missing` lists the parts of the key that the event does not have. A bad line gets an error; the exit code is 0."
+)]
 pub(crate) struct KeyArguments {
     /// JMESPath expression of the key [default: the whole payload]
     #[arg(
@@ -93,6 +102,30 @@ pub(crate) struct KeyArguments {
     /// The tenant of the invocation
     #[arg(long)]
     pub(crate) tenant: Option<String>,
+    /// The event is an HTTP request: print the key that the HTTP layer and #[idempotent(http)] compute. --expression is then their
+    /// `key`, and --validate their `fingerprint`
+    #[arg(long, requires = "client", conflicts_with_all = ["explain", "jsonl"])]
+    pub(crate) http: bool,
+    /// With --http: the expression of the caller, such as requestContext.authorizer.jwt.claims.sub
+    #[arg(long, value_name = "EXPR", requires = "http")]
+    pub(crate) caller: Option<String>,
+    /// With --http: the header of the caller
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub(crate) caller_header: Option<String>,
+    /// With --http: the caller itself, for an operation with `caller_from`
+    #[arg(long, value_name = "TEXT", requires = "http")]
+    pub(crate) caller_value: Option<String>,
+    /// With --http: all callers share their keys
+    #[arg(long, requires = "http")]
+    pub(crate) shared_by_all_callers: bool,
+    /// With --http: the header of the key [default: Idempotency-Key]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "http",
+        conflicts_with = "expression"
+    )]
+    pub(crate) key_header: Option<String>,
     /// Also print the canonical text that is hashed; it is part of the event
     #[arg(long)]
     pub(crate) explain: bool,
@@ -149,6 +182,35 @@ fn number(text: &str, largest: f64) -> Option<f64> {
     (number.is_finite() && (0.0..=largest).contains(&number)).then_some(number)
 }
 
+/// The numbers of digits of the digests that a key can end with.
+const DIGITS: [usize; 6] = [32, 40, 56, 64, 96, 128];
+
+/// Parses the key of a record: `{prefix}#{digest}`. What can be no key is refused, because its record would appear to be missing.
+fn record_id(text: &str) -> Result<RecordId, String> {
+    if text.contains(char::is_control) {
+        let remedy = "it has a line break or another control character: write the key alone, which is the first line of `idempotency key`";
+        return Err(remedy.to_owned());
+    }
+    if let Some(record) = record_of_piece(text) {
+        return Err(format!(
+            "it is a piece of a large response: give the key of its record, `{record}`"
+        ));
+    }
+    let parts = text.rsplit_once('#');
+    let Some((_, digest)) = parts.filter(|(prefix, _)| !prefix.is_empty()) else {
+        return Err("it has no prefix: write the whole key, `PREFIX#DIGEST`, as `idempotency key --prefix PREFIX` prints it".to_owned());
+    };
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_hex = digest.bytes().all(is_hex) && DIGITS.contains(&digest.len());
+    // Powertools for TypeScript writes base64.
+    if is_hex || (digest.ends_with('=') && digest.len() >= 24) {
+        return Ok(RecordId::new(text));
+    }
+    Err(format!(
+        "`{digest}` is no digest: write all of its 32, 40, 56, 64, 96 or 128 lower-case hexadecimal digits after the last `#`"
+    ))
+}
+
 /// The table and the output format.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -167,13 +229,40 @@ pub(crate) struct StoreArguments {
 #[derive(Debug, Args)]
 pub(crate) struct GetArguments {
     /// The whole key, as errors and `idempotency key` print it
-    pub(crate) key: String,
+    #[arg(value_parser = record_id)]
+    pub(crate) key: RecordId,
     /// Also print the stored response, and the results of steps
     #[arg(long)]
     pub(crate) show_data: bool,
     /// Also print the event that the record keeps under `store_event`
     #[arg(long)]
     pub(crate) event: bool,
+    /// The table.
+    #[command(flatten)]
+    pub(crate) store: StoreArguments,
+}
+
+/// The arguments of `idempotency list`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A claim is found if its lease has expired and its run reported no failure. Its state is `held` if it was made under on_timeout = \"hold\",
+and `lease_over` if the next call of an operation under rerun takes it over.
+
+DynamoDB reads and bills all items, and returns those that were found. The command says what this costs and asks. It needs dynamodb:Scan, on a
+table with a sort key dynamodb:Query, and dynamodb:DescribeTable. On a table with provisioned capacity it takes that of the functions.")]
+pub(crate) struct ListArguments {
+    /// Claims whose run did not report its end
+    #[arg(long, required = true)]
+    pub(crate) held: bool,
+    /// Stop after this many read units, each 8 KB of the table
+    #[arg(long, value_name = "UNITS", default_value = "10000")]
+    pub(crate) read_units: u32,
+    /// Go on after this key, as the run before printed it
+    #[arg(long, value_name = "KEY")]
+    pub(crate) after: Option<String>,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     /// The table.
     #[command(flatten)]
     pub(crate) store: StoreArguments,
@@ -189,7 +278,8 @@ that is held under on_timeout = \"hold\" must be resolved first (`idempotency re
 again after a failure. It needs the permission lambda:InvokeFunction; AWS_ENDPOINT_URL_LAMBDA sets another endpoint.")]
 pub(crate) struct ReplayArguments {
     /// The whole key, as errors and `idempotency key` print it
-    pub(crate) key: String,
+    #[arg(value_parser = record_id)]
+    pub(crate) key: RecordId,
     /// Invoke this function with the event, and wait for its response: a name, a name with an alias, or an ARN
     #[arg(long, value_name = "FUNCTION")]
     pub(crate) invoke: Option<String>,
@@ -215,7 +305,8 @@ The response must have the form in which the function stores it; compare `idempo
 )]
 pub(crate) struct ResolveArguments {
     /// The whole key, as errors and `idempotency key` print it
-    pub(crate) key: String,
+    #[arg(value_parser = record_id)]
+    pub(crate) key: RecordId,
     /// The run had its effect: the response that duplicates get, as JSON text; @FILE reads a file, - standard input
     #[arg(long, value_name = "RESPONSE", allow_hyphen_values = true)]
     pub(crate) completed: Option<Response>,
@@ -266,7 +357,8 @@ impl fmt::Debug for Response {
 #[derive(Debug, Args)]
 pub(crate) struct EvictArguments {
     /// The whole key, as errors and `idempotency key` print it
-    pub(crate) key: String,
+    #[arg(value_parser = record_id)]
+    pub(crate) key: RecordId,
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -286,8 +378,9 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent_and_options_may_follow_the_key() {
+        const KEY: &str = "shop#42b7b4f2921788ea14dac5566e6f06d0";
         Arguments::command().debug_assert();
-        let arguments = ["idempotency", "get", "shop#42b7", "--table", "payments"];
+        let arguments = ["idempotency", "get", KEY, "--table", "payments"];
         assert!(Arguments::try_parse_from(arguments).is_ok());
     }
 }

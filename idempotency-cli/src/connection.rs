@@ -2,11 +2,14 @@
 
 use std::error::Error as StdError;
 
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::TableDescription;
 use idempotency_core::config::Variables;
 use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
 
+use crate::endpoint::Service;
 use crate::exit::{Exit, Failure};
 
 pub(crate) struct Connection {
@@ -45,6 +48,44 @@ impl Connection {
             return Err(Failure::new(Exit::Usage, message));
         }
         Ok(&self.store)
+    }
+
+    /// Returns the SDK's configuration in the region of the client.
+    pub(crate) async fn sdk_config(&self) -> SdkConfig {
+        let region = self.client.config().region().cloned();
+        aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .region(region)
+            .http_client(idempotency_dynamodb::http_client())
+            .load()
+            .await
+    }
+
+    /// Returns the description of the table.
+    pub(crate) async fn describe(&self) -> Result<TableDescription, Failure> {
+        let request = self.client.describe_table().table_name(&self.config.table);
+        let described = request.send().await;
+        let described = described.map_err(|error| self.failed("DescribeTable", &error))?;
+        Ok(described
+            .table
+            .unwrap_or_else(|| TableDescription::builder().build()))
+    }
+
+    /// Returns table, region, account and endpoint in one line, for a person who decides. What cannot be found is said.
+    pub(crate) async fn place(&self) -> String {
+        let config = self.sdk_config().await;
+        let region = config.region().map_or("unknown", |region| region.as_ref());
+        let endpoint = Service::DynamoDb.endpoint(&config).await;
+        let endpoint = endpoint.unwrap_or_else(|error| chain(&*error));
+        // The ARN of the table: credentials need not be of its account.
+        let account = match self.describe().await {
+            Ok(table) => {
+                let account = table.table_arn().and_then(|arn| arn.split(':').nth(4));
+                account.unwrap_or("unknown").to_owned()
+            }
+            Err(failure) => format!("unknown ({})", failure.message),
+        };
+        let table = &self.config.table;
+        format!("`{table}` in {region}, account {account}, at {endpoint}")
     }
 
     /// Returns the failure of a request about the table.

@@ -1,5 +1,5 @@
-//! The command `idempotency`: prints the key of an event, shows, resolves or evicts the record under a key, creates or
-//! checks the table.
+//! The command `idempotency`: prints the key of an event, shows, lists, resolves or evicts records, creates or checks the
+//! table.
 //!
 //! The README says how to use it. The crate is a program and has no library.
 //!
@@ -9,17 +9,19 @@
 //! | `exit` | exit codes, and the errors that lead to them |
 //! | `run` | calls the command that the arguments name |
 //! | `key` | `idempotency key`: one event, or one a line |
-//! | `record` | `idempotency get`, `replay`, `resolve` and `evict` |
+//! | `record` | `idempotency get`, `list`, `replay`, `resolve` and `evict` |
 //! | `lambda` | invokes a function, for `replay` |
 //! | `table` | `idempotency table create` and `check` |
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
 //! | `connection` | the table and the client that the environment variables describe |
+//! | `endpoint` | where DynamoDB and Lambda are |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
 mod connection;
 mod cost;
+mod endpoint;
 mod exit;
 mod json;
 mod key;

@@ -168,8 +168,11 @@ fn to_json(estimate: &Estimate) -> Json {
     let whole = |number: u64| Some(json::number(i64::try_from(number).unwrap_or(i64::MAX)));
     json::object([
         ("holds", Some(Json::Bool(estimate.holds()))),
-        ("rate", Some(Json::Float(estimate.rate()))),
-        ("largest_rate", Some(Json::Float(estimate.largest_rate()))),
+        ("rate", Some(Json::Float(estimate.rate().into()))),
+        (
+            "largest_rate",
+            Some(Json::Float(estimate.largest_rate().into())),
+        ),
         ("item_bytes", whole(estimate.item_bytes())),
         ("keys", whole(estimate.keys())),
         ("bytes_per_key", whole(estimate.bytes_per_key())),
@@ -183,7 +186,7 @@ fn to_json(estimate: &Estimate) -> Json {
         ("marker_write_units", whole(estimate.marker_write_units())),
         (
             "marker_largest_rate",
-            Some(Json::Float(estimate.marker_largest_rate())),
+            Some(Json::Float(estimate.marker_largest_rate().into())),
         ),
         (
             "marker_is_cheaper",

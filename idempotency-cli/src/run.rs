@@ -40,6 +40,12 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
             }),
             arguments.store.json,
         ),
+        Command::List(arguments) => (
+            on_store(&arguments.store, variables, async |connection| {
+                record::list(arguments, &connection).await
+            }),
+            arguments.store.json,
+        ),
         Command::Evict(arguments) => (
             on_store(&arguments.store, variables, async |connection| {
                 record::evict(arguments, &connection).await
@@ -113,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_command_on_a_record_without_a_table_is_wrong_usage() {
-        let arguments = Arguments::parse_from(["idempotency", "get", "shop#42b7"]);
+        let arguments = Arguments::parse_from(["idempotency", "get", &format!("shop#{:032}", 7)]);
         assert_eq!(run(&arguments, Vec::new()), Exit::Usage);
     }
 }

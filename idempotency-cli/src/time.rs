@@ -4,9 +4,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::time::EpochMillis;
 
-/// The first second of the year 10000, which RFC 3339 cannot represent.
-const END: i64 = 253_402_300_800;
-
 /// Returns the present time of this machine.
 pub(crate) fn now() -> EpochMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -14,17 +11,10 @@ pub(crate) fn now() -> EpochMillis {
     EpochMillis::new(i64::try_from(milliseconds).unwrap_or(i64::MAX))
 }
 
-/// Formats a time, such as `2023-11-14T22:13:20.500Z`. `None` before 1970 and after 9999.
+/// Formats a time, such as `2023-11-14T22:13:20.500Z`, without milliseconds if there are none. `None` before 1970 and after 9999.
 pub(crate) fn rfc3339(milliseconds: i64) -> Option<String> {
-    let milliseconds = u64::try_from(milliseconds)
-        .ok()
-        .filter(|_| milliseconds < END * 1_000)?;
-    let at = UNIX_EPOCH + Duration::from_millis(milliseconds);
-    Some(if milliseconds % 1_000 == 0 {
-        humantime::format_rfc3339_seconds(at).to_string()
-    } else {
-        humantime::format_rfc3339_millis(at).to_string()
-    })
+    let text = EpochMillis::new(milliseconds).rfc3339()?;
+    Some(text.replace(".000Z", "Z"))
 }
 
 /// Formats the distance of a time from `now`, in whole seconds: `in 59m 3s`, `12s ago`.
@@ -42,6 +32,9 @@ pub(crate) fn distance(milliseconds: i64, now: EpochMillis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first second of the year 10000, which RFC 3339 cannot represent.
+    const END: i64 = 253_402_300_800;
 
     #[test]
     fn times_are_written_in_utc_within_the_range_of_the_format() {

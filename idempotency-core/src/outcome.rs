@@ -160,7 +160,7 @@ impl<R> Outcome<R> {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{config::*, engine::Codec, error::Error, example, operation::CompiledOperation};
+    /// # use idempotency_core::{config::*, engine::{Codec, Errors}, error::Error, example, operation::CompiledOperation};
     /// # use idempotency_core::store::{LedgerEntry, MemoryWrites};
     /// # use std::convert::Infallible;
     /// # let settings = Settings { store_when: Some("@ == 'paid'".into()), ..Settings::default() };
@@ -169,7 +169,7 @@ impl<R> Outcome<R> {
     /// # let backend = example::backend();
     /// # let order = operation.identify("7", None)?;
     /// for (response, dropped) in [("pending", true), ("paid", false)] {
-    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
     ///         let call = offered.take();
     ///         async move {
     ///             let pay = LedgerEntry::add("shop", 5);

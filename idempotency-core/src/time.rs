@@ -4,7 +4,7 @@
 //! milliseconds. A comparison between the two does not compile.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A point in time, in whole seconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +76,16 @@ impl EpochMillis {
         Self(self.0.saturating_add_unsigned(milliseconds))
     }
 
+    /// Returns the time in UTC as RFC 3339 has it, such as `2023-11-14T22:13:20.500Z`. `None` before 1970 and after 9999, which that form
+    /// does not have.
+    pub fn rfc3339(self) -> Option<String> {
+        /// The first millisecond of the year 10000.
+        const END: u64 = 253_402_300_800_000;
+        let milliseconds = u64::try_from(self.0).ok().filter(|at| *at < END)?;
+        let at = UNIX_EPOCH + Duration::from_millis(milliseconds);
+        Some(humantime::format_rfc3339_millis(at).to_string())
+    }
+
     /// Returns the time from this point until `later`, or zero if `later` is not later.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
@@ -88,9 +98,13 @@ impl fmt::Display for EpochSeconds {
     }
 }
 
+/// Writes the time as [`EpochMillis::rfc3339`] does, or else the number of milliseconds.
 impl fmt::Display for EpochMillis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ms", self.0)
+        match self.rfc3339() {
+            Some(text) => f.write_str(&text),
+            None => write!(f, "{} ms since 1970", self.0),
+        }
     }
 }
 
@@ -105,6 +119,19 @@ mod tests {
             EpochSeconds::new(-1)
         );
         assert_eq!(EpochMillis::new(-1).ceil_to_seconds(), EpochSeconds::new(0));
+    }
+
+    #[test]
+    fn a_time_is_written_in_utc_within_the_range_of_the_format() {
+        for (milliseconds, text) in [
+            (1_700_000_000_500, "2023-11-14T22:13:20.500Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+            (253_402_300_800_000, "253402300800000 ms since 1970"),
+            (-1, "-1 ms since 1970"),
+            (i64::MIN, "-9223372036854775808 ms since 1970"),
+        ] {
+            assert_eq!(EpochMillis::new(milliseconds).to_string(), text);
+        }
     }
 
     #[test]

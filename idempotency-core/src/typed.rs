@@ -1,10 +1,15 @@
 //! Reads a typed value from JSON text. Its error names the place of the fault and never quotes the text.
+//!
+//! A name is shown only if it is a field of a type: the members of a map are named by the text.
 
+use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::DeserializeOwned;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess,
+    SeqAccess, VariantAccess, Visitor,
+};
 use serde_json::error::Category;
-use serde_path_to_error::{Path, Segment};
 
 /// Reads a value from JSON text.
 ///
@@ -23,14 +28,17 @@ use serde_path_to_error::{Path, Segment};
 /// ```
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
     serde_json::from_str(text).map_err(|error| {
-        // The path costs memory for each name, so it is looked for only after a failure.
-        let deserializer = &mut serde_json::Deserializer::from_str(text);
-        let path = match serde_path_to_error::deserialize::<_, T>(deserializer) {
-            Err(error) => place(error.path()),
-            Ok(_) => String::new(),
-        };
+        // The path costs time, so it is looked for only after a failure.
+        let trail = Trail::default();
+        let mut json = serde_json::Deserializer::from_str(text);
+        // It fails again, and leaves its trail.
+        drop(T::deserialize(Followed::new(&mut json, &trail)));
+        let Notes { path, fields } = trail.0.into_inner();
+        let message = error.to_string();
+        let missing = missing_field(&message).filter(|name| fields.contains(name));
         ReadError {
-            path,
+            missing: missing.map(str::to_owned),
+            path: path_text(&path),
             ..ReadError::from(error)
         }
     })
@@ -75,7 +83,7 @@ impl ReadError {
     }
 }
 
-/// Without a path: only [`read`] finds it.
+/// Without a path and the name of a missing field: only [`read`] finds them.
 impl From<serde_json::Error> for ReadError {
     fn from(error: serde_json::Error) -> Self {
         Self {
@@ -84,7 +92,7 @@ impl From<serde_json::Error> for ReadError {
                 Category::Eof => "ends too early",
                 Category::Syntax | Category::Io => "is not JSON",
             },
-            missing: missing_field(&error.to_string()).map(str::to_owned),
+            missing: None,
             path: String::new(),
             line: error.line(),
             column: error.column(),
@@ -103,7 +111,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Returns the name of the missing field. It is a name of the type, the only part of serde's messages that is never a part of
+/// Returns the name in serde's message about a missing field. A `Deserialize` by hand can write such a message too, with a name from
 /// the text.
 fn missing_field(message: &str) -> Option<&str> {
     message
@@ -111,26 +119,312 @@ fn missing_field(message: &str) -> Option<&str> {
         .and_then(|rest| rest.split('`').next())
 }
 
-/// Returns the path with only names that look like fields. Any other name comes from the text and is written as `?`.
-fn place(path: &Path) -> String {
-    let mut place = String::new();
-    for segment in path {
+/// The longest path that an error shows, in bytes.
+const LONGEST_PATH: usize = 200;
+
+/// Returns the text of a path, from its innermost segment to the outermost one. A longer one is cut.
+fn path_text(path: &[Segment]) -> String {
+    let mut text = String::new();
+    for segment in path.iter().rev() {
+        if text.len() > LONGEST_PATH {
+            return text + "..";
+        }
         match segment {
-            Segment::Seq { index } => place += &format!("[{index}]"),
-            Segment::Map { key: name } | Segment::Enum { variant: name } => {
-                let known = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                    && name
-                        .chars()
-                        .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-                if !place.is_empty() {
-                    place.push('.');
+            Segment::Index(index) => text += &format!("[{index}]"),
+            Segment::Name(name) => {
+                if !text.is_empty() {
+                    text.push('.');
                 }
-                place += if known { name } else { "?" };
+                text += name;
             }
-            Segment::Unknown => place.push('?'),
         }
     }
-    place
+    text
+}
+
+/// A part of a path.
+enum Segment {
+    /// An element of a list.
+    Index(usize),
+    /// A field or a variant of a type, or `?` for a member of a map.
+    Name(&'static str),
+}
+
+/// What a failed read leaves behind.
+#[derive(Default)]
+struct Trail(RefCell<Notes>);
+
+#[derive(Default)]
+struct Notes {
+    /// Where the read failed: the innermost segment first.
+    path: Vec<Segment>,
+    /// The fields of the innermost type with fields in which it failed.
+    fields: &'static [&'static str],
+}
+
+impl Trail {
+    /// Notes the place of a failure that is inside of it.
+    fn at<T, E>(&self, result: Result<T, E>, segment: impl FnOnce() -> Segment) -> Result<T, E> {
+        if result.is_err() {
+            self.0.borrow_mut().path.push(segment());
+        }
+        result
+    }
+
+    /// Notes the fields of a type in which the read failed, if the failure is in no part of it.
+    fn within<T, E>(&self, fields: &'static [&'static str], result: Result<T, E>) -> Result<T, E> {
+        let mut notes = self.0.borrow_mut();
+        if result.is_err() && notes.path.is_empty() {
+            notes.fields = fields;
+        }
+        result
+    }
+}
+
+/// A deserializer, a visitor or another part of a read, whose failure is noted. It wraps all parts of a read.
+struct Followed<'t, I> {
+    inner: I,
+    trail: &'t Trail,
+    /// The names of the fields or variants that the type has here.
+    names: &'static [&'static str],
+    /// The name of the present member, or the number of elements before the present one.
+    name: &'static str,
+    index: usize,
+}
+
+impl<'t, I> Followed<'t, I> {
+    fn new(inner: I, trail: &'t Trail) -> Self {
+        Self {
+            inner,
+            trail,
+            names: &[],
+            name: UNKNOWN,
+            index: 0,
+        }
+    }
+
+    fn named(self, names: &'static [&'static str]) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Wraps another part of the read, which belongs to the same type.
+    fn with<J>(&self, inner: J) -> Followed<'t, J> {
+        Followed::new(inner, self.trail).named(self.names)
+    }
+
+    /// Wraps a part of the read that belongs to another type.
+    fn inside<J>(&self, inner: J) -> Followed<'t, J> {
+        Followed::new(inner, self.trail)
+    }
+}
+
+/// The name of a member that the type does not name.
+const UNKNOWN: &str = "?";
+
+macro_rules! forward_deserialize {
+    ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
+        fn $method<V: Visitor<'de>>(self, $($argument: $type,)* visitor: V) -> Result<V::Value, D::Error> {
+            let visitor = Followed::new(visitor, self.trail);
+            self.inner.$method($($argument,)* visitor)
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Followed<'_, D> {
+    type Error = D::Error;
+
+    forward_deserialize! {
+        deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32() deserialize_i64()
+        deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32() deserialize_u64() deserialize_u128()
+        deserialize_f32() deserialize_f64() deserialize_char() deserialize_str() deserialize_string() deserialize_bytes()
+        deserialize_byte_buf() deserialize_option() deserialize_unit() deserialize_seq() deserialize_map()
+        deserialize_identifier() deserialize_ignored_any() deserialize_unit_struct(name: &'static str)
+        deserialize_newtype_struct(name: &'static str) deserialize_tuple(len: usize)
+        deserialize_tuple_struct(name: &'static str, len: usize)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        let visitor = Followed::new(visitor, self.trail).named(fields);
+        let read = self.inner.deserialize_struct(name, fields, visitor);
+        self.trail.within(fields, read)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        let visitor = Followed::new(visitor, self.trail).named(variants);
+        self.inner.deserialize_enum(name, variants, visitor)
+    }
+}
+
+macro_rules! forward_visit {
+    ($($method:ident($type:ty))*) => {$(
+        fn $method<E: serde::de::Error>(self, value: $type) -> Result<V::Value, E> {
+            self.inner.$method(value)
+        }
+    )*};
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Followed<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    forward_visit! {
+        visit_bool(bool) visit_i64(i64) visit_u64(u64) visit_i128(i128) visit_u128(u128) visit_f64(f64) visit_str(&str)
+        visit_borrowed_str(&'de str) visit_string(String) visit_bytes(&[u8]) visit_borrowed_bytes(&'de [u8])
+        visit_byte_buf(Vec<u8>)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_unit()
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<V::Value, E> {
+        self.inner.visit_none()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        let inner = self.inside(inner);
+        self.inner.visit_some(inner)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
+        let inner = self.inside(inner);
+        self.inner.visit_newtype_struct(inner)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        let access = self.with(access);
+        self.inner.visit_seq(access)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        let access = self.with(access);
+        self.inner.visit_map(access)
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
+        let access = self.with(access);
+        self.inner.visit_enum(access)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Followed<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
+        let inner = self.inside(inner);
+        self.inner.deserialize(inner)
+    }
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Followed<'_, A> {
+    type Error = A::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
+        let seed = self.inside(seed);
+        let element = self.inner.next_element_seed(seed);
+        let index = self.index;
+        self.index += 1;
+        self.trail.at(element, || Segment::Index(index))
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Followed<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, A::Error> {
+        let key = if self.names.is_empty() {
+            self.inner.next_key_seed(seed)
+        } else {
+            let key = self.inner.next_key::<String>();
+            key.and_then(|key| {
+                key.map(|key| {
+                    self.name = known(self.names, &key);
+                    seed.deserialize(key.into_deserializer())
+                })
+                .transpose()
+            })
+        };
+        self.trail.at(key, || Segment::Name(UNKNOWN))
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        let seed = self.inside(seed);
+        let value = self.inner.next_value_seed(seed);
+        self.trail.at(value, || Segment::Name(self.name))
+    }
+}
+
+impl<'de, 't, A: EnumAccess<'de>> EnumAccess<'de> for Followed<'t, A> {
+    type Error = A::Error;
+    type Variant = Followed<'t, A::Variant>;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(
+        self,
+        seed: S,
+    ) -> Result<(S::Value, Self::Variant), A::Error> {
+        let (name, access) = self.inner.variant::<String>()?;
+        let variant = Followed {
+            name: known(self.names, &name),
+            ..Followed::new(access, self.trail)
+        };
+        Ok((seed.deserialize(name.into_deserializer())?, variant))
+    }
+}
+
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Followed<'_, A> {
+    type Error = A::Error;
+
+    fn unit_variant(self) -> Result<(), A::Error> {
+        self.inner.unit_variant()
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, A::Error> {
+        let seed = Followed::new(seed, self.trail);
+        let value = self.inner.newtype_variant_seed(seed);
+        self.trail.at(value, || Segment::Name(self.name))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, A::Error> {
+        let visitor = Followed::new(visitor, self.trail);
+        let value = self.inner.tuple_variant(len, visitor);
+        self.trail.at(value, || Segment::Name(self.name))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, A::Error> {
+        let visitor = Followed::new(visitor, self.trail).named(fields);
+        let value = self.inner.struct_variant(fields, visitor);
+        let value = self.trail.within(fields, value);
+        self.trail.at(value, || Segment::Name(self.name))
+    }
+}
+
+/// Returns the name of the type that is equal to a name of the text.
+fn known(names: &[&'static str], name: &str) -> &'static str {
+    let mut names = names.iter().copied();
+    names.find(|known| *known == name).unwrap_or(UNKNOWN)
 }
 
 #[cfg(test)]
@@ -178,6 +472,88 @@ mod tests {
         let error = read::<BTreeMap<String, u8>>(r#"{"4242-4242": "x"}"#).unwrap_err();
         assert!(error.to_string().contains("at `?` ("), "{error}");
         assert_eq!(error.place().to_string(), " at `?`, line 1, column 17");
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)]
+    #[serde(deny_unknown_fields)]
+    struct Strict {
+        kind: Kind,
+        cards: BTreeMap<String, Line>,
+        next: Option<Box<Strict>>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code)]
+    enum Kind {
+        Cash,
+        Card(u8),
+        Bank { number: u8 },
+        Both(u8, u8),
+    }
+
+    /// A type by hand whose message quotes the text, in the form of serde's own.
+    #[derive(Debug)]
+    struct Quoting;
+
+    impl<'de> Deserialize<'de> for Quoting {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = String::deserialize(deserializer)?;
+            Err(serde::de::Error::custom(format!("missing field `{text}`")))
+        }
+    }
+
+    #[test]
+    fn names_of_the_type_are_shown_and_no_name_of_the_text() {
+        let of = |text: &str| read::<Strict>(text).unwrap_err().to_string();
+        for (text, place) in [
+            (r#"{"s3cr3t": 1}"#, " at `?` ("),
+            (r#"{"kind": "s3cr3t"}"#, " at `kind` ("),
+            (r#"{"kind": {"s3cr3t": 1}}"#, " at `kind` ("),
+            (r#"{"kind": {"Card": "s3cr3t"}}"#, " at `kind.Card` ("),
+            (
+                r#"{"kind": {"Both": [1, "s3cr3t"]}}"#,
+                " at `kind.Both[1]` (",
+            ),
+            (
+                r#"{"kind": {"Bank": {"s3cr3t": 1}}}"#,
+                "(no field `number`) at `kind.Bank` (",
+            ),
+            (
+                r#"{"kind": {"Bank": {"number": "s3cr3t"}}}"#,
+                " at `kind.Bank.number` (",
+            ),
+            (
+                r#"{"cards": {"s3cr3t": {"price": "s3cr3t"}}}"#,
+                " at `cards.?.price` (",
+            ),
+            (
+                r#"{"cards": {"s3cr3t": {}}}"#,
+                "(no field `price`) at `cards.?` (",
+            ),
+            (
+                r#"{"next": {"next": {"s3cr3t": 1}}}"#,
+                " at `next.next.?` (",
+            ),
+        ] {
+            let error = of(text);
+            assert!(
+                error.contains(place) && !error.contains("s3cr3t"),
+                "{error}"
+            );
+        }
+        let quoting = read::<Vec<Quoting>>(r#"["s3cr3t"]"#).unwrap_err();
+        assert!(
+            quoting
+                .to_string()
+                .starts_with("does not fit its type at `[0]`"),
+            "{quoting}"
+        );
+        let quoting = serde_json::from_str::<Quoting>(r#""s3cr3t""#).unwrap_err();
+        assert!(!ReadError::from(quoting).to_string().contains("s3cr3t"));
+        let deep = format!("{}{}{}", r#"{"next": "#.repeat(100), "1", "}".repeat(100));
+        let error = of(&deep);
+        assert!(error.len() < 300 && error.contains("next.."), "{error}");
     }
 
     #[test]

@@ -98,7 +98,6 @@ impl AttributeNames {
             Attribute::Decision => &self.decision,
             Attribute::Event => &self.event,
             Attribute::Steps => &self.steps,
-            _ => attribute.default_name(),
         }
     }
 

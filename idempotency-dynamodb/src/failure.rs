@@ -8,17 +8,18 @@ use idempotency_core::store::{StoreError, StoreErrorKind};
 
 use crate::sends::{TRANSACT, TRANSACTION_IN_PROGRESS};
 use crate::table_ref::{TableRef, is_of_aws};
-use crate::transact::without_values;
 use crate::{large, size};
 
-/// The most characters of the service's message that an error quotes.
+/// The most characters of a message of IAM that an error quotes.
 const MAX_QUOTED: usize = 400;
+
+/// What an error has in place of a message of DynamoDB that may quote a value.
+const LEFT_OUT: &str = "its message is left out, because it may quote an item";
 
 impl TableRef {
     /// Returns the error of a failed call. `action` is the IAM action; `sent` is true if a request was sent.
     ///
-    /// Drops the raw response, because its `Debug` shows bodies, which contain responses of handlers. Keeps the cause as
-    /// the source.
+    /// Its source is the [`cause`], without what the response says.
     pub(crate) fn error<E>(&self, action: &str, error: SdkError<E>, sent: bool) -> StoreError
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
@@ -46,20 +47,9 @@ impl TableRef {
             _ => self.classify_no_response(false, false),
         };
         let made = StoreError::new(kind, message);
-        if action == TRANSACT
-            && matches!(
-                error,
-                SdkError::ServiceError(_)
-                    | SdkError::ResponseError(_)
-                    | SdkError::ConstructionFailure(_)
-            )
-        {
-            // It has the message of DynamoDB, which can quote values of staged writes.
-            return made;
-        }
-        match error.into_source() {
-            Ok(source) => made.with_source(source),
-            Err(_) => made,
+        match cause(error) {
+            Some(source) => made.with_source(source),
+            None => made,
         }
     }
 
@@ -144,18 +134,14 @@ impl TableRef {
         message: Option<&str>,
     ) -> (StoreErrorKind, String) {
         use StoreErrorKind as Kind;
-        let message = message.unwrap_or("no message");
         let short = code.unwrap_or("no code");
-        let quoted = if action == TRANSACT {
-            let quoted = without_values(message);
-            let quoted = quoted.unwrap_or_else(|| "the message is left out".to_owned());
-            if let Some(classified) = self.classify_transaction(short, &quoted) {
-                return classified;
-            }
-            quoted
-        } else {
-            message.chars().take(MAX_QUOTED).collect()
-        };
+        let quoted = quoted(message);
+        if action == TRANSACT
+            && let Some(classified) = self.classify_transaction(short, &quoted)
+        {
+            return classified;
+        }
+        let message = message.unwrap_or_default();
         match code.unwrap_or_default() {
             "ResourceNotFoundException" | "TableNotFoundException" => (
                 Kind::TableMissing,
@@ -206,10 +192,10 @@ impl TableRef {
             "ItemCollectionSizeLimitExceededException" => {
                 (Kind::TooLarge, self.too_large_for_service())
             }
-            "ValidationException" if quoted.contains("maximum allowed size") => {
+            "ValidationException" if is_about_size(message) => {
                 (Kind::TooLarge, self.too_large_for_service())
             }
-            "ValidationException" if is_about_keys(&quoted) => (
+            "ValidationException" if is_about_keys(message) => (
                 Kind::WrongSchema,
                 format!(
                     "the keys of {self} are not {}: create it with these, or set IDEMPOTENCY_KEY_ATTR and \
@@ -235,8 +221,7 @@ impl TableRef {
         }
     }
 
-    /// Classifies an error response to a transaction, if it has another meaning there: the table can be one of a staged write, and the
-    /// message can quote its values. `quoted` is the part of the message that quotes none.
+    /// Classifies an error response to a transaction, if it has another meaning there: the table can be one of a staged write.
     fn classify_transaction(&self, code: &str, quoted: &str) -> Option<(StoreErrorKind, String)> {
         use StoreErrorKind as Kind;
         Some(match code {
@@ -353,6 +338,73 @@ impl TableRef {
 /// What to do about a record that is too large.
 const TOO_LARGE: &str =
     "return a smaller response, or a reference to where the whole response is stored";
+
+/// Returns what an error may show of a message of DynamoDB.
+pub(crate) fn quoted(message: Option<&str>) -> String {
+    match message {
+        None => "no message".to_owned(),
+        Some(message) => without_values(message).unwrap_or_else(|| LEFT_OUT.to_owned()),
+    }
+}
+
+/// Returns the part of a message of DynamoDB that is known to quote no value, or `None`.
+///
+/// DynamoDB's messages about a write can quote what is written, in forms that no list covers. So a known phrase is returned, never
+/// the message around it. Messages of IAM quote the role, the action and the table, and no item.
+pub(crate) fn without_values(message: &str) -> Option<String> {
+    if message.starts_with("User") && message.contains(" is not authorized to perform") {
+        return Some(message.chars().take(MAX_QUOTED).collect());
+    }
+    let known = KNOWN.iter().find(|known| message.contains(**known));
+    known.map(|known| (*known).to_owned())
+}
+
+/// What messages of DynamoDB say without the values that can follow.
+const KNOWN: [&str; 26] = [
+    "An operand in the update expression has an incorrect data type",
+    "The provided expression refers to an attribute that does not exist in the item",
+    "The document path provided in the update expression is invalid for update",
+    "The update expression attempted to update the secondary index key to unsupported type",
+    "The provided key element does not match the schema",
+    "The number of conditions on the keys is invalid",
+    "One of the required keys was not given a value",
+    "Missing the key",
+    "Cannot update attribute",
+    "Type mismatch",
+    "contains duplicates",
+    "cannot contain an empty string value",
+    "An AttributeValue may not contain an empty",
+    "Number overflow",
+    "Number underflow",
+    "cannot be converted to a numeric value",
+    "exceeded the maximum allowed size",
+    "Invalid UpdateExpression",
+    "Invalid ConditionExpression",
+    "Transaction request cannot include multiple operations on one item",
+    "Cannot do operations on a non-existent table",
+    "Requested resource not found",
+    "KMS key access denied",
+    "The security token included in the request is expired",
+    "The security token included in the request is invalid",
+    "Signature expired",
+];
+
+/// Returns the cause of an error of the SDK. `None` if there was a response: the SDK's error then has its message, or its body, and
+/// both can quote an item.
+pub(crate) fn cause<E>(error: SdkError<E>) -> Option<Box<dyn StdError + Send + Sync>>
+where
+    E: StdError + Send + Sync + 'static,
+{
+    match error {
+        SdkError::ServiceError(_) | SdkError::ResponseError(_) => None,
+        error => error.into_source().ok(),
+    }
+}
+
+/// Returns true if a validation message is about the size of the item.
+pub(crate) fn is_about_size(message: &str) -> bool {
+    message.contains("maximum allowed size")
+}
 
 /// Returns true if a validation message is about the keys of the table. DynamoDB has no separate code for that.
 fn is_about_keys(message: &str) -> bool {

@@ -13,6 +13,9 @@ use idempotency_core::store::{SendLog, StoreError};
 
 use crate::table_ref::TableRef;
 
+/// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
+pub(crate) const PIECES_AT_A_TIME: u8 = 4;
+
 /// The shortest timeout of a send. A new connection and a response take some tens of milliseconds.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -25,6 +28,8 @@ pub(crate) struct Sends {
     action: &'static str,
     /// True if a send changes nothing of the record, such as a read: then it cannot be applied.
     harmless: bool,
+    /// How many such requests can run at a time. They share the processor and the line, so each can take so many times as long.
+    at_a_time: u8,
     /// The number of sends before this request: one write can need a read before it.
     before: u32,
 }
@@ -73,6 +78,7 @@ impl Sends {
             table: Arc::clone(table),
             action,
             harmless: action == READ,
+            at_a_time: 1,
             before: log.sends(),
         }
     }
@@ -82,6 +88,7 @@ impl Sends {
     pub(crate) fn of_piece(log: &SendLog, table: &Arc<TableRef>, action: &'static str) -> Self {
         Self {
             harmless: true,
+            at_a_time: PIECES_AT_A_TIME,
             ..Self::new(log, table, action)
         }
     }
@@ -101,9 +108,11 @@ impl Sends {
         self.log.sends() > self.before
     }
 
-    /// Returns the timeout of one send of a client whose own is `own`: half of what the caller waits, so that a second send is
-    /// possible.
+    /// Returns the timeout of one send of a client whose own is `own`: at most half of what the caller waits, so that a second send is
+    /// possible. A piece has the time of all that are sent with it: if a slow processor or line made each of them late, all would be
+    /// sent again, and be late again.
     pub(crate) fn timeout(&self, own: Duration) -> Duration {
+        let own = own.saturating_mul(u32::from(self.at_a_time));
         match self.log.limit() {
             Some(limit) => own.min((limit / 2).max(MIN_TIMEOUT)),
             None => own,
@@ -184,6 +193,20 @@ fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_piece_has_the_time_of_all_pieces_that_are_sent_with_it() {
+        let own = Duration::from_millis(1_500);
+        let table = Arc::new(crate::table_ref::tests::table());
+        for (limit, of_record, of_piece) in [(None, 1_500, 6_000), (Some(2_000), 1_000, 1_000)] {
+            let log = limit.map_or_else(SendLog::new, |limit| {
+                SendLog::with_limit(Duration::from_millis(limit))
+            });
+            let timeout = |sends: Sends| sends.timeout(own).as_millis();
+            assert_eq!(timeout(Sends::new(&log, &table, READ)), of_record);
+            assert_eq!(timeout(Sends::of_piece(&log, &table, READ)), of_piece);
+        }
+    }
 
     #[test]
     fn only_an_error_with_a_code_of_dynamodb_proves_that_nothing_was_applied() {

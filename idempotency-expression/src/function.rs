@@ -24,6 +24,7 @@ pub enum Function {
     EndsWith,
     Floor,
     Header,
+    IamCaller,
     Join,
     Keys,
     Length,
@@ -80,7 +81,7 @@ const fn row(function: Function, name: &'static str, parameters: &'static [Takes
 }
 
 /// All functions, in the order of the enum.
-const TABLE: [Signature; 30] = [
+const TABLE: [Signature; 31] = [
     row(Function::Abs, "abs", &[Value]),
     row(Function::Avg, "avg", &[Value]),
     row(Function::Ceil, "ceil", &[Value]),
@@ -88,6 +89,7 @@ const TABLE: [Signature; 30] = [
     row(Function::EndsWith, "ends_with", &[Value, Value]),
     row(Function::Floor, "floor", &[Value]),
     row(Function::Header, "header", &[Event, HeaderName]),
+    row(Function::IamCaller, "iam_caller", &[Event]),
     row(Function::Join, "join", &[Value, Value]),
     row(Function::Keys, "keys", &[Value]),
     row(Function::Length, "length", &[Value]),

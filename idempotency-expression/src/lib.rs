@@ -8,10 +8,9 @@
 //! | `tokens` | splits the text into tokens |
 //! | `literal` | checks the text between quotes and backticks |
 //! | `limits` | refuses what is too long or too deep |
-//! | `adapter` | calls the parser of the `jmespath` crate |
-//! | `convert` | converts its tree into [`Ast`] |
-//! | `precedence` | applies operators in the order of the reference implementation, jmespath.py |
+//! | `parse` | makes an [`Ast`] of the tokens, with the operators in the order of the reference implementation, jmespath.py |
 //! | `function` | the functions and their parameters |
+//! | `caller` | refuses values that are no caller of a request |
 //!
 //! # Examples
 //!
@@ -25,18 +24,17 @@
 //! assert_eq!(error.to_string(), "unknown function `powertools_jsn`; did you mean `powertools_json`?");
 //! ```
 
-mod adapter;
 mod ast;
-mod convert;
+mod caller;
 mod error;
 mod function;
 mod limits;
 mod literal;
 mod parse;
-mod precedence;
 mod tokens;
 
 pub use ast::{Argument, Ast, Comparator, Literal, Name, Part};
+pub use caller::refuse_caller;
 pub use error::SyntaxError;
 pub use function::Function;
 pub use parse::parse;

@@ -1,10 +1,13 @@
 //! Parses a text into a checked tree.
+//!
+//! It is the parser of the reference implementation, jmespath.py: each operator binds as strongly as there, and a projection ends where
+//! it ends there. So a key has the same value in both. `tests/tests/properties/expression.rs` compares the values with those of the crate
+//! `jmespath`, on expressions that both projects read alike.
 
-use crate::adapter::Adapter;
-use crate::convert::convert;
-use crate::limits;
-use crate::tokens::{Kind, tokenize};
-use crate::{Ast, SyntaxError};
+use crate::tokens::{Kind, Token, tokenize};
+use crate::{Argument, Ast, Comparator, Function, Name, Part, SyntaxError, limits};
+
+type Result<T> = std::result::Result<T, SyntaxError>;
 
 /// Parses an expression and checks everything that can be checked without an event: the functions, the number of their
 /// arguments, and slices.
@@ -20,7 +23,7 @@ use crate::{Ast, SyntaxError};
 /// let error = idempotency_expression::parse("join(ids)").unwrap_err();
 /// assert_eq!((error.offset, error.message.as_str()), (0, "`join` takes 2 arguments, not 1"));
 /// ```
-pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
+pub fn parse(text: &str) -> Result<Ast> {
     if text.len() > limits::MAX_BYTES {
         let message = format!(
             "the expression has {} bytes; write at most {}",
@@ -34,27 +37,491 @@ pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
         return Err(SyntaxError::new(0, "the expression is empty"));
     }
     limits::check(&tokens)?;
-    let adapter = Adapter::new(tokens, text)?;
-    let parsed = jmespath::parse(&adapter.text).map_err(|error| refused(&adapter, &error))?;
-    convert(&adapter, parsed)
+    let mut parser = Parser {
+        text,
+        tokens: &tokens,
+        at: 0,
+    };
+    let tree = parser.expression(0)?;
+    match parser.next() {
+        None => Ok(tree),
+        Some(_) => Err(parser.refused()),
+    }
 }
 
-/// Returns the error of the `jmespath` crate in our words. Its own message quotes the text of the adapter, not the user's.
-fn refused(adapter: &Adapter, error: &jmespath::JmespathError) -> SyntaxError {
-    let offset = adapter.offset(error.offset);
-    let found = match adapter.refused(error.offset) {
-        None => "the expression ends here, but is not complete".to_owned(),
-        Some(token) => match &token.kind {
-            Kind::Symbol(symbol) => format!("`{symbol}` is not allowed here"),
-            Kind::Identifier(name) => format!("`{name}` is not allowed here"),
-            Kind::Quoted(_) => "a quoted name is not allowed here".to_owned(),
-            Kind::Literal(_) => "a literal is not allowed here".to_owned(),
-            Kind::Number(_) => {
+/// How strongly an operator binds, as in the reference.
+mod power {
+    pub(super) const PIPE: u8 = 1;
+    pub(super) const OR: u8 = 2;
+    pub(super) const AND: u8 = 3;
+    pub(super) const COMPARE: u8 = 5;
+    pub(super) const FLATTEN: u8 = 9;
+    /// An operator below this ends a projection.
+    pub(super) const IN_PROJECTION: u8 = 10;
+    pub(super) const STAR: u8 = 20;
+    pub(super) const FILTER: u8 = 21;
+    pub(super) const DOT: u8 = 40;
+    pub(super) const NOT: u8 = 45;
+    pub(super) const BRACE: u8 = 50;
+    pub(super) const BRACKET: u8 = 55;
+    pub(super) const CALL: u8 = 60;
+
+    /// Returns the power of a symbol on what is before it, or 0 if it ends an expression.
+    pub(super) fn of(symbol: &str) -> u8 {
+        match symbol {
+            "|" => PIPE,
+            "||" => OR,
+            "&&" => AND,
+            "==" | "!=" | "<" | "<=" | ">" | ">=" => COMPARE,
+            "[]" => FLATTEN,
+            "*" => STAR,
+            "[?" => FILTER,
+            "." => DOT,
+            "!" => NOT,
+            "{" => BRACE,
+            "[" => BRACKET,
+            "(" => CALL,
+            _ => 0,
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    tokens: &'a [Token],
+    /// The index of the next token.
+    at: usize,
+}
+
+/// An argument as it was written. The function decides whether it may be one.
+struct Given {
+    /// The offset of the `&` before it.
+    reference: Option<usize>,
+    value: Ast,
+}
+
+impl<'a> Parser<'a> {
+    fn next(&self) -> Option<&'a Token> {
+        self.tokens.get(self.at)
+    }
+
+    /// Returns the symbol at this distance from the next token, or `""` for another token and at the end.
+    fn symbol(&self, ahead: usize) -> &'static str {
+        match self.tokens.get(self.at + ahead).map(|token| &token.kind) {
+            Some(Kind::Symbol(symbol)) => symbol,
+            _ => "",
+        }
+    }
+
+    /// Returns the offset of the next token, or of the end.
+    fn offset(&self) -> usize {
+        self.next().map_or(self.text.len(), |token| token.offset)
+    }
+
+    /// Skips this symbol, if it is next.
+    fn take(&mut self, symbol: &str) -> bool {
+        let taken = self.symbol(0) == symbol;
+        self.at += usize::from(taken);
+        taken
+    }
+
+    fn expect(&mut self, symbol: &str) -> Result<()> {
+        if self.take(symbol) {
+            Ok(())
+        } else {
+            Err(self.refused())
+        }
+    }
+
+    /// Returns the error of the next token.
+    fn refused(&self) -> SyntaxError {
+        let message = match self.next().map(|token| &token.kind) {
+            None => "the expression ends here, but is not complete".to_owned(),
+            Some(Kind::Symbol(symbol)) => format!("`{symbol}` is not allowed here"),
+            Some(Kind::Identifier(name)) => format!("`{name}` is not allowed here"),
+            Some(Kind::Quoted(_)) => "a quoted name is not allowed here".to_owned(),
+            Some(Kind::Literal(_)) => "a literal is not allowed here".to_owned(),
+            Some(Kind::Number(_)) => {
                 "a number can only be an index; write it between backticks".to_owned()
             }
+        };
+        SyntaxError::new(self.offset(), message)
+    }
+
+    /// Parses an expression until an operator that does not bind more strongly than `outer`.
+    fn expression(&mut self, outer: u8) -> Result<Ast> {
+        let mut left = self.operand()?;
+        while power::of(self.symbol(0)) > outer {
+            left = self.operator(left)?;
+        }
+        Ok(left)
+    }
+
+    /// Parses what can begin an expression.
+    fn operand(&mut self) -> Result<Ast> {
+        let Some(token) = self.next() else {
+            return Err(self.refused());
+        };
+        match &token.kind {
+            Kind::Literal(literal) => {
+                self.at += 1;
+                Ok(Ast::Literal(literal.clone()))
+            }
+            Kind::Identifier(name) => {
+                self.at += 1;
+                Ok(Ast::Field(Name::Plain(name.clone())))
+            }
+            Kind::Quoted(name) => {
+                self.at += 1;
+                if self.symbol(0) == "(" {
+                    return Err(self.refused());
+                }
+                Ok(Ast::Field(name.clone()))
+            }
+            Kind::Number(_) => Err(self.refused()),
+            Kind::Symbol(symbol) => self.prefix(symbol),
+        }
+    }
+
+    /// Parses an expression that begins with this symbol.
+    fn prefix(&mut self, symbol: &'static str) -> Result<Ast> {
+        match symbol {
+            "@" => {
+                self.at += 1;
+                Ok(Ast::Current)
+            }
+            "!" => {
+                self.at += 1;
+                Ok(Ast::Not(Box::new(self.expression(power::NOT)?)))
+            }
+            "(" => {
+                self.at += 1;
+                let inner = self.expression(0)?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            "{" => {
+                self.at += 1;
+                self.hash()
+            }
+            "*" => self.values(Ast::Current, power::STAR),
+            "[?" => self.filter(Ast::Current),
+            "[]" => self.flatten(Ast::Current),
+            "[" if self.begins_index() || self.begins_elements() => self.bracket(Ast::Current),
+            "[" => {
+                self.at += 1;
+                self.list()
+            }
+            "&" => {
+                let message = "`&` is only allowed before an argument that `map`, `sort_by`, `min_by` or `max_by` evaluates";
+                Err(SyntaxError::new(self.offset(), message))
+            }
+            _ => Err(self.refused()),
+        }
+    }
+
+    /// Parses the operator that comes next, on what is before it.
+    fn operator(&mut self, left: Ast) -> Result<Ast> {
+        match self.symbol(0) {
+            "." if self.symbol(1) == "*" => {
+                self.at += 1;
+                self.values(left, power::DOT)
+            }
+            "." => {
+                self.at += 1;
+                Ok(chain(left, self.after_dot(power::DOT)?))
+            }
+            "[" => self.bracket(left),
+            "[]" => self.flatten(left),
+            "[?" => self.filter(left),
+            "(" => self.call(left),
+            "|" | "||" | "&&" => self.logic(left),
+            _ => self.compare(left),
+        }
+    }
+
+    fn logic(&mut self, left: Ast) -> Result<Ast> {
+        let symbol = self.symbol(0);
+        self.at += 1;
+        let right = Box::new(self.expression(power::of(symbol))?);
+        let left = Box::new(left);
+        Ok(match symbol {
+            "|" => Ast::Chain(left, right),
+            "||" => Ast::Or(left, right),
+            _ => Ast::And(left, right),
+        })
+    }
+
+    fn compare(&mut self, left: Ast) -> Result<Ast> {
+        let comparator = match self.symbol(0) {
+            "==" => Comparator::Equal,
+            "!=" => Comparator::NotEqual,
+            "<" => Comparator::Less,
+            "<=" => Comparator::LessOrEqual,
+            ">" => Comparator::Greater,
+            ">=" => Comparator::GreaterOrEqual,
+            _ => return Err(self.refused()),
+        };
+        self.at += 1;
+        Ok(Ast::Compare {
+            comparator,
+            left: Box::new(left),
+            right: Box::new(self.expression(power::COMPARE)?),
+        })
+    }
+
+    /// Parses what comes after a dot.
+    fn after_dot(&mut self, outer: u8) -> Result<Ast> {
+        match self.next().map(|token| &token.kind) {
+            Some(Kind::Identifier(_) | Kind::Quoted(_) | Kind::Symbol("*")) => {
+                self.expression(outer)
+            }
+            // No operator after these belongs to a projection that is before the dot.
+            Some(Kind::Symbol("[")) => {
+                self.at += 1;
+                self.list()
+            }
+            Some(Kind::Symbol("{")) => {
+                self.at += 1;
+                self.hash()
+            }
+            Some(Kind::Symbol("&")) => Err(SyntaxError::new(
+                self.offset(),
+                "`&` is not allowed after a dot",
+            )),
+            _ => Err(self.refused()),
+        }
+    }
+
+    /// Parses the operators that a projection applies to each element.
+    fn each(&mut self, outer: u8) -> Result<Box<Ast>> {
+        let each = match self.symbol(0) {
+            "." => {
+                self.at += 1;
+                self.after_dot(outer)?
+            }
+            "[" | "[?" => self.expression(outer)?,
+            symbol if power::of(symbol) < power::IN_PROJECTION => Ast::Current,
+            _ => return Err(self.refused()),
+        };
+        Ok(Box::new(each))
+    }
+
+    fn values(&mut self, over: Ast, outer: u8) -> Result<Ast> {
+        self.at += 1;
+        Ok(Ast::Project {
+            over: Box::new(Ast::Values(Box::new(over))),
+            each: self.each(outer)?,
+        })
+    }
+
+    fn flatten(&mut self, over: Ast) -> Result<Ast> {
+        self.at += 1;
+        Ok(Ast::Project {
+            over: Box::new(Ast::Flatten(Box::new(over))),
+            each: self.each(power::FLATTEN)?,
+        })
+    }
+
+    fn filter(&mut self, over: Ast) -> Result<Ast> {
+        self.at += 1;
+        let condition = self.expression(0)?;
+        self.expect("]")?;
+        Ok(Ast::Filter {
+            over: Box::new(over),
+            condition: Box::new(condition),
+            each: self.each(power::FILTER)?,
+        })
+    }
+
+    /// Returns true if the bracket that comes next is that of an index or a slice.
+    fn begins_index(&self) -> bool {
+        let after = self.tokens.get(self.at + 1).map(|token| &token.kind);
+        matches!(after, Some(Kind::Number(_) | Kind::Symbol(":")))
+    }
+
+    /// Returns true if `[*]` comes next.
+    fn begins_elements(&self) -> bool {
+        self.symbol(1) == "*" && self.symbol(2) == "]"
+    }
+
+    /// Parses `[*]`, an index or a slice.
+    fn bracket(&mut self, left: Ast) -> Result<Ast> {
+        let is_index = self.begins_index();
+        self.at += 1;
+        if !is_index {
+            self.expect("*")?;
+            self.expect("]")?;
+            return Ok(Ast::Project {
+                over: Box::new(left),
+                each: self.each(power::STAR)?,
+            });
+        }
+        let index = self.index()?;
+        // A slice directly after an index is not a projection.
+        let is_plain = matches!(index, Ast::Index(_)) || is_indexed(&left);
+        let indexed = match (left, index) {
+            (Ast::Current, index @ Ast::Index(_)) => index,
+            (left, index) => chain(left, index),
+        };
+        if is_plain {
+            return Ok(indexed);
+        }
+        Ok(Ast::Project {
+            over: Box::new(indexed),
+            each: self.each(power::STAR)?,
+        })
+    }
+
+    /// Parses an index or a slice, and the bracket that closes it. Of numbers side by side in a slice, the last counts.
+    fn index(&mut self) -> Result<Ast> {
+        if let (Some(Kind::Number(index)), false) =
+            (self.next().map(|token| &token.kind), self.symbol(1) == ":")
+        {
+            self.at += 1;
+            self.expect("]")?;
+            return Ok(Ast::Index(*index));
+        }
+        let (mut parts, mut part, mut last) = ([None; 3], 0, self.offset());
+        while !self.take("]") {
+            match self.next().map(|token| &token.kind) {
+                Some(Kind::Symbol(":")) if part < 2 => part += 1,
+                Some(Kind::Number(number)) => (parts[part], last) = (Some(*number), self.offset()),
+                _ => return Err(self.refused()),
+            }
+            self.at += 1;
+        }
+        let [start, stop, step] = parts;
+        if step == Some(0) {
+            return Err(SyntaxError::new(last, "the step of a slice cannot be 0"));
+        }
+        Ok(Ast::Slice {
+            start,
+            stop,
+            step: step.unwrap_or(1),
+        })
+    }
+
+    /// Parses the elements of a list, and the bracket that closes it.
+    fn list(&mut self) -> Result<Ast> {
+        if self.symbol(0) == "]" {
+            let message = "the list is empty; name what to select";
+            return Err(SyntaxError::new(self.offset(), message));
+        }
+        let mut parts = vec![self.part()?];
+        while !self.take("]") {
+            if !self.take(",") {
+                let is_value = self.next().is_some_and(|token| match token.kind {
+                    Kind::Symbol(symbol) => symbol == "@" || symbol == "&",
+                    _ => true,
+                });
+                return Err(if is_value {
+                    SyntaxError::new(self.offset(), "expected `,` or `]`")
+                } else {
+                    self.refused()
+                });
+            }
+            parts.push(self.part()?);
+        }
+        Ok(Ast::List(parts))
+    }
+
+    /// Parses the members of a hash, and the brace that closes it. As in the reference, no comma is needed between members.
+    fn hash(&mut self) -> Result<Ast> {
+        let mut members = Vec::new();
+        loop {
+            let name = match self.next().map(|token| &token.kind) {
+                Some(Kind::Identifier(name)) => Name::Plain(name.clone()),
+                Some(Kind::Quoted(name)) => name.clone(),
+                _ => return Err(self.refused()),
+            };
+            self.at += 1;
+            self.expect(":")?;
+            members.push((name, self.part()?));
+            if !self.take(",") && self.take("}") {
+                return Ok(Ast::Hash(members));
+            }
+        }
+    }
+
+    /// Parses a part of a multi-select.
+    fn part(&mut self) -> Result<Part> {
+        let start = self.offset();
+        let value = self.expression(0)?;
+        let text = self.text.get(start..self.offset()).unwrap_or_default();
+        Ok(Part {
+            text: text.trim().to_owned(),
+            value,
+        })
+    }
+
+    /// Parses the arguments of a call. As in the reference, no comma is needed between arguments.
+    fn call(&mut self, called: Ast) -> Result<Ast> {
+        let Ast::Field(Name::Plain(name)) = called else {
+            return Err(self.refused());
+        };
+        let before = &self.tokens[self.at.saturating_sub(1)];
+        let offset = match before.kind {
+            Kind::Identifier(_) => before.offset,
+            _ => self.offset(),
+        };
+        let Some(function) = Function::from_name(&name) else {
+            return Err(SyntaxError::new(offset, Function::refuse_name(&name)));
+        };
+        self.at += 1;
+        let mut given = Vec::new();
+        while !self.take(")") {
+            let reference = self.offset();
+            let reference = self.take("&").then_some(reference);
+            let value = self.expression(0)?;
+            given.push(Given { reference, value });
+            self.take(",");
+        }
+        if let Some(message) = function.refuse_count(given.len()) {
+            return Err(SyntaxError::new(offset, message));
+        }
+        let arguments = given.into_iter().enumerate();
+        let arguments = arguments.map(|(at, given)| argument(function, offset, at, given));
+        Ok(Ast::Call {
+            function,
+            arguments: arguments.collect::<Result<_>>()?,
+        })
+    }
+}
+
+fn chain(left: Ast, right: Ast) -> Ast {
+    Ast::Chain(Box::new(left), Box::new(right))
+}
+
+/// Returns true if the tree ends with an index, or with a slice after one.
+fn is_indexed(tree: &Ast) -> bool {
+    match tree {
+        Ast::Index(_) => true,
+        Ast::Chain(_, last) => matches!(**last, Ast::Index(_) | Ast::Slice { .. }),
+        _ => false,
+    }
+}
+
+/// Returns an argument that the function accepts in this place. `offset` is that of the function's name.
+fn argument(function: Function, offset: usize, at: usize, given: Given) -> Result<Argument> {
+    match (given.reference, function.takes_expression(at)) {
+        (Some(_), true) => Ok(Argument::Expression(given.value)),
+        (Some(reference), false) => {
+            let message = format!("`{function}` takes a value here; remove the `&`");
+            Err(SyntaxError::new(reference, message))
+        }
+        (None, true) => {
+            let message = format!(
+                "argument {} of `{function}` must be an expression; write `&` before it",
+                at + 1
+            );
+            Err(SyntaxError::new(offset, message))
+        }
+        (None, false) => match function.refuse_value(at, &given.value) {
+            None => Ok(Argument::Value(given.value)),
+            Some(message) => Err(SyntaxError::new(offset, message)),
         },
-    };
-    SyntaxError::new(offset, found)
+    }
 }
 
 #[cfg(test)]

@@ -22,13 +22,6 @@ pub(crate) struct Token {
     pub(crate) offset: usize,
 }
 
-impl Token {
-    /// Returns true if the token is this symbol.
-    pub(crate) fn is(&self, symbol: &str) -> bool {
-        matches!(self.kind, Kind::Symbol(own) if own == symbol)
-    }
-}
-
 /// The symbols. Longer ones come first, because a shorter one can be their beginning.
 const SYMBOLS: [&str; 26] = [
     "[]", "[?", "||", "&&", "==", "!=", "<=", ">=", "[", "]", "(", ")", "{", "}", ".", "*", ",",

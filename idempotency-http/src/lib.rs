@@ -44,6 +44,7 @@
 //! | [`HttpIdempotencyLayer`] | the tower layer |
 //! | [`Host`], [`Place`] | what surrounds a request: the store, its deadline, its tenant |
 //! | [`StoredResponse`] | a response as it is stored |
+//! | [`FailureReport`] | the mark of a failure that the handler itself reports, for `on_timeout = "hold"` |
 //! | [`Call`] | the call, for a handler that asks for it: [`HttpOperationBuilder::with_call`] |
 //! | [`Problem`], [`Reason`] | a refused request, as `application/problem+json` |
 //! | [`ReceivedRequest`], [`HttpCall`] | the same protection for a request in memory, without a tower service |
@@ -67,7 +68,7 @@ pub use idempotency_core::store::MemoryStore;
 pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder, RequestEvent};
 pub use problem::{Problem, Reason};
 pub use received::ReceivedRequest;
-pub use reply::Sent;
+pub use reply::{FailureReport, Sent, ViewError};
 pub use rules::Unstorable;
 pub use service::{HttpIdempotencyLayer, HttpIdempotencyService, ResponseFuture};
 pub use stored::StoredResponse;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use idempotency_core::engine::{Codec, Written};
+use idempotency_core::engine::{Codec, Errors, Written};
 use idempotency_core::error::Error;
 
 use crate::stored::StoredResponse;
@@ -16,6 +16,38 @@ pub enum Sent<R> {
     Own(R),
     /// A stored response, or an error of this framework.
     Made(http::Response<Bytes>),
+}
+
+/// Says that the handler itself returned this response, and that its request had no effect.
+///
+/// A response of a handler with status 5xx, 408 or 499 has the form of one that a layer makes, such as a timeout or a panic catcher.
+/// The layer cannot distinguish them. Under `on_timeout = "hold"` such a response keeps the key for an operator, unless this is among
+/// its extensions: then the key is free. Under `rerun` it changes nothing.
+///
+/// It reports the whole run. A layer inside that calls the handler again, such as a retry, can have had an attempt before that reported
+/// nothing: leave the mark out there.
+///
+/// # Examples
+///
+/// ```
+/// use axum::{Extension, http::StatusCode, response::IntoResponse};
+/// use idempotency_http::FailureReport;
+///
+/// async fn pay() -> impl IntoResponse {
+///     // The provider refused the connection, so nothing was charged.
+///     (StatusCode::SERVICE_UNAVAILABLE, Extension(FailureReport))
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailureReport;
+
+/// Why a response of a handler cannot be stored. The text is for the outcome event. It must not contain a part of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewError {
+    /// No client can get the response: the run failed. Under `hold` the key is held.
+    NoResponse(&'static str),
+    /// The client can get it, and it cannot be read: [`Unstorable`](crate::Unstorable) decides what becomes of the key.
+    Unreadable(&'static str),
 }
 
 /// A response in the hands of the protocol.
@@ -32,6 +64,8 @@ pub(crate) enum Keep {
     Stored(StoredResponse),
     /// The request was not processed: nothing.
     Nothing,
+    /// The response is none that a client can get, so the run failed.
+    Failed(&'static str),
     /// The response cannot be stored, and the policy is to release the claim.
     Released(&'static str),
     /// The response cannot be stored, and the policy is to complete the key.
@@ -40,12 +74,23 @@ pub(crate) enum Keep {
     Refused(&'static str),
 }
 
+/// Why an end of the inner service is no report of the handler. `None` if it is one.
+pub(crate) type Doubt = Option<&'static str>;
+
 /// How a handler ends without a reply.
 pub(crate) enum Failure<R, E> {
     /// The service's own error.
-    Service(E),
+    Service(E, Doubt),
     /// A response that says that the run failed. It is sent to the client.
-    Response(R),
+    Response(R, Doubt),
+}
+
+impl<R, E> Failure<R, E> {
+    fn doubt(&self) -> Doubt {
+        match self {
+            Self::Service(_, doubt) | Self::Response(_, doubt) => *doubt,
+        }
+    }
 }
 
 /// How a call ends without a reply, as the engine sees it.
@@ -53,9 +98,24 @@ pub(crate) enum Failure<R, E> {
 /// It has no parameters, because a record under `on_error = "record"` holds the name of this type.
 pub(crate) enum CallFailed {
     /// The handler failed: see its [`Failure`].
-    Handler,
+    Handler(Doubt),
     /// An error of this framework.
     Framework(Error),
+}
+
+impl CallFailed {
+    /// Returns the error of a handler that failed.
+    pub(crate) fn of<R, E>(failure: &Failure<R, E>) -> Self {
+        Self::Handler(failure.doubt())
+    }
+}
+
+/// Returns the rules for errors of a handler.
+pub(crate) fn errors() -> Errors<CallFailed> {
+    Errors::new(CallFailed::Framework).unreported(|error| match error {
+        CallFailed::Handler(doubt) => *doubt,
+        CallFailed::Framework(_) => None,
+    })
 }
 
 /// Returns the codec of a reply.
@@ -72,6 +132,7 @@ fn write<R>(reply: &Reply<R>) -> Written {
             None => Written::NotSerializable,
         },
         Reply::Own(_, Keep::Nothing) => Written::Release,
+        Reply::Own(_, Keep::Failed(why)) => Written::Failed(why),
         Reply::Own(_, Keep::Released(why)) => Written::ReleaseWithWarning(why),
         Reply::Own(_, Keep::Completed(why) | Keep::Refused(why)) => Written::OwnCallerOnly(why),
     }

@@ -4,9 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE,
-    CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE, ETAG, LAST_MODIFIED, LINK, LOCATION,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LAST_MODIFIED,
+    LINK, LOCATION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, REFERRER_POLICY, SET_COOKIE,
+    STRICT_TRANSPORT_SECURITY, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VARY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, StatusCode};
 use idempotency_core::config::ConfigurationError;
@@ -42,21 +45,34 @@ pub enum Unstorable {
     Refuse,
 }
 
-/// The headers that are stored unless the list is extended. They describe the body and the result, not the connection, the
-/// client's session or this one exchange.
-const STORED: [HeaderName; 12] = [
+/// The headers that are stored unless the list is extended. They describe the body, the result and what a browser may do with them, not
+/// the connection, the client's session or this one exchange.
+const STORED: [HeaderName; 25] = [
+    ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS,
     ALLOW,
     CACHE_CONTROL,
     CONTENT_DISPOSITION,
     CONTENT_ENCODING,
     CONTENT_LANGUAGE,
     CONTENT_LOCATION,
+    CONTENT_SECURITY_POLICY,
     CONTENT_TYPE,
     ETAG,
     LAST_MODIFIED,
     LINK,
     LOCATION,
+    REFERRER_POLICY,
+    STRICT_TRANSPORT_SECURITY,
+    VARY,
+    X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
     HeaderName::from_static("content-digest"),
+    HeaderName::from_static("cross-origin-embedder-policy"),
+    HeaderName::from_static("cross-origin-opener-policy"),
+    HeaderName::from_static("cross-origin-resource-policy"),
+    HeaderName::from_static("permissions-policy"),
 ];
 
 type Statuses = dyn Fn(StatusCode) -> bool + Send + Sync;
@@ -93,7 +109,7 @@ pub(crate) enum Verdict {
     Store,
     /// The request was not processed.
     Release,
-    /// The run failed, and may have had its effect: a failure of the handler, as an error of a function is.
+    /// The run failed, and may have had its effect: a failure of the handler, as an error of a function is, or of a layer inside.
     Failed,
 }
 
@@ -108,8 +124,8 @@ impl Rules {
         };
         match status {
             _ if stored => Verdict::Store,
-            // A timeout inside the layer: the handler was dropped half-way.
-            StatusCode::REQUEST_TIMEOUT => Verdict::Failed,
+            // The handler was dropped half-way: by a timeout, or because a client closed its connection.
+            _ if [408, 499].contains(&status.as_u16()) => Verdict::Failed,
             _ => Verdict::Release,
         }
     }
@@ -138,11 +154,11 @@ impl Rules {
 
 /// Returns true if a response of this status is the result of its request.
 ///
-/// 301, 302 and 303 tell the client where the result is. 307 and 308 ask for the same request elsewhere, and 304 is the result
-/// of a condition: nothing was done. The same holds for the client errors that a later request need not get.
+/// 301, 302 and 303 tell the client where the result is. 307 and 308 ask for the same request elsewhere, and 304, 412, 417, 421 and
+/// 428 are results of a condition: nothing was done. The same holds for the other client errors that a later request need not get.
 fn is_stored_by_default(status: StatusCode) -> bool {
     match status.as_u16() {
-        401 | 403 | 408 | 409 | 425 | 429 => false,
+        401 | 403 | 408 | 409 | 412 | 417 | 421 | 425 | 428 | 429 | 499 => false,
         200..=299 | 301..=303 | 400..=499 => true,
         _ => false,
     }

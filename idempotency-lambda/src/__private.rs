@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use idempotency_core::engine::Codec as CoreCodec;
+use idempotency_core::engine::{Codec as CoreCodec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::operation::OfferedCall;
@@ -20,6 +20,8 @@ use crate::operation::IdentifiedCall;
 #[cfg(feature = "batch")]
 pub use crate::batch::attribute as batch;
 #[cfg(feature = "http")]
+pub use crate::http::Unstorable;
+#[cfg(feature = "http")]
 pub use crate::http::handler::{HttpForm, HttpSettings, PreparedHttp, RegisteredHttp};
 pub use crate::invocation::assume_lambda;
 pub use crate::operation::registry::{OPERATIONS, RegisteredOperation};
@@ -30,6 +32,7 @@ pub use idempotency_core::operation::Call;
 pub use idempotency_core::protocol::policy::{
     Lookup, OnError, OnInProgress, OnStoreError, OnTimeout, Steps,
 };
+pub use idempotency_macros::idempotent;
 pub use linkme;
 pub use std::borrow::Cow;
 pub use std::time::Duration;
@@ -193,6 +196,40 @@ pub struct Codec<R>(pub(crate) CoreCodec<R>);
 /// Converts this framework's errors into the handler's error type. Only a [`Failure`] has a conversion.
 pub struct Convert<E>(pub(crate) fn(Error) -> E);
 
+/// An error type of a function of one record: as [`Failure`], and the log has its name.
+#[cfg(feature = "batch")]
+#[diagnostic::on_unimplemented(
+    message = "the error `{Self}` cannot hold this framework's errors, or has no text for the log",
+    label = "this error needs `From<idempotency_lambda::Error>` and `std::error::Error`",
+    note = "use `Box<dyn std::error::Error + Send + Sync>`, `anyhow::Error`, or add a variant with `#[from] idempotency_lambda::Error`"
+)]
+pub trait RecordFailure: Sized {
+    fn convert() -> RecordConvert<Self>;
+}
+
+#[cfg(feature = "batch")]
+#[diagnostic::do_not_recommend]
+impl<E: From<Error> + Into<crate::BoxError>> RecordFailure for E {
+    fn convert() -> RecordConvert<E> {
+        RecordConvert {
+            convert: E::from,
+            named: crate::diagnostic::named,
+        }
+    }
+}
+
+/// Converts the error type of a function of one record, from this framework's errors and for the log.
+#[cfg(feature = "batch")]
+pub struct RecordConvert<E> {
+    pub(crate) convert: fn(Error) -> E,
+    pub(crate) named: crate::batch::Named<E>,
+}
+
+#[cfg(feature = "batch")]
+pub fn record_failure<E: RecordFailure>() -> RecordConvert<E> {
+    E::convert()
+}
+
 pub fn response<R: Response>() -> Codec<R> {
     R::codec()
 }
@@ -254,7 +291,7 @@ async fn run_started<R, E, Fut: Future<Output = Result<R, E>>>(
         Some(store) => call.map_operation(|compiled| operation.with_store(compiled, store)),
         None => call,
     };
-    call.run_with(codec, convert, start).await
+    call.run_with(codec, Errors::new(convert), start).await
 }
 
 /// The type of a parameter that the framework supplies: the call.

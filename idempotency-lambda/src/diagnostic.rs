@@ -77,6 +77,23 @@ fn name_inside(error: &(dyn StdError + 'static)) -> Option<String> {
     })
 }
 
+/// Returns the texts of an error and its causes. They may quote the payload.
+#[cfg(feature = "batch")]
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut chain = String::new();
+    for text in causes(error).map(ToString::to_string) {
+        // Many errors end with the text of their cause.
+        if chain.ends_with(&text) {
+            continue;
+        }
+        if !chain.is_empty() {
+            chain.push_str(": ");
+        }
+        chain.push_str(&text);
+    }
+    chain
+}
+
 /// Returns an error and its causes.
 fn causes<'a>(
     error: &'a (dyn StdError + 'static),

@@ -132,7 +132,9 @@ pub mod dynamodb {
 /// What a record holds: for stores of your own, and for tests.
 pub mod record {
     pub use idempotency_core::owner::OwnerToken;
-    pub use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
+    pub use idempotency_core::record::{
+        Attribute, Data, Field, Record, RecordId, RecordedSteps, Status, StoredEvent,
+    };
 }
 
 /// Points in time, and the clock that a [`Backend`] reads.
@@ -169,6 +171,5 @@ struct Attribute;
 #[cfg_attr(feature = "http", doc = include_str!("../../docs/guide/http.md"))]
 #[cfg_attr(feature = "metrics", doc = include_str!("../../docs/guide/metrics.md"))]
 #[cfg_attr(feature = "lean-client", doc = include_str!("../../docs/reference/clients.md"))]
-#[doc = include_str!("../../docs/guide/testing.md")]
 #[doc = include_str!("../../docs/guide/types.md")]
 struct Guide;

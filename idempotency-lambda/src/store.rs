@@ -10,8 +10,9 @@ use std::sync::Arc;
 pub use idempotency_core::future::BoxFuture;
 pub use idempotency_core::protocol::condition::{Condition, Operand};
 pub use idempotency_core::store::{
-    Change, Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind,
-    Write, WriteOutcome,
+    Change, Consistency, MemoryStore, ReadOutcome, RecordWrite, RejectedWrite, Rejection, SendLog,
+    Staged, StagedWrites, Store, StoreError, StoreErrorKind, TransactionRequest, Write,
+    WriteOutcome,
 };
 
 /// A store for one operation. It is made from an `Arc` of a [`Store`], or from a reference to one.

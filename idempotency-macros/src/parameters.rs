@@ -33,7 +33,7 @@ impl Parameters {
             search.visit_pat_mut(&mut parameter.pat.clone());
             parameters.named.append(&mut search.names);
             if search.leaves_out {
-                let name = format_ident!("parameter_{at}", span = Span::mixed_site());
+                let name = format_ident!("__parameter_{at}", span = Span::mixed_site());
                 let named = Box::new(syn::parse_quote!(#name));
                 let pattern = std::mem::replace(&mut parameter.pat, named);
                 parameters.whole.push((name, *pattern));
@@ -100,7 +100,7 @@ mod tests {
             ("[first, ..]", 1),
         ] {
             let (signature, named, whole) = searched(&format!("a: A, {pattern}: T"));
-            assert_eq!(signature, "a : A , parameter_1 : T", "{pattern}");
+            assert_eq!(signature, "a : A , __parameter_1 : T", "{pattern}");
             assert_eq!((named.len(), whole), (1 + names, 1), "{pattern}");
         }
     }

@@ -35,4 +35,6 @@ pub use retry_safety::retry_safety;
 /// The guide's examples, compiled with the tests.
 #[cfg(all(doctest, feature = "retry-safety"))]
 #[doc = include_str!("../../docs/guide/retry-safety.md")]
+#[doc = include_str!("../../docs/guide/stores.md")]
+#[doc = include_str!("../../docs/guide/testing.md")]
 struct Guide;

@@ -44,7 +44,16 @@ s/\$\{HeldKeysAlarm.Arn\}/${HeldAlarm.Arn}/
 s/Value: !GetAtt ShippingDeadLetters.QueueName/Value: !GetAtt OrderDeadLetters.QueueName/
 s/MetricName: IteratorAge/MetricName: Duration/
 s/IdempotencyExamples,Function,Operation/Other,Function,Operation/
-s/SCHEMA\(IdempotencyExamples, Function, Operation\)/SCHEMA\(IdempotencyExamples, Function\)/
+s/SCHEMA\(IdempotencyExamples, "Function", "Operation"\)/SCHEMA\(IdempotencyExamples, "Function"\)/
+s/SCHEMA\(IdempotencyExamples, "Function", "Operation"\) GROUP BY "Function", "Operation"/SCHEMA\(IdempotencyExamples, Function, Operation\) GROUP BY Function, Operation/
+s/\["payment#\*", "#warm-up"\]/["*"]/
+s/\["refunds#\*", "#warm-up"\]/["refunds#*"]/
+s/\["orders.reserve#\*"/["orders#*"/
+s/ForAllValues:StringLike/ForAllValues:StringEquals/
+s/^ +- dynamodb:DeleteItem//
+s/DeletionProtectionEnabled: true/DeletionProtectionEnabled: false/
+s/DeletionPolicy: Retain/DeletionPolicy: Delete/
+s/DatapointsToAlarm: 1$/DatapointsToAlarm: 3/
 s/Timeout: 10$/Timeout: 40/
 s/ +DeadLetterConfig:/            RetryPolicy:/
 s/^      DeadLetterQueue:/      Other:/

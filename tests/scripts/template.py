@@ -21,6 +21,9 @@ NO_FUNCTION = {"demo"}
 HTTP_API_WAITS = 30
 # A queue's visibility timeout is at least this many times the function's timeout, by AWS's advice.
 VISIBILITY = 6
+# The table of the records, and all that the framework does with its items.
+TABLE = "IdempotencyTable"
+ACTIONS = sorted(f"dynamodb:{action}" for action in ("GetItem", "PutItem", "UpdateItem", "DeleteItem"))
 # These alarms must exist, by metric.
 ALARMED = {"CompletionUnknown", "LostOwnership", "Held", "StoreFailed", "Unprotected", "WriteThrottleEvents", "ReadThrottleEvents", "IteratorAge"}
 # Fields of AWS's "Dashboard body structure and syntax".
@@ -146,11 +149,34 @@ def check_permissions():
         policies = [properties(each).get("PolicyDocument") for each in role.get("ManagedPolicyArns", [])]
         require(all(policies), f"{name}: a managed policy is not one of this template")
         policies += [each["PolicyDocument"] for each in role.get("Policies", [])]
-        for statement in [statement for policy in policies if policy for statement in policy["Statement"]]:
+        statements = [statement for policy in policies if policy for statement in policy["Statement"]]
+        check_records(name, function["CodeUri"], statements)
+        for statement in statements:
             actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
             require(not any("*" in action for action in actions), f"{name}: the actions {actions} have a wildcard")
             if "*" in json.dumps(statement["Resource"]):
                 require(actions == ["kinesis:ListStreams"], f"{name}: {actions} are allowed on every resource")
+
+
+def check_records(name, folder, statements):
+    """A function reaches the records of its own operations, and the id that a start reads, and no others."""
+    [warm_up] = re.findall(r'WARM_UP_ID: &str = "(.+)"', rust("idempotency-dynamodb/src/store"))
+    prefixes = re.findall(r'key_prefix(?: = |\()"([^"]+)"', rust(f"{folder}/src"))
+    require(prefixes, f"{name}: no operation in {folder} has a key_prefix, so its records cannot be told apart")
+    own = sorted([*(f"{prefix}#*" for prefix in prefixes), warm_up])
+    allowed = [each for each in statements if target(each["Resource"]) == TABLE]
+    require(allowed, f"{name} may not use the table")
+    for statement in allowed:
+        require(sorted(statement["Action"]) == ACTIONS, f"{name}: the actions on the table are {statement['Action']}, and the framework needs {ACTIONS}")
+        keys = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", [])
+        require(sorted(keys) == own, f"{name} may use the records {keys}, and its own are {own}")
+
+
+def check_table():
+    table = RESOURCES[TABLE]
+    require(table["Properties"].get("DeletionProtectionEnabled") is True, "the table can be deleted by mistake")
+    for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
+        require(table.get(policy) == "Retain", f"the table does not survive its stack: {policy} is not Retain")
 
 
 def check_queue(where, function, source):
@@ -199,14 +225,15 @@ def check_sources():
 
 def queries():
     """Returns namespace, dimensions and metric of every query over the functions' own metrics, with its place."""
-    alarm = re.compile(r"SELECT SUM\((\w+)\) FROM SCHEMA\((\w+), ([\w, ]+)\) GROUP BY \3 ORDER BY SUM\(\) DESC")
+    # `Function` and `Operation` are reserved words of CloudWatch Metrics Insights: without quotes the query is refused.
+    alarm = re.compile(r'SELECT SUM\((\w+)\) FROM SCHEMA\((\w+), ("\w+"(?:, "\w+")*)\) GROUP BY \3 ORDER BY SUM\(\) DESC')
     search = re.compile(r"""SEARCH\('\{(\w+),([\w,]+)\} MetricName="(\w+)"', '(?:Sum|p\d+)'\)""")
     for name, each in ALARMS.items():
         for query in each.get("Metrics", []):
             if "SELECT" in query.get("Expression", ""):
                 found = alarm.fullmatch(query["Expression"])
                 if require(found, f"{name}: the query is not understood: {query['Expression']}"):
-                    yield name, found[2], found[3].split(", "), found[1]
+                    yield name, found[2], found[3].replace('"', "").split(", "), found[1]
     for title, expression in expressions():
         if "{AWS/" not in expression:
             found = search.search(expression)
@@ -232,6 +259,9 @@ def check_alarms():
     for name, each in ALARMS.items():
         require("TreatMissingData" in each, f"{name} does not say what missing data means")
         require(each.get("AlarmActions"), f"{name} has no action")
+        # A metric of the functions is sent only when it happens: a function with few calls has no second minute of data.
+        sparse = each.get("Namespace") == "AWS/Lambda" or any("SELECT" in query.get("Expression", "") for query in each.get("Metrics", []))
+        require(not sparse or each.get("DatapointsToAlarm") == 1, f"{name} needs {each.get('DatapointsToAlarm')} minutes with data, which few calls do not have")
         metrics = [each] + [query.get("MetricStat", {}).get("Metric", {}) for query in each.get("Metrics", [])]
         seen |= {metric["MetricName"] for metric in metrics if "MetricName" in metric}
         if each.get("MetricName") == "ApproximateNumberOfMessagesVisible":
@@ -290,7 +320,7 @@ def check_dashboard():
         require(f"${{{alarm}.Arn}}" in dashboard(), f"the dashboard does not show {alarm}")
 
 
-for check in (check_functions, check_variables, check_permissions, check_sources, check_metrics, check_alarms, check_dashboard):
+for check in (check_functions, check_variables, check_table, check_permissions, check_sources, check_metrics, check_alarms, check_dashboard):
     check()
 for fault in faults:
     print(f"template.yaml: {fault}")

@@ -3,8 +3,10 @@
 pub mod hostile;
 pub mod soak;
 mod table;
+mod table_factory;
 
 pub use table::{Table, has_lean_client, store_on};
+pub use table_factory::TableFactory;
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

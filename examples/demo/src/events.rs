@@ -63,6 +63,7 @@ impl Request {
         if let Some(key) = self.key {
             event = event.header("Idempotency-Key", format!("\"{key}\""));
         }
+        let event = event.claim("iss", "https://id.example.com/");
         event.claim("sub", self.user).json(&self.body).to_string()
     }
 }

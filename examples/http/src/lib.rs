@@ -56,7 +56,7 @@ pub fn app(bank: Bank) -> Result<Router, BoxError> {
         .key_prefix("refunds")
         .expires_after(WINDOW)
         .http()
-        .caller("requestContext.authorizer.jwt.claims.sub")
+        .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
         .build()?;
     Ok(Router::new()
         .route("/refunds", post(refund))

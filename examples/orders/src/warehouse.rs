@@ -1,9 +1,14 @@
 //! A simulated warehouse.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+#[cfg(not(test))]
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 use idempotency_lambda::BoxError;
+// In a check each lock is a point where faults happen.
+#[cfg(test)]
+use idempotency_testkit::retry_safety::Mutex;
 
 use crate::{Order, Reservation};
 

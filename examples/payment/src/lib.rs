@@ -58,7 +58,7 @@ pub async fn start() -> Result<(), BoxError> {
 #[idempotent(
     http,
     key_prefix = "payment",
-    caller = "requestContext.authorizer.jwt.claims.sub",
+    caller = "requestContext.authorizer.jwt.claims.[iss, sub]",
     key = "powertools_json(body).order_id",
     validate = "powertools_json(body).[amount, currency]",
     store_when = "statusCode == `201`",

@@ -72,6 +72,7 @@ impl Shop {
 /// Returns the request of a user for an order.
 fn request(order_id: &str, amount: u64) -> String {
     events::api_gateway_v2("POST", "/payments")
+        .claim("iss", "https://id.example.com/")
         .claim("sub", "u-1")
         .json(&json!({ "order_id": order_id, "amount": amount, "currency": "EUR" }))
         .into()

@@ -67,12 +67,19 @@ fn number_text(text: &str) -> Option<String> {
             text.to_owned()
         });
     }
-    let float: f64 = text.parse().ok()?;
-    if float.is_infinite() {
-        return None;
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let sign = if text.starts_with('-') { "-" } else { "" };
+    let mantissa = mantissa.trim_start_matches('-');
+    let point = mantissa.find('.').unwrap_or(mantissa.len());
+    let all = mantissa.replace('.', "");
+    let digits = all.trim_start_matches('0');
+    // Of the first digit.
+    let exponent = i64::from(exponent.parse::<i32>().ok()?) + i64::try_from(point).ok()? - 1;
+    let exponent = exponent - i64::try_from(all.len() - digits.len()).ok()?;
+    let digits = digits.trim_end_matches('0');
+    if digits.is_empty() {
+        return Some(format!("{sign}0.0"));
     }
-    let sign = if float.is_sign_negative() { "-" } else { "" };
-    let (digits, exponent) = shortest(float.abs())?;
     if (-4..16).contains(&exponent) {
         // Puts the point among the digits, with enough zeros around them.
         let zeros = "0".repeat(20);
@@ -97,21 +104,4 @@ fn number_text(text: &str) -> Option<String> {
         "{sign}{first}{point}{others}e{direction}{:02}",
         exponent.abs()
     ))
-}
-
-/// Returns the fewest digits that read back as the float, and the exponent of the first digit. Of that number of digits it
-/// tries the nearest decimal and its two neighbours.
-fn shortest(float: f64) -> Option<(String, i32)> {
-    (0..17).find_map(|others| {
-        let nearest = format!("{float:.others$e}");
-        let (digits, exponent) = nearest.split_once('e')?;
-        let exponent: i32 = exponent.parse().ok()?;
-        let nearest: u64 = digits.replace('.', "").parse().ok()?;
-        let beside = [nearest, nearest + 1, nearest.saturating_sub(1)];
-        let found = beside.into_iter().find(|digits| {
-            let last = exponent - i32::try_from(others).unwrap_or(0);
-            format!("{digits}e{last}").parse() == Ok(float)
-        })?;
-        Some((found.to_string(), exponent))
-    })
 }

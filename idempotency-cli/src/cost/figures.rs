@@ -25,7 +25,7 @@ pub(super) fn figures(
             Json::Array(averages.collect())
         });
         let pays_above = prices.map(|prices| match prices.read_first_pays_above(size) {
-            Some(share) => Json::Float(share * 100.0),
+            Some(share) => Json::Float((share * 100.0).into()),
             None => Json::Null,
         });
         object([
@@ -37,7 +37,10 @@ pub(super) fn figures(
     });
     object([
         ("lookup", Some(text(lookup_name(lookup)))),
-        ("money_is_for_calls", prices.map(|_| Json::Float(CALLS))),
+        (
+            "money_is_for_calls",
+            prices.map(|_| Json::Float(CALLS.into())),
+        ),
         ("responses", Some(Json::Array(responses.collect()))),
     ])
 }
@@ -45,12 +48,12 @@ pub(super) fn figures(
 fn of_path(path: Path, lookup: Lookup, size: RecordSize, prices: Option<Prices>) -> Json {
     let capacity = path.capacity(lookup, size);
     let requests = path.requests(lookup).into_iter().map(request);
-    let money = prices.map(|prices| Json::Float(CALLS * prices.of(capacity)));
+    let money = prices.map(|prices| Json::Float((CALLS * prices.of(capacity)).into()));
     object([
         ("path", Some(text(name(path)))),
         ("requests", Some(Json::Array(requests.collect()))),
-        ("write_units", Some(Json::Float(capacity.write))),
-        ("read_units", Some(Json::Float(capacity.read))),
+        ("write_units", Some(Json::Float(capacity.write.into()))),
+        ("read_units", Some(Json::Float(capacity.read.into()))),
         ("money", money),
     ])
 }
@@ -67,9 +70,9 @@ fn request(request: &str) -> Json {
 fn of_share(percent: f64, lookup: Lookup, size: RecordSize, prices: Prices) -> Json {
     let money = CALLS * prices.average(lookup, size, percent / 100.0);
     object([
-        ("percent", Some(Json::Float(percent))),
+        ("percent", Some(Json::Float(percent.into()))),
         ("lookup", Some(text(lookup_name(lookup)))),
-        ("money", Some(Json::Float(money))),
+        ("money", Some(Json::Float(money.into()))),
     ])
 }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use idempotency_core::key::{Json, Text};
 
-use super::query::{KeyResult, Query, checked_prefix};
+use super::query::{KeyResult, Query, checked_prefix, compiled};
 use crate::exit::Failure;
 use crate::json;
 
@@ -120,13 +120,14 @@ fn parse(line: &[u8], defaults: &Query) -> Result<(Text, Query), String> {
     };
     let mut query = defaults.clone();
     if let Some(expression) = text("expression")? {
-        query.expression = expression;
+        query.expression =
+            compiled("expression", &expression).map_err(|error| error.to_string())?;
     }
     if let Some(prefix) = text("prefix")? {
         query.prefix = checked_prefix(&prefix).map_err(|error| error.to_string())?;
     }
     if let Some(validate) = text("validate")? {
-        query.validate = validate;
+        query.validate = compiled("validate", &validate).map_err(|error| error.to_string())?;
     }
     if let Some(hash) = text("hash")?.filter(|hash| !hash.is_empty()) {
         query.hash = hash.parse().map_err(|error| format!("`hash`: {error}"))?;

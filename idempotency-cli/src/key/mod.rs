@@ -2,6 +2,7 @@
 
 mod lines;
 mod query;
+mod request;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -13,19 +14,25 @@ use crate::arguments::KeyArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
 use query::{KeyResult, Query};
+use request::RequestQuery;
 
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
 const MAX_BYTES: usize = 16 << 20;
 
 pub(crate) fn run(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
-    let query = Query::new(arguments, variables)?;
-    let mut output = BufWriter::new(io::stdout().lock());
-    if arguments.jsonl {
-        lines::print_keys(io::stdin().lock(), &mut output, &query, MAX_BYTES)?;
-        return Ok(Exit::Done);
-    }
-    let event = event(arguments.file.as_deref())?;
-    let result = query.run(&event.into());
+    let result = if arguments.http {
+        let query = RequestQuery::new(arguments, variables)?;
+        query.run(&event(arguments.file.as_deref())?)
+    } else {
+        let query = Query::new(arguments, variables)?;
+        if arguments.jsonl {
+            let mut output = BufWriter::new(io::stdout().lock());
+            lines::print_keys(io::stdin().lock(), &mut output, &query, MAX_BYTES)?;
+            return Ok(Exit::Done);
+        }
+        query.run(&event(arguments.file.as_deref())?.into())
+    };
+    let mut output = io::stdout().lock();
     if arguments.json {
         json::write(&mut output, &result.to_json()).map_err(Failure::output)?;
         return Ok(result.exit());
@@ -37,26 +44,24 @@ pub(crate) fn run(arguments: &KeyArguments, variables: &Variables) -> Result<Exi
             validation,
             missing,
         } => {
-            let mut lines = format!("{key}\n");
+            let mut more = String::new();
             if let Some(validation) = validation {
-                lines += &format!("validation  {validation}\n");
+                more += &format!("validation  {validation}\n");
             }
             for part in missing {
-                lines += &format!("missing     {part}\n");
+                more += &format!("missing     {part}\n");
             }
-            if arguments.explain {
-                lines += &format!("text        {text}\n");
+            if let Some(text) = text.filter(|_| arguments.explain) {
+                more += &format!("text        {text}\n");
             }
-            let written = output.write_all(lines.as_bytes());
-            written
-                .and_then(|()| output.flush())
-                .map_err(Failure::output)?;
+            let written = writeln!(output, "{key}").and_then(|()| output.flush());
+            written.map_err(Failure::output)?;
+            // The output is the key alone, for another command.
+            let written = io::stderr().write_all(more.as_bytes());
+            written.map_err(Failure::output)?;
             Ok(Exit::Done)
         }
-        KeyResult::NoKey => Err(Failure::new(
-            Exit::NoKey,
-            "the event has no key: the expression finds null, nothing, or only nulls",
-        )),
+        KeyResult::NoKey(why) => Err(Failure::new(Exit::NoKey, why)),
         KeyResult::Error(message) => Err(Failure::new(Exit::Failed, message)),
     }
 }

@@ -12,14 +12,15 @@ use crate::json;
 /// The settings with which an operation makes keys.
 #[derive(Clone, Debug)]
 pub(super) struct Query {
-    /// The key expression. Empty: the whole payload.
-    pub(super) expression: String,
+    /// The key expression. `None`: the whole payload.
+    pub(super) expression: Option<Expression>,
     /// The key prefix. `None`: only the digest.
     pub(super) prefix: Option<String>,
-    /// The validated part. Empty: no validation.
-    pub(super) validate: String,
+    /// The validated part. `None`: no validation.
+    pub(super) validate: Option<Expression>,
     pub(super) hash: HashAlgorithm,
     pub(super) tenant: Option<String>,
+    pub(super) python_numbers: bool,
 }
 
 /// The result of a query on an event.
@@ -27,12 +28,14 @@ pub(super) struct Query {
 pub(super) enum KeyResult {
     Key {
         key: String,
-        text: String,
+        /// The canonical text that is hashed. `None` for a request.
+        text: Option<String>,
         validation: Option<String>,
         /// The parts of the key that the event does not have, as written in the expression.
         missing: Vec<String>,
     },
-    NoKey,
+    /// There is no key, and this is why.
+    NoKey(String),
     Error(String),
 }
 
@@ -52,11 +55,12 @@ impl Query {
             (None, None) => None,
         };
         Ok(Self {
-            expression: arguments.expression.clone(),
+            expression: compiled("expression", &arguments.expression)?,
             prefix,
-            validate: arguments.validate.clone(),
+            validate: compiled("validate", &arguments.validate)?,
             hash: settings.hash(variables)?,
             tenant: arguments.tenant.clone(),
+            python_numbers: Settings::python_numbers(variables)?,
         })
     }
 
@@ -66,11 +70,8 @@ impl Query {
     }
 
     fn identify(&self, event: &Text) -> Result<KeyResult, String> {
-        let selector = Selector::new(
-            compile("expression", &self.expression)?,
-            compile("validate", &self.validate)?,
-            self.hash,
-        );
+        let selector = Selector::new(self.expression.clone(), self.validate.clone(), self.hash)
+            .with_python_numbers(self.python_numbers);
         let event = Json::parse_text(event).map_err(|error| format!("`event`: {error}"))?;
         let failed =
             |setting: &str, error: &EvaluationError| format!("`{setting}`: {}", chain(error));
@@ -78,7 +79,8 @@ impl Query {
             .key(&event)
             .map_err(|error| failed("expression", &error))?;
         let Some(key) = key else {
-            return Ok(KeyResult::NoKey);
+            let why = "the event has no key: the expression finds null, nothing, or only nulls";
+            return Ok(KeyResult::NoKey(why.to_owned()));
         };
         let validation = selector
             .validation(&event)
@@ -91,7 +93,7 @@ impl Query {
         };
         Ok(KeyResult::Key {
             key: id,
-            text: key.text(),
+            text: Some(key.text()),
             validation,
             missing: key.missing_parts().map(str::to_owned).collect(),
         })
@@ -109,7 +111,7 @@ impl KeyResult {
                 missing,
             } => json::object([
                 ("key", Some(json::text(key))),
-                ("text", Some(json::text(text))),
+                ("text", text.as_ref().map(json::text)),
                 (
                     "validation",
                     Some(validation.as_ref().map_or(Json::Null, json::text)),
@@ -120,7 +122,7 @@ impl KeyResult {
                         .then(|| Json::Array(missing.iter().map(json::text).collect())),
                 ),
             ]),
-            Self::NoKey => json::object([("no_key", Some(Json::Bool(true)))]),
+            Self::NoKey(_) => json::object([("no_key", Some(Json::Bool(true)))]),
             Self::Error(message) => json::error(message),
         }
     }
@@ -129,7 +131,7 @@ impl KeyResult {
     pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Key { .. } => Exit::Done,
-            Self::NoKey => Exit::NoKey,
+            Self::NoKey(_) => Exit::NoKey,
             Self::Error(_) => Exit::Failed,
         }
     }
@@ -147,17 +149,22 @@ pub(super) fn checked_prefix(prefix: &str) -> Result<Option<String>, Configurati
     settings.key_prefix(&Variables::default(), "").map(Some)
 }
 
-fn compile(setting: &str, text: &str) -> Result<Option<Expression>, String> {
+/// Compiles an expression. An empty one counts as none.
+pub(super) fn compiled(
+    setting: &str,
+    text: &str,
+) -> Result<Option<Expression>, ConfigurationError> {
     if text.trim().is_empty() {
         return Ok(None);
     }
     Expression::compile(text)
         .map(Some)
-        .map_err(|error| format!("`{setting}`: {error}"))
+        .map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
+    use idempotency_core::config::KeyRequired;
     use idempotency_core::operation::CompiledOperation;
 
     use super::*;
@@ -196,7 +203,7 @@ mod tests {
             let identity = operation.identify(event, tenant).unwrap();
             let expected = KeyResult::Key {
                 key: identity.key().unwrap().to_string(),
-                text: r#"["u-1", 42]"#.to_owned(),
+                text: Some(r#"["u-1", 42]"#.to_owned()),
                 validation: identity.validation().map(str::to_owned),
                 missing: Vec::new(),
             };
@@ -208,6 +215,7 @@ mod tests {
     fn missing_parts_are_those_that_a_function_names() {
         let settings = Settings {
             key: Some("[user, body.order]".into()),
+            key_required: Some(KeyRequired::Any),
             ..Settings::default()
         };
         let operation = CompiledOperation::new("a::b", &settings, &Variables::default()).unwrap();
@@ -252,13 +260,7 @@ mod tests {
 
     #[test]
     fn an_error_shows_its_place_in_the_expression() {
-        let query = query(KeyArguments {
-            expression: "a.[b".to_owned(),
-            ..KeyArguments::default()
-        });
-        let KeyResult::Error(message) = query.run(&"{}".into()) else {
-            panic!("expected an error");
-        };
+        let message = compiled("expression", "a.[b").unwrap_err().to_string();
         assert!(message.contains("\na.[b\n    ^ "), "{message}");
     }
 }

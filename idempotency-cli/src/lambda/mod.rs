@@ -3,13 +3,10 @@
 //! It is sent once, and never again after a failure: the handler may have run. The SDK's client for Lambda would compile a second
 //! SDK for this one request; credentials, addresses, signatures and TLS are those of the SDK's own parts.
 
-mod endpoint;
-
 use std::error::Error as StdError;
 use std::time::{Duration, SystemTime};
 
-use aws_config::BehaviorVersion;
-use aws_sdk_dynamodb::Client;
+use aws_config::SdkConfig;
 use aws_sdk_dynamodb::config::ProvideCredentials as _;
 use aws_sdk_dynamodb::config::http::{HttpRequest, HttpResponse};
 use aws_sdk_dynamodb::error::{BoxError, ConnectorError};
@@ -28,6 +25,7 @@ use aws_smithy_types::byte_stream::ByteStream;
 use idempotency_core::key::Json;
 
 use crate::connection::chain;
+use crate::endpoint::Service;
 use crate::exit::{Exit, Failure};
 
 /// The timeout to open a connection.
@@ -62,13 +60,13 @@ pub(crate) fn member(payload: &str, name: &str) -> Option<String> {
     Some(members.get(name.as_bytes())?.as_str()?.to_owned())
 }
 
-/// Invokes the function with this event, in the region of the client.
+/// Invokes the function with this event, in the region of the configuration.
 ///
 /// # Errors
 ///
 /// If Lambda did not accept the invocation, or if there is no response. The text says whether the function may have run.
 pub(crate) async fn invoke(
-    client: &Client,
+    config: &SdkConfig,
     function: &str,
     event: &str,
 ) -> Result<Invoked, Failure> {
@@ -76,7 +74,7 @@ pub(crate) async fn invoke(
         let message = format!("the function `{function}` was not invoked: {text}");
         Failure::new(Exit::Failed, message)
     };
-    let request = request(client, function, event).await;
+    let request = request(config, function, event).await;
     let request = request.map_err(|error| failed(chain(&*error)))?;
     let mut settings = HttpConnectorSettings::builder();
     settings.set_connect_timeout(Some(CONNECT));
@@ -152,19 +150,29 @@ fn refusal(status: u16, error_type: Option<String>, payload: &str) -> String {
 }
 
 /// Returns the signed request.
-async fn request(client: &Client, function: &str, event: &str) -> Result<HttpRequest, BoxError> {
-    let region = client.config().region().ok_or("no region is set")?.clone();
-    let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .region(region.clone())
-        .http_client(idempotency_dynamodb::http_client())
-        .load()
-        .await;
-    let endpoint = endpoint::of(&config).await?;
+async fn request(config: &SdkConfig, function: &str, event: &str) -> Result<HttpRequest, BoxError> {
+    let region = config.region().ok_or("no region is set")?;
+    let endpoint = Service::Lambda.endpoint(config).await?;
     let credentials = config.credentials_provider();
     let credentials = credentials.ok_or("there are no credentials")?;
     let identity = credentials.provide_credentials().await?.into();
-    let uri = endpoint::uri(&endpoint, function);
+    let uri = uri(&endpoint, function);
     signed(&uri, event, &identity, region.as_ref(), SystemTime::now())
+}
+
+/// Returns the URI that invokes a function at this endpoint.
+fn uri(endpoint: &str, function: &str) -> String {
+    let endpoint = endpoint.trim_end_matches('/');
+    let mut uri = format!("{endpoint}/2015-03-31/functions/");
+    for byte in function.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    uri.push_str("/invocations");
+    uri
 }
 
 fn signed(

@@ -53,3 +53,20 @@ fn a_refusal_of_lambda_has_its_code_its_message_and_a_remedy() {
         assert_eq!(refusal(status, error_type, payload), expected);
     }
 }
+
+#[test]
+fn a_name_an_alias_and_an_arn_become_one_segment_of_the_path() {
+    for (function, segment) in [
+        ("charge", "charge"),
+        ("charge:live", "charge%3Alive"),
+        (
+            "arn:aws:lambda:eu-central-1:123456789012:function:charge",
+            "arn%3Aaws%3Alambda%3Aeu-central-1%3A123456789012%3Afunction%3Acharge",
+        ),
+        ("a/b", "a%2Fb"),
+    ] {
+        let expected = format!("http://127.0.0.1:1/2015-03-31/functions/{segment}/invocations");
+        assert_eq!(uri("http://127.0.0.1:1/", function), expected);
+        assert_eq!(uri("http://127.0.0.1:1", function), expected);
+    }
+}

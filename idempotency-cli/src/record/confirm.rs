@@ -1,32 +1,38 @@
-//! The question before a record is changed.
+//! The question before a record is changed, or a table is read.
 
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 
-/// Asks the question, with the record above it, unless `yes` is set.
+/// Asks the question below `shown` and the table that it is about, unless `yes` is set.
 ///
 /// # Errors
 ///
 /// If the reply is not yes, or if the input is no terminal. `refused` is the text of a reply that is not yes.
-pub(super) fn confirm(
+pub(super) async fn confirm(
     yes: bool,
     shown: &impl fmt::Display,
     question: &str,
     refused: &str,
+    connection: &Connection,
 ) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
+    let place = connection.place().await;
+    // Not on standard output, which a program may read.
+    let shown = format!("{shown}{:<12} {place}\n", "table");
+    let written = io::stderr().write_all(shown.as_bytes());
+    written.map_err(Failure::output)?;
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         let message =
             "cannot ask for confirmation, because the input is not a terminal: add `--yes`";
         return Err(Failure::new(Exit::Refused, message));
     }
-    // Not on standard output, which a program may read.
-    let question = format!("{shown}\n{question} [y/N] ");
+    let question = format!("\n{question} [y/N] ");
     if confirmed(stdin.lock(), io::stderr(), &question).map_err(Failure::output)? {
         return Ok(());
     }

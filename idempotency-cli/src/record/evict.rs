@@ -19,11 +19,11 @@ pub(crate) async fn evict(
     arguments: &EvictArguments,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let id = RecordId::new(&arguments.key);
-    let found = read(&id, connection).await?;
-    let Found { record, unreadable } = found.ok_or_else(|| missing(&id, connection))?;
+    let id = &arguments.key;
+    let found = read(id, connection).await?;
+    let Found { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
     let shown = Shown {
-        id: &id,
+        id,
         record: &record,
         unreadable: unreadable.as_deref(),
         now: time::now(),
@@ -40,8 +40,8 @@ pub(crate) async fn evict(
         ));
     }
     let question = "Evict this record?";
-    confirm(arguments.yes, &shown, question, "not evicted")?;
-    delete(&id, &record, connection).await?;
+    confirm(arguments.yes, &shown, question, "not evicted", connection).await?;
+    delete(id, &record, connection).await?;
     let mut output = io::stdout().lock();
     let written = if arguments.store.json {
         let evicted = [

@@ -5,6 +5,8 @@
 
 use std::io::Write as _;
 
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::error::BoxError;
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
 
@@ -12,7 +14,8 @@ use super::confirm::confirm;
 use super::shown::{Shown, State};
 use super::{Found, read};
 use crate::arguments::ReplayArguments;
-use crate::connection::Connection;
+use crate::connection::{Connection, chain};
+use crate::endpoint::Service;
 use crate::exit::{Exit, Failure};
 use crate::lambda::{self, Invoked, member};
 use crate::{json, time};
@@ -39,9 +42,12 @@ pub(super) async fn invoke(
             format_args!("`{id}` {why}\n{shown}"),
         ));
     }
+    let config = connection.sdk_config().await;
+    let endpoint = endpoint(&config).await?;
+    let asked = format!("{shown}{:<12} `{function}` at {endpoint}\n", "function");
     let question = format!("Invoke `{function}` with the event of this record?");
-    confirm(arguments.yes, &shown, &question, "not replayed")?;
-    let invoked = lambda::invoke(&connection.client, function, event.as_str()).await?;
+    confirm(arguments.yes, &asked, &question, "not replayed", connection).await?;
+    let invoked = lambda::invoke(&config, function, event.as_str()).await?;
     // The function has run: a failure to read the record is not a failure of the replay.
     let after = read(id, connection).await;
     let result = Replayed {
@@ -73,6 +79,29 @@ pub(super) async fn invoke(
     })
 }
 
+/// Returns the endpoint of Lambda.
+///
+/// # Errors
+///
+/// If only the endpoint of DynamoDB is set, as for a local database: the function of the account would have the effect.
+async fn endpoint(config: &SdkConfig) -> Result<String, Failure> {
+    let failed = |error: BoxError| Failure::new(Exit::Usage, chain(&*error));
+    let of_lambda = Service::Lambda.endpoint(config).await.map_err(failed)?;
+    let table = Service::DynamoDb.set_endpoint(config).map_err(failed)?;
+    let lambda = Service::Lambda.set_endpoint(config).map_err(failed)?;
+    let (Some(table), None) = (table, lambda) else {
+        return Ok(of_lambda);
+    };
+    let variable = Service::Lambda.variable();
+    Err(Failure::new(
+        Exit::Usage,
+        format_args!(
+            "the function was not invoked: the table is at {table}, and the function would be invoked at {of_lambda}; set {variable} \
+             to the endpoint of the function that uses this table"
+        ),
+    ))
+}
+
 /// Returns why no function is invoked with this event, or `None` if one is.
 fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'static str> {
     match state {
@@ -81,8 +110,8 @@ fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'stati
         _ if record.status.value() == Some(&Status::Completed) => Some(
             "is completed: its call has its response; print its event without `--invoke` if you need it",
         ),
-        State::LeaseOver if event.is_whole() => None,
-        State::LeaseOver => Some(
+        State::Held | State::LeaseOver | State::Failed | State::Freed if event.is_whole() => None,
+        State::Held | State::LeaseOver | State::Failed | State::Freed => Some(
             "keeps a part of its event, which its function does not take: print it without `--invoke`, complete it, and invoke the \
              function with it",
         ),

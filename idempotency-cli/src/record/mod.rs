@@ -1,13 +1,15 @@
-//! `idempotency get`, `replay`, `resolve` and `evict`: the record under a key.
+//! `idempotency get`, `list`, `replay`, `resolve` and `evict`: records.
 
 mod confirm;
 mod evict;
 mod invoke;
+mod list;
 mod replay;
 mod resolve;
 mod shown;
 
 pub(crate) use evict::evict;
+pub(crate) use list::list;
 pub(crate) use replay::replay;
 pub(crate) use resolve::resolve;
 
@@ -16,7 +18,6 @@ use std::io::Write;
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{Consistency, ReadOutcome, SendLog, Store};
-use idempotency_dynamodb::record_of_piece;
 
 use crate::arguments::GetArguments;
 use crate::connection::Connection;
@@ -28,11 +29,11 @@ pub(crate) async fn get(
     arguments: &GetArguments,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let id = RecordId::new(&arguments.key);
+    let id = &arguments.key;
     let mut output = std::io::stdout().lock();
-    let Some(found) = read(&id, connection).await? else {
+    let Some(found) = read(id, connection).await? else {
         if !arguments.store.json {
-            return Err(missing(&id, connection));
+            return Err(missing(id, connection));
         }
         let nothing = json::object([
             ("found", Some(Json::Bool(false))),
@@ -42,12 +43,12 @@ pub(crate) async fn get(
         return Ok(Exit::NoRecord);
     };
     let event = if arguments.event {
-        replay::stored_event(&id, connection).await?
+        replay::stored_event(id, connection).await?
     } else {
         None
     };
     let shown = Shown {
-        id: &id,
+        id,
         record: &found.record,
         unreadable: found.unreadable.as_deref(),
         now: time::now(),
@@ -71,12 +72,6 @@ struct Found {
 
 /// Reads the record; `None` if there is none.
 async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Found>, Failure> {
-    if let Some(record) = record_of_piece(id.as_str()) {
-        let message = format!(
-            "`{id}` is a piece of a large response: give the key of its record, `{record}`"
-        );
-        return Err(Failure::new(Exit::Refused, message));
-    }
     let log = SendLog::new();
     match connection
         .records()?

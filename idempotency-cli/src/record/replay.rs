@@ -16,10 +16,10 @@ pub(crate) async fn replay(
     arguments: &ReplayArguments,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let id = RecordId::new(&arguments.key);
-    let found = read(&id, connection).await?;
-    let found = found.ok_or_else(|| missing(&id, connection))?;
-    let Some(event) = stored_event(&id, connection).await? else {
+    let id = &arguments.key;
+    let found = read(id, connection).await?;
+    let found = found.ok_or_else(|| missing(id, connection))?;
+    let Some(event) = stored_event(id, connection).await? else {
         let message = format!(
             "the record `{id}` keeps no event: its operation has no `store_event`, or the event was left out (the outcome event \
              says why)"
@@ -27,7 +27,7 @@ pub(crate) async fn replay(
         return Err(Failure::new(Exit::Failed, message));
     };
     if let Some(function) = &arguments.invoke {
-        return invoke(function, arguments, &id, &found, &event, connection).await;
+        return invoke(function, arguments, id, &found, &event, connection).await;
     }
     let mut output = std::io::stdout().lock();
     let written = if arguments.store.json {

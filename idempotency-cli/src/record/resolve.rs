@@ -21,17 +21,17 @@ pub(crate) async fn resolve(
     arguments: &ResolveArguments,
     connection: &Connection,
 ) -> Result<Exit, Failure> {
-    let id = RecordId::new(&arguments.key);
+    let id = &arguments.key;
     let now = time::now();
     let decision = Decision {
         ending: ending(arguments, now)?,
         by: arguments.by.clone(),
         reason: arguments.reason.clone(),
     };
-    let found = read(&id, connection).await?;
-    let Found { record, unreadable } = found.ok_or_else(|| missing(&id, connection))?;
+    let found = read(id, connection).await?;
+    let Found { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
     let shown = Shown {
-        id: &id,
+        id,
         record: &record,
         unreadable: unreadable.as_deref(),
         now,
@@ -46,7 +46,7 @@ pub(crate) async fn resolve(
     }
     let decided = decision
         .about(&record, now, arguments.force)
-        .map_err(|why| undecided(&id, why, &shown))?;
+        .map_err(|why| undecided(id, why, &shown))?;
     let question = match &decision.ending {
         Ending::Completed { .. } => {
             "Decide that its run had its effect, and give duplicates this response?"
@@ -55,8 +55,8 @@ pub(crate) async fn resolve(
             "Decide that its run had no effect, and let the next call run the handler?"
         }
     };
-    confirm(arguments.yes, &shown, question, "not resolved")?;
-    write(&id, &decided, connection).await?;
+    confirm(arguments.yes, &shown, question, "not resolved", connection).await?;
+    write(id, &decided, connection).await?;
     let until = match &decision.ending {
         Ending::Completed { expiration, .. } => {
             expiration.or_else(|| record.expiration.value().copied())
@@ -65,7 +65,7 @@ pub(crate) async fn resolve(
     };
     let mut output = io::stdout().lock();
     let written = if arguments.store.json {
-        json::write(&mut output, &reported(&id, &decision, now, until))
+        json::write(&mut output, &reported(id, &decision, now, until))
     } else {
         writeln!(output, "resolved {id}: {}", explained(until, now))
     };

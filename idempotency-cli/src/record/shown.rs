@@ -6,7 +6,7 @@ use std::fmt;
 
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::claimable;
-use idempotency_core::protocol::decision::Trace;
+use idempotency_core::protocol::decision::{FREED, Trace, is_held};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Field, Record, RecordId, Status, StoredEvent};
 use idempotency_core::time::EpochMillis;
@@ -32,8 +32,14 @@ pub(super) struct Shown<'a> {
 pub(super) enum State {
     /// A claim whose lease has not ended: the handler is running, or its process was killed.
     Live,
-    /// A claim whose lease has expired, or whose run failed.
+    /// A claim under `hold` whose run did not report its end: an operator must decide.
+    Held,
+    /// A claim under `rerun` whose lease has expired.
     LeaseOver,
+    /// A claim whose run reported a failure.
+    Failed,
+    /// A claim that an operator freed.
+    Freed,
     /// Duplicates get the stored response.
     Completed,
     /// The window has expired: the next call replaces the record.
@@ -47,7 +53,12 @@ impl State {
         let claimable = claimable(now, OnTimeout::Rerun).holds(Some(record));
         match (record.status.value(), claimable) {
             (Some(Status::InProgress), false) => Self::Live,
-            (Some(Status::InProgress), true) => Self::LeaseOver,
+            (Some(Status::InProgress), true) if is_held(record, now) => Self::Held,
+            (Some(Status::InProgress), true) => match record.failure.value() {
+                Some(failure) if failure == FREED => Self::Freed,
+                _ if record.failure.exists() => Self::Failed,
+                _ => Self::LeaseOver,
+            },
             (_, true) => Self::Expired,
             (Some(Status::Completed), false) => Self::Completed,
             (_, false) => Self::Unreadable,
@@ -57,7 +68,10 @@ impl State {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Live => "live",
+            Self::Held => "held",
             Self::LeaseOver => "lease_over",
+            Self::Failed => "failed",
+            Self::Freed => "freed",
             Self::Completed => "completed",
             Self::Expired => "expired",
             Self::Unreadable => "unreadable",
@@ -68,9 +82,16 @@ impl State {
     pub(super) fn explained(self) -> &'static str {
         match self {
             Self::Live => "a live claim: a call is running",
+            Self::Held => {
+                "held: its run did not report its end; calls are refused until `idempotency resolve` decides"
+            }
             Self::LeaseOver => {
-                "a claim whose lease has expired: its run was killed or failed; the next call runs the handler, unless \
-                 the operation holds such claims"
+                "a claim, and its lease has expired: its run was killed; the next call runs the handler, or is refused if \
+                 the operation holds claims by now"
+            }
+            Self::Failed => "its run failed: the next call runs the handler",
+            Self::Freed => {
+                "an operator decided that its run had no effect: the next call runs the handler"
             }
             Self::Completed => "completed: duplicates get its response",
             Self::Expired => "its window has expired: the next call runs the handler",

@@ -14,6 +14,8 @@ use crate::records::{EARLY, KEY, LATE, text, with};
 use crate::{Ran, on_table, run, run_on_table};
 
 const ROLE: &str = "TESTS_ROLE";
+/// A record of another operation.
+const OTHER: &str = "shop.other#42b7b4f2921788ea14dac5566e6f06d0";
 const ORDER: &str = r#"{"order_id":7,"card":"4242"}"#;
 
 /// Charges an order: its first run finds no mark, and is declined.
@@ -160,7 +162,7 @@ async fn the_error_of_a_function_has_an_exit_code_and_its_text_is_shown_only_on_
     assert_eq!(json["status"], 200);
     assert!(json["error_type"].is_string(), "{json}");
     assert_eq!(json.get("error_message"), None);
-    assert_eq!(json["state"], "lease_over");
+    assert_eq!(json["state"], "failed");
     assert!(!ran.stdout.contains("4242"), "{ran:?}");
     std::fs::remove_file(&shop.mark).unwrap();
     let ran = shop.replay(&key, "charge", &["--yes", "--show-data"]).await;
@@ -277,6 +279,20 @@ async fn a_part_of_an_event_and_a_live_claim_are_refused_before_anything_is_sent
     }
 }
 
+#[tokio::test]
+async fn the_function_of_a_local_table_is_not_invoked_on_aws() {
+    let database = with("INPROGRESS", LATE, EARLY).await;
+    let mut item = database.items("idempotency").await.unwrap().remove(0);
+    item.insert("event".to_owned(), text("{\"all\":{}}"));
+    database.put("idempotency", item).await.unwrap();
+    let ran = run_on_table(&database, &["replay", KEY, "--invoke", "charge", "--yes"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(
+        ran.stderr.contains("set AWS_ENDPOINT_URL_LAMBDA"),
+        "{ran:?}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_that_leaves_the_record_as_it_was_causes_a_warning() {
     let shop = Shop::start("held", "other").await;
@@ -284,9 +300,9 @@ async fn a_function_that_leaves_the_record_as_it_was_causes_a_warning() {
     let database = with("INPROGRESS", LATE, EARLY).await;
     let mut item = database.items("idempotency").await.unwrap().remove(0);
     item.insert("event".to_owned(), text(&format!("{{\"all\":{ORDER}}}")));
-    item.insert("id".to_owned(), text("shop.other#42b7"));
+    item.insert("id".to_owned(), text(OTHER));
     shop.database.put("idempotency", item).await.unwrap();
-    let ran = shop.replay("shop.other#42b7", "charge", &["--yes"]).await;
+    let ran = shop.replay(OTHER, "charge", &["--yes"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stdout.contains("bytes; --show-data shows them"),

@@ -6,6 +6,7 @@ mod events;
 mod invoke;
 mod jsonl;
 mod key;
+mod list;
 mod plan;
 mod records;
 mod resolve;
@@ -99,7 +100,7 @@ fn help_lists_the_exit_codes_and_wrong_usage_has_its_own() {
     assert_eq!(help.code, Some(0));
     assert!(help.stdout.contains("4  not evicted"), "{}", help.stdout);
     assert_eq!(run(command(&["key", "--hash", "md6"])).code, Some(2));
-    let nowhere = run(command(&["get", "a#b"]));
+    let nowhere = run(command(&["get", records::KEY]));
     assert_eq!(nowhere.code, Some(2));
     assert!(nowhere.stderr.contains("add `--table NAME`"), "{nowhere:?}");
 }

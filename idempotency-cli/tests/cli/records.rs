@@ -6,7 +6,9 @@ use serde_json::json;
 
 use crate::{Ran, command, on_table, run, run_on_table, start};
 
-pub(crate) const KEY: &str = "shop#42b7";
+pub(crate) const KEY: &str = "shop#42b7b4f2921788ea14dac5566e6f06d0";
+/// A key without a record.
+pub(crate) const NO_RECORD: &str = "shop#00000000000000000000000000000000";
 /// Times in the far past and in the far future, in seconds.
 pub(crate) const EARLY: i64 = 1_600_000_000;
 pub(crate) const LATE: i64 = 32_503_680_000;
@@ -88,18 +90,19 @@ async fn get_shows_everything_except_the_response() {
 #[tokio::test]
 async fn a_missing_record_has_its_own_exit_code() {
     let database = with("COMPLETED", LATE, EARLY).await;
-    for arguments in [["get", "shop#0"], ["evict", "shop#0"]] {
+    for arguments in [["get", NO_RECORD], ["evict", NO_RECORD]] {
         let ran = run_on_table(&database, &arguments);
         assert_eq!(ran.code, Some(3), "{ran:?}");
         assert!(
-            ran.stderr.contains("there is no record `shop#0`"),
+            ran.stderr
+                .contains(&format!("there is no record `{NO_RECORD}`")),
             "{ran:?}"
         );
     }
-    let ran = run_on_table(&database, &["get", "shop#0", "--json"]);
+    let ran = run_on_table(&database, &["get", NO_RECORD, "--json"]);
     assert_eq!(
         (ran.code, ran.json()),
-        (Some(3), json!({ "found": false, "key": "shop#0" }))
+        (Some(3), json!({ "found": false, "key": NO_RECORD }))
     );
 }
 
@@ -203,4 +206,92 @@ async fn a_missing_table_is_a_failure_and_not_a_missing_record() {
             .contains("there is no DynamoDB table `idempotency`"),
         "{ran:?}"
     );
+}
+
+#[tokio::test]
+async fn a_text_that_can_be_no_key_is_refused_and_not_called_a_missing_record() {
+    let database = with("COMPLETED", LATE, EARLY).await;
+    let digest = "42b7b4f2921788ea14dac5566e6f06d0";
+    for (key, remedy) in [
+        (format!("{KEY}\nvalidation  {digest}"), "line break"),
+        (digest.to_owned(), "write the whole key"),
+        (format!("#{digest}"), "write the whole key"),
+        ("shop#42b7".to_owned(), "32, 40, 56, 64, 96 or 128"),
+        (format!("{KEY}0"), "32, 40, 56, 64, 96 or 128"),
+        (KEY.to_uppercase(), "lower-case"),
+        (
+            format!("{KEY}#{}.0003", "0".repeat(64)),
+            "give the key of its record",
+        ),
+    ] {
+        let decide = ["--rerun", "--by", "a", "--reason", "b", "--yes"];
+        for arguments in [
+            vec!["get", &key, "--json"],
+            vec!["evict", &key, "--yes"],
+            vec!["replay", &key],
+            [&["resolve", key.as_str()][..], &decide].concat(),
+        ] {
+            let ran = run_on_table(&database, &arguments);
+            assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
+            assert!(ran.stderr.contains(remedy), "{remedy}: {ran:?}");
+        }
+    }
+    // A table can have records of Powertools for TypeScript, whose digests are base64.
+    let typescript = run_on_table(&database, &["get", "shop#hWAM/qKPJg9u2jTBUH5bRA=="]);
+    assert_eq!(typescript.code, Some(3), "{typescript:?}");
+    assert_eq!(records(&database).await, 1);
+}
+
+/// Ten years and a minute, in seconds: longer than a claim under `hold` is kept after its lease.
+const HELD: i64 = 315_360_060;
+
+#[tokio::test]
+async fn the_state_says_whether_a_claim_is_held_failed_or_freed() {
+    for (window, failure, state, said) in [
+        (EARLY + HELD, None, "held", "held: "),
+        (LATE, None, "held", "held: "),
+        (EARLY + 3_600, None, "lease_over", "its lease has expired"),
+        (LATE, Some("Declined"), "failed", "its run failed"),
+        (
+            LATE,
+            Some("ResolvedByOperator"),
+            "freed",
+            "an operator decided that its run had no effect",
+        ),
+    ] {
+        let database = with("INPROGRESS", window, EARLY).await;
+        let mut item = database.items("idempotency").await.unwrap().remove(0);
+        item.extend(failure.map(|failure| ("failure".to_owned(), text(failure))));
+        database.put("idempotency", item).await.unwrap();
+        let json = run_on_table(&database, &["get", KEY, "--json"]).json();
+        assert_eq!(json["state"], state);
+        let shown = run_on_table(&database, &["get", KEY]).stdout;
+        assert!(shown.contains(said), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_shows_table_region_account_and_endpoint() {
+    let database = with("INPROGRESS", LATE, EARLY).await;
+    let mut item = database.items("idempotency").await.unwrap().remove(0);
+    item.insert("event".to_owned(), text("{\"all\":{}}"));
+    database.put("idempotency", item).await.unwrap();
+    let endpoint = &database.environment()[0].1;
+    for arguments in [
+        &["evict", KEY][..],
+        &["resolve", KEY, "--rerun", "--by", "a", "--reason", "b"],
+        &["replay", KEY, "--invoke", "charge"],
+        &["list", "--held"],
+    ] {
+        let mut command = on_table(&database, arguments);
+        command.env("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1");
+        let ran = run(command);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
+        for shown in ["`idempotency`", "eu-central-1", "account 0000", endpoint] {
+            assert!(ran.stderr.contains(shown), "{shown}: {ran:?}");
+        }
+        let of_lambda = ran.stderr.contains("http://127.0.0.1:1");
+        assert_eq!(of_lambda, arguments[0] == "replay", "{ran:?}");
+        assert_eq!(ran.stdout, "");
+    }
 }

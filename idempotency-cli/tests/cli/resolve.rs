@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 use serde_json::{Value, json};
 
-use crate::records::{EARLY, KEY, LATE, number, records, text, with};
+use crate::records::{EARLY, KEY, LATE, NO_RECORD, number, records, text, with};
 use crate::{Ran, on_table, run_on, run_on_table, start};
 
 const WHO: [&str; 4] = ["--by", "ana@example.com", "--reason", "pay-17 is paid"];
@@ -292,7 +292,7 @@ async fn a_decision_whose_reply_was_lost_succeeds() {
 #[tokio::test]
 async fn a_key_without_a_record_cannot_be_resolved_and_gets_none() {
     let database = held().await;
-    let wrong = [&["resolve", "shop#0", "--rerun", "--yes"][..], &WHO].concat();
+    let wrong = [&["resolve", NO_RECORD, "--rerun", "--yes"][..], &WHO].concat();
     let ran = run_on_table(&database, &wrong);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert_eq!(records(&database).await, 1);

@@ -8,14 +8,15 @@ use super::value::truth_of;
 /// What a payload must have: no key, a key, or every part of it.
 ///
 /// A key of several parts, such as `[user_id, order_id]`, is still a key if one part is null, as in Powertools for AWS
-/// Lambda (Python). Calls that would differ only in the missing part then share one record. [`All`](Self::All) refuses
-/// such calls.
+/// Lambda (Python). Calls that would differ only in the missing part then share one record. [`All`](Self::All), the
+/// default, refuses such calls.
 ///
 /// # Examples
 ///
 /// ```
 /// use idempotency_core::config::KeyRequired;
 ///
+/// assert_eq!(KeyRequired::default(), KeyRequired::All);
 /// assert_eq!(KeyRequired::from(true), KeyRequired::Any);
 /// assert_eq!("all".parse(), Ok(KeyRequired::All));
 /// assert_eq!("no".parse(), Ok(KeyRequired::No));
@@ -24,11 +25,11 @@ use super::value::truth_of;
 #[non_exhaustive]
 pub enum KeyRequired {
     /// A key is not required: without one, the handler runs unprotected, with a warning.
-    #[default]
     No,
     /// A key is required: a payload in which the expression finds none is refused.
     Any,
     /// Every part of the key is required: a payload that lacks a part of a multi-select is also refused.
+    #[default]
     All,
 }
 

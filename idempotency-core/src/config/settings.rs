@@ -117,9 +117,9 @@ impl Settings {
     ///
     /// ```
     /// # use idempotency_core::config::{KeyRequired, Settings, Variables};
-    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "all".to_owned())]);
-    /// assert_eq!(Settings::default().key_required(&variables)?, KeyRequired::All);
-    /// assert_eq!(Settings::default().key_required(&Variables::default())?, KeyRequired::No);
+    /// let variables = Variables::from_iter([("IDEMPOTENCY_KEY_REQUIRED".to_owned(), "false".to_owned())]);
+    /// assert_eq!(Settings::default().key_required(&variables)?, KeyRequired::No);
+    /// assert_eq!(Settings::default().key_required(&Variables::default())?, KeyRequired::All);
     /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
     /// ```
     pub fn key_required(&self, variables: &Variables) -> Result<KeyRequired, ConfigurationError> {
@@ -448,6 +448,15 @@ impl Settings {
         overridden
             .map(|(setting, variable, _)| (setting, variable))
             .collect()
+    }
+
+    /// Returns true if numbers in keys and validated parts are those of Python, for a table that is shared with it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the variable is not a truth value.
+    pub fn python_numbers(variables: &Variables) -> Result<bool, ConfigurationError> {
+        Ok(truth(variables, "IDEMPOTENCY_PYTHON_NUMBERS")?.unwrap_or(false))
     }
 
     /// Returns true if protection is switched off for this process.

@@ -1,4 +1,4 @@
-//! How a response becomes JSON text and back.
+//! What the engine must know of a handler's types: how a response becomes JSON text and back, and what an error means.
 
 use std::fmt;
 
@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::proof;
+use crate::error::Error;
 use crate::typed::{self, ReadError};
 
 /// How responses of one type are written and read.
@@ -61,6 +62,74 @@ pub enum Written {
     /// Nothing, and the key is completed: the call's own caller gets
     /// [`ResponseNotSerializable`](crate::error::ErrorKind::ResponseNotSerializable).
     NotSerializable,
+    /// Nothing: the response is a failure, and does not say whether the effect happened. The claim is released; under `hold` it is
+    /// kept. Writes that the handler staged are dropped. The text says why, for the outcome event. It must not contain a part of the
+    /// response.
+    Failed(&'static str),
+}
+
+/// How the errors of one type are made and understood.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::{engine::Errors, error::Error};
+/// // A layer between the engine and the handler makes errors of its own, such as "timeout".
+/// let errors = Errors::<String>::new(|error: Error| error.to_string())
+///     .unreported(|error| (error == "timeout").then_some("a timeout ended the handler"));
+/// # let _ = errors;
+/// ```
+pub struct Errors<E> {
+    convert: fn(Error) -> E,
+    pub(super) unreported: fn(&E) -> Option<&'static str>,
+    pub(super) not_started: fn(&E) -> bool,
+}
+
+impl<E> Errors<E> {
+    /// Returns the rules for errors that the handler itself returns: each of them reports the handler's end. `convert` turns an error
+    /// of this framework into the handler's error type.
+    pub fn new(convert: fn(Error) -> E) -> Self {
+        Self {
+            convert,
+            unreported: |_| None,
+            not_started: |_| false,
+        }
+    }
+
+    /// Returns the error for an error of this framework.
+    pub fn convert(&self, error: Error) -> E {
+        (self.convert)(error)
+    }
+
+    /// Sets which errors say that the handler did not begin. Such an error frees the key, and keeps the steps of earlier runs.
+    #[must_use]
+    pub fn not_started(mut self, not_started: fn(&E) -> bool) -> Self {
+        self.not_started = not_started;
+        self
+    }
+
+    /// Sets which errors do not report the handler's end. Such an error keeps the claim under `hold`.
+    ///
+    /// `unreported` returns why an error is no report, for the outcome event. It must not contain a part of the payload.
+    #[must_use]
+    pub fn unreported(mut self, unreported: fn(&E) -> Option<&'static str>) -> Self {
+        self.unreported = unreported;
+        self
+    }
+}
+
+impl<E> Clone for Errors<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Errors<E> {}
+
+impl<E> fmt::Debug for Errors<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Errors<{}>", std::any::type_name::<E>())
+    }
 }
 
 impl<R> Codec<R> {

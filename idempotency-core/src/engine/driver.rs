@@ -9,7 +9,7 @@ use super::handler::{self, Finished, StoreWhen};
 use super::single_flight::FlightGuard;
 use super::timeout::timeout;
 use super::write_result::write_result;
-use super::{Backend, Codec, circuit};
+use super::{Backend, Codec, Errors, circuit};
 use crate::cache::CacheLimits;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
@@ -50,13 +50,12 @@ impl<R> Driver<'_, R> {
     /// Drives the call to its end. The handler is built and polled only under a claim.
     pub(crate) async fn drive<E, F: Future<Output = Result<R, E>>>(
         self,
+        errors: Errors<E>,
         report: &mut Report<'_>,
         start: impl FnOnce(OfferedCall<'_>) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
         let mut start = Some(start);
         let mut made = Made::default();
-        // A claim whose reply was lost leaves it so.
-        let mut run = Run::Unknown;
         let mut finished: Option<Finished<R, E>> = None;
         let mut store_error: Option<StoreError> = None;
         let mut staged: Option<Staged> = None;
@@ -82,9 +81,16 @@ impl<R> Driver<'_, R> {
                         condition: &condition,
                         staged: None,
                     };
-                    let error = &mut store_error;
-                    let written = self.write(asked, limit, error, &mut run, report);
-                    Input::Written(written.await)
+                    let (written, log) = self.write(asked, limit, &mut store_error, report).await;
+                    // Without a reply the claim does not count as applied, also if the store has noted a reply.
+                    let applied = matches!(
+                        written,
+                        WriteResult::Applied | WriteResult::AppliedMaybeAgain
+                    );
+                    if applied && let Some(replaced) = log.take_replaced() {
+                        attempt = attempt.replacing(replaced.as_ref());
+                    }
+                    Input::Written(written)
                 }
                 Effect::Transact(write, condition) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
@@ -95,10 +101,9 @@ impl<R> Driver<'_, R> {
                         condition: &condition,
                         staged: staged.as_ref(),
                     };
-                    let error = &mut store_error;
-                    let written = self.write(asked, limit, error, &mut run, report);
+                    let written = self.write(asked, limit, &mut store_error, report);
                     // Boxed, so that the future of a call without a transaction stays small.
-                    Input::Written(Box::pin(written).await)
+                    Input::Written(Box::pin(written).await.0)
                 }
                 Effect::Read(consistency) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
@@ -117,11 +122,9 @@ impl<R> Driver<'_, R> {
                 Effect::Run => {
                     let start = self.only_run(&mut start).map_err(Ending::Refused)?;
                     store_error = None;
-                    if let Some(resumes) = attempt.resumes() {
-                        run = resumes;
-                        if let Run::Rerun { .. } = run {
-                            report.took_over();
-                        }
+                    let run = attempt.run().unwrap_or(Run::Unknown);
+                    if let Run::Rerun { .. } = run {
+                        report.took_over();
                     }
                     let lease_end = attempt.in_flight().map(|running| running.until);
                     let handler = start(OfferedCall::under_claim(
@@ -133,13 +136,20 @@ impl<R> Driver<'_, R> {
                         &mut made,
                     ));
                     let (result, own) =
-                        handler::run(handler, self.codec, &self.store_when, report).await;
+                        handler::run(handler, self.codec, errors, &self.store_when, report).await;
                     staged = made.end();
                     finished = Some(own);
                     if let Some(staged) = &staged {
                         // Until the call has ended: it can be dropped before that.
                         report.staged(StagedEnd::Unknown);
-                        if result == HandlerResult::NotStored {
+                        let drops = matches!(
+                            (&result, &finished),
+                            (
+                                HandlerResult::NotStored | HandlerResult::Unreported(_),
+                                Some(Finished::Returned(_))
+                            )
+                        );
+                        if drops {
                             report.drops(staged);
                         }
                     }
@@ -164,7 +174,7 @@ impl<R> Driver<'_, R> {
                     ));
                     report.runs_unprotected(store_error.take().as_ref());
                     let (result, own) = if maybe_claimed {
-                        handler::run(handler, self.codec, &self.store_when, report).await
+                        handler::run(handler, self.codec, errors, &self.store_when, report).await
                     } else {
                         handler::run_unclaimed(handler, report).await
                     };
@@ -223,15 +233,14 @@ impl<R> Driver<'_, R> {
         }
     }
 
-    /// Performs a write, together with the staged writes of the handler if there are any.
+    /// Performs a write, together with the staged writes of the handler if there are any. Returns what the store noted too.
     async fn write(
         &self,
         asked: Asked<'_>,
         limit: Duration,
         store_error: &mut Option<StoreError>,
-        run: &mut Run,
         report: &mut Report<'_>,
-    ) -> WriteResult {
+    ) -> (WriteResult, SendLog) {
         let Asked {
             write,
             condition,
@@ -263,19 +272,10 @@ impl<R> Driver<'_, R> {
         if let Some(error) = error {
             store_error.get_or_insert(error);
         }
-        match result {
-            WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
-                if let Some(replaced) = log.take_replaced() {
-                    *run = Run::replacing(replaced.as_ref(), &self.call);
-                    if let Run::Rerun { .. } = run {
-                        report.took_over();
-                    }
-                }
-            }
-            WriteResult::ConditionFailed { .. } => report.unreadable(log.take_unreadable()),
-            WriteResult::Rejected { .. } | WriteResult::Failed { .. } => {}
+        if let WriteResult::ConditionFailed { .. } = result {
+            report.unreadable(log.take_unreadable());
         }
-        result
+        (result, log)
     }
 
     async fn read(

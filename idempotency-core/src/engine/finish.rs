@@ -114,7 +114,12 @@ impl<R> Driver<'_, R> {
                     Outcome::executed(response, self.call.id.clone(), stored)
                 }
             }),
-            Finished::Failed(error) => Err(Ending::Failed(error, unprotected)),
+            Finished::Failed(error, unreported) => {
+                if let (Completion::Kept, Some(why)) = (completion, unreported) {
+                    report.note(why);
+                }
+                Err(Ending::Failed(error, unprotected))
+            }
             Finished::Panicked(panic) => Err(Ending::Panicked(panic, unprotected)),
         }
     }
@@ -159,9 +164,7 @@ impl<R> Driver<'_, R> {
         let error = self.error(refusal.kind).with_handler_ran(ran);
         match (refusal.kind, refusal.detail, store_error) {
             (ErrorKind::AlreadyInProgress, Some(RefusalDetail::LeaseEnd(end)), _) => error
-                .with_detail(format!(
-                    "retry later; its lease ends at {end} since the epoch"
-                ))
+                .with_detail(format!("retry later; its lease ends at {end}"))
                 .with_lease_end(end),
             (ErrorKind::AlreadyInProgress, ..) => error.with_detail("retry later"),
             (_, Some(RefusalDetail::LostInAStep), _) => error
@@ -170,8 +173,8 @@ impl<R> Driver<'_, R> {
             (_, Some(RefusalDetail::Defect(defect)), _) => error.with_detail(defect),
             (_, Some(RefusalDetail::CircuitOpen(until)), _) => error
                 .with_detail(format!(
-                    "nothing was sent, because requests failed repeatedly and the circuit breaker is open until {until} since \
-                     the epoch: retry after that"
+                    "nothing was sent, because requests failed repeatedly and the circuit breaker is open until {until}: \
+                     retry after that"
                 ))
                 .with_circuit_open_until(until),
             (

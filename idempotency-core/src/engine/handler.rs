@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use super::{Codec, Written};
+use super::{Codec, Errors, Written};
 use crate::event::Report;
 use crate::key::{Budget, Expression, Json};
 use crate::outcome::{Bypass, Ending, Outcome, Panic};
@@ -15,7 +15,8 @@ use crate::record::Data;
 /// The handler's own result.
 pub(super) enum Finished<R, E> {
     Returned(R),
-    Failed(E),
+    /// The text says why the error does not report the handler's end, if it does not.
+    Failed(E, Option<&'static str>),
     Panicked(Panic),
 }
 
@@ -31,6 +32,7 @@ pub(crate) struct StoreWhen<'a> {
 pub(super) async fn run<R, E>(
     handler: impl Future<Output = Result<R, E>>,
     codec: Codec<R>,
+    errors: Errors<E>,
     store_when: &StoreWhen<'_>,
     report: &mut Report<'_>,
 ) -> (HandlerResult, Finished<R, E>) {
@@ -42,7 +44,13 @@ pub(super) async fn run<R, E>(
         Ok(Err(error)) => {
             // Only the name of the type: an error's text may quote the payload.
             let name = std::any::type_name::<E>().to_owned();
-            (HandlerResult::Failed(name), Finished::Failed(error))
+            let unreported = (errors.unreported)(&error);
+            let result = match unreported {
+                None if (errors.not_started)(&error) => HandlerResult::NotStarted,
+                None => HandlerResult::Failed(name),
+                Some(_) => HandlerResult::Unreported(name),
+            };
+            (result, Finished::Failed(error, unreported))
         }
         Err(panic) => (HandlerResult::Panicked, Finished::Panicked(panic)),
     }
@@ -57,7 +65,7 @@ pub(super) async fn run_unclaimed<R, E>(
         Ok(Ok(response)) => (HandlerResult::NotStored, Finished::Returned(response)),
         Ok(Err(error)) => {
             let name = std::any::type_name::<E>().to_owned();
-            (HandlerResult::Failed(name), Finished::Failed(error))
+            (HandlerResult::Failed(name), Finished::Failed(error, None))
         }
         Err(panic) => (HandlerResult::Panicked, Finished::Panicked(panic)),
     }
@@ -121,6 +129,10 @@ fn serialized<R>(
             report.note(why);
             HandlerResult::NotDeserializable
         }
+        Ok(Written::Failed(why)) => {
+            report.note(why);
+            HandlerResult::Unreported(std::any::type_name::<R>().to_owned())
+        }
         Ok(Written::NotSerializable) | Err(_) => HandlerResult::NotSerializable,
     }
 }
@@ -138,7 +150,7 @@ pub(crate) fn keeps_writes<R>(
             report.note("`store_when` failed on this response, so the staged writes are applied");
             true
         }),
-        Ok(Written::Release) => false,
+        Ok(Written::Release | Written::Failed(_)) => false,
         // Under a claim the key is completed without the response.
         Ok(
             Written::ReleaseWithWarning(_) | Written::OwnCallerOnly(_) | Written::NotSerializable,

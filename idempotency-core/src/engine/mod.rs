@@ -33,7 +33,7 @@ mod write_result;
 pub use backend::Backend;
 pub(crate) use call::Made;
 pub use call::{Call, OfferedCall, Step, Token, run_without_claim};
-pub use codec::{Codec, Written};
+pub use codec::{Codec, Errors, Written};
 pub(crate) use driver::Driver;
 pub(crate) use handler::{StoreWhen, keeps_writes, run_unprotected};
 pub use staging::StageError;

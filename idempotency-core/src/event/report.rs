@@ -99,7 +99,7 @@ impl<'a> Report<'a> {
         self.bypass = Some(Bypass::StoreFailed);
         let why = match (error, self.open_until) {
             (None, Some(until)) => {
-                format!("the circuit breaker is open until {until} since the epoch")
+                format!("the circuit breaker is open until {until}")
             }
             (Some(error), _) => error.to_string(),
             (None, None) => "its reply was lost".to_owned(),

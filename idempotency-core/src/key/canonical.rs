@@ -1,4 +1,4 @@
-//! Writes the canonical text of a value: members sorted, characters escaped, floats in their shortest form.
+//! Writes the canonical text of a value: members sorted, characters escaped, numbers in one form.
 
 use std::fmt::{self, Write};
 
@@ -6,22 +6,35 @@ use super::text::CodePoints;
 use super::{Integer, Json, Text, float};
 
 /// The layout of a text: canonical, or that of `to_string` in an expression.
+#[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) between: &'static str,
     pub(crate) after_name: &'static str,
     pub(crate) sorted: bool,
+    /// True if a number with a fraction is written as the nearest float, as in Python. Otherwise it keeps its digits.
+    pub(crate) python_numbers: bool,
 }
 
-const CANONICAL: Layout = Layout {
+pub(crate) const CANONICAL: &Layout = &Layout {
     between: ", ",
     after_name: ": ",
     sorted: true,
+    python_numbers: false,
 };
 /// No spaces, and members in the order of the event.
-pub(crate) const COMPACT: Layout = Layout {
+pub(crate) const COMPACT: &Layout = &Layout {
     between: ",",
     after_name: ":",
     sorted: false,
+    python_numbers: false,
+};
+pub(crate) const PYTHON_CANONICAL: &Layout = &Layout {
+    python_numbers: true,
+    ..*CANONICAL
+};
+pub(crate) const PYTHON_COMPACT: &Layout = &Layout {
+    python_numbers: true,
+    ..*COMPACT
 };
 
 impl Json {
@@ -39,7 +52,7 @@ impl Json {
     /// ```
     #[must_use]
     pub fn to_canonical(&self) -> String {
-        self.to_text(&CANONICAL)
+        self.to_text(CANONICAL)
     }
 
     /// Writes the canonical text to `out` in pieces, so that the whole text is never in memory.
@@ -52,13 +65,8 @@ impl Json {
             out,
             result: Ok(()),
         };
-        self.write_canonical_to(&mut pieces);
+        write(&mut pieces, self, CANONICAL);
         pieces.result
-    }
-
-    /// Writes the canonical text to a sink.
-    pub(super) fn write_canonical_to(&self, out: &mut impl Sink) {
-        write(out, self, &CANONICAL);
     }
 
     /// Returns the text in this layout.
@@ -114,13 +122,15 @@ impl<W: Write> Sink for Pieces<'_, W> {
     }
 }
 
-fn write(out: &mut impl Sink, json: &Json, layout: &Layout) {
+/// Writes the text of a value in this layout.
+pub(super) fn write(out: &mut impl Sink, json: &Json, layout: &Layout) {
     match json {
         Json::Null => out.ascii(b"null"),
         Json::Bool(true) => out.ascii(b"true"),
         Json::Bool(false) => out.ascii(b"false"),
         Json::Int(integer) => write_integer(out, integer),
-        Json::Float(float) => float::write(out, *float),
+        Json::Float(float) if layout.python_numbers => float::write(out, float.to_f64()),
+        Json::Float(float) => float.write(out),
         Json::Str(text) => write_string(out, text),
         Json::Array(elements) => {
             out.ascii(b"[");
@@ -231,7 +241,7 @@ mod tests {
             r#"{"B": 3, "b": {"y": 2, "z": 1}, "\uffff": 2, "\ud83d\ude00": 1}"#
         );
         assert_eq!(
-            json.to_text(&COMPACT),
+            json.to_text(COMPACT),
             r#"{"b":{"z":1,"y":2},"\ud83d\ude00":1,"\uffff":2,"B":3}"#
         );
     }
@@ -249,6 +259,88 @@ mod tests {
         ] {
             assert_eq!(Json::parse(text).unwrap().to_canonical(), text);
         }
+    }
+
+    #[test]
+    fn numbers_with_a_fraction_keep_their_digits_or_have_those_of_python() {
+        for (text, own, python) in [
+            // A float's shortest text is the number.
+            ("0.0", "0.0", "0.0"),
+            ("-0e5", "-0.0", "-0.0"),
+            ("1.10", "1.1", "1.1"),
+            ("1e2", "100.0", "100.0"),
+            ("0.00001", "1e-05", "1e-05"),
+            (
+                "12345678901234568e-1",
+                "1234567890123456.8",
+                "1234567890123456.8",
+            ),
+            ("0.1000000000000000000", "0.1", "0.1"),
+            ("5e-324", "5e-324", "5e-324"),
+            (
+                "1.7976931348623157e308",
+                "1.7976931348623157e+308",
+                "1.7976931348623157e+308",
+            ),
+            // It is another number.
+            (
+                "1700000000.1234567891",
+                "1700000000.1234567891",
+                "1700000000.1234567",
+            ),
+            (
+                "1700000000.1234567892",
+                "1700000000.1234567892",
+                "1700000000.1234567",
+            ),
+            (
+                "12345678901234567.89",
+                "1.234567890123456789e+16",
+                "1.2345678901234568e+16",
+            ),
+            (
+                "-0.012345678901234567890E+1",
+                "-0.1234567890123456789",
+                "-0.12345678901234568",
+            ),
+            ("0.10000000000000001", "0.10000000000000001", "0.1"),
+            (
+                "1627975231114949.25",
+                "1627975231114949.25",
+                "1627975231114949.2",
+            ),
+            ("99999999999999999.0", "9.9999999999999999e+16", "1e+17"),
+            ("4e-324", "4e-324", "5e-324"),
+            ("1e400", "1e+400", "Infinity"),
+            ("-12.0e399", "-1.2e+400", "-Infinity"),
+            ("0.01e-400", "1e-402", "0.0"),
+            (
+                "1e9223372036854775807",
+                "1e+9223372036854775807",
+                "Infinity",
+            ),
+            // An exponent has at most 64 bits.
+            ("1e9223372036854775808", "Infinity", "Infinity"),
+            ("10e9223372036854775807", "Infinity", "Infinity"),
+        ] {
+            let json = Json::parse(text).unwrap();
+            assert_eq!(json.to_canonical(), own, "{text}");
+            assert_eq!(json.to_text(PYTHON_CANONICAL), python, "{text}");
+            assert_eq!(Json::parse(own).unwrap().to_canonical(), own, "{text}");
+            for (python_numbers, expected) in [(false, own), (true, python)] {
+                let mut out = Vec::new();
+                float::write_text(&mut out, text, python_numbers);
+                assert_eq!(out, expected.as_bytes(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn at_most_4300_digits_of_a_number_with_a_fraction_are_kept() {
+        let of = |digits: usize| format!("1.{}", "7".repeat(digits - 1));
+        let canonical = |text: &str| Json::parse(text).unwrap().to_canonical();
+        assert_eq!(canonical(&of(4300)), of(4300));
+        assert_eq!(canonical(&of(4301)), "1.7777777777777777");
     }
 
     #[test]
@@ -276,7 +368,7 @@ mod tests {
         let json = json.unwrap();
         let canonical = r#"{"a": {}, "b": [1, [], [2]], "c": [true, false, null, "\u00e9"]}"#;
         let compact = r#"{"b":[1,[],[2]],"a":{},"c":[true,false,null,"\u00e9"]}"#;
-        for (layout, text) in [(&CANONICAL, canonical), (&COMPACT, compact)] {
+        for (layout, text) in [(CANONICAL, canonical), (COMPACT, compact)] {
             assert_eq!(json.to_text(layout), text);
             assert_eq!(json.text_length(layout), text.len());
         }

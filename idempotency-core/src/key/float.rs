@@ -1,11 +1,139 @@
-//! Writes floats as Python does: in their shortest form.
+//! Numbers with a fraction or an exponent. They keep their digits, and are written as Python writes floats.
+
+use std::fmt;
 
 use super::canonical::Sink;
+
+/// A number with a fraction or an exponent.
+///
+/// It keeps up to 4300 digits, so that two payloads with different numbers do not share a key. Comparisons and sums in
+/// expressions compute with the nearest float.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_core::key::Json;
+///
+/// let canonical = |text| Json::parse(text).map(|json| json.to_canonical());
+/// assert_eq!(canonical("1.10")?, "1.1");
+/// assert_eq!(canonical("1E2")?, "100.0");
+/// assert_eq!(canonical("1700000000.1234567891")?, "1700000000.1234567891");
+/// # Ok::<(), idempotency_core::key::JsonError>(())
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct Float(Repr);
+
+/// `Digits` is used only if the shortest text of the nearest float is another number, so that equal numbers have equal forms.
+#[derive(Clone, PartialEq)]
+enum Repr {
+    Shortest(f64),
+    /// The canonical text.
+    Digits(Box<str>),
+}
+
+impl Float {
+    /// Parses a number, with or without a fraction; `None` if Rust does not parse the text as a float.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let float = text.parse().ok()?;
+        let digits = own_digits(text, float).filter(|digits| *digits != shortest_text(float));
+        Some(digits.map_or(Self::from(float), |digits| {
+            Self(Repr::Digits(digits.into_boxed_str()))
+        }))
+    }
+
+    /// Returns the nearest float; beyond the range of floats, an infinity or a zero.
+    #[must_use]
+    pub fn to_f64(&self) -> f64 {
+        match &self.0 {
+            Repr::Shortest(float) => *float,
+            Repr::Digits(text) => text.parse().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// Returns how many bytes the number takes besides those of its type: its digits, if a float does not have them all.
+    pub(crate) fn digits_beyond_64_bits(&self) -> usize {
+        match &self.0 {
+            Repr::Shortest(_) => 0,
+            Repr::Digits(text) => text.len(),
+        }
+    }
+
+    /// Returns the number without its sign.
+    pub(crate) fn abs(&self) -> Self {
+        match &self.0 {
+            Repr::Shortest(float) => float.abs().into(),
+            Repr::Digits(text) => Self(Repr::Digits(text.trim_start_matches('-').into())),
+        }
+    }
+
+    /// Writes the canonical text.
+    pub(super) fn write(&self, out: &mut impl Sink) {
+        match &self.0 {
+            Repr::Shortest(float) => write(out, *float),
+            Repr::Digits(text) => out.ascii(text.as_bytes()),
+        }
+    }
+}
+
+impl From<f64> for Float {
+    fn from(float: f64) -> Self {
+        Self(Repr::Shortest(float))
+    }
+}
+
+/// Shows only the kind, because numbers come from payloads.
+impl fmt::Debug for Float {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Float")
+    }
+}
+
+/// Writes the canonical text of a number: in its own digits, or as the nearest float, as in Python.
+pub(super) fn write_text(out: &mut impl Sink, text: &str, as_in_python: bool) {
+    let float = text.parse().unwrap_or(f64::NAN);
+    match own_digits(text, float) {
+        Some(digits) if !as_in_python => out.ascii(digits.as_bytes()),
+        _ => write(out, float),
+    }
+}
+
+/// The most digits that are kept, as many as of an integer: a longer number is the nearest float, so that it takes no memory.
+const LONGEST: usize = 4300;
+
+/// Returns the canonical text of a number in its own digits. `float` is the nearest one.
+///
+/// It returns `None` where the shortest text of the float is taken: it has the digits of the number, or there are none to keep.
+fn own_digits(text: &str, float: f64) -> Option<String> {
+    // A number of at most 15 digits is the only one of them with its float, unless the float has fewer bits than others.
+    const UNIQUE: usize = 15;
+    if text.len() <= UNIQUE && float.is_normal() {
+        return None;
+    }
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let whole = whole.trim_start_matches(['+', '-']);
+    let digits = || whole.bytes().chain(fraction.bytes());
+    let zeros = digits().take_while(|&digit| digit == b'0').count();
+    let significant = whole.len() + fraction.len() - zeros;
+    let is_word = !float.is_finite() && !digits().any(|digit| digit.is_ascii_digit());
+    let is_zero = significant == 0;
+    let is_too_long = significant > LONGEST;
+    if is_word || is_zero || is_too_long || significant <= UNIQUE && float.is_normal() {
+        return None;
+    }
+    // Of the first digit. A number whose exponent has more than 64 bits is an infinity or a zero, as in Python.
+    let before_first = i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()? - 1;
+    let exponent = exponent.parse::<i64>().ok()?.checked_add(before_first)?;
+    let digits: Vec<u8> = digits().skip(zeros).collect();
+    // All bytes of a number are ASCII.
+    let digits = std::str::from_utf8(&digits).ok()?.trim_end_matches('0');
+    Some(layout(text.starts_with('-'), digits, exponent))
+}
 
 /// The most places behind the point that [`decimal`] looks for. Amounts of money have up to three.
 const PLACES: usize = 6;
 
-/// Writes a float to `out`.
+/// Writes a float to `out`: its shortest text.
 pub(super) fn write(out: &mut impl Sink, float: f64) {
     match decimal(float.abs()) {
         Some((number, places)) => {
@@ -14,7 +142,7 @@ pub(super) fn write(out: &mut impl Sink, float: f64) {
             }
             write_decimal(out, number, places);
         }
-        None => out.ascii(text(float).as_bytes()),
+        None => out.ascii(shortest_text(float).as_bytes()),
     }
 }
 
@@ -79,8 +207,8 @@ fn write_decimal(out: &mut impl Sink, number: u64, places: usize) {
     out.ascii(&digits[start..]);
 }
 
-/// Returns the shortest text that parses to the same float. It has an exponent below 1e-4 and from 1e16 on, as in Python.
-fn text(float: f64) -> String {
+/// Returns the shortest text that parses to the same float.
+fn shortest_text(float: f64) -> String {
     if float.is_nan() {
         return "NaN".to_owned();
     }
@@ -92,8 +220,14 @@ fn text(float: f64) -> String {
         }
         .to_owned();
     }
-    let sign = if float.is_sign_negative() { "-" } else { "" };
     let (digits, exponent) = shortest(float.abs());
+    layout(float.is_sign_negative(), &digits, exponent)
+}
+
+/// Returns a text of these digits, the first of which has this exponent. The text has an exponent below 1e-4 and from 1e16 on, as
+/// in Python.
+fn layout(negative: bool, digits: &str, exponent: i64) -> String {
+    let sign = if negative { "-" } else { "" };
     let (first, others) = digits.split_at(1);
     if !(-4..16).contains(&exponent) {
         let point = if others.is_empty() { "" } else { "." };
@@ -127,7 +261,7 @@ fn text(float: f64) -> String {
 /// number of digits is taken from Rust's shortest text, and the digits from rounding to that many, which rounds to even.
 /// Just below a power of two, floats are denser; the rounded digits may then belong to a neighbouring float. In that case
 /// the shortest text is the only one of its length.
-fn shortest(float: f64) -> (String, i32) {
+fn shortest(float: f64) -> (String, i64) {
     let count = |text: &str| {
         text.bytes()
             .take_while(|&byte| byte != b'e')
@@ -229,7 +363,11 @@ mod tests {
                 let float = number as f64 / 10_f64.powi(i32::try_from(places).unwrap());
                 // The neighbours of the decimal have up to 17 digits.
                 for float in [float, float.next_up(), float.next_down(), -float] {
-                    assert_eq!(written(float), text(float), "{number} with {places} places");
+                    assert_eq!(
+                        written(float),
+                        shortest_text(float),
+                        "{number} with {places} places"
+                    );
                 }
             }
         }
@@ -243,11 +381,16 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             let float = f64::from_bits(state);
-            assert_eq!(written(float), text(float), "{:x}", float.to_bits());
+            assert_eq!(
+                written(float),
+                shortest_text(float),
+                "{:x}",
+                float.to_bits()
+            );
             // A float of few digits.
             #[allow(clippy::cast_precision_loss)]
             let cut = ((state >> 44) as f64 / 100.0) * if state & 1 == 0 { 1.0 } else { 0.001 };
-            assert_eq!(written(cut), text(cut), "{:x}", cut.to_bits());
+            assert_eq!(written(cut), shortest_text(cut), "{:x}", cut.to_bits());
         }
     }
 }

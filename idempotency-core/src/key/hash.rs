@@ -7,7 +7,7 @@ use md5::Md5;
 use sha2::digest::Output;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-use super::canonical::Sink;
+use super::canonical::{self, CANONICAL, Layout, Sink};
 use super::tape::{self, Tape};
 use super::{Budget, Json};
 
@@ -80,7 +80,7 @@ impl HashAlgorithm {
     /// ```
     #[must_use]
     pub fn hex_of(&self, json: &Json) -> String {
-        self.hex_of_written(json)
+        self.hex_in(json, CANONICAL)
     }
 
     /// Returns the digest of the canonical text of a JSON text, in lower-case hex; `None` if the text is not JSON, or its values
@@ -98,11 +98,16 @@ impl HashAlgorithm {
     /// ```
     #[must_use]
     pub fn hex_of_json(&self, text: &str, memory_limit: usize) -> Option<String> {
-        tape::digest(text.as_bytes(), *self, memory_limit).or_else(|| {
+        tape::digest(text.as_bytes(), *self, CANONICAL, memory_limit).or_else(|| {
             let mut budget = Budget::new(memory_limit);
             let json = Json::parse_within(text.as_bytes(), &mut budget).ok()?;
             Some(self.hex_of(&json))
         })
+    }
+
+    /// Returns the digest of a value's text in this layout.
+    pub(super) fn hex_in(&self, json: &Json, layout: &Layout) -> String {
+        self.hex_of_written((json, layout))
     }
 
     /// Returns the digest of a canonical text while it is written.
@@ -135,9 +140,9 @@ pub(super) trait Canonical {
     fn write(self, out: &mut impl Sink);
 }
 
-impl Canonical for &Json {
+impl Canonical for (&Json, &Layout) {
     fn write(self, out: &mut impl Sink) {
-        self.write_canonical_to(out);
+        canonical::write(out, self.0, self.1);
     }
 }
 

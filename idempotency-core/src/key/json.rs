@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::budget::heap;
-use super::{Integer, Object, Text};
+use super::{Float, Integer, Object, Text};
 
 /// A JSON value, with every digit, every character and the order of members as in its text.
 ///
-/// Floats may also be infinite or not-a-number, as in the JSON that Python reads and writes. `Debug` shows only the type,
+/// A [`Float`] may also be infinite or not-a-number, as in the JSON that Python reads and writes. `Debug` shows only the type,
 /// never the payload.
 ///
 /// # Examples
@@ -31,7 +31,7 @@ pub enum Json {
     /// A number without a fraction or an exponent.
     Int(Integer),
     /// A number with a fraction or an exponent.
-    Float(f64),
+    Float(Float),
     /// A string.
     Str(Text),
     /// An array.
@@ -66,8 +66,9 @@ impl Json {
     /// Returns how many bytes a copy takes on the heap.
     pub(crate) fn heap(&self) -> usize {
         match self {
-            Self::Null | Self::Bool(_) | Self::Float(_) => 0,
+            Self::Null | Self::Bool(_) => 0,
             Self::Int(integer) => heap(integer.digits_beyond_64_bits()),
+            Self::Float(float) => heap(float.digits_beyond_64_bits()),
             Self::Str(text) => text.heap(),
             Self::Array(elements) => {
                 heap(size_of_val(elements.as_slice()))
@@ -159,6 +160,7 @@ mod tests {
             ("null", vec![]),
             ("true", vec![]),
             ("1.5", vec![]),
+            ("1700000000.1234567891", vec![21]),
             ("9223372036854775807", vec![]),
             ("9223372036854775808", vec![19]),
             (r#""""#, vec![]),

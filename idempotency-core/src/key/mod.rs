@@ -21,6 +21,7 @@ mod text;
 
 pub(crate) use budget::{Budget, Exhausted, limit_for};
 pub use expression::{EvaluationError, Expression, ExpressionError, Selection};
+pub use float::Float;
 pub use hash::{HashAlgorithm, UnknownHashAlgorithm};
 pub use integer::Integer;
 pub use json::{Json, is_absent_key};

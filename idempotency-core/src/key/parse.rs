@@ -12,7 +12,7 @@ mod skip;
 
 use super::budget::Budget;
 use super::text::push_code_point;
-use super::{Integer, Json, List, Object, Text};
+use super::{Float, Integer, Json, List, Object, Text};
 pub use error::{JsonError, JsonErrorKind};
 
 /// The most levels of arrays and objects. Values are visited recursively, so deeper ones are refused.
@@ -23,7 +23,7 @@ const MAX_DIGITS: usize = 4300;
 impl Json {
     /// Parses a JSON text.
     ///
-    /// Integers keep all their digits, and escapes may be lone surrogates. If several members have one name, the object has
+    /// Numbers keep all their digits, and escapes may be lone surrogates. If several members have one name, the object has
     /// the last value at the place of the first. `NaN`, `Infinity` and `-Infinity` are parsed as floats.
     ///
     /// There is no limit of memory: `[0,0,0]` takes about twelve times its length. The event of a call is parsed within a
@@ -135,9 +135,9 @@ impl<'a, 'b> Reader<'a, 'b> {
             Some(b'n') if self.take("null") => Ok(Json::Null),
             Some(b't') if self.take("true") => Ok(Json::Bool(true)),
             Some(b'f') if self.take("false") => Ok(Json::Bool(false)),
-            Some(b'N') if self.take("NaN") => Ok(Json::Float(f64::NAN)),
-            Some(b'I') if self.take("Infinity") => Ok(Json::Float(f64::INFINITY)),
-            Some(b'-') if self.take("-Infinity") => Ok(Json::Float(f64::NEG_INFINITY)),
+            Some(b'N') if self.take("NaN") => Ok(Json::Float(f64::NAN.into())),
+            Some(b'I') if self.take("Infinity") => Ok(Json::Float(f64::INFINITY.into())),
+            Some(b'-') if self.take("-Infinity") => Ok(Json::Float(f64::NEG_INFINITY.into())),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ => Err(JsonErrorKind::ExpectedValue),
         }
@@ -236,10 +236,9 @@ impl<'a, 'b> Reader<'a, 'b> {
             self.budget.allocate(integer.digits_beyond_64_bits())?;
             return Ok(Json::Int(integer));
         }
-        ascii(start..self.at)
-            .parse()
-            .map(Json::Float)
-            .map_err(|_| JsonErrorKind::ExpectedValue)
+        let float = Float::parse(ascii(start..self.at)).ok_or(JsonErrorKind::ExpectedValue)?;
+        self.budget.allocate(float.digits_beyond_64_bits())?;
+        Ok(Json::Float(float))
     }
 
     /// Reads a string. The first pass finds its length, so that the second fills a block of the right size.

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::canonical::{CANONICAL, Layout, PYTHON_CANONICAL};
 use super::select::Needs;
 use super::tape;
 use super::{Budget, EvaluationError, Expression, HashAlgorithm, Json, is_absent_key};
@@ -28,6 +29,8 @@ pub struct Selector {
     key: Option<Expression>,
     validate: Option<Expression>,
     hash: HashAlgorithm,
+    /// The layout of the texts that are hashed.
+    layout: &'static Layout,
     /// What both expressions look at in a payload.
     needs: Needs,
 }
@@ -38,6 +41,7 @@ pub struct SelectedKey<'a> {
     value: Cow<'a, Json>,
     missing: Vec<Arc<str>>,
     hash: HashAlgorithm,
+    layout: &'static Layout,
 }
 
 /// The validation digest: of the validated part of a payload.
@@ -58,7 +62,31 @@ impl Selector {
             key,
             validate,
             hash,
+            layout: CANONICAL,
         }
+    }
+
+    /// Sets whether numbers with a fraction are those of Python: the nearest float, which can be that of another number. Otherwise
+    /// they keep their digits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::key::{HashAlgorithm, Json, Selector};
+    /// let whole = || Selector::new(None, None, HashAlgorithm::Md5);
+    /// let payload = Json::parse("1700000000.1234567891")?;
+    /// assert_eq!(whole().key(&payload)?.unwrap().text(), "1700000000.1234567891");
+    /// let python = whole().with_python_numbers(true);
+    /// assert_eq!(python.key(&payload)?.unwrap().text(), "1700000000.1234567");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_python_numbers(mut self, python: bool) -> Self {
+        self.layout = if python { PYTHON_CANONICAL } else { CANONICAL };
+        for expression in self.key.iter_mut().chain(&mut self.validate) {
+            expression.set_python_numbers(python);
+        }
+        self
     }
 
     /// Adds what a further expression looks at in a payload to what is read of it.
@@ -92,6 +120,7 @@ impl Selector {
             value,
             missing,
             hash: self.hash,
+            layout: self.layout,
         }))
     }
 
@@ -116,7 +145,7 @@ impl Selector {
         };
         let part = expression.evaluate_within(payload, budget)?;
         Ok(Some(Validation {
-            hash: self.hash.hex_of(&part),
+            hash: self.hash.hex_in(&part, self.layout),
             of_null: part == Json::Null,
         }))
     }
@@ -125,7 +154,7 @@ impl Selector {
     /// nothing: the value of the payload decides.
     pub(crate) fn digest_of_whole(&self, text: &str, memory_limit: usize) -> Option<String> {
         match (&self.key, &self.validate) {
-            (None, None) => tape::digest(text.as_bytes(), self.hash, memory_limit),
+            (None, None) => tape::digest(text.as_bytes(), self.hash, self.layout, memory_limit),
             _ => None,
         }
     }
@@ -149,12 +178,12 @@ impl Selector {
 impl SelectedKey<'_> {
     /// Returns the hash of the key, in lower-case hexadecimal digits.
     pub fn digest(&self) -> String {
-        self.hash.hex_of(&self.value)
+        self.hash.hex_in(&self.value, self.layout)
     }
 
     /// Returns the canonical text that is hashed. It is part of the payload.
     pub fn text(&self) -> String {
-        self.value.to_canonical()
+        self.value.to_text(self.layout)
     }
 
     /// Returns the parts of the key that the payload does not have, each as written in the `key` expression.

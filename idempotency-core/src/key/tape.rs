@@ -3,7 +3,7 @@
 //! Where a whole text is the key, nothing is evaluated: the values are only sorted and written. So the text is read into one list
 //! of places, and each string and number is written from where it stands. A tree would take an allocation for each of them.
 
-use super::canonical::{Sink, write_characters};
+use super::canonical::{Layout, Sink, write_characters};
 use super::hash::HashAlgorithm;
 use super::parse::Reader;
 use super::{Budget, JsonErrorKind, float};
@@ -42,7 +42,12 @@ enum Kind {
 ///
 /// It returns `None` where the tree must decide: the text is not JSON, or a tree of it could take more than `memory_limit`
 /// bytes, or it has no value that can be a key, or a name has escapes.
-pub(crate) fn digest(text: &[u8], hash: HashAlgorithm, memory_limit: usize) -> Option<String> {
+pub(crate) fn digest(
+    text: &[u8],
+    hash: HashAlgorithm,
+    layout: &Layout,
+    memory_limit: usize,
+) -> Option<String> {
     if text.len() > memory_limit / TREE_BYTES {
         return None;
     }
@@ -55,6 +60,7 @@ pub(crate) fn digest(text: &[u8], hash: HashAlgorithm, memory_limit: usize) -> O
     let mut tape = Tape {
         text,
         places: &places,
+        python_numbers: layout.python_numbers,
         order: Vec::new(),
         characters: Vec::new(),
     };
@@ -157,6 +163,7 @@ impl Place {
 pub(super) struct Tape<'t> {
     text: &'t [u8],
     places: &'t [Place],
+    python_numbers: bool,
     /// The names of the objects that are being written, each object's sorted.
     order: Vec<u32>,
     /// The characters of a string with escapes.
@@ -224,7 +231,7 @@ impl<'t> Tape<'t> {
             Kind::Float => {
                 // All bytes of a number are ASCII.
                 let text = std::str::from_utf8(self.of(place)).unwrap_or_default();
-                float::write(out, text.parse().unwrap_or(f64::NAN));
+                float::write_text(out, text, self.python_numbers);
             }
             Kind::Plain => write_characters(out, self.of(place)),
             Kind::Escaped => {

@@ -81,7 +81,8 @@ impl Identity {
     ///
     /// ```
     /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// let settings = Settings { key: Some("[user_id, order_id]".into()), ..Settings::default() };
+    /// # let (key, any) = (Some("[user_id, order_id]".into()), Some(KeyRequired::Any));
+    /// let settings = Settings { key, key_required: any, ..Settings::default() };
     /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// let identity = operation.identify(r#"{"user_id": "u-1"}"#, None)?;
     /// assert_eq!(identity.missing_parts().collect::<Vec<_>>(), ["order_id"]);

@@ -25,14 +25,15 @@ use tracing::Instrument;
 use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use crate::engine::{
-    Backend, Codec, Driver, Made, StoreWhen, apply_unprotected, keeps_writes, run_unprotected,
+    Backend, Codec, Driver, Errors, Made, StoreWhen, apply_unprotected, keeps_writes,
+    run_unprotected,
 };
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
 use crate::key::{Expression, Selector};
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::CallTerms;
-use crate::protocol::policy::Policy;
+use crate::protocol::policy::{OnInProgress, Policy};
 use crate::record::{RecordId, StoredEvent};
 use crate::time::EpochMillis;
 
@@ -47,7 +48,7 @@ use crate::time::EpochMillis;
 /// let operation = CompiledOperation::new("shop::orders::place", &settings, &Variables::default()).unwrap();
 /// assert_eq!(operation.key_prefix(), "local.shop.orders.place");
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CompiledOperation {
     key_prefix: String,
     /// The path that records name.
@@ -56,6 +57,8 @@ pub struct CompiledOperation {
     selector: Selector,
     key_required: KeyRequired,
     policy: Policy,
+    /// True if neither a setting nor a variable says what a duplicate does while the first call runs.
+    is_waiting_open: bool,
     local_cache: Option<CacheLimits>,
     store_when: Option<Expression>,
     /// What the record keeps of the event.
@@ -91,11 +94,15 @@ impl CompiledOperation {
                 "`shared_key_prefix` needs a `key_prefix`: the default prefix belongs to one operation",
             ));
         }
+        // Recorded steps belong to the payload that they began with. Without `key` the whole payload is the key.
+        let whole = policy.steps.are_on() && settings.key.is_some();
+        let validate = settings.validate.as_deref();
         let mut selector = Selector::new(
             compile("key", settings.key.as_deref())?,
-            compile("validate", settings.validate.as_deref())?,
+            compile("validate", validate.or(whole.then_some("@")))?,
             settings.hash(variables)?,
-        );
+        )
+        .with_python_numbers(Settings::python_numbers(variables)?);
         let keeps = Keeps::of(settings.store_event(variables))?;
         if let Some(needs) = keeps.as_ref().and_then(Keeps::needs) {
             selector.reads_too(needs);
@@ -107,6 +114,8 @@ impl CompiledOperation {
             selector,
             key_required: settings.key_required(variables)?,
             policy,
+            is_waiting_open: settings.on_in_progress.is_none()
+                && variables.value("IDEMPOTENCY_ON_IN_PROGRESS").is_none(),
             local_cache: settings.local_cache(variables)?,
             store_when: compile("store_when", settings.store_when.as_deref())?,
             keeps,
@@ -125,12 +134,36 @@ impl CompiledOperation {
         &self.policy
     }
 
+    /// Returns the same operation for a source that delivers again at once: its duplicates wait for the first call, unless a setting
+    /// or a variable says what they do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::{config::{Settings, Variables}, operation::CompiledOperation, protocol::policy::OnInProgress};
+    /// let waits = |on_in_progress| {
+    ///     let settings = Settings { on_in_progress, ..Settings::default() };
+    ///     let operation = CompiledOperation::new("shop::post", &settings, &Variables::default()).unwrap();
+    ///     operation.waiting_by_default().policy().on_in_progress == OnInProgress::Wait
+    /// };
+    /// assert!(waits(None) && !waits(Some(OnInProgress::Reject)));
+    /// ```
+    #[must_use]
+    pub fn waiting_by_default(&self) -> Self {
+        let mut operation = self.clone();
+        if self.is_waiting_open {
+            operation.policy.on_in_progress = OnInProgress::Wait;
+        }
+        operation
+    }
+
     /// Returns the text of the `key` expression, or `None` if the whole payload is the key.
     pub fn key_expression(&self) -> Option<&str> {
         self.selector.key_expression().map(Expression::as_str)
     }
 
-    /// Returns the text of the `validate` expression, if the operation validates.
+    /// Returns the text of the `validate` expression, if the operation validates. With steps and without `validate` it is `@`, the whole
+    /// payload.
     pub fn validate_expression(&self) -> Option<&str> {
         self.selector.validate_expression().map(Expression::as_str)
     }
@@ -194,10 +227,11 @@ impl CompiledOperation {
     ) -> impl Future<Output = Result<Outcome<R>, E>> {
         // Each async function on the way would hold the handler once. The box is moved instead.
         let handler = Box::pin(handler);
-        self.run_boxed(backend, identity, deadline, codec, convert, |_| handler)
+        let errors = Errors::new(convert);
+        self.run_boxed(backend, identity, deadline, codec, errors, |_| handler)
     }
 
-    /// Runs a handler as [`run`](Self::run) does, and offers it its [`Call`].
+    /// Runs a handler as [`run`](Self::run) does, and offers it its [`Call`]. `errors` says which of its errors report its end.
     ///
     /// `start` returns the handler's future. It is called once at most, under a claim or without protection, and the future is
     /// polled next. The call is made only if `start` takes it: a handler that does not ask for its call costs nothing more.
@@ -215,12 +249,12 @@ impl CompiledOperation {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{config::*, engine::Codec, error::Error, operation::{CompiledOperation, Run}};
+    /// # use idempotency_core::{config::*, engine::{Codec, Errors}, error::Error, operation::{CompiledOperation, Run}};
     /// # let backend = idempotency_core::example::backend();
     /// # let operation = CompiledOperation::new("shop::place", &Settings::default(), &Variables::default()).unwrap();
     /// # idempotency_core::example::ready(async {
     /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
-    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
     ///     let call = offered.take();
     ///     async move { Ok::<_, Error>(call.run() == Run::First) }
     /// });
@@ -234,10 +268,10 @@ impl CompiledOperation {
         identity: &Identity,
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
-        convert: fn(Error) -> E,
+        errors: Errors<E>,
         start: impl FnOnce(OfferedCall<'_>) -> F,
     ) -> impl Future<Output = Result<Outcome<R>, E>> {
-        self.run_boxed(backend, identity, deadline, codec, convert, |offered| {
+        self.run_boxed(backend, identity, deadline, codec, errors, |offered| {
             Box::pin(start(offered))
         })
     }
@@ -248,7 +282,7 @@ impl CompiledOperation {
         identity: &Identity,
         deadline: Option<EpochMillis>,
         codec: Codec<R>,
-        convert: fn(Error) -> E,
+        errors: Errors<E>,
         start: impl FnOnce(OfferedCall<'_>) -> Pin<Box<F>>,
     ) -> Result<Outcome<R>, E> {
         let mut report = Report::new(&self.key_prefix, identity.key(), backend.clock());
@@ -307,7 +341,7 @@ impl CompiledOperation {
                 Ok((id, validation)) => {
                     let event = identity.event();
                     match self.driver(backend, id, validation, event, deadline, codec) {
-                        Ok(driver) => driver.drive(&mut report, start).await,
+                        Ok(driver) => driver.drive(errors, &mut report, start).await,
                         Err(error) => Err(Ending::Refused(error)),
                     }
                 }
@@ -317,7 +351,7 @@ impl CompiledOperation {
         let mut result = call.instrument(span).await;
         report.end(&mut result);
         result.map_err(|ending| match ending {
-            Ending::Refused(error) => convert(error),
+            Ending::Refused(error) => errors.convert(error),
             Ending::Failed(error, _) => error,
             Ending::Panicked(panic, _) => resume_unwind(panic),
         })

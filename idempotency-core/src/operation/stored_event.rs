@@ -10,7 +10,7 @@ use crate::key::{Budget, Expression, Json, Needs};
 use crate::record::StoredEvent;
 
 /// What is kept of each event.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Keeps {
     /// The whole payload, as it was sent.
     Whole,

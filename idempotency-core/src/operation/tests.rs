@@ -409,7 +409,8 @@ fn a_replay_of_another_operations_response_has_a_note_unless_the_prefix_is_share
             .unwrap();
         let mut report = Report::new("shop", None, shop.backend.clock());
         let handler = async { Ok::<_, Error>("second".to_owned()) };
-        let Ok(outcome) = ready(driver.drive(&mut report, |_| handler)) else {
+        let Ok(outcome) = ready(driver.drive(Errors::new(|error| error), &mut report, |_| handler))
+        else {
             panic!("the call failed");
         };
         assert_eq!(outcome.response(), "first");

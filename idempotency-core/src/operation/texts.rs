@@ -21,7 +21,8 @@ impl CompiledOperation {
     ///
     /// ```
     /// # use idempotency_core::{config::*, operation::CompiledOperation};
-    /// let settings = Settings { key: Some("order_id".into()), ..Settings::default() };
+    /// # let (key, no) = (Some("order_id".into()), Some(KeyRequired::No));
+    /// let settings = Settings { key, key_required: no, ..Settings::default() };
     /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// let unprotected = operation.identify("{}", None)?;
     /// assert!(operation.warning(&unprotected).unwrap().contains("`key_required = true`"));
@@ -112,14 +113,17 @@ impl CompiledOperation {
         let exact = settings.into_iter().filter_map(|(setting, expression)| {
             Some((setting, expression?.header_by_exact_name()?))
         });
-        exact
-            .map(|(setting, name)| {
-                format!(
-                    "{}: `{setting}` looks up the header `{name}` by its exact name, which an event may spell in another \
-                     case: write `header(@, '{name}')`",
-                    self.key_prefix()
-                )
-            })
+        let exact = exact.map(|(setting, name)| {
+            format!(
+                "`{setting}` looks up the header `{name}` by its exact name, which an event may spell in another \
+                 case: write `header(@, '{name}')`"
+            )
+        });
+        let key = self.selector.key_expression();
+        let shared = key.and_then(Expression::refuse_as_caller);
+        let advice = exact.chain(shared.map(|why| format!("`key`: {why}")));
+        advice
+            .map(|advice| format!("{}: {advice}", self.key_prefix()))
             .collect()
     }
 }

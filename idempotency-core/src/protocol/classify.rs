@@ -108,27 +108,6 @@ pub(super) fn is_claim_by(existing: &Record, owner: &OwnerToken) -> bool {
     existing.owner.value() == Some(owner) && existing.status.value() == Some(&Status::InProgress)
 }
 
-/// Returns true if the claim of `call` that replaced this record was a takeover: the record was the claim of another call, whose
-/// run ended without a result.
-///
-/// It reports what a claim did and decides nothing. A recorded failure is a result, so a claim on it is no takeover.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::protocol::is_takeover;
-/// # use idempotency_core::record::*;
-/// # let call = idempotency_core::example::call();
-/// let killed = Record { status: Field::Value(Status::InProgress), ..Record::default() };
-/// let expired = Record { status: Field::Value(Status::Completed), ..Record::default() };
-/// assert!(is_takeover(&killed, &call) && !is_takeover(&expired, &call));
-/// ```
-pub fn is_takeover(replaced: &Record, call: &CallTerms) -> bool {
-    replaced.status.value() == Some(&Status::InProgress)
-        && !replaced.failure.exists()
-        && !is_claim_of(replaced, call)
-}
-
 /// Returns true if the record belongs to this call's payload, or if the operation does not validate payloads.
 pub(super) fn same_payload(existing: &Record, call: &CallTerms) -> bool {
     call.validation

@@ -194,9 +194,10 @@ pub enum WriteErrorKind {
 /// # let call = idempotency_core::example::call();
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
+/// // The claim replaced nothing.
+/// let (attempt, effect) = attempt.replacing(None).step(now, Input::Written(WriteResult::Applied));
 /// assert_eq!(effect, Effect::Run);
-/// // The handler failed: the claim is released, so that a retry runs the handler.
+/// // The handler of a first run failed: the claim is released, so that a retry runs the handler.
 /// let (_, effect) = attempt.step(now, Input::HandlerDone(HandlerResult::Failed("Timeout".to_owned())));
 /// assert!(matches!(effect, Effect::Write(Write::Delete, _)));
 /// ```
@@ -215,8 +216,13 @@ pub enum HandlerResult {
     Unstorable,
     /// It returned an error. Holds the name of the error's type.
     Failed(String),
+    /// It ended in an error or a response that does not report whether its effect happened: a layer around it may have made it, or
+    /// its body broke off. Holds the name of the type.
+    Unreported(String),
     /// It panicked, so it did not report whether its effect happened.
     Panicked,
+    /// It returned an error before it began: no effect of this run has happened, and steps of earlier runs stay.
+    NotStarted,
     /// It ended so after it had recorded steps, or had tried to.
     AfterSteps(StepsEnd, Box<HandlerResult>),
 }

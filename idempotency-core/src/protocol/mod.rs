@@ -36,7 +36,7 @@ mod write;
 
 pub use breaker::{Admission, Breaker, Circuit, StoreReply};
 pub(crate) use classify::UNREADABLE_DATA;
-pub use classify::{RecordState, classify, is_takeover};
+pub use classify::{RecordState, classify};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
 pub use in_flight::{InFlight, InFlightKey, Stage};
 pub use plain::{PlainEffect, PlainTransaction};

@@ -131,17 +131,50 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_a_rejection_only_if_no_send_may_have_been_applied() {
-        let rejected = |maybe_applied| WriteResult::Rejected { maybe_applied };
-        let unknown = PlainEffect::Fail(ErrorKind::CompletionUnknown);
-        let refused = PlainEffect::Fail(ErrorKind::TransactionRejected);
-        assert_eq!(transaction().step(NOW, rejected(false)), refused);
-        assert_eq!(transaction().step(NOW, rejected(true)), unknown);
-        let permanent = failed(false, WriteErrorKind::Permanent);
-        assert_eq!(transaction().step(NOW, permanent.clone()), refused);
-        let mut after_a_loss = transaction();
-        after_a_loss.step(NOW, failed(true, WriteErrorKind::Transient));
-        assert_eq!(after_a_loss.step(NOW, permanent), unknown);
+    fn every_short_sequence_of_replies_ends_in_what_its_sends_did() {
+        let mut replies = vec![WriteResult::Applied, WriteResult::AppliedMaybeAgain];
+        for maybe_applied in [false, true] {
+            replies.extend([
+                WriteResult::Rejected { maybe_applied },
+                WriteResult::ConditionFailed {
+                    existing: None,
+                    maybe_applied,
+                },
+                failed(maybe_applied, WriteErrorKind::Transient),
+                failed(maybe_applied, WriteErrorKind::Conflict),
+                failed(maybe_applied, WriteErrorKind::Refused),
+                failed(maybe_applied, WriteErrorKind::Permanent),
+                failed(maybe_applied, WriteErrorKind::TooLarge),
+            ]);
+        }
+        let mut open = vec![(transaction(), false)];
+        for _ in 0..4 {
+            for (before, was_lost) in std::mem::take(&mut open) {
+                for reply in &replies {
+                    let mut after = before.clone();
+                    let (is_applied, lost) = match *reply {
+                        WriteResult::Applied | WriteResult::AppliedMaybeAgain => (true, false),
+                        WriteResult::Rejected { maybe_applied }
+                        | WriteResult::ConditionFailed { maybe_applied, .. }
+                        | WriteResult::Failed { maybe_applied, .. } => (false, maybe_applied),
+                    };
+                    let lost = lost || was_lost;
+                    match after.step(NOW, reply.clone()) {
+                        PlainEffect::Done => assert!(is_applied),
+                        PlainEffect::Fail(ErrorKind::TransactionRejected) => assert!(!lost),
+                        PlainEffect::Fail(kind) => {
+                            assert_eq!(kind, ErrorKind::CompletionUnknown);
+                            let tries = after.tries == MAX_COMPLETIONS;
+                            assert!(!is_applied && (lost || tries), "{reply:?}");
+                        }
+                        PlainEffect::Pause(_) => {
+                            assert!(!is_applied);
+                            open.push((after, lost));
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

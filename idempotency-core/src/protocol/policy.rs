@@ -30,8 +30,8 @@ pub enum OnTimeout {
     Rerun,
     /// Assume that the effect may have happened: no call runs the handler again until an operator decides.
     ///
-    /// A panic counts as such an end too, because it does not report whether the effect happened. An `Err` does report it,
-    /// and frees the key.
+    /// A panic counts as such an end too, because it does not report whether the effect happened, and so does an error that a layer
+    /// around the handler can have made. An `Err` of the handler itself does report it, and frees the key.
     Hold,
 }
 

@@ -12,7 +12,7 @@ use crate::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 use crate::time::{EpochMillis, EpochSeconds};
 
 /// How long after its lease a claim under `hold` is kept from the table's TTL: ten years.
-const HELD: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+pub(super) const HELD: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The number of bytes of an operation's path that a record names.
 const LONGEST_PATH: usize = 128;
@@ -80,20 +80,29 @@ pub(super) fn claim(call: &CallTerms, now: EpochMillis) -> Effect {
 /// `None` if that claim cannot be understood.
 ///
 /// A put would delete a step that the earlier owner records between the read and the takeover.
-pub(super) fn take_over(call: &CallTerms, now: EpochMillis, existing: &Record) -> Option<Effect> {
+///
+/// If steps fill the record, the takeover adds nothing to it but the owner, which it had when its last step was recorded.
+pub(super) fn take_over(
+    call: &CallTerms,
+    now: EpochMillis,
+    existing: &Record,
+    is_full: bool,
+) -> Option<Effect> {
     let validation = call.validation.as_deref();
     let condition = takeover(existing, validation, call.policy.on_timeout)?;
-    let set = Record {
+    let mut set = Record {
         expiration: Field::Value(claim_expiration(call, now)),
         in_progress_expiration: Field::Value(call.lease_end(now)),
         owner: Field::Value(call.owner.clone()),
-        operation: operation(call),
-        event: call.event.clone(),
         ..Record::default()
     };
+    if !is_full {
+        set.operation = operation(call);
+        set.event = call.event.clone();
+    }
     let mut remove = vec![Attribute::Failure, Attribute::Decision];
     // The record keeps the event of the run that has the claim, and not that of an earlier one.
-    if call.event.is_none() {
+    if set.event.is_none() {
         remove.push(Attribute::Event);
     }
     Some(Effect::Write(
@@ -192,45 +201,30 @@ pub(super) fn release(call: &CallTerms) -> Effect {
     Effect::Write(Write::Delete, held_by(&call.owner))
 }
 
-/// Returns the write of a recorded failure. It ends the lease at the time of the claim, so that calls under every policy and
-/// in every language can claim the key again, and removes the owner token.
-///
-/// With steps it deletes them: [`keep_steps`] is the write that keeps them.
-pub(super) fn record_failure(call: &CallTerms, failure: &str, claimed_at: EpochMillis) -> Effect {
+/// Returns the release that leaves a failure in the record, for the length of a window. It ends the lease a millisecond before the claim,
+/// so that calls under every policy and in every language can claim the key again at once, and removes the owner token.
+pub(super) fn record_failure(
+    call: &CallTerms,
+    now: EpochMillis,
+    failure: &str,
+    claimed_at: EpochMillis,
+    keeps_steps: bool,
+) -> Effect {
+    // Comparisons are strict: a call in the millisecond of the claim must find the lease expired too.
+    let lease_end = EpochMillis::new(claimed_at.get().saturating_sub(1));
     let mut remove = vec![Attribute::Owner];
-    if call.policy.steps.are_on() {
+    if call.policy.steps.are_on() && !keeps_steps {
         remove.push(Attribute::Steps);
     }
     Effect::Write(
         Write::Update(Change {
             set: Record {
+                expiration: Field::Value(window_end(call, now)),
                 failure: Field::Value(failure.to_owned()),
-                in_progress_expiration: Field::Value(claimed_at),
+                in_progress_expiration: Field::Value(lease_end),
                 ..Record::default()
             },
             remove,
-        }),
-        held_by(&call.owner),
-    )
-}
-
-/// Returns the release that keeps the steps. Like a recorded failure it ends the lease and removes the owner token. The window of
-/// the steps begins now.
-pub(super) fn keep_steps(
-    call: &CallTerms,
-    now: EpochMillis,
-    failure: &str,
-    claimed_at: EpochMillis,
-) -> Effect {
-    Effect::Write(
-        Write::Update(Change {
-            set: Record {
-                expiration: Field::Value(window_end(call, now)),
-                failure: Field::Value(failure.to_owned()),
-                in_progress_expiration: Field::Value(claimed_at),
-                ..Record::default()
-            },
-            remove: vec![Attribute::Owner],
         }),
         held_by(&call.owner),
     )

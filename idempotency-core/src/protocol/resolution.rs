@@ -62,7 +62,7 @@ pub enum Completion {
     Released,
     /// The claim could not be released. The key is free when the lease ends.
     NotReleased,
-    /// Under `hold` the claim is kept, because the handler panicked. An operator must decide.
+    /// Under `hold` the claim is kept, because the handler's end was not reported. An operator must decide.
     Kept,
     /// The handler ran unprotected, and its result is not stored. If a claim of the call was applied, the key is free when its
     /// lease ends.

@@ -1,15 +1,14 @@
-//! Which run of its key a handler's run is.
+//! Which run of its key a handler's run is, and what a failure in the record says of the runs before it.
 
-use super::classify::{is_claim_of, is_takeover};
+use super::classify::is_claim_of;
+use super::decision::FREED;
 use super::terms::CallTerms;
-use crate::record::{Record, Status};
+use crate::record::{Field, Record, Status};
 use crate::time::EpochMillis;
 
-/// The recorded failure of a call that took over a claim with steps, and did not run. How the run before it ended is not known.
-pub(super) const NOT_RUN: &str = "not run";
-
-/// The beginning of the recorded failure of a run in which the effect of a step happened, perhaps, and was not recorded.
-pub(super) const STEP_NOT_RECORDED: &str = "step not recorded";
+/// The recorded failure, or its beginning, if an effect of a run may have happened that no run has reported. The next run must not
+/// believe that it is the first.
+pub(super) const UNREPORTED: &str = "unreported";
 
 /// Which run of its key a handler's run is, as far as its claim shows.
 ///
@@ -32,10 +31,10 @@ pub(super) const STEP_NOT_RECORDED: &str = "step not recorded";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Run {
-    /// The claim replaced no claim of another run.
+    /// No effect of an earlier run can have happened in this window: the claim replaced nothing, a completed record, or the failure
+    /// of a run that reported its end and was a first one itself.
     ///
-    /// An earlier run that reported its failure leaves the key free, so the run after it is a first one too. So is the run
-    /// after the end of the window. After a failure that left a step without its record it is [`Unknown`](Self::Unknown).
+    /// A run without a confirmed claim, and one of a function in another language that shares the key, is not known to it.
     First,
     /// The claim replaced one whose lease had expired: the run of that claim ended without a result, or still runs.
     #[non_exhaustive]
@@ -44,7 +43,8 @@ pub enum Run {
         lease_ended: Option<EpochMillis>,
     },
     /// It is not known whether an effect of an earlier run has happened: the reply to the claim was lost, the store does not report what
-    /// the claim replaced, a step of the earlier run was not recorded, or a call between the two took over and did not run.
+    /// the claim replaced, or the record has the failure of a run that was not certainly the first, that panicked, or that left a
+    /// step without its record. So it is after an operator has freed the key.
     Unknown,
     /// The run has no confirmed claim: the call is not protected, or the store failed and the operation has
     /// `on_store_error = "run-unprotected"`. An earlier run of the key may have happened.
@@ -54,32 +54,38 @@ pub enum Run {
 impl Run {
     /// Returns which run follows the claim of `call`, which replaced this record. `None` is a claim that replaced nothing.
     pub fn replacing(replaced: Option<&Record>, call: &CallTerms) -> Self {
-        match replaced {
-            // An earlier send of the same claim, whose reply was lost. What that one replaced is not known.
-            Some(own) if is_claim_of(own, call) => Self::Unknown,
-            Some(other) if is_unclear(other) => Self::Unknown,
-            Some(other) if is_takeover(other, call) => Self::Rerun {
-                lease_ended: other.in_progress_expiration.value().copied(),
+        let Some(record) = replaced else {
+            return Self::First;
+        };
+        if record.status.value() != Some(&Status::InProgress) {
+            return Self::First;
+        }
+        // An earlier send of the same claim, whose reply was lost. What that one replaced is not known.
+        if is_claim_of(record, call) {
+            return Self::Unknown;
+        }
+        match &record.failure {
+            Field::Absent => Self::Rerun {
+                lease_ended: record.in_progress_expiration.value().copied(),
             },
-            _ => Self::First,
+            Field::Value(failure) if is_reported(failure) => Self::First,
+            // An operator can be wrong, and a run that was freed while its lease ran may still have its effect.
+            Field::Value(_) | Field::Unreadable => Self::Unknown,
         }
     }
 }
 
-/// Returns true if the record has a failure that does not say whether the effects before it are recorded.
-fn is_unclear(record: &Record) -> bool {
-    record.status.value() == Some(&Status::InProgress)
-        && record
-            .failure
-            .value()
-            .is_some_and(|failure| failure == NOT_RUN || failure.starts_with(STEP_NOT_RECORDED))
+/// Returns true if a recorded failure is one that its run has reported, and that run was a first one.
+fn is_reported(failure: &str) -> bool {
+    // Earlier versions wrote the last two for what is `UNREPORTED` now.
+    const MARKS: [&str; 3] = [UNREPORTED, "not run", "step not recorded"];
+    failure != FREED && !MARKS.iter().any(|mark| failure.starts_with(mark))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::call;
     use super::*;
-    use crate::record::Field;
 
     fn claim() -> Record {
         Record {
@@ -124,11 +130,15 @@ mod tests {
     }
 
     #[test]
-    fn a_run_after_a_failure_that_leaves_a_step_open_knows_nothing_of_it() {
+    fn a_run_after_a_failure_is_the_first_only_if_no_earlier_effect_is_unreported() {
         for (failure, run) in [
+            ("unreported", Run::Unknown),
+            ("unreported: shop::Timeout", Run::Unknown),
+            ("ResolvedByOperator", Run::Unknown),
+            ("shop::Unreported", Run::First),
+            ("not started", Run::First),
             ("not run", Run::Unknown),
-            ("step not recorded: shop::Timeout", Run::Unknown),
-            ("shop::NotRun", Run::First),
+            ("step not recorded: Timeout", Run::Unknown),
         ] {
             let failed = Record {
                 failure: Field::Value(failure.to_owned()),
@@ -136,6 +146,12 @@ mod tests {
             };
             assert_eq!(Run::replacing(Some(&failed), &call()), run, "{failure}");
         }
+        let unreadable = Record {
+            failure: Field::Unreadable,
+            ..claim()
+        };
+        let run = Run::replacing(Some(&unreadable), &call());
+        assert_eq!(run, Run::Unknown);
     }
 
     #[test]

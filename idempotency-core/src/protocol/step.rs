@@ -19,7 +19,7 @@ use super::resolution::{Completion, Resolution, Source};
 use super::run::Run;
 use super::terms::CallTerms;
 use crate::error::ErrorKind;
-use crate::record::RecordedSteps;
+use crate::record::{Record, RecordedSteps};
 use crate::time::EpochMillis;
 pub(super) use state::backoff;
 use state::{Completing, Releasing, State, finish, refuse};
@@ -147,11 +147,33 @@ impl Attempt {
         }
     }
 
-    /// Returns which run of its key the handler's run is, if the call took over a claim with its steps. `None` if it put its claim:
-    /// then the store can say what the put replaced.
-    pub fn resumes(&self) -> Option<Run> {
+    /// Notes what the claim that was just applied has replaced: this record, or none. It is called before the result of the claim is
+    /// passed to [`step`](Self::step). Without it the run does not know whether it is the first.
+    #[must_use]
+    pub fn replacing(mut self, replaced: Option<&Record>) -> Self {
+        if let State::Claiming(claiming) = &mut self.state {
+            claiming.run = Run::replacing(replaced, &self.call);
+        }
+        self
+    }
+
+    /// Returns which run of its key the handler's run is, while the handler runs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_core::protocol::*;
+    /// # use idempotency_core::time::EpochMillis;
+    /// # let call = idempotency_core::example::call();
+    /// # let now = EpochMillis::new(0);
+    /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
+    /// let (attempt, _run) = attempt.replacing(None).step(now, Input::Written(WriteResult::Applied));
+    /// assert_eq!(attempt.run(), Some(Run::First));
+    /// ```
+    pub fn run(&self) -> Option<Run> {
         match &self.state {
-            State::Running(running) => running.resumes,
+            State::Running(running) => Some(running.run),
+            State::RunningUnclaimed(_) => Some(Run::Unprotected),
             _ => None,
         }
     }

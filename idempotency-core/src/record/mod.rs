@@ -258,8 +258,9 @@ pub struct Record {
 }
 
 /// One attribute of a [`Record`].
+///
+/// This enum is exhaustive on purpose: a store must know every attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Attribute {
     /// When the record expires (s).
     Expiration,

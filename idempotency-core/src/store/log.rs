@@ -16,8 +16,7 @@ use crate::record::Record;
 /// [`reading`](Self::reading) instead of `sending`. A store that takes no notes is safe: a write that timed out then counts as
 /// maybe applied.
 ///
-/// The notes also hold the record that a write replaced, if the store knows it ([`replaced`](Self::replaced)). It is for reports, and
-/// decides nothing.
+/// The notes also hold the record that a write replaced, if the store knows it ([`replaced`](Self::replaced)).
 ///
 /// A clone is a handle to the same notes.
 ///
@@ -161,7 +160,8 @@ impl SendLog {
     /// Notes the record that the put, which was applied, has replaced. `None` notes that there was no record.
     ///
     /// A store that knows this without a further request should note it. Then the outcome event and the metrics say that a claim
-    /// was a takeover, and the handler can see which run of its key it is ([`Run`](crate::protocol::Run)).
+    /// was a takeover, the handler can see which run of its key it is ([`Run`](crate::protocol::Run)), and a first run that fails
+    /// deletes its claim. Without the note each run that fails leaves a record, for the length of a window.
     pub fn replaced(&self, record: impl Into<Option<Record>>) {
         self.notes().replaced = Some(record.into());
     }

@@ -65,7 +65,8 @@ impl Staged {
         StoreError::new(
             StoreErrorKind::Rejected,
             format!(
-                "{store} cannot perform {}: stage writes of the store that holds the records",
+                "{store} cannot perform {}: stage writes of the store that holds the records. A test of \
+                 writes to DynamoDB needs the `EmbeddedDynamoDb` of `idempotency-testkit`",
                 self.0.what()
             ),
         )

@@ -5,8 +5,7 @@ use std::fmt;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
-/// The most characters of the service's message that an error quotes.
-const MAX_QUOTED: usize = 400;
+use crate::failure;
 
 /// An expression, a placeholder or a setting is wrong. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +35,13 @@ pub struct RequestError {
     table: String,
     code: Option<String>,
     message: String,
+    is_too_large: bool,
     maybe_applied: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl RequestError {
-    /// Drops the raw response of the SDK's error, because its `Debug` shows bodies, which contain items.
+    /// Returns the error of a call of the SDK, without what a response quotes.
     pub(crate) fn new<E>(
         action: &'static str,
         table: &str,
@@ -54,7 +54,7 @@ impl RequestError {
         let meta = error.meta();
         let code = meta.code().map(str::to_owned);
         let message = match (&error, meta.message()) {
-            (_, Some(message)) => message.chars().take(MAX_QUOTED).collect(),
+            (_, Some(message)) => failure::quoted(Some(message)),
             (SdkError::TimeoutError(_), _) => "no response in time".to_owned(),
             (SdkError::DispatchFailure(failure), _) if failure.is_timeout() => {
                 "no response in time".to_owned()
@@ -66,10 +66,12 @@ impl RequestError {
         Self {
             action,
             table: table.to_owned(),
+            is_too_large: code.as_deref() == Some("ValidationException")
+                && meta.message().is_some_and(failure::is_about_size),
             code,
             message,
             maybe_applied,
-            source: error.into_source().ok(),
+            source: failure::cause(error),
         }
     }
 
@@ -93,7 +95,7 @@ impl RequestError {
 
     /// Returns true if the item would be larger than DynamoDB accepts.
     pub(crate) fn is_too_large(&self) -> bool {
-        self.code() == Some("ValidationException") && self.message.contains("maximum allowed size")
+        self.is_too_large
     }
 }
 

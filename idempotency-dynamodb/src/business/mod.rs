@@ -17,7 +17,7 @@ mod tokens;
 pub(crate) use clauses::Clause;
 pub use error::{InvalidExpression, RequestError};
 pub(crate) use expressions::{Checked, UserExpressions, check_length};
-pub(crate) use send::{Reply, delete, put, update};
+pub(crate) use send::{Reply, delete, put, read, update};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 

@@ -134,6 +134,19 @@ pub(crate) async fn delete(
     }
 }
 
+/// Reads an item. `None` if there is none.
+pub(crate) async fn read(
+    client: &Client,
+    table: &str,
+    key: &Item,
+) -> Result<Option<Item>, RequestError> {
+    let call = client.get_item().table_name(table).consistent_read(true);
+    match call.set_key(Some(key.clone())).send().await {
+        Ok(output) => Ok(output.item),
+        Err(error) => Err(RequestError::new("dynamodb:GetItem", table, error, false)),
+    }
+}
+
 /// Notes the sends of one SDK call. `E` is the error type of its operation.
 struct Notes<E> {
     state: Arc<State>,

@@ -48,7 +48,7 @@ fn validation_errors_about_size_and_about_keys_have_their_own_kinds() {
     assert_eq!(
         text,
         "dynamodb:PutItem was rejected by DynamoDB table `payments` in eu-west-1: \
-         ValidationException: Invalid ConditionExpression: x"
+         ValidationException: Invalid ConditionExpression"
     );
 }
 
@@ -86,4 +86,21 @@ fn a_refused_connection_never_connected_and_a_reset_one_may_have() {
     assert!(never_connected(&of(io::ErrorKind::ConnectionRefused)));
     assert!(!never_connected(&of(io::ErrorKind::ConnectionReset)));
     assert!(!never_connected(&of(io::ErrorKind::TimedOut)));
+}
+
+#[test]
+fn a_message_that_can_quote_values_is_left_out() {
+    assert_eq!(
+        without_values("Type mismatch"),
+        Some("Type mismatch".to_owned())
+    );
+    assert_eq!(without_values("1 error: Value '[4242]' at 'items'"), None);
+    // Of a known message the phrase alone.
+    assert_eq!(
+        without_values("Input collection [a@b.c, a@b.c] contains duplicates."),
+        Some("contains duplicates".to_owned())
+    );
+    assert_eq!(without_values("a@b.c is no number"), None);
+    let denied = "User: arn:aws:iam::1:role/f is not authorized to perform: dynamodb:PutItem";
+    assert_eq!(without_values(denied), Some(denied.to_owned()));
 }

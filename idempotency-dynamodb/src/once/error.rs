@@ -27,7 +27,7 @@ pub enum OnceError {
         attribute: String,
     },
     /// The item would be larger than 400 KB: it has more writes than the plan says, or more own data. Nothing was applied.
-    ItemTooLarge(RequestError),
+    ItemTooLarge(Box<ItemFull>),
     /// Other writers removed old keys each time that this writer tried to. Nothing was applied.
     Contended,
     /// The request failed. [`RequestError::maybe_applied`] says whether the update may have been applied.
@@ -93,6 +93,22 @@ impl ClockBehind {
     }
 }
 
+/// An item that has no room for another key.
+#[derive(Debug)]
+pub struct ItemFull {
+    pub(super) room_within: Duration,
+    pub(super) error: RequestError,
+}
+
+impl ItemFull {
+    /// Returns how long after a burst the next update is applied at the latest, if its keys fill the item: they leave it then. Own
+    /// data does not leave by itself.
+    #[must_use]
+    pub fn room_within(&self) -> Duration {
+        self.room_within
+    }
+}
+
 /// The plan that an item was written under, and that of this writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherPlan {
@@ -129,9 +145,12 @@ impl fmt::Display for OnceError {
                 "the attribute `{attribute}` of the item was written by another program; the update was not applied: choose \
                  another name with `attributes`"
             ),
-            Self::ItemTooLarge(_) => f.write_str(
-                "the item would be larger than 400 KB; the update was not applied: the item has more writes or more own data than \
-                 its plan says; old keys leave it as time passes",
+            Self::ItemTooLarge(full) => write!(
+                f,
+                "the item would be larger than 400 KB, because it has more writes or more own data than its plan says; the update \
+                 was not applied: the keys of a burst leave the item within {:.1} h, so keep the event for longer and send it again \
+                 with the same key; own data must be made smaller",
+                full.room_within.as_secs_f64() / 3_600.0
             ),
             Self::Contended => f.write_str(
                 "other writers removed old keys each time; the update was not applied: send it again with the same key",
@@ -144,7 +163,7 @@ impl fmt::Display for OnceError {
 impl std::error::Error for OnceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::ItemTooLarge(error) => Some(error),
+            Self::ItemTooLarge(full) => Some(&full.error),
             Self::Request(error) => std::error::Error::source(error),
             _ => None,
         }
@@ -159,10 +178,6 @@ impl From<InvalidExpression> for OnceError {
 
 impl From<RequestError> for OnceError {
     fn from(error: RequestError) -> Self {
-        if error.is_too_large() && !error.maybe_applied() {
-            Self::ItemTooLarge(error)
-        } else {
-            Self::Request(error)
-        }
+        Self::Request(error)
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! Why a late request cannot count twice: `docs/design/0037-keys-in-the-item.md`.
 
+use std::time::Duration;
+
 use idempotency_core::time::EpochMillis;
 use sha2::{Digest, Sha256};
 
@@ -53,6 +55,12 @@ impl Layout {
     /// Returns the bucket whose slot a write in this bucket removes.
     pub(super) fn removed_from(&self, bucket: i64) -> i64 {
         bucket + 2
+    }
+
+    /// Returns the time after which the next write removes a key at the latest.
+    pub(super) fn removed_within(&self) -> Duration {
+        let buckets = BEHIND.unsigned_abs() + 1;
+        Duration::from_secs(buckets.saturating_mul(self.bucket.unsigned_abs()))
     }
 
     /// Returns the slot of a bucket.

@@ -52,7 +52,7 @@ mod prepared;
 mod stored;
 mod update;
 
-pub use error::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
+pub use error::{ClockBehind, ItemFull, OnceConditionFailed, OnceError, OtherPlan};
 pub use outcome::{AlreadyApplied, Applied, OnceOutcome};
 pub use plan::{Estimate, Plan, PlanError, plan};
 pub use prepared::{OnceRefusal, PreparedUpdate};

@@ -32,7 +32,7 @@ use crate::item::Item;
 /// # async fn example(client: aws_sdk_dynamodb::Client, once: Once) -> Result<(), Box<dyn std::error::Error>> {
 /// let customer = [("id", AttributeValue::S("c-1".into()))];
 /// let count = once.update("usage", customer, "evt-1").expression("ADD units :n").value(":n", AttributeValue::N("5".into()));
-/// let count = count.prepare()?;
+/// let count = count.prepare(&client).await?;
 /// client.transact_write_items().transact_items(count.transact_item()).send().await?;
 /// # Ok(())
 /// # }
@@ -56,7 +56,7 @@ pub struct PreparedUpdate {
 pub enum OnceRefusal {
     /// The item knows the key.
     AlreadyApplied(AlreadyApplied),
-    /// The item was idle and has many old keys: send this instead, which removes them.
+    /// The item has many old keys, or other ones than when it was read: send this instead, which removes them.
     SendInstead(Box<PreparedUpdate>),
     /// The condition of the caller does not hold, or the item cannot be written by this plan and clock.
     Error(OnceError),
@@ -101,15 +101,8 @@ impl PreparedUpdate {
         TransactWriteItem::builder().update(update).build()
     }
 
-    /// Returns the update for the item that was read before: it also removes the item's old keys, if there are many.
-    ///
-    /// It is for a transaction whose sender does not send what a refusal says, such as the transaction of a protected handler.
-    /// Without it, the transaction is cancelled each time if the item was idle and holds many old keys.
-    ///
-    /// # Errors
-    ///
-    /// [`OnceError::Invalid`] if the condition is too long with what is added.
-    pub fn for_item(self, item: &Item) -> Result<Self, OnceError> {
+    /// Returns the update that also removes the old keys of this item, if there are many.
+    pub(super) fn for_item(self, item: &Item) -> Result<Self, OnceError> {
         match self.explain(item, false) {
             Ok(Explained::Stale(stale)) => Ok(self.replacing(stale)?),
             // What else the item says, the transaction finds out.

@@ -40,7 +40,7 @@ fn prepared(once: &Once, event: &str, milliseconds: i64) -> PreparedUpdate {
     let key = [("id", AttributeValue::S("c-1".to_owned()))];
     let update = once.update("usage", key, event).expression("ADD units :n");
     let update = update.value(":n", AttributeValue::N("1".to_owned()));
-    update.prepare().unwrap()
+    update.build().unwrap()
 }
 
 /// The result of an update.
@@ -191,6 +191,25 @@ fn a_duplicate_at_the_end_of_the_lifetime_by_clocks_that_differ_finds_the_key_at
         for later in [-skew, 0, 1, lifetime - skew, lifetime, lifetime + skew] {
             let duplicate = prepared(&once, "evt", begin + later);
             assert_eq!(send(&mut item, &duplicate), Sent::AlreadyApplied, "{later}");
+        }
+    }
+}
+
+#[test]
+fn a_burst_leaves_the_item_as_early_as_the_error_of_a_full_item_says() {
+    let once = once();
+    let within = i64::try_from(once.layout.removed_within().as_secs()).unwrap();
+    for begin in [0, 1, BUCKET - 1].map(|second| 1_000 * BUCKET + second) {
+        let mut item = Item::new();
+        for event in 0..200 {
+            let update = prepared(&once, &format!("burst-{event}"), begin * 1_000);
+            assert_eq!(send(&mut item, &update), Sent::Applied);
+        }
+        let last = (begin / BUCKET + BEHIND) * BUCKET + BUCKET - 1;
+        for (event, (at, keys)) in [(last, 201), (begin + within, 2)].into_iter().enumerate() {
+            let update = prepared(&once, &format!("evt-{event}"), at * 1_000);
+            assert_eq!(send(&mut item, &update), Sent::Applied);
+            assert_eq!(item::keys(&item), keys, "{at}");
         }
     }
 }

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::clock::Clock;
 use idempotency_core::time::EpochMillis;
 
-use super::error::{ClockBehind, OnceError};
+use super::error::{ClockBehind, ItemFull, OnceError};
 use super::layout::Layout;
 use super::outcome::{Applied, OnceOutcome};
 use super::prepared::{OnceRefusal, PreparedUpdate};
@@ -70,12 +70,25 @@ impl OnceUpdate {
         self
     }
 
-    /// Builds the update without sending it.
+    /// Builds the update without sending it, for a transaction.
+    ///
+    /// It reads the item (`dynamodb:GetItem`, consistently). If the item was idle and holds many keys from before, the update also
+    /// removes them. A transaction without that would be cancelled each time, until [`send`](Self::send) has removed them.
     ///
     /// # Errors
     ///
-    /// [`OnceError::Invalid`], or [`OnceError::ClockBehind`] if the clock is before 1970.
-    pub fn prepare(self) -> Result<PreparedUpdate, OnceError> {
+    /// [`OnceError::Invalid`]; [`OnceError::ClockBehind`] if the clock is before 1970; [`OnceError::Request`] if the item could not be
+    /// read.
+    pub async fn prepare(self, client: &Client) -> Result<PreparedUpdate, OnceError> {
+        let prepared = self.build()?;
+        match business::read(client, &prepared.table, &prepared.key).await? {
+            Some(item) => prepared.for_item(&item),
+            None => Ok(prepared),
+        }
+    }
+
+    /// Builds the update for an item without many old keys.
+    pub(super) fn build(self) -> Result<PreparedUpdate, OnceError> {
         if self.user.update.is_none() {
             return Err(InvalidExpression::new("there is no update expression").into());
         }
@@ -107,11 +120,19 @@ impl OnceUpdate {
     /// See [`OnceError`], which says after which of them it is safe to send the update again with the same key.
     pub async fn send(self, client: &Client) -> Result<OnceOutcome, OnceError> {
         let returns_item = self.returns_item;
-        let mut prepared = self.prepare()?;
+        let mut prepared = self.build()?;
         let mut maybe_applied_before = false;
         for _ in 0..=MAX_CHANGES {
             let reply = business::update(client, prepared.update(), returns_item).await;
-            match reply.map_err(|error| error.or_maybe_applied(maybe_applied_before))? {
+            let failed = |error: business::RequestError| {
+                let error = error.or_maybe_applied(maybe_applied_before);
+                if !error.is_too_large() || error.maybe_applied() {
+                    return OnceError::Request(error);
+                }
+                let room_within = prepared.layout.removed_within();
+                OnceError::ItemTooLarge(Box::new(ItemFull { room_within, error }))
+            };
+            match reply.map_err(failed)? {
                 Reply::Applied(item) => {
                     let item = item.map(|item| stored::without_keys(&prepared.layout, item));
                     return Ok(OnceOutcome::Applied(Applied { item }));

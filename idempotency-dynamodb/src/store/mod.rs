@@ -31,6 +31,7 @@ pub(crate) use events::EventForm;
 use events::has_event;
 #[cfg(fuzzing)]
 pub(crate) use events::read_event;
+use pieces::WrittenPieces;
 
 /// The id that a warm-up reads. No record has it, because record ids end with a hexadecimal digest.
 const WARM_UP_ID: &str = "#warm-up";
@@ -59,6 +60,7 @@ pub struct DynamoDbStore {
     large: Settings,
     /// The expressions of the requests, without their values.
     shapes: Shapes,
+    written: WrittenPieces,
     /// True if a read has shown that the table has the configured keys.
     keys_checked: AtomicBool,
     /// True if the table may hold events: this was checked, or is waived.
@@ -104,6 +106,7 @@ impl DynamoDbStore {
             composite,
             large,
             shapes: Shapes::default(),
+            written: WrittenPieces::default(),
             keys_checked: AtomicBool::new(false),
             events_allowed: AtomicBool::new(events_allowed),
         }
@@ -200,6 +203,15 @@ impl DynamoDbStore {
                 maybe_applied: sends.maybe_applied(),
                 error,
             },
+        }
+    }
+
+    /// Forgets which pieces are written, unless the write of their record can be sent again.
+    fn forget_pieces(&self, id: Option<&RecordId>, outcome: &WriteOutcome) {
+        let is_sent_again =
+            matches!(outcome, WriteOutcome::Failed { error, .. } if error.kind().is_transient());
+        if let (Some(id), false) = (id, is_sent_again) {
+            self.written.forget(id);
         }
     }
 
@@ -424,7 +436,11 @@ impl Store for DynamoDbStore {
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(self.perform(id, write, condition, log))
+        Box::pin(async move {
+            let outcome = self.perform(id, write, condition, log).await;
+            self.forget_pieces(Some(id), &outcome);
+            outcome
+        })
     }
 
     fn transact<'a>(
@@ -432,7 +448,11 @@ impl Store for DynamoDbStore {
         transaction: TransactionRequest<'a>,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(self.perform_together(transaction, log))
+        Box::pin(async move {
+            let outcome = self.perform_together(transaction, log).await;
+            self.forget_pieces(transaction.record.map(|record| record.id), &outcome);
+            outcome
+        })
     }
 
     fn read<'a>(

@@ -2,7 +2,9 @@
 //!
 //! A piece is an item of its own. No send of one touches the record, so none counts as "maybe applied" for the record's write.
 
+use std::collections::VecDeque;
 use std::future::ready;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::AsyncSleep as _;
@@ -14,19 +16,54 @@ use idempotency_core::time::EpochSeconds;
 
 use super::DynamoDbStore;
 use crate::item::{self, Item};
-use crate::large::{Manifest, Stored, Taken, decompressed};
+use crate::large::{Manifest, Stored, Taken, decompressed, record_of_piece};
 use crate::request::{Request, Value};
-use crate::sends::{READ, Sends};
+use crate::sends::{PIECES_AT_A_TIME, READ, Sends};
 use crate::timer::{TimedOut, within};
-
-/// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
-const AT_A_TIME: usize = 4;
 
 /// The most requests for one piece, each of which the client repeats on its own.
 const MAX_TRIES: u32 = 4;
 
 /// The pause before a piece is requested again. It doubles with each further pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The most pieces that a store remembers: those of sixteen of the largest responses.
+const REMEMBERED: usize = 256;
+
+/// The pieces that are known to be written, of records whose own write has not ended: a write that is sent again, because it met
+/// another transaction or was throttled, need not write them again.
+#[derive(Default)]
+pub(super) struct WrittenPieces(Mutex<VecDeque<(String, Option<EpochSeconds>)>>);
+
+impl WrittenPieces {
+    /// Returns true if the piece is known to live as long as this.
+    fn contains(&self, piece: &str, expiration: Option<EpochSeconds>) -> bool {
+        let known = (piece, expiration);
+        let pieces = self.pieces();
+        pieces
+            .iter()
+            .any(|(piece, end)| (piece.as_str(), *end) == known)
+    }
+
+    fn insert(&self, piece: String, expiration: Option<EpochSeconds>) {
+        let mut pieces = self.pieces();
+        if pieces.len() == REMEMBERED {
+            pieces.pop_front();
+        }
+        pieces.push_back((piece, expiration));
+    }
+
+    /// Forgets the pieces of a record: its write has ended.
+    pub(super) fn forget(&self, id: &RecordId) {
+        let is_other = |piece: &str| record_of_piece(piece) != Some(id.as_str());
+        self.pieces().retain(|(piece, _)| is_other(piece));
+    }
+
+    /// Returns the pieces. A panic cannot leave them half written, so a poisoned lock is still good.
+    fn pieces(&self) -> MutexGuard<'_, VecDeque<(String, Option<EpochSeconds>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Returns how long all pieces may take if the caller waits for `limit`. The rest is for the record: with the pieces, or without
 /// the response.
@@ -37,7 +74,7 @@ fn time_for_pieces(limit: Duration) -> Duration {
 impl DynamoDbStore {
     /// Writes the pieces of a response, before the record that names them.
     ///
-    /// A piece that is there already is kept, unless it expires earlier.
+    /// A piece that is there already is kept, unless it expires earlier. One that an earlier send of the write has written is not sent.
     ///
     /// # Errors
     ///
@@ -82,12 +119,11 @@ impl DynamoDbStore {
         let condition = Condition::Any(vec![Condition::NoRecord, longer]);
         let pieces = stored.pieces().enumerate();
         let pieces: Vec<_> = pieces
-            .map(|(index, bytes)| {
-                let piece = stored.manifest.piece(id, index).to_string();
-                self.write_piece(piece, bytes, expiration, &condition, log)
-            })
+            .map(|(index, bytes)| (stored.manifest.piece(id, index).to_string(), bytes))
+            .filter(|(piece, _)| !self.written.contains(piece, expiration))
+            .map(|(piece, bytes)| self.write_piece(piece, bytes, expiration, &condition, log))
             .collect();
-        let written = stream::iter(pieces).buffer_unordered(AT_A_TIME);
+        let written = stream::iter(pieces).buffer_unordered(usize::from(PIECES_AT_A_TIME));
         written.try_for_each(|()| ready(Ok(()))).await
     }
 
@@ -123,7 +159,11 @@ impl DynamoDbStore {
                     pause *= 2;
                 }
                 // A failed condition: the piece is there, and lives as long as this one would.
-                (sent, _) => return sent.map(drop),
+                (sent, _) => {
+                    sent?;
+                    self.written.insert(piece, expiration);
+                    return Ok(());
+                }
             }
         }
     }
@@ -183,7 +223,7 @@ impl DynamoDbStore {
         let pieces: Vec<_> = (0..count)
             .map(|index| self.read_piece(manifest.piece(id, index).to_string(), log))
             .collect();
-        let mut read = stream::iter(pieces).buffered(AT_A_TIME);
+        let mut read = stream::iter(pieces).buffered(usize::from(PIECES_AT_A_TIME));
         let mut all = Vec::with_capacity(manifest.bytes());
         for index in 0..count {
             match read.try_next().await?.flatten() {

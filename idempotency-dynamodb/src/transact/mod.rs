@@ -17,7 +17,7 @@ mod staged;
 
 pub use handler::{NotStaged, Transaction, Transactional};
 pub use limits::LimitError;
-pub(crate) use reasons::{Cancellation, without_values};
+pub(crate) use reasons::Cancellation;
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use idempotency_core::store::{Staged, StagedWrites};

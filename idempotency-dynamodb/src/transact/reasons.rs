@@ -8,10 +8,8 @@ use aws_sdk_dynamodb::types::CancellationReason;
 use idempotency_core::store::{RejectedWrite, Rejection};
 
 use super::Writes;
+use crate::failure::{is_about_size, without_values};
 use crate::item::Item;
-
-/// The most characters of a reason that an error quotes.
-const MAX_QUOTED: usize = 200;
 
 /// What the cancellation of a transaction means.
 pub(crate) enum Cancellation {
@@ -46,7 +44,9 @@ impl Cancellation {
             match code(&record) {
                 RejectedWrite::CONDITION => return Self::Record(record.item),
                 TOO_LARGE => return Self::RecordTooLarge,
-                INVALID if is_about_size(&record) => return Self::RecordTooLarge,
+                INVALID if record.message().is_some_and(is_about_size) => {
+                    return Self::RecordTooLarge;
+                }
                 CONFLICT => return Self::Conflict,
                 throttled if is_throttled(throttled) => {
                     return Self::Throttled(throttled.to_owned());
@@ -90,46 +90,6 @@ fn rejected_write(index: usize, reason: CancellationReason, writes: &Writes) -> 
     }
 }
 
-/// Returns the part of a message of DynamoDB that is known to quote no value, or `None`.
-///
-/// DynamoDB's messages about a write can quote what the handler wrote, in forms that no list covers. So a known phrase is returned, never
-/// the message around it. Messages of IAM quote the role, the action and the table, and no item.
-pub(crate) fn without_values(message: &str) -> Option<String> {
-    if message.starts_with("User") && message.contains(" is not authorized to perform") {
-        return Some(message.chars().take(MAX_QUOTED).collect());
-    }
-    let known = KNOWN.iter().find(|known| message.contains(**known));
-    known.map(|known| (*known).to_owned())
-}
-
-/// What messages of DynamoDB say without the values that can follow.
-const KNOWN: [&str; 24] = [
-    "An operand in the update expression has an incorrect data type",
-    "The provided expression refers to an attribute that does not exist in the item",
-    "The document path provided in the update expression is invalid for update",
-    "The update expression attempted to update the secondary index key to unsupported type",
-    "The provided key element does not match the schema",
-    "One of the required keys was not given a value",
-    "Missing the key",
-    "Cannot update attribute",
-    "Type mismatch",
-    "contains duplicates",
-    "cannot contain an empty string value",
-    "An AttributeValue may not contain an empty",
-    "Number overflow",
-    "Number underflow",
-    "cannot be converted to a numeric value",
-    "exceeded the maximum allowed size",
-    "Invalid UpdateExpression",
-    "Invalid ConditionExpression",
-    "Transaction request cannot include multiple operations on one item",
-    "Cannot do operations on a non-existent table",
-    "Requested resource not found",
-    "The security token included in the request is expired",
-    "The security token included in the request is invalid",
-    "Signature expired",
-];
-
 const NONE: &str = "None";
 const CONFLICT: &str = "TransactionConflict";
 const INVALID: &str = "ValidationError";
@@ -141,9 +101,4 @@ fn code(reason: &CancellationReason) -> &str {
 
 fn is_throttled(code: &str) -> bool {
     code == "ProvisionedThroughputExceeded" || code == "ThrottlingError"
-}
-
-fn is_about_size(reason: &CancellationReason) -> bool {
-    let message = reason.message().unwrap_or_default();
-    message.contains("maximum allowed size")
 }

@@ -48,6 +48,15 @@ fn check(table: &str, id: &str) -> TransactWriteItem {
         .build()
 }
 
+/// Returns the deletion of an item with a binary key.
+fn binary(key: &[u8]) -> TransactWriteItem {
+    let delete = Delete::builder().table_name("t");
+    let delete = delete.key("id", AttributeValue::B(Blob::new(key)));
+    TransactWriteItem::builder()
+        .delete(delete.build().unwrap())
+        .build()
+}
+
 fn writes_of(items: impl IntoIterator<Item = TransactWriteItem>) -> Result<Writes, String> {
     let mut writes = Writes::default();
     for item in items {
@@ -97,6 +106,11 @@ fn two_operations_of_any_kind_on_one_item_are_refused() {
         "{error}"
     );
     assert!(writes_of([update("t", "1"), update("u", "1"), put("t", "2")]).is_ok());
+    // The key of another table says nothing about this one: both puts have the same `total`.
+    let other = Delete::builder().table_name("u");
+    let other = other.key("total", AttributeValue::N("5".to_owned()));
+    let other = TransactWriteItem::builder().delete(other.build().unwrap());
+    assert!(writes_of([other.build(), put("t", "1"), put("t", "2")]).is_ok());
 }
 
 #[test]
@@ -110,10 +124,13 @@ fn a_write_without_a_key_a_table_or_an_operation_is_refused() {
     for (item, why) in [
         (update("", "1"), "names no table"),
         (update("t", ""), "has an empty value in its key"),
+        (binary(b""), "has an empty value in its key"),
     ] {
         let error = writes_of([item]).err().unwrap();
         assert!(error.ends_with(why), "{error}");
     }
+    // An attribute of a put need not be its key.
+    assert!(writes_of([binary(b"1"), put("t", "")]).is_ok());
 }
 
 #[test]
@@ -130,14 +147,19 @@ fn items_of_more_than_400_kb_and_transactions_of_more_than_4_mb_are_refused() {
         error.starts_with("write 1 (put into table `t`) has 409604 bytes"),
         "{error}"
     );
-    let writes = |count: usize| writes_of((0..count).map(|n| large(&n.to_string(), 400_000)));
-    assert_eq!(writes(10).unwrap().count(), 10);
-    let error = writes(11).err().unwrap();
+    // Ten of 409,600 bytes, the most that an item can have, and one of the 98,304 bytes that are left.
+    let writes = |bytes: usize| {
+        let ten = (0..10).map(|n| large(&n.to_string(), 409_596));
+        writes_of(ten.chain([large("10", bytes)]))
+    };
+    assert_eq!(writes(98_299).unwrap().count(), 11);
+    let error = writes(98_300).err().unwrap();
     assert!(
         error.contains("with write 11") && error.contains("4 MB"),
         "{error}"
     );
-    assert!(too_large(4 * 1024 * 1024, 1).is_some() && too_large(1_000, 1_000).is_none());
+    assert!(writes_of([large("1", 409_597)]).is_err());
+    assert!(too_large(4 * 1024 * 1024, 1).is_some() && too_large(4 * 1024 * 1024, 0).is_none());
 }
 
 #[test]
@@ -201,11 +223,13 @@ fn a_staged_write_that_is_rejected_decides_before_conflicts_and_throttling() {
         rejection.to_string(),
         "write 1 of 2 (update of table `accounts`): ConditionalCheckFailed"
     );
-    let Cancellation::Staged(rejection) = explained(&["None", FAILED, "ValidationError"]) else {
-        panic!("both staged writes were rejected");
-    };
-    assert_eq!(rejection.writes().len(), 2);
-    assert!(!rejection.writes()[1].is_condition());
+    for code in ["ValidationError", "Other"] {
+        let Cancellation::Staged(rejection) = explained(&["None", FAILED, code]) else {
+            panic!("both staged writes were rejected");
+        };
+        assert_eq!(rejection.writes().len(), 2);
+        assert!(!rejection.writes()[1].is_condition() && !rejection.is_by_conditions());
+    }
 }
 
 #[test]
@@ -230,6 +254,7 @@ fn reasons_that_do_not_fit_the_request_explain_nothing() {
         &["None", "None", "None"],
         &[FAILED],
         &["Other", "None", "None"],
+        &["Other", FAILED, "None"],
     ] {
         assert!(
             matches!(explained(codes), Cancellation::Unknown(_)),
@@ -266,24 +291,15 @@ fn the_old_item_is_returned_and_never_shown() {
     let item = rejection.write(0).and_then(|write| write.item::<Item>());
     assert_eq!(item.unwrap()["balance"], text("s3cr3t"));
     assert!(!format!("{rejection} {rejection:?}").contains("s3cr3t"));
-}
-
-#[test]
-fn a_message_that_can_quote_values_is_left_out() {
-    assert_eq!(
-        reasons::without_values("Type mismatch"),
-        Some("Type mismatch".to_owned())
-    );
-    assert_eq!(
-        reasons::without_values("1 error: Value '[4242]' at 'items'"),
-        None
-    );
-    // Of a known message the phrase alone.
-    assert_eq!(
-        reasons::without_values("Input collection [a@b.c, a@b.c] contains duplicates."),
-        Some("contains duplicates".to_owned())
-    );
-    assert_eq!(reasons::without_values("a@b.c is no number"), None);
-    let denied = "User: arn:aws:iam::1:role/f is not authorized to perform: dynamodb:PutItem";
-    assert_eq!(reasons::without_values(denied), Some(denied.to_owned()));
+    // Without an item DynamoDB can send an empty one.
+    let failed = reason(FAILED);
+    let empty = CancellationReason::builder()
+        .code(FAILED)
+        .set_item(Some(Item::new()));
+    for reason in [failed, empty.build()] {
+        let Cancellation::Staged(rejection) = Cancellation::of(vec![reason], false, &writes) else {
+            panic!("the condition failed");
+        };
+        assert!(rejection.writes()[0].item::<Item>().is_none());
+    }
 }

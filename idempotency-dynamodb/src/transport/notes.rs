@@ -116,10 +116,9 @@ impl Intercept for Interceptor {
             return Ok(());
         };
         let timeout = current(|call| call.sends.timeout(own))?;
-        if timeout < own {
-            let shortened = timeouts.to_builder().operation_attempt_timeout(timeout);
-            let shortened = shortened.build();
-            config.interceptor_state().store_put(shortened);
+        if timeout != own {
+            let changed = timeouts.to_builder().operation_attempt_timeout(timeout);
+            config.interceptor_state().store_put(changed.build());
         }
         Ok(())
     }

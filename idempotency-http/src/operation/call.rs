@@ -2,17 +2,16 @@
 
 use bytes::Bytes;
 use http::HeaderValue;
-use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::{Identity, OfferedCall};
 use idempotency_core::outcome::OutcomeKind;
 use idempotency_core::record::RecordId;
 
-use super::HttpOperation;
+use super::{HttpOperation, MadeFor};
 use crate::host::Place;
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{CallFailed, Failure, Keep, Reply, Sent, codec};
+use crate::reply::{CallFailed, Failure, Keep, Reply, Sent, ViewError, codec, errors};
 use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
 
@@ -36,7 +35,7 @@ use crate::stored::StoredResponse;
 ///
 /// let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, body.as_bytes()));
 /// let handler = async { Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("paid"))) };
-/// let sent = call.run(handler, |response| Some(response.clone())).await?;
+/// let sent = call.run(handler, |response| Ok(response.clone())).await?;
 /// assert!(matches!(sent, Sent::Own(response) if response.body() == "paid"));
 /// # Ok(())
 /// # }
@@ -46,6 +45,7 @@ pub struct HttpCall<'a> {
     operation: &'a HttpOperation,
     /// The identity, or the response for a request that is refused.
     state: Result<(Place, Identity), Box<http::Response<Bytes>>>,
+    made_for: MadeFor,
 }
 
 impl HttpOperation {
@@ -64,14 +64,13 @@ impl HttpOperation {
         HttpCall {
             operation: self,
             state: state.map_err(Box::new),
+            made_for: self.made_for(&request.parts.headers),
         }
     }
 
     /// Returns the response for a request whose place is not known.
     pub(crate) fn no_place(&self, error: Error) -> http::Response<Bytes> {
-        // Such an error has no lease, so the time is not used.
-        let problem = Problem::of_error(error, idempotency_core::time::EpochMillis::new(0));
-        self.refuse(&problem)
+        self.refuse(&Problem::of_error(error))
     }
 
     /// Runs the handler under the protocol. `start` returns its future, and can take the call for it.
@@ -93,28 +92,28 @@ impl HttpOperation {
             let (handler, failure) = (start(offered), &mut failure);
             async move {
                 handler.await.map_err(|failed| {
+                    let error = CallFailed::of(&failed);
                     *failure = Some(failed);
-                    CallFailed::Handler
+                    error
                 })
             }
         };
-        let framework = CallFailed::Framework;
         let outcome = operation
-            .run_with_offer(backend, identity, *deadline, codec(), framework, start)
+            .run_with_offer(backend, identity, *deadline, codec(), errors(), start)
             .await;
         let outcome = match (outcome, failure) {
             (Ok(outcome), _) => outcome,
             (Err(CallFailed::Framework(error)), _) => {
-                return Ok(Sent::Made(self.failed(backend, error)));
+                return Ok(Sent::Made(self.failed(place, error)));
             }
-            (Err(CallFailed::Handler), Some(Failure::Service(error))) => return Err(error),
-            (Err(CallFailed::Handler), Some(Failure::Response(response))) => {
+            (Err(CallFailed::Handler(_)), Some(Failure::Service(error, _))) => return Err(error),
+            (Err(CallFailed::Handler(_)), Some(Failure::Response(response, _))) => {
                 return Ok(Sent::Own(response));
             }
             // Unreachable: the handler fails with its failure.
-            (Err(CallFailed::Handler), None) => {
+            (Err(CallFailed::Handler(_)), None) => {
                 let error = self.error(ErrorKind::Internal).with_handler_ran(true);
-                return Ok(Sent::Made(self.failed(backend, error)));
+                return Ok(Sent::Made(self.failed(place, error)));
             }
         };
         let (key, stored) = match outcome.kind() {
@@ -144,8 +143,11 @@ impl HttpOperation {
         })
     }
 
-    fn failed(&self, backend: &Backend, error: Error) -> http::Response<Bytes> {
-        self.refuse(&Problem::of_error(error, backend.clock().now()))
+    fn failed(&self, place: &Place, error: Error) -> http::Response<Bytes> {
+        let now = place.backend.clock().now();
+        let lease = self.0.operation.policy().lease;
+        let lease_end = place.deadline.unwrap_or_else(|| now.plus(lease));
+        self.refuse(&Problem::of_call(error, now, lease_end))
     }
 
     fn replayed(&self, stored: StoredResponse) -> http::Response<Bytes> {
@@ -166,18 +168,19 @@ impl HttpOperation {
         }
     }
 
-    /// Returns the reply of a response whose body is in memory.
+    /// Returns the reply of a response whose body is in memory. The handler itself returned it.
     pub(crate) fn reply<R, E>(
         &self,
         own: R,
-        view: Option<http::Response<Bytes>>,
+        view: Result<http::Response<Bytes>, ViewError>,
     ) -> Result<Reply<R>, Failure<R, E>> {
-        let Some(view) = view else {
-            let keep = self.unstorable("the response cannot be read, so it cannot be stored");
-            return Ok(Reply::Own(own, keep));
+        let view = match view {
+            Ok(view) => view,
+            Err(ViewError::NoResponse(why)) => return Ok(Reply::Own(own, Keep::Failed(why))),
+            Err(ViewError::Unreadable(why)) => return Ok(Reply::Own(own, self.unstorable(why))),
         };
         let keep = match self.0.rules.verdict(view.status()) {
-            Verdict::Failed => return Err(Failure::Response(own)),
+            Verdict::Failed => return Err(Failure::Response(own, None)),
             Verdict::Release => Keep::Nothing,
             Verdict::Store if view.body().len() > self.0.rules.max_body => {
                 self.unstorable(TOO_LARGE)
@@ -214,7 +217,7 @@ pub(crate) fn unprotected<R, E>(
     reply: Result<Reply<R>, Failure<R, E>>,
 ) -> Result<Reply<R>, Failure<R, E>> {
     match reply {
-        Err(Failure::Response(own)) => Ok(Reply::Own(own, Keep::Nothing)),
+        Err(Failure::Response(own, _)) => Ok(Reply::Own(own, Keep::Nothing)),
         reply => reply,
     }
 }
@@ -227,8 +230,11 @@ impl HttpCall<'_> {
 
     /// Runs the handler, or returns the response of an earlier call with the same key.
     ///
-    /// `view` shows a response of the handler as status, headers and body: from these it is decided what is stored. `None` is a
-    /// response that cannot be stored. The handler's own response is sent unchanged.
+    /// What the handler returns is its report: a 5xx or an error frees the key, also under `on_timeout = "hold"`. So no layer that
+    /// makes responses or errors of its own may be a part of it.
+    ///
+    /// `view` shows a response of the handler as status, headers and body: from these it is decided what is stored. The handler's own
+    /// response is sent unchanged. An `Err` says why it cannot be stored.
     ///
     /// # Errors
     ///
@@ -236,7 +242,7 @@ impl HttpCall<'_> {
     pub async fn run<R, E>(
         self,
         handler: impl Future<Output = Result<R, E>>,
-        view: impl FnOnce(&R) -> Option<http::Response<Bytes>>,
+        view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
     ) -> Result<Sent<R>, E> {
         self.run_with_offer(|_| handler, view).await
     }
@@ -250,24 +256,33 @@ impl HttpCall<'_> {
     pub async fn run_with_offer<R, E, F: Future<Output = Result<R, E>>>(
         self,
         start: impl FnOnce(OfferedCall<'_>) -> F,
-        view: impl FnOnce(&R) -> Option<http::Response<Bytes>>,
+        view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
     ) -> Result<Sent<R>, E> {
         let operation = self.operation;
+        let made_for = self.made_for;
+        let with_headers = |mut response: http::Response<Bytes>| {
+            made_for.complete(response.headers_mut());
+            response
+        };
         let (place, identity) = match self.state {
             Ok(identified) => identified,
-            Err(refused) => return Ok(Sent::Made(*refused)),
+            Err(refused) => return Ok(Sent::Made(with_headers(*refused))),
         };
         let protected = identity.bypass().is_none();
         let start = |offered: OfferedCall<'_>| {
             let handler = start(offered);
             async move {
-                let response = handler.await.map_err(Failure::Service)?;
+                let failed = |error| Failure::Service(error, None);
+                let response = handler.await.map_err(failed)?;
                 let view = view(&response);
                 let reply = operation.reply(response, view);
                 if protected { reply } else { unprotected(reply) }
             }
         };
-        operation.run(&place, &identity, start).await
+        Ok(match operation.run(&place, &identity, start).await? {
+            Sent::Made(response) => Sent::Made(with_headers(response)),
+            own => own,
+        })
     }
 }
 

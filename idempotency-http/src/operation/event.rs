@@ -19,6 +19,8 @@ pub(super) struct EventRule {
     reader: Option<PayloadReader>,
     /// True if an expression can look at the body.
     needs_body: bool,
+    /// True if the caller can be in the body.
+    pub(super) caller_in_body: bool,
 }
 
 /// The event of a request as far as an operation looks at it: [`HttpOperation::event`].
@@ -41,13 +43,11 @@ impl EventRule {
             CallerRule::Expression(expression) => Some(expression),
             _ => None,
         };
-        let fingerprint = match fingerprint {
-            FingerprintRule::Expression(expression) => Some(expression),
-            FingerprintRule::Request | FingerprintRule::None => None,
-        };
+        let fingerprint = fingerprint.part().map(|(_, expression)| expression);
         let expressions: Vec<&Expression> =
             [key, caller, fingerprint].into_iter().flatten().collect();
         Self {
+            caller_in_body: caller.is_some_and(|caller| reads_body(caller.as_str())),
             needs_body: expressions
                 .iter()
                 .any(|expression| reads_body(expression.as_str())),
@@ -120,6 +120,7 @@ impl HttpOperation {
 /// A body is read by its name, by a wildcard, or through the whole event. An escape could hide the name.
 fn reads_body(expression: &str) -> bool {
     let text = expression.replace("header(@", "header(");
+    let text = text.replace("iam_caller(@", "iam_caller(");
     let names = ["ody", "isBase64"];
     names.iter().any(|name| text.contains(name)) || text.contains(['@', '*', '\\'])
 }
@@ -139,6 +140,7 @@ mod tests {
         for (expression, reads) in [
             ("requestContext.authorizer.jwt.claims.sub", false),
             ("header(@, 'x-user-id')", false),
+            ("[iam_caller(@), requestContext.accountId]", false),
             ("[requestContext.accountId, header(@, 'x-user-id')]", false),
             ("body", true),
             ("powertools_json(body).id", true),

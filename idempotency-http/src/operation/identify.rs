@@ -5,21 +5,23 @@ use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::key::{EvaluationError, Expression, ParsedPayload, Selection, is_absent_key};
 use idempotency_core::operation::Identity;
 
+use super::HttpOperation;
 use super::caller::{self, CallerRule};
-use super::fingerprint::FingerprintRule;
 use super::key::{self, KeyRule};
-use super::{HttpOperation, fingerprint};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
 
-/// What the head of a request says about its key.
-pub(crate) enum Head<'a> {
+/// What the head of a request says about its call.
+pub(crate) enum Head {
     /// The request runs unprotected.
     Unprotected(Identity),
-    /// The key, as a JSON text.
-    Key(String),
-    /// This expression selects the key from the event, which can have the body.
-    InEvent(&'a Expression),
+    /// The request is protected, or its body decides.
+    Protected {
+        /// The key as a JSON text; `None` if it is in the event, which can have the body.
+        key: Option<String>,
+        /// The caller as [`HttpOperation::caller`] returns it; `None` if it is not looked at yet.
+        caller: Option<String>,
+    },
 }
 
 /// The event of a request, read when the first expression needs it.
@@ -30,21 +32,33 @@ struct Event<'a> {
 }
 
 impl HttpOperation {
-    /// Returns what the head of a request says about its key.
+    /// Returns what the head of a request says about its call. The body of `request` is not looked at.
     ///
-    /// A request that runs unprotected is not read into memory, and a request with a wrong key is refused before its body is
-    /// read.
-    pub(crate) fn head(&self, parts: &Parts) -> Result<Head<'_>, Box<Problem>> {
+    /// A request that runs unprotected is not read into memory. A request with a wrong key, or of an unknown caller, is refused before
+    /// its body is read.
+    pub(crate) fn head(&self, request: &ReceivedRequest<'_>) -> Result<Head, Box<Problem>> {
+        self.head_of(&mut Event::new(self, request))
+    }
+
+    fn head_of(&self, event: &mut Event<'_>) -> Result<Head, Box<Problem>> {
         if self.0.operation.is_disabled() {
             return self.without_key().map(Head::Unprotected);
         }
-        match &self.0.key {
-            KeyRule::Header(name) => match self.key_of_header(parts, name)? {
-                Some(key) => Ok(Head::Key(json_string(&key))),
-                None => self.without_key().map(Head::Unprotected),
+        let key = match &self.0.key {
+            KeyRule::Header(name) => match self.key_of_header(event.request.parts, name)? {
+                Some(key) => Some(json_string(&key)),
+                None => return self.without_key().map(Head::Unprotected),
             },
-            KeyRule::Expression(expression) => Ok(Head::InEvent(expression)),
-        }
+            KeyRule::Expression(_) => None,
+        };
+        // Without a key the request may run unprotected, and then needs no caller.
+        let is_protected = key.is_some() || self.0.key_required;
+        let caller = if is_protected && !self.0.events.caller_in_body {
+            Some(self.caller(event)?)
+        } else {
+            None
+        };
+        Ok(Head::Protected { key, caller })
     }
 
     /// Returns the identity of a request without a key, where none is required.
@@ -53,61 +67,66 @@ impl HttpOperation {
         identity.map_err(|error| Box::new(self.key_missing(error)))
     }
 
-    /// Returns the identity of a request.
-    pub(crate) fn identity(
+    /// Returns the identity of a request in memory: the record's id and the digest of the fingerprint. No handler runs.
+    ///
+    /// # Errors
+    ///
+    /// If the request would be refused: it has no key or a wrong one, or its caller is not known.
+    pub fn identity(
         &self,
         request: &ReceivedRequest<'_>,
         tenant: Option<&str>,
     ) -> Result<Identity, Box<Problem>> {
-        self.identity_after(self.head(request.parts)?, request, tenant)
+        let mut event = Event::new(self, request);
+        let head = self.head_of(&mut event)?;
+        self.identity_of(head, &mut event, tenant)
     }
 
     /// Returns the identity of a request with this head.
     pub(crate) fn identity_after(
         &self,
-        head: Head<'_>,
+        head: Head,
         request: &ReceivedRequest<'_>,
         tenant: Option<&str>,
     ) -> Result<Identity, Box<Problem>> {
-        let mut event = Event {
-            operation: self,
-            request,
-            payload: None,
-        };
-        let key = match head {
+        self.identity_of(head, &mut Event::new(self, request), tenant)
+    }
+
+    fn identity_of(
+        &self,
+        head: Head,
+        event: &mut Event<'_>,
+        tenant: Option<&str>,
+    ) -> Result<Identity, Box<Problem>> {
+        let (key, caller) = match head {
             Head::Unprotected(identity) => return Ok(identity),
-            Head::Key(key) => key,
-            Head::InEvent(expression) => match event.select_all("key", expression)? {
-                Some(key) => key,
-                None => return self.without_key(),
-            },
+            Head::Protected { key, caller } => (key, caller),
         };
-        let mut payload = format!(r#"{{"idempotency_key":{key}"#);
-        if let Some(caller) = self.caller(&mut event)? {
-            payload.push_str(r#","caller":"#);
-            payload.push_str(&caller);
-        }
-        let fingerprint = match &self.0.fingerprint {
-            FingerprintRule::Request => Some(fingerprint::of(
-                request.parts,
-                request.body,
-                self.0.memory_limit,
-            )),
-            FingerprintRule::Expression(expression) => Some(
-                event
-                    .select("fingerprint", expression)?
-                    .value
-                    .to_canonical(),
-            ),
-            FingerprintRule::None => None,
+        let key = match (key, &self.0.key) {
+            (None, KeyRule::Expression(expression)) => event.select_all("key", expression)?,
+            (key, _) => key,
         };
+        let Some(key) = key else {
+            return self.without_key();
+        };
+        let caller = match caller {
+            Some(caller) => caller,
+            None => self.caller(event)?,
+        };
+        let part = match self.0.fingerprint.part() {
+            Some((setting, part)) => Some(event.select(setting, part)?.value.to_canonical()),
+            None => None,
+        };
+        let rule = &self.0.fingerprint;
+        let fingerprint = rule.of(event.request, part, self.0.memory_limit);
+        let mut payload = format!(r#"{{"idempotency_key":{key}{caller}"#);
         if let Some(fingerprint) = fingerprint {
             payload.push_str(r#","fingerprint":"#);
             payload.push_str(&fingerprint);
         }
         payload.push('}');
         let identity = self.0.operation.identify(&payload, tenant);
-        identity.map_err(|error| Box::new(Problem::of_error(error, EPOCH)))
+        identity.map_err(|error| Box::new(Problem::of_error(error)))
     }
 
     /// Returns the key in the header; `None` without the header.
@@ -125,11 +144,11 @@ impl HttpOperation {
         })
     }
 
-    /// Returns the caller as a JSON text; `None` if all callers share their keys.
-    fn caller(&self, event: &mut Event<'_>) -> Result<Option<String>, Box<Problem>> {
+    /// Returns the caller as a member of the payload, after others; an empty text if all callers share their keys.
+    fn caller(&self, event: &mut Event<'_>) -> Result<String, Box<Problem>> {
         let parts = event.request.parts;
         let caller = match &self.0.caller {
-            CallerRule::Shared => return Ok(None),
+            CallerRule::Shared => return Ok(String::new()),
             CallerRule::Header(name) => {
                 caller::of_header(parts, name).map(|text| json_string(&text))
             }
@@ -142,7 +161,7 @@ impl HttpOperation {
             }
         };
         match caller {
-            Some(caller) => Ok(Some(caller)),
+            Some(caller) => Ok(format!(r#","caller":{caller}"#)),
             None => {
                 let detail = format!("the caller is not known: {}", self.0.caller.place());
                 let error = self.error(ErrorKind::KeyMissing).with_detail(detail);
@@ -167,7 +186,7 @@ impl HttpOperation {
                 );
                 Problem::of_request(Reason::KeyMissing, text, error)
             }
-            KeyRule::Expression(_) => Problem::of_error(error, EPOCH),
+            KeyRule::Expression(_) => Problem::of_error(error),
         }
     }
 
@@ -176,10 +195,15 @@ impl HttpOperation {
     }
 }
 
-/// No error of an identification has a lease, so the time is not used.
-const EPOCH: idempotency_core::time::EpochMillis = idempotency_core::time::EpochMillis::new(0);
+impl<'a> Event<'a> {
+    fn new(operation: &'a HttpOperation, request: &'a ReceivedRequest<'a>) -> Self {
+        Self {
+            operation,
+            request,
+            payload: None,
+        }
+    }
 
-impl Event<'_> {
     /// Evaluates an expression on the event.
     fn select(
         &mut self,
@@ -194,7 +218,7 @@ impl Event<'_> {
                     let error = operation
                         .error(ErrorKind::InvalidPayload)
                         .with_detail(format!("the request as an event: {error}"));
-                    Box::new(Problem::of_error(error, EPOCH))
+                    Box::new(Problem::of_error(error))
                 })?;
                 none.insert(payload)
             }
@@ -210,7 +234,7 @@ impl Event<'_> {
             let error = operation
                 .error(ErrorKind::ExpressionFailed)
                 .with_detail(detail);
-            Box::new(Problem::of_error(error, EPOCH))
+            Box::new(Problem::of_error(error))
         })
     }
 
@@ -236,7 +260,7 @@ impl Event<'_> {
             );
             let error = self.operation.error(ErrorKind::KeyMissing);
             let error = error.with_detail(detail);
-            return Err(Box::new(Problem::of_error(error, EPOCH)));
+            return Err(Box::new(Problem::of_error(error)));
         }
         Ok(Some(selected.value.to_canonical()))
     }

@@ -20,10 +20,14 @@ mod key;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use http::header::LINK;
-use http::{HeaderName, HeaderValue, Method};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
+    LINK, ORIGIN,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use idempotency_core::operation::CompiledOperation;
 
 use crate::host::Host;
@@ -46,6 +50,9 @@ use key::KeyRule;
 /// A user's function from an error of this framework to its response.
 type ErrorResponse = dyn Fn(&Problem) -> http::Response<Bytes> + Send + Sync;
 
+/// A user's function from the headers of a request to those that are added to a response which the handler does not make.
+type AddedHeaders = dyn Fn(&HeaderMap) -> HeaderMap + Send + Sync;
+
 /// One protected part of an HTTP service: its key, its caller, its fingerprint, and what is stored.
 ///
 /// A clone is a handle to the same operation.
@@ -56,7 +63,9 @@ type ErrorResponse = dyn Fn(&Problem) -> http::Response<Bytes> + Send + Sync;
 /// use idempotency_http::HttpOperation;
 ///
 /// let operation = HttpOperation::builder("shop::payments").caller_header("x-user-id").build()?;
-/// assert!(operation.protects(&http::Method::POST) && !operation.protects(&http::Method::GET));
+/// let headers = http::HeaderMap::new();
+/// assert!(operation.protects(&http::Method::POST, &headers));
+/// assert!(!operation.protects(&http::Method::GET, &headers));
 ///
 /// let error = HttpOperation::builder("shop::payments").build().unwrap_err();
 /// assert!(error.to_string().contains("client B can send the key of client A and read A's response"));
@@ -78,12 +87,40 @@ struct Inner {
     max_request_body: usize,
     replayed_header: Option<HeaderName>,
     error_response: Option<Arc<ErrorResponse>>,
+    added_headers: Option<Arc<AddedHeaders>>,
+    /// True if the operation has warned of a key under a method that is not protected.
+    has_warned: AtomicBool,
+    key_required: bool,
     /// The `Link` of problems to the documentation for clients.
     documentation: Option<HeaderValue>,
     /// True if a handler gets its call.
     gives_call: bool,
     /// How many bytes of memory the event of one request may take.
     memory_limit: usize,
+}
+
+/// The request for which a response is made that is not the handler's: a replay, or the response to an error.
+pub(crate) struct MadeFor {
+    origin: Option<HeaderValue>,
+    added: Option<HeaderMap>,
+}
+
+impl MadeFor {
+    /// Adds the headers that the operation adds. Headers of CORS that were stored for another origin are removed: beside the origin of this
+    /// request they would allow what the service allows the other one.
+    pub(crate) fn complete(self, headers: &mut HeaderMap) {
+        let stored = headers.get(ACCESS_CONTROL_ALLOW_ORIGIN);
+        let is_for_this_origin = stored.is_some() && stored == self.origin.as_ref();
+        if !is_for_this_origin || self.added.is_some() {
+            let is_for_all = self.added.is_none() && stored.is_some_and(|origin| origin == "*");
+            headers.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
+            headers.remove(ACCESS_CONTROL_EXPOSE_HEADERS);
+            if !is_for_all {
+                headers.remove(ACCESS_CONTROL_ALLOW_ORIGIN);
+            }
+        }
+        headers.extend(self.added.unwrap_or_default());
+    }
 }
 
 impl HttpOperation {
@@ -99,8 +136,25 @@ impl HttpOperation {
     }
 
     /// Returns true if requests of this method are protected.
-    pub fn protects(&self, method: &Method) -> bool {
-        self.0.methods.contains(method)
+    ///
+    /// The first request of another method that has a key in the key's header is a warning: its client relies on a protection that
+    /// it does not have.
+    pub fn protects(&self, method: &Method, headers: &HeaderMap) -> bool {
+        if self.0.methods.contains(method) {
+            return true;
+        }
+        if let KeyRule::Header(name) = &self.0.key
+            && headers.contains_key(name)
+            && !self.0.operation.is_disabled()
+            && !self.0.has_warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                operation = self.0.operation.key_prefix(),
+                "a {method} request has an idempotency key and ran unprotected, because `methods` does not list {method}: add it, or \
+                 tell the client that its retries run again (this warning is logged once)"
+            );
+        }
+        false
     }
 
     /// Returns the operation that the calls run under.
@@ -119,6 +173,15 @@ impl HttpOperation {
 
     pub(crate) fn max_request_body(&self) -> usize {
         self.0.max_request_body
+    }
+
+    /// Returns how a response to a request with these headers is changed, if the handler does not make it.
+    pub(crate) fn made_for(&self, request: &HeaderMap) -> MadeFor {
+        let added = self.0.added_headers.as_ref();
+        MadeFor {
+            origin: request.get(ORIGIN).cloned(),
+            added: added.map(|added| added(request)),
+        }
     }
 
     /// Returns the response for a refused request.
@@ -142,5 +205,49 @@ impl fmt::Debug for HttpOperation {
             .field("caller", &self.0.caller)
             .field("methods", &self.0.methods)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_allows_another_origin_nothing_of_what_was_stored_for_the_first() {
+        let (shop, partner) = ("https://shop.example", "https://partner.example");
+        let of_cors = [
+            ACCESS_CONTROL_ALLOW_ORIGIN,
+            ACCESS_CONTROL_ALLOW_CREDENTIALS,
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+        ];
+        let all = [true; 3];
+        for (stored, origin, adds, left) in [
+            (Some(shop), Some(shop), false, all),
+            (Some(shop), Some(partner), false, [false; 3]),
+            (Some(shop), None, false, [false; 3]),
+            (Some("*"), Some(partner), false, [true, false, false]),
+            (None, Some(partner), false, [false; 3]),
+            (Some(shop), Some(shop), true, [true, false, false]),
+            (Some(shop), Some(partner), true, [true, false, false]),
+        ] {
+            let value = HeaderValue::from_static;
+            let mut headers = HeaderMap::from_iter([
+                (ACCESS_CONTROL_ALLOW_CREDENTIALS, value("true")),
+                (ACCESS_CONTROL_EXPOSE_HEADERS, value("x-total")),
+                (LINK, value("<a>")),
+            ]);
+            headers.extend(stored.map(|stored| (ACCESS_CONTROL_ALLOW_ORIGIN, value(stored))));
+            let added = [(ACCESS_CONTROL_ALLOW_ORIGIN, value("https://added.example"))];
+            let made_for = MadeFor {
+                origin: origin.map(value),
+                added: adds.then(|| HeaderMap::from_iter(added)),
+            };
+            made_for.complete(&mut headers);
+            let found = of_cors.clone().map(|name| headers.contains_key(name));
+            assert_eq!(found, left, "{stored:?} to {origin:?}, {adds}");
+            let is_own =
+                headers.get(ACCESS_CONTROL_ALLOW_ORIGIN) == Some(&value("https://added.example"));
+            assert_eq!((is_own, headers.contains_key(LINK)), (adds, true));
+        }
     }
 }

@@ -46,21 +46,33 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Returns the problem of a call that ended in `error`. `now` is the time of the store's clock.
-    pub(crate) fn of_error(error: Error, now: EpochMillis) -> Self {
-        let kind = error.kind();
-        // A retry before this time is refused in the same way.
-        let refused_until = error.lease_end().or(error.circuit_open_until());
-        let seconds = refused_until.map(|end| {
-            let seconds = now.until(end).as_millis().div_ceil(1000);
-            u64::try_from(seconds).unwrap_or(u64::MAX).max(1)
-        });
+    /// Returns the problem of a request that ended in `error` before its call began.
+    pub(crate) fn of_error(error: Error) -> Self {
         Self {
             reason: Reason::of_error(&error),
             detail: error.client_message().to_owned(),
-            retry_after: seconds.or_else(|| kind.is_retryable().then_some(1)),
+            retry_after: error.kind().is_retryable().then_some(1),
             error: event::refused(error),
         }
+    }
+
+    /// Returns the problem of a call that ended in `error`. `now` is the time of the store's clock, and `lease_end` is when a claim
+    /// that the call made now would expire.
+    pub(crate) fn of_call(error: Error, now: EpochMillis, lease_end: EpochMillis) -> Self {
+        // A call in progress has run for as long as its lease ends before one that begins now. It is likely to run for as long again, and
+        // a client that waits so asks seldom, also if the call was killed.
+        let wait = error.lease_end().map(|end| {
+            let has_run = end.until(lease_end);
+            has_run.min(now.until(end))
+        });
+        let wait = wait.or_else(|| Some(now.until(error.circuit_open_until()?)));
+        let seconds = wait.map(|wait| {
+            let seconds = wait.as_millis().div_ceil(1000);
+            u64::try_from(seconds).unwrap_or(u64::MAX).max(1)
+        });
+        let mut problem = Self::of_error(error);
+        problem.retry_after = seconds.or(problem.retry_after);
+        problem
     }
 
     /// Returns the problem of a request that is refused before its call begins. `detail` is for the client.
@@ -100,8 +112,8 @@ impl Problem {
 
     /// Returns after how many seconds the client should send the request again, if a retry can succeed.
     ///
-    /// For a request in progress this is the end of the lease; the request can end sooner. While the circuit breaker is open, it is the
-    /// end of that time.
+    /// For a request in progress this is as long as the request has run, at most to the end of its lease. While the circuit breaker is
+    /// open, it is the end of that time.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }

@@ -7,7 +7,7 @@ const NOW: EpochMillis = EpochMillis::new(1_000_000);
 
 #[track_caller]
 fn of(kind: ErrorKind) -> Problem {
-    Problem::of_error(Error::new(kind, "shop"), NOW)
+    Problem::of_error(Error::new(kind, "shop"))
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_rejection_is_a_refusal_of_the_request_only_if_every_reason_is_a_condition()
         let writes = codes.iter().map(|code| RejectedWrite::new(0, "put", *code));
         let rejection = Rejection::new(2, writes.collect());
         let error = Error::new(ErrorKind::TransactionRejected, "shop");
-        Problem::of_error(error.with_source(rejection), NOW)
+        Problem::of_error(error.with_source(rejection))
     };
     let condition = RejectedWrite::CONDITION;
     for codes in [&[condition][..], &[condition, condition]] {
@@ -112,7 +112,32 @@ fn every_kind_of_the_error_reference_is_in_the_table() {
 }
 
 #[test]
-fn retry_after_is_the_end_of_the_lease_or_of_the_open_circuit_in_whole_seconds_and_at_least_one() {
+fn the_wait_for_a_call_in_progress_is_as_long_as_it_has_run_and_ends_with_its_lease() {
+    let lease = |end: i64, own: i64| {
+        let error = Error::new(ErrorKind::AlreadyInProgress, "shop");
+        let error = error.with_lease_end(EpochMillis::new(NOW.get() + end));
+        Problem::of_call(error, NOW, EpochMillis::new(NOW.get() + own)).retry_after()
+    };
+    for (end, own, seconds) in [
+        (900_000, 900_000, 1),
+        (899_000, 900_000, 1),
+        (898_999, 900_000, 2),
+        (800_000, 900_000, 100),
+        (450_000, 900_000, 450),
+        (100_500, 900_000, 101),
+        (1, 900_000, 1),
+        (0, 900_000, 1),
+        (-5_000, 900_000, 1),
+        // The lease of the other call is longer: how long it has run is not known.
+        (900_000, 3_000, 1),
+        (i64::MAX - NOW.get(), i64::MAX - NOW.get(), 1),
+    ] {
+        assert_eq!(lease(end, own), Some(seconds), "{end} {own}");
+    }
+}
+
+#[test]
+fn the_wait_for_an_open_circuit_is_its_end_in_whole_seconds_and_at_least_one() {
     for (end, seconds) in [
         (NOW.get() + 1, 1),
         (NOW.get() + 1_000, 1),
@@ -122,15 +147,11 @@ fn retry_after_is_the_end_of_the_lease_or_of_the_open_circuit_in_whole_seconds_a
         (NOW.get() - 5_000, 1),
     ] {
         let end = EpochMillis::new(end);
-        for error in [
-            Error::new(ErrorKind::AlreadyInProgress, "shop").with_lease_end(end),
-            Error::new(ErrorKind::StoreFailed, "shop").with_circuit_open_until(end),
-        ] {
-            let problem = Problem::of_error(error, NOW);
-            assert_eq!(problem.retry_after(), Some(seconds), "{end}");
-            let header = problem.response().headers()[RETRY_AFTER].clone();
-            assert_eq!(header, seconds.to_string().as_str());
-        }
+        let error = Error::new(ErrorKind::StoreFailed, "shop").with_circuit_open_until(end);
+        let problem = Problem::of_call(error, NOW, NOW);
+        assert_eq!(problem.retry_after(), Some(seconds), "{end}");
+        let header = problem.response().headers()[RETRY_AFTER].clone();
+        assert_eq!(header, seconds.to_string().as_str());
     }
 }
 

@@ -7,8 +7,8 @@ fn each_status_is_stored_released_or_a_failure() {
     let rules = Rules::default();
     for code in 100..=599_u16 {
         let expected = match code {
-            500..=599 | 408 => Verdict::Failed,
-            401 | 403 | 409 | 425 | 429 => Verdict::Release,
+            500..=599 | 408 | 499 => Verdict::Failed,
+            304 | 401 | 403 | 409 | 412 | 417 | 421 | 425 | 428 | 429 => Verdict::Release,
             200..=299 | 301 | 302 | 303 | 400..=499 => Verdict::Store,
             _ => Verdict::Release,
         };
@@ -33,6 +33,8 @@ fn a_policy_for_statuses_cannot_store_server_errors_and_interim_responses() {
         (308, Verdict::Store, Verdict::Release),
         (403, Verdict::Store, Verdict::Release),
         (408, Verdict::Store, Verdict::Failed),
+        (412, Verdict::Store, Verdict::Release),
+        (499, Verdict::Store, Verdict::Failed),
         (500, Verdict::Failed, Verdict::Failed),
         (503, Verdict::Failed, Verdict::Failed),
     ] {

@@ -134,7 +134,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        if !self.operation.protects(request.method()) {
+        if !self.operation.protects(request.method(), request.headers()) {
             return ResponseFuture::passed(self.inner.call(request));
         }
         // The clone is not ready; the service that was polled is.

@@ -19,14 +19,14 @@ use crate::host::{Host, backend};
 use crate::operation::{Head, HttpOperation, TOO_LARGE, unprotected};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{Failure, Keep, Reply, Sent};
+use crate::reply::{Failure, FailureReport, Keep, Reply, Sent};
 use crate::rules::Verdict;
 
 /// Runs `inner` for one request.
 pub(super) async fn protect<S, H, B, R>(
     operation: HttpOperation,
     host: H,
-    mut inner: S,
+    inner: S,
     request: Request<B>,
 ) -> Result<Response<ResponseBody<R>>, S::Error>
 where
@@ -36,8 +36,36 @@ where
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
 {
+    let made_for = operation.made_for(request.headers());
+    let is_head = request.method() == Method::HEAD;
+    Ok(match respond(&operation, host, inner, request).await? {
+        Sent::Own(response) => response,
+        Sent::Made(mut response) => {
+            if is_head {
+                // The body that a response to HEAD leaves out has another length.
+                response.headers_mut().remove(CONTENT_LENGTH);
+            }
+            made_for.complete(response.headers_mut());
+            response.map(ResponseBody::whole)
+        }
+    })
+}
+
+/// Runs `inner` for one request, or returns the response of an earlier request or of this framework.
+async fn respond<S, H, B, R>(
+    operation: &HttpOperation,
+    host: H,
+    mut inner: S,
+    request: Request<B>,
+) -> Result<Sent<Response<ResponseBody<R>>>, S::Error>
+where
+    H: Host,
+    S: Service<Request<B>, Response = Response<R>>,
+    B: Body<Data = Bytes> + From<String> + From<Vec<u8>> + 'static,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes>,
+{
     let (mut parts, body) = request.into_parts();
-    let operation = &operation;
     let compiled = operation.compiled();
     let place = match host.place(compiled.key_prefix(), &parts).await {
         Ok(place) => place,
@@ -49,22 +77,24 @@ where
                 parts.extensions.insert(call);
             }
             let response = inner.call(Request::from_parts(parts, body)).await?;
-            return Ok(response.map(ResponseBody::passed));
+            return Ok(Sent::Own(response.map(ResponseBody::passed)));
         }
-        Err(error) => return Ok(made(operation.no_place(error))),
+        Err(error) => return Ok(Sent::Made(operation.no_place(error))),
     };
-    let head = match operation.head(&parts) {
-        Err(problem) => return Ok(made(operation.refuse(&problem))),
+    let context = || host.request_context(&parts);
+    let head = ReceivedRequest::new(&parts, b"").with_request_context(&context);
+    let head = match operation.head(&head) {
+        Err(problem) => return Ok(Sent::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
             let start = |offered: OfferedCall<'_>| {
                 let call = give_call(operation, &mut parts, offered);
                 async move {
                     let response = inner.call(Request::from_parts(parts, body)).await;
-                    let response = response.map_err(Failure::Service)?;
+                    let response = response.map_err(failed)?;
                     unprotected_reply(operation, response, call).await
                 }
             };
-            return operation.run(&place, &identity, start).await.map(sent);
+            return operation.run(&place, &identity, start).await;
         }
         Ok(head) => head,
     };
@@ -73,35 +103,28 @@ where
         Collected::Whole(body) => body,
         // Trailers of a request are dropped: a body in memory has none.
         Collected::WithTrailers(body) => body.read.unwrap_or_default(),
-        Collected::TooLarge(_) => return Ok(made(too_large(operation))),
-        Collected::Failed(body) => return Ok(made(unreadable(operation, body.error))),
+        Collected::TooLarge(_) => return Ok(Sent::Made(too_large(operation))),
+        Collected::Failed(body) => return Ok(Sent::Made(unreadable(operation, body.error))),
     };
-    let context = || host.request_context(&parts);
     let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
     let identity = match operation.identity_after(head, &received, place.tenant.as_deref()) {
         Ok(identity) => identity,
-        Err(problem) => return Ok(made(operation.refuse(&problem))),
+        Err(problem) => return Ok(Sent::Made(operation.refuse(&problem))),
     };
     let protected = identity.bypass().is_none();
-    let is_head = parts.method == Method::HEAD;
     let start = |offered: OfferedCall<'_>| {
         let call = give_call(operation, &mut parts, offered);
         async move {
             let body = rebuilt::<B>(body, may_be_text);
             let response = inner.call(Request::from_parts(parts, body)).await;
-            let response = response.map_err(Failure::Service)?;
+            let response = response.map_err(failed)?;
             if !protected {
                 return unprotected_reply(operation, response, call).await;
             }
             reply(operation, response).await
         }
     };
-    let mut response = operation.run(&place, &identity, start).await?;
-    if let (true, Sent::Made(made)) = (is_head, &mut response) {
-        // The body that a response to HEAD leaves out has another length.
-        made.headers_mut().remove(CONTENT_LENGTH);
-    }
-    Ok(sent(response))
+    operation.run(&place, &identity, start).await
 }
 
 /// Puts the call into the extensions of the request, if the handler asks for it. Returns the call.
@@ -158,7 +181,12 @@ where
 {
     let rules = operation.rules();
     match rules.verdict(response.status()) {
-        Verdict::Failed => return Err(Failure::Response(response.map(ResponseBody::passed))),
+        Verdict::Failed => {
+            let report = response.extensions().get::<FailureReport>();
+            let doubt = report.is_none().then_some(STATUS);
+            let own = response.map(ResponseBody::passed);
+            return Err(Failure::Response(own, doubt));
+        }
         Verdict::Release => {
             return Ok(Reply::Own(
                 response.map(ResponseBody::passed),
@@ -181,7 +209,7 @@ where
             *view.status_mut() = parts.status;
             view.headers_mut().clone_from(&parts.headers);
             let own = Response::from_parts(parts, ResponseBody::whole(body));
-            operation.reply(own, Some(view))
+            operation.reply(own, Ok(view))
         }
         Collected::TooLarge(body) => {
             let own = Response::from_parts(parts, ResponseBody::prefixed(body));
@@ -194,10 +222,24 @@ where
         // The run did not produce its response: a failure of the handler.
         Collected::Failed(body) => {
             let own = Response::from_parts(parts, ResponseBody::prefixed(body));
-            Err(Failure::Response(own))
+            Err(Failure::Response(own, Some(BROKEN)))
         }
     }
 }
+
+/// Returns the failure of an inner service that has no response.
+fn failed<R, E>(error: E) -> Failure<R, E> {
+    Failure::Service(error, Some(ERROR))
+}
+
+/// Why a status is no report.
+const STATUS: &str = "the status of the response can be that of a layer inside, such as a timeout or a panic catcher, so the key is \
+    held: if the handler itself returns it and had no effect, add `FailureReport` to its extensions";
+/// Why an error is no report.
+const ERROR: &str = "the error can be that of a layer inside, such as a timeout, so the key is held: if the handler itself fails \
+    and had no effect, return a response with `FailureReport` in its extensions";
+/// Why a body that breaks off is no report.
+const BROKEN: &str = "the body of the response broke off, so the key is held";
 
 /// Why a stream is not stored.
 const STREAM: &str = "the response is a stream of unknown length, so it cannot be stored";
@@ -237,16 +279,4 @@ fn unreadable<E: Into<BoxError>>(operation: &HttpOperation, error: Option<E>) ->
     let error = operation.error(ErrorKind::InvalidPayload);
     let error = error.with_detail(detail);
     operation.refuse(&Problem::of_request(reason, text, error))
-}
-
-/// Returns the response that is sent.
-fn sent<R: Body<Data = Bytes>>(sent: Sent<Response<ResponseBody<R>>>) -> Response<ResponseBody<R>> {
-    match sent {
-        Sent::Own(response) => response,
-        Sent::Made(response) => made(response),
-    }
-}
-
-fn made<R: Body<Data = Bytes>>(response: Response<Bytes>) -> Response<ResponseBody<R>> {
-    response.map(ResponseBody::whole)
 }

@@ -2,7 +2,9 @@
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
-use idempotency_http::{Backend, HttpOperation};
+use idempotency_core::record::RecordId;
+use idempotency_http::{Backend, HttpOperation, Place, ReceivedRequest};
+use serde_json::{Value, json};
 use tower_layer::Layer;
 
 use crate::common::*;
@@ -123,4 +125,165 @@ async fn a_caller_in_an_extension_is_found() {
     ];
     let bodies = responses.map(|response| response.into_body());
     assert_eq!(bodies, ["1", "2", "1"]);
+}
+
+/// Returns the record of a request with key `k-1` and this `requestContext`; `None` if the request is refused.
+fn record(caller: &str, context: &Value) -> Option<RecordId> {
+    let operation = builder().caller(caller).build().unwrap();
+    let request = Request::post("/payments").header("idempotency-key", "k-1");
+    let (parts, ()) = request.body(()).unwrap().into_parts();
+    let place = Place {
+        backend: backend(),
+        deadline: None,
+        tenant: None,
+    };
+    let event = operation.event(&json!({"requestContext": context}));
+    let request = ReceivedRequest::new(&parts, b"{}").with_event(&event);
+    let of_event = operation.call(Ok(place.clone()), &request).key().cloned();
+    let context = || Some(context.clone());
+    let request = ReceivedRequest::new(&parts, b"{}").with_request_context(&context);
+    assert_eq!(operation.call(Ok(place), &request).key(), of_event.as_ref());
+    of_event
+}
+
+#[test]
+fn the_id_of_an_iam_session_is_refused_as_a_caller_with_what_to_write() {
+    for caller in [
+        "requestContext.authorizer.iam.userArn",
+        "requestContext.identity.userArn",
+        "requestContext.authorizer.iam.userId",
+        "[requestContext.accountId, requestContext.identity.caller]",
+    ] {
+        let error = builder().caller(caller).build().unwrap_err().to_string();
+        assert!(error.starts_with("`caller`: "), "{error}");
+        assert!(error.ends_with("write `iam_caller(@)`"), "{error}");
+    }
+}
+
+#[test]
+fn users_of_an_identity_pool_share_no_key_and_the_sessions_of_a_role_are_one_caller() {
+    let rest = |arn: &str, identity: Option<&str>| json!({"identity": {"userArn": arn, "cognitoIdentityId": identity}});
+    let http = |arn: &str, identity: Option<&str>| {
+        let identity = identity.map(|id| json!({"identityId": id, "amr": ["authenticated"]}));
+        json!({"authorizer": {"iam": {"userArn": arn, "cognitoIdentity": identity}}})
+    };
+    let role = |session: &str| format!("arn:aws:sts::123456789012:assumed-role/App/{session}");
+    let pool = role("CognitoIdentityCredentials");
+    let of = |context: Value| record("iam_caller(@)", &context);
+    for event in [&rest as &dyn Fn(&str, Option<&str>) -> Value, &http] {
+        let ann = of(event(&pool, Some("eu-central-1:ann")));
+        assert!(ann.is_some());
+        assert_ne!(ann, of(event(&pool, Some("eu-central-1:bob"))));
+        assert_eq!(of(event(&pool, None)), None);
+        let pod = of(event(&role("pod-1"), None));
+        assert!(pod.is_some());
+        assert_eq!(pod, of(event(&role("pod-2"), None)));
+        let other = role("pod-1").replace("123456789012", "210987654321");
+        assert_ne!(pod, of(event(&other, None)));
+    }
+    // A client is the same caller through an HTTP API and a REST API.
+    assert_eq!(of(rest(&role("a"), None)), of(http(&role("b"), None)));
+}
+
+#[test]
+fn another_client_cannot_have_the_value_of_a_recommended_caller() {
+    let certificate = |issuer: &str, subject: &str, serial: &str| json!({"issuerDN": issuer, "subjectDN": subject, "serialNumber": serial});
+    let jwt = |claims: Value| json!({"authorizer": {"jwt": {"claims": claims}}});
+    let cognito = |claims: Value| json!({"authorizer": {"claims": claims}});
+    let mutual = |of: Value| json!({"authentication": {"clientCert": of}});
+    let mutual_rest = |of: Value| json!({"identity": {"clientCert": of}});
+    // The caller, a client, the same client later, and another client: `None` is a request that is refused.
+    let (ours, theirs) = ("https://login.shop", "https://login.partner");
+    let cases: [(&str, Value, Value, &[Value]); 6] = [
+        (
+            "requestContext.authorizer.jwt.claims.[iss, sub]",
+            jwt(json!({"iss": ours, "sub": "1", "exp": "1"})),
+            jwt(json!({"iss": ours, "sub": "1", "exp": "2"})),
+            &[
+                jwt(json!({"iss": ours, "sub": "2"})),
+                jwt(json!({"iss": theirs, "sub": "1"})),
+            ],
+        ),
+        (
+            "requestContext.authorizer.claims.[iss, sub]",
+            cognito(json!({"iss": ours, "sub": "1", "auth_time": "1"})),
+            cognito(json!({"iss": ours, "sub": "1", "auth_time": "2"})),
+            &[cognito(json!({"iss": theirs, "sub": "1"}))],
+        ),
+        (
+            "requestContext.authentication.clientCert.[issuerDN, subjectDN]",
+            mutual(certificate("CN=ours", "CN=till-1", "1")),
+            mutual(certificate("CN=ours", "CN=till-1", "2")),
+            &[
+                mutual(certificate("CN=ours", "CN=till-2", "1")),
+                mutual(certificate("CN=theirs", "CN=till-1", "1")),
+            ],
+        ),
+        (
+            "requestContext.identity.clientCert.[issuerDN, subjectDN]",
+            mutual_rest(certificate("CN=ours", "CN=till-1", "1")),
+            mutual_rest(certificate("CN=ours", "CN=till-1", "2")),
+            &[mutual_rest(certificate("CN=theirs", "CN=till-1", "1"))],
+        ),
+        (
+            "[requestContext.identity.apiKeyId, requestContext.authorizer.user]",
+            json!({"identity": {"apiKeyId": "app"}, "authorizer": {"user": "1"}}),
+            json!({"identity": {"apiKeyId": "app", "sourceIp": "::1"}, "authorizer": {"user": "1"}}),
+            &[json!({"identity": {"apiKeyId": "app"}, "authorizer": {"user": "2"}})],
+        ),
+        (
+            "requestContext.authorizer.lambda.[tenant, user]",
+            json!({"authorizer": {"lambda": {"tenant": "a", "user": "1"}}}),
+            json!({"authorizer": {"lambda": {"tenant": "a", "user": "1", "at": 2}}}),
+            &[json!({"authorizer": {"lambda": {"tenant": "b", "user": "1"}}})],
+        ),
+    ];
+    for (caller, client, later, others) in cases {
+        let own = record(caller, &client);
+        assert!(own.is_some(), "{caller}");
+        assert_eq!(own, record(caller, &later), "{caller}");
+        for other in others {
+            assert_ne!(own, record(caller, other), "{caller} {other}");
+        }
+        assert_eq!(record(caller, &json!({})), None, "{caller}");
+    }
+    // A part that is missing does not make the other part the caller.
+    for claims in [
+        json!({"sub": "1"}),
+        json!({"iss": ours}),
+        json!({"iss": ours, "sub": ""}),
+    ] {
+        let caller = "requestContext.authorizer.jwt.claims.[iss, sub]";
+        assert_eq!(record(caller, &jwt(claims)), None);
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_caller_is_refused_before_its_body_is_read() {
+    for builder in [
+        builder().caller_header("x-user-id"),
+        builder().caller("header(@, 'x-user-id')"),
+        builder().caller("iam_caller(@)"),
+        builder()
+            .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
+            .key("powertools_json(body).id"),
+        builder().caller_from(|_| None).fingerprint("body"),
+    ] {
+        let runs = Runs::default();
+        let operation = builder.build().unwrap();
+        let service = operation
+            .layer(backend())
+            .layer(app(&runs, |_| text(200, "paid")));
+        let reads = Runs::default();
+        let counted = reads.clone();
+        let chunks = futures_util::stream::repeat_with(move || {
+            counted.add();
+            Ok::<_, std::convert::Infallible>("x".repeat(64 * 1024))
+        });
+        let request = Request::post("/payments").header("idempotency-key", "k-1");
+        let request = request.body(Body::from_stream(chunks)).unwrap();
+        let response = send(&service, request).await;
+        assert_eq!(problem(&response), "urn:idempotency:caller-unknown");
+        assert_eq!((reads.count(), runs.count()), (0, 0), "{operation:?}");
+    }
 }

@@ -93,7 +93,7 @@ impl Store for FailsAfter {
 }
 
 #[tokio::test]
-async fn a_request_in_progress_is_409_with_the_end_of_the_lease() {
+async fn a_request_in_progress_is_409_with_a_time_to_wait() {
     let store = Arc::new(MemoryStore::new());
     let lease = std::time::Duration::from_millis(20_500);
     let operation = builder().caller_header("x-user-id").lease(lease);
@@ -109,11 +109,11 @@ async fn a_request_in_progress_is_409_with_the_end_of_the_lease() {
     let response = send(&second, post().body(body("{}")).unwrap()).await;
     assert_eq!(response.status(), StatusCode::CONFLICT);
     assert_eq!(problem(&response), "urn:idempotency:in-progress");
-    assert_eq!(response.headers()["retry-after"], "21");
+    assert_eq!(response.headers()["retry-after"], "1");
     // A duplicate in the first process meets the first call without a request to the store.
     let response = send(&first, post().body(body("{}")).unwrap()).await;
     assert_eq!(problem(&response), "urn:idempotency:in-progress");
-    assert_eq!(response.headers()["retry-after"], "21");
+    assert_eq!(response.headers()["retry-after"], "1");
     let other = send(&second, post().body(body("other")).unwrap()).await;
     assert_eq!(problem(&other), "urn:idempotency:key-reused");
 }
@@ -122,6 +122,38 @@ async fn a_request_in_progress_is_409_with_the_end_of_the_lease() {
 fn futures_poll<F: Future + Unpin>(future: &mut F) -> std::task::Poll<F::Output> {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     std::pin::Pin::new(future).poll(&mut context)
+}
+
+#[tokio::test]
+async fn the_time_to_wait_is_as_long_as_the_request_has_run_and_ends_with_its_lease() {
+    let clock = Arc::new(SetClock::default());
+    let backend = Backend::new(
+        Arc::new(MemoryStore::new()),
+        clock.clone(),
+        Arc::new(SystemRandom),
+    );
+    let operation = operation();
+    let never = tower::service_fn(|_: Request<Body>| {
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    let mut first = operation.layer(backend.clone()).layer(never);
+    let mut running = Box::pin(first.call(post().body(body("{}")).unwrap()));
+    assert!(futures_poll(&mut running).is_pending());
+    // Without a `lease`, the claim lasts 15 minutes.
+    for (after, seconds) in [
+        (0, "1"),
+        (999, "1"),
+        (1_001, "2"),
+        (30_000, "30"),
+        (450_000, "450"),
+        (800_000, "100"),
+        (899_500, "1"),
+    ] {
+        clock.0.store(after, Ordering::SeqCst);
+        let response = send(&first, post().body(body("{}")).unwrap()).await;
+        assert_eq!(problem(&response), "urn:idempotency:in-progress");
+        assert_eq!(response.headers()["retry-after"], seconds, "{after}");
+    }
 }
 
 #[tokio::test]

@@ -147,6 +147,30 @@ async fn each_request_has_one_outcome_event() {
 }
 
 #[tokio::test]
+async fn a_method_that_is_not_protected_and_has_a_key_is_a_warning_once() {
+    let request = |method: &str, key: Option<&str>| {
+        let request = Request::builder().method(method).uri("/secret-path");
+        let request = match key {
+            Some(key) => request.header("idempotency-key", key),
+            None => request,
+        };
+        request.body(body("secret-body")).unwrap()
+    };
+    let requests = vec![
+        request("GET", None),
+        request("PUT", Some("secret-key")),
+        request("PUT", Some("secret-key")),
+        request("GET", Some("secret-key")),
+    ];
+    let log = logged(operation(), requests).await.text();
+    assert_eq!(log.matches("\"WARN\"").count(), 1, "{log}");
+    for part in ["local.shop.payments", "PUT", "`methods`", "ran unprotected"] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    assert!(!log.contains("secret"), "{log}");
+}
+
+#[tokio::test]
 async fn a_response_that_is_not_stored_is_a_warning_that_says_why() {
     for policy in [
         Unstorable::Complete,

@@ -96,7 +96,7 @@ async fn another_request_under_the_same_key_is_refused_with_422() {
 }
 
 #[tokio::test]
-async fn an_own_fingerprint_replaces_method_path_query_and_body() {
+async fn an_own_fingerprint_replaces_query_and_body_and_never_method_and_path() {
     let runs = Runs::default();
     let operation = builder()
         .caller_header("x-user-id")
@@ -107,11 +107,53 @@ async fn an_own_fingerprint_replaces_method_path_query_and_body() {
         .layer(backend())
         .layer(app(&runs, |run| text(200, run.to_string())));
     let request = |uri: &str, body: &'static str| post().uri(uri).body(Body::from(body)).unwrap();
-    send(&service, request("/a", r#"{"amount":1,"note":"x"}"#)).await;
-    let replay = send(&service, request("/b", r#"{"amount":1,"note":"y"}"#)).await;
+    send(&service, request("/a?t=1", r#"{"amount":1,"note":"x"}"#)).await;
+    let replay = send(&service, request("/a?t=2", r#"{"amount":1,"note":"y"}"#)).await;
     assert!(is_replayed(&replay));
-    let other = send(&service, request("/a", r#"{"amount":2}"#)).await;
-    assert_eq!(other.status(), 422);
+    let mut patch = request("/a", r#"{"amount":1}"#);
+    *patch.method_mut() = http::Method::PATCH;
+    for other in [
+        request("/a", r#"{"amount":2}"#),
+        request("/b", r#"{"amount":1}"#),
+        patch,
+    ] {
+        let response = send(&service, other).await;
+        assert_eq!(problem(&response), "urn:idempotency:key-reused");
+    }
+    assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test]
+async fn a_part_can_be_added_to_the_fingerprint() {
+    let runs = Runs::default();
+    let operation = builder()
+        .caller_header("x-user-id")
+        .fingerprint_also("[header(@, 'host'), header(@, 'x-account')]")
+        .build()
+        .unwrap();
+    let service = operation
+        .layer(backend())
+        .layer(app(&runs, |_| text(200, "paid")));
+    let request = |uri: &str, account: &str, body: &'static str| {
+        let request = post().uri(uri).header("host", "pay.example");
+        request
+            .header("x-account", account)
+            .body(Body::from(body))
+            .unwrap()
+    };
+    send(&service, request("/a", "1", "{}")).await;
+    assert!(is_replayed(&send(&service, request("/a", "1", "{}")).await));
+    for (uri, account, body) in [
+        ("/a", "2", "{}"),
+        ("/a", "", "{}"),
+        ("/b", "1", "{}"),
+        ("/a?b=1", "1", "{}"),
+        ("/a", "1", "{ }"),
+    ] {
+        let response = send(&service, request(uri, account, body)).await;
+        assert_eq!(problem(&response), "urn:idempotency:key-reused");
+    }
+    assert_eq!(runs.count(), 1);
 }
 
 #[tokio::test]
@@ -125,8 +167,17 @@ async fn a_key_that_is_not_required_may_be_missing_but_not_wrong() {
         assert_eq!(response.body(), run);
         assert!(!is_replayed(&response));
     }
-    let anonymous = Request::post("/payments").body(body("{}")).unwrap();
-    assert_eq!(send(&service, anonymous).await.body(), "3");
+    let anonymous = || Request::post("/payments").body(body("{}")).unwrap();
+    assert_eq!(send(&service, anonymous()).await.body(), "3");
+    // Also where only the body shows that there is no key.
+    let in_body = builder()
+        .key("powertools_json(body).id")
+        .key_required(false);
+    let in_body = in_body.caller_header("x-user-id").build().unwrap();
+    let in_body = in_body
+        .layer(backend())
+        .layer(app(&Runs::default(), |_| text(200, "paid")));
+    assert_eq!(send(&in_body, anonymous()).await.status(), 200);
     assert_eq!(send(&service, with_key(&[b"a,b"])).await.status(), 400);
     for _ in 0..2 {
         assert_eq!(send(&service, with_key(&[b"k-1"])).await.body(), "4");

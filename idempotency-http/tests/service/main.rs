@@ -7,6 +7,7 @@ mod common;
 mod disconnect;
 mod errors;
 mod events;
+mod hold;
 mod keys;
 mod properties;
 mod protocol;

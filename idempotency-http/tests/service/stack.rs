@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request as AxumRequest;
-use axum::http::{HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
 use axum::routing::post as on_post;
@@ -186,14 +186,89 @@ async fn a_preflight_passes_and_cors_outside_marks_refusals_and_replays() {
 }
 
 #[tokio::test]
-async fn cors_inside_lets_browsers_refuse_replays() {
+async fn cors_inside_marks_replays_and_lets_browsers_refuse_errors() {
     let app = payments(&Runs::default()).layer(cors()).layer(layer());
     let from_browser = || post().header("origin", "https://shop.example");
     let first = send(&app, from_browser().body(body("{}")).unwrap()).await;
     assert!(first.headers().contains_key("access-control-allow-origin"));
     let replay = send(&app, from_browser().body(body("{}")).unwrap()).await;
     assert!(is_replayed(&replay));
-    assert!(!replay.headers().contains_key("access-control-allow-origin"));
+    assert!(replay.headers().contains_key("access-control-allow-origin"));
+    let refused = send(&app, from_browser().body(body("other")).unwrap()).await;
+    assert_eq!(refused.status(), 422);
+    assert!(
+        !refused
+            .headers()
+            .contains_key("access-control-allow-origin")
+    );
+}
+
+/// The headers with which a service answers CORS itself.
+fn own_cors(request: &HeaderMap) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(origin) = request.get("origin") {
+        headers.insert("access-control-allow-origin", origin.clone());
+    }
+    headers.insert("x-frame-options", HeaderValue::from_static("DENY"));
+    headers
+}
+
+#[tokio::test]
+async fn a_service_that_answers_cors_itself_adds_its_headers_to_replays_and_errors() {
+    let operation = builder().caller_header("x-user-id").add_headers(own_cors);
+    let operation = operation
+        .methods([Method::POST, Method::HEAD])
+        .max_request_body(8);
+    let operation = operation.build().unwrap();
+    let pay = async |headers: HeaderMap| (own_cors(&headers), "paid");
+    let app = Router::new()
+        .route("/payments", axum::routing::any(pay))
+        .layer(operation.layer(backend()));
+    let of = |origin: &'static str| post().header("origin", origin);
+    let (shop, admin) = ("https://shop.example", "https://admin.example");
+    let without = |name: &str, mut request: Request<Body>| {
+        request.headers_mut().remove(name);
+        request
+    };
+    let head = of(shop).method(Method::HEAD);
+    for (request, origin, status, replayed) in [
+        (of(shop).body(body("{}")), shop, 200, false),
+        (of(shop).body(body("{}")), shop, 200, true),
+        // The stored response has the header of the first origin.
+        (of(admin).body(body("{}")), admin, 200, true),
+        (of(shop).body(body("other")), shop, 422, false),
+        (head.body(body("{}")), shop, 422, false),
+        (of(shop).body(body("123456789")), shop, 413, false),
+        (
+            Ok(without("x-user-id", of(shop).body(body("{}")).unwrap())),
+            shop,
+            403,
+            false,
+        ),
+        (
+            Ok(without(
+                "idempotency-key",
+                of(shop).body(body("{}")).unwrap(),
+            )),
+            shop,
+            400,
+            false,
+        ),
+    ] {
+        let response = send(&app, request.unwrap()).await;
+        assert_eq!(
+            (response.status().as_u16(), is_replayed(&response)),
+            (status, replayed)
+        );
+        let headers = response.headers();
+        for (name, value) in [
+            ("access-control-allow-origin", origin),
+            ("x-frame-options", "DENY"),
+        ] {
+            let values: Vec<_> = headers.get_all(name).iter().collect();
+            assert_eq!(values, [value], "{status} {name}");
+        }
+    }
 }
 
 /// A router whose first run never ends.
@@ -233,7 +308,7 @@ async fn a_timeout_outside_drops_the_call_so_its_key_is_busy_until_the_lease_end
     assert_eq!(first.status(), 504);
     let second = send(&app, post().body(body("{}")).unwrap()).await;
     assert_eq!(problem(&second), "urn:idempotency:in-progress");
-    assert_eq!(second.headers()["retry-after"], "900");
+    assert_eq!(second.headers()["retry-after"], "1");
     assert_eq!((runs.count(), store.len()), (1, 1));
 }
 

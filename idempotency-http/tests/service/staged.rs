@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use idempotency_core::config::Settings;
-use idempotency_core::operation::Call;
+use idempotency_core::operation::{Call, Run};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
 use idempotency_http::{
     HttpOperation, HttpOperationBuilder, Place, ReceivedRequest, Sent, Unstorable,
 };
+use tower::ServiceExt;
 use tower_layer::Layer;
 
 use crate::common::*;
@@ -28,6 +31,12 @@ fn stage(call: &Call) {
 fn operation(change: impl FnOnce(HttpOperationBuilder) -> HttpOperationBuilder) -> HttpOperation {
     let builder = builder().caller_header("x-user-id").with_call();
     change(builder).build().unwrap()
+}
+
+/// Looks for the key in the body, where the requests of this module have none.
+fn key_in_event(builder: HttpOperationBuilder) -> HttpOperationBuilder {
+    let builder = builder.key("powertools_json(body).order_id");
+    builder.key_required(false)
 }
 
 fn with_key() -> Request<Body> {
@@ -60,6 +69,7 @@ async fn sent(
 #[tokio::test]
 async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key() {
     let optional = operation(|builder| builder.key_required(false));
+    let in_event = operation(key_in_event);
     for (status, applied) in [
         (200, 1),
         (303, 1),
@@ -70,8 +80,12 @@ async fn a_response_has_the_same_verdict_on_staged_writes_with_and_without_a_key
         (500, 0),
         (503, 0),
     ] {
-        for request in [with_key(), without_key()] {
-            let (response, balance) = sent(&optional, request, move || text(status, "x")).await;
+        for (operation, request) in [
+            (&optional, with_key()),
+            (&optional, without_key()),
+            (&in_event, with_key()),
+        ] {
+            let (response, balance) = sent(operation, request, move || text(status, "x")).await;
             assert_eq!((response.status().as_u16(), balance), (status, applied));
             assert_eq!(response.body(), "x");
         }
@@ -135,8 +149,13 @@ async fn store_when_has_the_same_verdict_on_staged_writes_with_and_without_a_key
 #[tokio::test]
 async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_without_a_key() {
     let optional = operation(|builder| builder.key_required(false));
+    let in_event = operation(key_in_event);
     for (status, applied) in [(200, 1), (409, 0), (500, 0)] {
-        for request in [with_key(), without_key()] {
+        for (operation, request) in [
+            (&optional, with_key()),
+            (&optional, without_key()),
+            (&in_event, with_key()),
+        ] {
             let store = Arc::new(MemoryStore::new());
             let place = Place {
                 backend: backend_over(&store),
@@ -144,7 +163,7 @@ async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_with
                 tenant: None,
             };
             let (parts, _) = request.into_parts();
-            let call = optional.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
+            let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, b"{}"));
             let response = Response::builder()
                 .status(status)
                 .body(Bytes::new())
@@ -154,11 +173,40 @@ async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_with
                     stage(&offered.take());
                     async { Ok::<_, Infallible>(response) }
                 },
-                |response| Some(response.clone()),
+                |response| Ok(response.clone()),
             );
             let sent = run.await.unwrap();
             assert!(matches!(sent, Sent::Own(response) if response.status() == status));
             assert_eq!(store.balance("shop"), applied, "{status}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_whose_event_has_no_key_runs_unprotected_and_its_stream_is_not_read() {
+    let in_event = operation(|builder| {
+        let builder = key_in_event(builder).collect_streams(true);
+        builder.on_unstorable(Unstorable::Refuse)
+    });
+    let (store, read) = (Arc::new(MemoryStore::new()), Runs::default());
+    let counted = read.clone();
+    let service = in_event
+        .layer(backend_over(&store))
+        .layer(tower::service_fn(move |request: Request<Body>| {
+            let call = request.extensions().get::<Call>().unwrap();
+            assert_eq!((call.run(), call.key()), (Run::Unprotected, None));
+            let counted = counted.clone();
+            let chunks = stream::iter([Ok::<_, Infallible>("paid")]);
+            let chunks = chunks.inspect(move |_| {
+                counted.add();
+            });
+            async { Ok::<_, Infallible>(Response::new(Body::from_stream(chunks))) }
+        }));
+    for run in 0..2 {
+        let response = service.clone().oneshot(with_key()).await.unwrap();
+        assert_eq!(read.count(), run, "nothing is stored of it");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "paid");
+    }
+    assert!(store.is_empty());
 }

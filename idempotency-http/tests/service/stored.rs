@@ -127,9 +127,15 @@ async fn each_status_is_replayed_or_runs_again() {
         (404, true),
         (408, false),
         (409, false),
+        (412, false),
+        (413, true),
+        (417, false),
+        (421, false),
         (422, true),
         (425, false),
+        (428, false),
         (429, false),
+        (499, false),
         (500, false),
         (502, false),
         (503, false),
@@ -201,7 +207,7 @@ async fn a_server_error_is_a_failure_that_is_recorded_if_asked_for() {
         );
         let record = store.record(&id());
         let failure = record.as_ref().and_then(|record| record.failure.value());
-        let expected = is_recorded.then_some("idempotency_http::reply::CallFailed");
+        let expected = is_recorded.then_some("unreported: idempotency_http::reply::CallFailed");
         assert_eq!(failure.map(String::as_str), expected, "{status}");
     }
 }

@@ -6,9 +6,9 @@ use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::operation::{Call, OfferedCall};
 
-use super::run::{Reader, run};
+use super::run::{Function, Reader, run};
 use super::{DynamoDbStream, EventSource, FromRecord, Kinesis, Sqs};
-use crate::__private::{Codec, Convert, RegisteredOperation};
+use crate::__private::{Codec, RecordConvert, RegisteredOperation};
 use crate::store::StoreHandle;
 
 pub use super::{Batch, KeyFrom, RecordOrder};
@@ -38,7 +38,7 @@ pub async fn handle<S, A, R, E, F, Fut>(
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
     codec: Codec<R>,
-    convert: Convert<E>,
+    failure: RecordConvert<E>,
     handler: F,
 ) -> Result<S::Response, E>
 where
@@ -46,12 +46,15 @@ where
     F: Fn(A) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
-    let Convert(convert) = convert;
+    let RecordConvert { convert, named } = failure;
     let batch = batch.map_err(|error| convert(refused(error)))?;
-    let handler = |argument, ()| handler(argument);
-    run(batch, event, reader, codec.0, |_| (), handler)
-        .await
-        .map_err(convert)
+    let function = Function {
+        codec: codec.0,
+        ask: |_| (),
+        handler: |argument, ()| handler(argument),
+        named,
+    };
+    run(batch, event, reader, function).await.map_err(convert)
 }
 
 /// Runs the function for each record, with its call.
@@ -60,7 +63,7 @@ pub async fn handle_with_call<S, A, R, E, F, Fut>(
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
     codec: Codec<R>,
-    convert: Convert<E>,
+    failure: RecordConvert<E>,
     handler: F,
 ) -> Result<S::Response, E>
 where
@@ -68,12 +71,15 @@ where
     F: Fn(A, Call) -> Fut,
     Fut: Future<Output = Result<R, E>>,
 {
-    let Convert(convert) = convert;
+    let RecordConvert { convert, named } = failure;
     let batch = batch.map_err(|error| convert(refused(error)))?;
-    let ask = |offered: OfferedCall<'_>| offered.take();
-    run(batch, event, reader, codec.0, ask, handler)
-        .await
-        .map_err(convert)
+    let function = Function {
+        codec: codec.0,
+        ask: |offered: OfferedCall<'_>| offered.take(),
+        handler,
+        named,
+    };
+    run(batch, event, reader, function).await.map_err(convert)
 }
 
 /// The sources, by their names in the attribute.

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use idempotency_core::error::Error;
 use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_core::typed;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -147,11 +150,23 @@ impl fmt::Debug for RawBody {
     }
 }
 
-/// Reads a body as JSON of any type, without a change to its numbers.
-pub(super) fn raw(bytes: &[u8]) -> Result<&RawValue, Undecodable> {
-    let text = str::from_utf8(bytes).map_err(|_| Undecodable::new("is not UTF-8"))?;
-    serde_json::from_str(text)
-        .map_err(|error| Undecodable::new(typed::ReadError::from(error).to_string()))
+/// A body in the document of its record. A key that does not look at it needs no JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum BodyOrText<'a> {
+    /// Without a change to its numbers.
+    Json(&'a RawValue),
+    Text(&'a str),
+    Base64(String),
+}
+
+impl<'a> From<&'a [u8]> for BodyOrText<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        let Ok(text) = str::from_utf8(bytes) else {
+            return Self::Base64(STANDARD.encode(bytes));
+        };
+        serde_json::from_str(text).map_or(Self::Text(text), Self::Json)
+    }
 }
 
 /// A payload that is JSON text already: the id of a record, or the whole record.
@@ -170,7 +185,7 @@ impl Payload for Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde::{Deserialize, Serialize};
+    use serde::Deserialize;
 
     #[derive(Debug, Serialize, Deserialize)]
     struct Order {

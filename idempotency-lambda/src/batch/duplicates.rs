@@ -1,28 +1,31 @@
-//! The duplicates inside one batch: records with one key run once.
+//! The duplicates inside one batch: records with one key run one after the other, and those with one payload run once.
 //!
 //! Without this, the second would be refused as in progress while the first runs, and be returned for nothing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
+use std::hash::Hash;
 
-use idempotency_core::operation::Identity;
-use idempotency_core::record::RecordId;
-
-/// The records of a batch by their keys. `T` is a record that waits.
+/// The records of a batch by their keys `K` and payloads `V`. `T` is a record that waits.
+///
+/// Each step looks up one key and one payload: the sender of a queue chooses both, so the work must not grow with the square of
+/// the records of one key.
 #[derive(Debug)]
-pub(super) struct Duplicates<T> {
-    keys: HashMap<RecordId, Key<T>>,
-    /// The key and identity of each record that runs.
-    running: HashMap<usize, Identity>,
+pub(super) struct Duplicates<K, V, T> {
+    calls: HashMap<(K, V), Call<T>>,
+    /// The payloads that wait for the record that runs, of each key with such a record.
+    waiting: HashMap<K, VecDeque<V>>,
+    /// The key and payload of each record that runs.
+    running: HashMap<usize, (K, V)>,
 }
 
+/// The records with one key and one payload.
 #[derive(Debug)]
-struct Key<T> {
-    /// True if a record with this key runs.
-    runs: bool,
-    /// The records that wait for it, by their places.
-    waiting: VecDeque<(usize, Identity, T)>,
-    /// How the records that ran ended: true if acknowledged.
-    ended: Vec<(Identity, bool)>,
+struct Call<T> {
+    /// How the one that ran ended: true if it is acknowledged.
+    ended: Option<bool>,
+    /// The records that wait, by their places.
+    waiting: VecDeque<(usize, T)>,
 }
 
 /// What to do with a record.
@@ -36,74 +39,149 @@ pub(super) enum Meet<T> {
     Share(bool),
 }
 
-impl<T> Default for Duplicates<T> {
+impl<K, V, T> Default for Duplicates<K, V, T> {
     fn default() -> Self {
         Self {
-            keys: HashMap::new(),
+            calls: HashMap::new(),
+            waiting: HashMap::new(),
             running: HashMap::new(),
         }
     }
 }
 
-impl<T> Duplicates<T> {
+impl<K: Clone + Eq + Hash, V: Clone + Eq + Hash, T> Duplicates<K, V, T> {
     /// Returns what to do with the record at this place.
     ///
-    /// A record is a duplicate if its whole identity is equal. With the same key and another validated part it gets its own
-    /// call, one after the other, and the protocol decides.
-    pub(super) fn meet(&mut self, at: usize, identity: &Identity, record: T) -> Meet<T> {
-        let Some(id) = identity.key() else {
-            return Meet::Run(record);
-        };
-        let key = self.keys.entry(id.clone()).or_insert_with(|| Key {
-            runs: false,
+    /// A record with the key and payload of another shares its end. With the same key and another payload it gets its own call,
+    /// one after the other, and the protocol decides.
+    pub(super) fn meet(&mut self, at: usize, key: K, payload: V, record: T) -> Meet<T> {
+        let call = self.calls.entry((key.clone(), payload.clone()));
+        let is_first = matches!(call, Entry::Vacant(_));
+        let call = call.or_insert_with(|| Call {
+            ended: None,
             waiting: VecDeque::new(),
-            ended: Vec::new(),
         });
-        if let Some(done) = ended(&key.ended, identity) {
+        if let Some(done) = call.ended {
             return Meet::Share(done);
         }
-        if key.runs {
-            key.waiting.push_back((at, identity.clone(), record));
-            return Meet::Wait;
-        }
-        key.runs = true;
-        self.running.insert(at, identity.clone());
-        Meet::Run(record)
-    }
-
-    /// Ends the record at this place. Returns what to do with those that waited for it.
-    pub(super) fn end(&mut self, at: usize, done: bool) -> Vec<(usize, Meet<T>)> {
-        let Some(identity) = self.running.remove(&at) else {
-            return Vec::new();
-        };
-        let Some(key) = identity.key().and_then(|id| self.keys.get_mut(id)) else {
-            return Vec::new();
-        };
-        key.runs = false;
-        key.ended.push((identity, done));
-        let mut decided = Vec::new();
-        for (at, identity, record) in std::mem::take(&mut key.waiting) {
-            if let Some(done) = ended(&key.ended, &identity) {
-                decided.push((at, Meet::Share(done)));
-            } else if key.runs {
-                key.waiting.push_back((at, identity, record));
-            } else {
-                key.runs = true;
-                self.running.insert(at, identity);
-                decided.push((at, Meet::Run(record)));
+        if is_first {
+            match self.waiting.entry(key) {
+                Entry::Occupied(payloads) => payloads.into_mut().push_back(payload),
+                Entry::Vacant(key) => {
+                    self.running.insert(at, (key.key().clone(), payload));
+                    key.insert(VecDeque::new());
+                    return Meet::Run(record);
+                }
             }
         }
-        decided
+        call.waiting.push_back((at, record));
+        Meet::Wait
     }
-}
 
-/// Returns how the record with this identity ended, if one did.
-fn ended(ended: &[(Identity, bool)], identity: &Identity) -> Option<bool> {
-    let mut ended = ended.iter();
-    ended
-        .find(|(known, _)| known == identity)
-        .map(|(_, done)| *done)
+    /// Ends the record at this place. Returns the places that share its end, and the record with its key that runs next.
+    pub(super) fn end(&mut self, at: usize, done: bool) -> (Vec<usize>, Option<(usize, T)>) {
+        let Some(ended) = self.running.remove(&at) else {
+            return (Vec::new(), None);
+        };
+        let mut shares = Vec::new();
+        if let Some(call) = self.calls.get_mut(&ended) {
+            call.ended = Some(done);
+            shares.extend(call.waiting.drain(..).map(|(at, _)| at));
+        }
+        (shares, self.next(ended.0))
+    }
+
+    /// Starts the record of this key that waits longest.
+    fn next(&mut self, key: K) -> Option<(usize, T)> {
+        let Some(payload) = self.waiting.get_mut(&key)?.pop_front() else {
+            self.waiting.remove(&key);
+            return None;
+        };
+        let starts = (key, payload);
+        let next = self.calls.get_mut(&starts)?.waiting.pop_front()?;
+        self.running.insert(next.0, starts);
+        Some(next)
+    }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::cell::Cell;
+    use std::hash::Hasher;
+
+    use super::*;
+
+    #[test]
+    fn a_record_with_the_payload_of_a_running_one_waits_and_shares_its_end() {
+        for done in [true, false] {
+            let mut duplicates = Duplicates::default();
+            assert_eq!(duplicates.meet(0, "k", 10, "first"), Meet::Run("first"));
+            assert_eq!(duplicates.meet(1, "k", 10, "second"), Meet::Wait);
+            assert_eq!(duplicates.meet(2, "k", 10, "third"), Meet::Wait);
+            assert_eq!(duplicates.end(0, done), (vec![1, 2], None));
+            assert_eq!(duplicates.meet(3, "k", 10, "fourth"), Meet::Share(done));
+        }
+    }
+
+    #[test]
+    fn records_with_other_keys_run_beside_each_other() {
+        let mut duplicates = Duplicates::default();
+        assert_eq!(duplicates.meet(0, "k", 10, ()), Meet::Run(()));
+        assert_eq!(duplicates.meet(1, "l", 10, ()), Meet::Run(()));
+        assert_eq!(duplicates.end(0, true), (vec![], None));
+    }
+
+    #[test]
+    fn a_record_with_another_payload_gets_a_call_of_its_own_after_the_first() {
+        let mut duplicates = Duplicates::default();
+        assert_eq!(duplicates.meet(0, "k", 10, 0), Meet::Run(0));
+        for (at, payload) in [(1, 99), (2, 99), (3, 10), (4, 77)] {
+            assert_eq!(duplicates.meet(at, "k", payload, at), Meet::Wait);
+        }
+        assert_eq!(duplicates.end(0, true), (vec![3], Some((1, 1))));
+        assert_eq!(duplicates.meet(5, "k", 10, 5), Meet::Share(true));
+        assert_eq!(duplicates.meet(6, "k", 55, 6), Meet::Wait);
+        assert_eq!(duplicates.end(1, false), (vec![2], Some((4, 4))));
+        assert_eq!(duplicates.end(4, true), (vec![], Some((6, 6))));
+        assert_eq!(duplicates.end(6, true), (vec![], None));
+        assert_eq!(duplicates.meet(7, "k", 99, 7), Meet::Share(false));
+        assert_eq!(duplicates.meet(8, "k", 11, 8), Meet::Run(8));
+    }
+
+    /// A payload that counts how often it is compared or hashed.
+    #[derive(Clone, Debug)]
+    struct Counted<'a>(usize, &'a Cell<usize>);
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.1.set(self.1.get() + 1);
+            self.0 == other.0
+        }
+    }
+
+    impl Eq for Counted<'_> {}
+
+    impl Hash for Counted<'_> {
+        fn hash<H: Hasher>(&self, state: &mut H) {
+            self.1.set(self.1.get() + 1);
+            self.0.hash(state);
+        }
+    }
+
+    #[test]
+    fn the_work_for_one_key_with_many_payloads_grows_with_the_number_of_records() {
+        for records in [100, 1_000] {
+            let work = Cell::new(0);
+            let mut duplicates = Duplicates::default();
+            for at in 0..records {
+                duplicates.meet(at, "hot", Counted(at, &work), ());
+            }
+            let mut next = Some((0, ()));
+            while let Some((at, ())) = next {
+                next = duplicates.end(at, at % 2 == 0).1;
+            }
+            // A map that grows hashes its keys again.
+            assert!(work.get() < 20 * records, "{} for {records}", work.get());
+        }
+    }
+}

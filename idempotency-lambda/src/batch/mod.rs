@@ -69,6 +69,7 @@ pub use settings::{Batch, KeyFrom, RecordOrder};
 pub use source::{
     DataRecord, DynamoDbStream, EventSource, FromRecord, ItemChange, Kinesis, Message, Sqs,
 };
+pub(crate) use verdict::Named;
 
 use std::future::Future;
 
@@ -81,6 +82,7 @@ use lambda_runtime::LambdaEvent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::BoxError;
 use crate::operation::Operation;
 
 macro_rules! entry_points {
@@ -102,6 +104,7 @@ macro_rules! entry_points {
             where
                 A: FromRecord<$source>,
                 R: Serialize + DeserializeOwned,
+                E: Into<BoxError>,
                 F: Fn(A) -> Fut,
                 Fut: Future<Output = Result<R, E>>,
             {

@@ -1,7 +1,7 @@
 //! What a batch logs: each record that is returned, and one summary.
 //!
-//! The outcome event of each call has the rest. Nothing here shows a body or the text of a handler's error, which may quote
-//! the body.
+//! The outcome event of each call has the rest. Nothing here shows a body. The text of a handler's error, which may quote the
+//! body, is shown under `log_errors` alone.
 
 use std::time::Duration;
 
@@ -79,6 +79,7 @@ impl<'a> Report<'a> {
                     record = identifier,
                     reason = why.name(),
                     error = why.error(),
+                    cause = why.chain(),
                     "record returned"
                 );
             }

@@ -17,13 +17,19 @@ pub(super) struct Reserve {
     deadline: Deadline,
     /// The time that is left for the rest of the invocation.
     rest: Duration,
-    /// The longest time that a record of this batch took.
+    /// The longest time that a handler of this batch took, with storing its response.
     longest: Duration,
 }
 
-/// The time that was left when a record started.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Started(Option<Duration>);
+/// A record that started.
+#[derive(Debug)]
+pub(super) struct Started {
+    deadline: Deadline,
+    /// The time that it needs.
+    needed: Duration,
+    /// The time that was left when its handler started. `None` if it did not, or if no deadline is known.
+    left: Option<Duration>,
+}
 
 impl Reserve {
     /// Returns the reserve of a batch that starts now.
@@ -39,13 +45,15 @@ impl Reserve {
 
     /// Returns the start of a record, or `None` if it would not end before the deadline.
     pub(super) fn start(&self) -> Option<Started> {
-        let left = self.deadline.time_left();
-        let needed = self.rest.saturating_add(self.longest);
-        left.is_none_or(|left| left > needed)
-            .then_some(Started(left))
+        let started = Started {
+            deadline: self.deadline.clone(),
+            needed: self.rest.saturating_add(self.longest),
+            left: None,
+        };
+        started.has(started.deadline.time_left()).then_some(started)
     }
 
-    /// Returns true if no record that took any time has ended.
+    /// Returns true if no handler that took any time has ended.
     pub(super) fn is_untried(&self) -> bool {
         self.longest.is_zero()
     }
@@ -56,12 +64,152 @@ impl Reserve {
     }
 
     /// Learns from a record that ended.
-    pub(super) fn learn(&mut self, Started(before): Started) {
-        if let (Some(before), Some(after)) = (before, self.deadline.time_left()) {
+    pub(super) fn learn(&mut self, started: &Started) {
+        if let (Some(before), Some(after)) = (started.left, self.deadline.time_left()) {
             self.longest = self.longest.max(before.saturating_sub(after));
         }
     }
 }
 
+impl Started {
+    /// Starts the handler. Returns false if it would not end before the deadline, because the call waited for another one.
+    pub(super) fn run(&mut self) -> bool {
+        let left = self.deadline.time_left();
+        // The next records need not wait as long.
+        self.left = left;
+        self.has(left)
+    }
+
+    fn has(&self, left: Option<Duration>) -> bool {
+        left.is_none_or(|left| left > self.needed)
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use idempotency_core::clock::Clock;
+    use idempotency_core::engine::Backend;
+    use idempotency_core::future::BoxFuture;
+    use idempotency_core::store::MemoryStore;
+    use idempotency_core::time::EpochMillis;
+
+    use super::*;
+    use crate::{SystemRandom, with_backend};
+
+    /// A clock that the test sets.
+    #[derive(Default)]
+    struct Hand(AtomicI64);
+
+    impl Clock for Hand {
+        fn now(&self) -> EpochMillis {
+            EpochMillis::new(self.0.load(Ordering::Relaxed))
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// Runs a test at time 0, with a function that sets the time.
+    async fn with_clock(test: impl AsyncFnOnce(&dyn Fn(i64))) {
+        let clock = Arc::new(Hand::default());
+        let store = Arc::new(MemoryStore::new());
+        let backend = Backend::new(store, clock.clone(), Arc::new(SystemRandom));
+        let set = |now| clock.0.store(now, Ordering::Relaxed);
+        with_backend(backend, test(&set)).await;
+    }
+
+    fn ends_at(milliseconds: i64) -> Deadline {
+        Deadline::At(EpochMillis::new(milliseconds))
+    }
+
+    #[tokio::test]
+    async fn the_reserve_is_a_second_or_a_tenth_of_a_short_invocation() {
+        with_clock(async |set| {
+            for (end, last) in [(30_000, 28_999), (3_000, 2_699), (10, 8)] {
+                set(0);
+                let reserve = Reserve::new(ends_at(end), None);
+                set(last);
+                assert!(reserve.start().is_some(), "{end}");
+                set(last + 1);
+                assert!(reserve.start().is_none(), "{end}");
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn the_reserve_that_is_set_is_taken_as_it_is() {
+        with_clock(async |set| {
+            let reserve = Reserve::new(ends_at(3_000), Some(Duration::from_millis(2_000)));
+            set(999);
+            assert!(reserve.start().is_some());
+            set(1_000);
+            assert!(reserve.start().is_none());
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn the_reserve_learns_the_longest_time_of_the_records_before() {
+        with_clock(async |set| {
+            let mut reserve = Reserve::new(ends_at(10_000), Some(Duration::ZERO));
+            for (start, end) in [(0, 3_000), (3_000, 3_100)] {
+                set(start);
+                let mut started = reserve.start().unwrap();
+                assert!(started.run());
+                set(end);
+                reserve.learn(&started);
+            }
+            set(6_999);
+            assert!(reserve.start().is_some());
+            set(7_000);
+            assert!(reserve.start().is_none());
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_handler_does_not_start_after_a_wait_that_took_its_time_and_the_wait_is_not_learned()
+    {
+        with_clock(async |set| {
+            let mut reserve = Reserve::new(ends_at(10_000), None);
+            for (waits_until, runs) in [(8_999, true), (9_000, false)] {
+                set(0);
+                let mut started = reserve.start().unwrap();
+                set(waits_until);
+                assert_eq!(started.run(), runs);
+                reserve.learn(&started);
+                assert!(reserve.is_untried());
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_goes_back_teaches_nothing() {
+        with_clock(async |set| {
+            set(5_000);
+            let mut reserve = Reserve::new(ends_at(10_000), Some(Duration::ZERO));
+            let mut started = reserve.start().unwrap();
+            assert!(started.run());
+            set(1_000);
+            reserve.learn(&started);
+            set(9_999);
+            assert!(reserve.start().is_some());
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn without_a_deadline_every_record_starts() {
+        let mut reserve = Reserve::new(Deadline::Inherited, None);
+        let mut started = reserve.start().unwrap();
+        assert!(started.run());
+        reserve.learn(&started);
+        assert!(reserve.start().is_some());
+    }
+}

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use idempotency_core::engine::Codec;
+use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::event::refused;
 use idempotency_core::operation::OfferedCall;
+use idempotency_core::protocol::policy::Steps;
+use idempotency_core::record::RecordId;
 use lambda_runtime::LambdaEvent;
 
 use super::body::{Text, Undecodable};
@@ -20,7 +22,7 @@ use super::report::Report;
 use super::reserve::{Reserve, Started};
 use super::settings::{Batch, KeyFrom};
 use super::source::{EventSource, FromRecord};
-use super::verdict::{CallError, Done, Verdict, Why};
+use super::verdict::{CallError, Done, Named, Verdict, Why};
 use crate::invocation::{Change, Deadline, InScope};
 use crate::operation::{IdentifiedCall, Operation};
 
@@ -49,10 +51,17 @@ impl<S: EventSource, A: FromRecord<S>> Reader<S, A> {
     }
 }
 
-/// What a handler gets beside the record: nothing, or its call.
-pub(crate) type Ask<C> = fn(OfferedCall<'_>) -> C;
+/// The user's function of one record.
+pub(crate) struct Function<C, R, E, F> {
+    pub(crate) codec: Codec<R>,
+    /// Returns what the handler gets beside the record: nothing, or its call.
+    pub(crate) ask: fn(OfferedCall<'_>) -> C,
+    pub(crate) handler: F,
+    /// Returns an error with the name under which it is logged.
+    pub(crate) named: Named<E>,
+}
 
-/// Runs `handler` for each record of an event, with the record and what `ask` takes of the call.
+/// Runs the function for each record of an event.
 ///
 /// # Errors
 ///
@@ -61,9 +70,7 @@ pub(crate) async fn run<S, A, C, R, E, F, Fut>(
     batch: Batch,
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
-    codec: Codec<R>,
-    ask: Ask<C>,
-    handler: F,
+    function: Function<C, R, E, F>,
 ) -> Result<S::Response, Error>
 where
     S: EventSource,
@@ -74,19 +81,17 @@ where
     let change = Change::of_context(&event.context);
     InScope::new(
         change,
-        Box::pin(in_invocation(batch, event, reader, codec, ask, handler)),
+        Box::pin(in_invocation(batch, event, reader, function)),
     )
     .await
 }
 
-/// Runs `handler` for each record, inside the scope of the invocation.
+/// Runs the function for each record, inside the scope of the invocation.
 async fn in_invocation<S, A, C, R, E, F, Fut>(
     batch: Batch,
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
-    codec: Codec<R>,
-    ask: Ask<C>,
-    handler: F,
+    function: Function<C, R, E, F>,
 ) -> Result<S::Response, Error>
 where
     S: EventSource,
@@ -94,8 +99,13 @@ where
     Fut: Future<Output = Result<R, E>>,
 {
     let LambdaEvent { payload, context } = event;
-    let operation = &batch.operation;
     let keying = Keying::of(&batch).map_err(refused)?;
+    let operation = if S::WAITS {
+        batch.operation.waiting_by_default()
+    } else {
+        batch.operation
+    };
+    let operation = &operation;
     let records = S::records(payload);
     let identifiers = identifiers::<S>(operation, &records).map_err(refused)?;
     let deadline = Deadline::from(&context);
@@ -126,7 +136,7 @@ where
                 if running.is_empty() && reserve.is_untried() {
                     course.report.too_late(&reserve);
                 }
-                course.stop(next.at);
+                course.plan.stop();
                 break;
             };
             let ready = match next.ready {
@@ -147,13 +157,13 @@ where
                     }
                 }
             };
-            let (at, handler) = (next.at, &handler);
-            running.push(Box::pin(call(at, started, ready, codec, ask, handler)));
+            let call = call(next.at, started, ready, &function, batch.log_errors);
+            running.push(Box::pin(call));
         }
         let Some((at, started, verdict)) = running.next().await else {
             break;
         };
-        reserve.learn(started);
+        reserve.learn(&started);
         course.end(at, verdict);
     }
     Ok(S::response(course.finish()))
@@ -162,7 +172,7 @@ where
 /// The course of a batch: which record is next, and how each ended.
 struct Course<'a, A> {
     plan: Plan,
-    duplicates: Duplicates<Ready<A>>,
+    duplicates: Duplicates<RecordId, Option<String>, Ready<A>>,
     /// Records that waited for another with their key, and get a call of their own.
     ready: VecDeque<(usize, Ready<A>)>,
     report: Report<'a>,
@@ -177,6 +187,9 @@ struct Next<A> {
 
 impl<A> Course<'_, A> {
     fn next(&mut self) -> Option<Next<A>> {
+        if self.plan.is_stopped() {
+            return None;
+        }
         while let Some((at, ready)) = self.ready.pop_front() {
             if !self.plan.is_behind(at) {
                 let ready = Some(ready);
@@ -190,8 +203,13 @@ impl<A> Course<'_, A> {
 
     /// Returns the record if it needs a call of its own now.
     fn meet(&mut self, at: usize, ready: Ready<A>) -> Option<Ready<A>> {
-        let identity = ready.call.identity().clone();
-        match self.duplicates.meet(at, &identity, ready) {
+        let identity = ready.call.identity();
+        // Records without a key have nothing in common.
+        let Some(key) = identity.key().cloned() else {
+            return Some(ready);
+        };
+        let payload = identity.validation().map(str::to_owned);
+        match self.duplicates.meet(at, key, payload, ready) {
             Meet::Run(ready) => Some(ready),
             Meet::Wait => None,
             Meet::Share(done) => {
@@ -205,13 +223,11 @@ impl<A> Course<'_, A> {
     fn end(&mut self, at: usize, verdict: Verdict) {
         let done = verdict.is_done();
         self.close(at, &verdict);
-        for (at, meet) in self.duplicates.end(at, done) {
-            match meet {
-                Meet::Run(ready) => self.ready.push_back((at, ready)),
-                Meet::Share(done) => self.close(at, &shared(done)),
-                Meet::Wait => {}
-            }
+        let (shares, next) = self.duplicates.end(at, done);
+        for at in shares {
+            self.close(at, &shared(done));
         }
+        self.ready.extend(next);
     }
 
     fn close(&mut self, at: usize, verdict: &Verdict) {
@@ -221,21 +237,10 @@ impl<A> Course<'_, A> {
         }
     }
 
-    /// Starts nothing more: neither this record nor any other.
-    fn stop(&mut self, at: usize) {
-        self.plan.stop();
-        self.end(at, Verdict::Returned(Why::NoTime));
-        // The end of one record can make another ready.
-        while let Some((at, _)) = self.ready.pop_front() {
-            self.end(at, Verdict::Returned(Why::NoTime));
-        }
-    }
-
     /// Returns the identifiers of the records that the response must name.
     fn finish(mut self) -> Vec<String> {
         for (at, identifier) in self.identifiers.iter().enumerate() {
-            if self.plan.is_untouched(at) {
-                let why = self.plan.why_untouched();
+            if let Some(why) = self.plan.why_not_run(at) {
                 self.report.record(identifier, &Verdict::Returned(why));
             }
         }
@@ -274,23 +279,31 @@ impl Keying {
     ///
     /// # Errors
     ///
-    /// If the operation validates and has no key expression.
+    /// If the operation validates and has no key expression, or if its steps would belong to one delivery.
     fn of(batch: &Batch) -> Result<Self, Error> {
         let compiled = batch.operation.compiled();
+        let refused = |detail: &'static str| {
+            let prefix = batch.operation.key_prefix();
+            Err(Error::new(ErrorKind::Configuration, prefix).with_detail(detail))
+        };
         match (compiled.key_expression(), compiled.validate_expression()) {
+            (Some(_), Some("@"))
+                if batch.key_from == KeyFrom::Record && compiled.policy().steps != Steps::Off =>
+            {
+                refused(
+                    "`steps` with `key_from = \"record\"` need `validate`, with a part of the record that is the same in each \
+                     delivery: a record also has the number of its deliveries",
+                )
+            }
             (Some(_), _) => Ok(match batch.key_from {
                 KeyFrom::Body => Self::Body,
                 KeyFrom::Record => Self::Record,
             }),
             (None, None) => Ok(Self::Id),
-            (None, Some(_)) => Err(Error::new(
-                ErrorKind::Configuration,
-                batch.operation.key_prefix(),
-            )
-            .with_detail(
+            (None, Some(_)) => refused(
                 "`validate` needs a `key` in a batch: without one the key is the record's own id, which always has the same \
                  body",
-            )),
+            ),
         }
     }
 }
@@ -372,11 +385,10 @@ fn prepare<S: EventSource, A>(
 /// Runs the call of one record.
 async fn call<A, C, R, E, F, Fut>(
     at: usize,
-    started: Started,
+    mut started: Started,
     Ready { call, argument }: Ready<A>,
-    codec: Codec<R>,
-    ask: Ask<C>,
-    handler: &F,
+    function: &Function<C, R, E, F>,
+    log_errors: bool,
 ) -> (usize, Started, Verdict)
 where
     F: Fn(A, C) -> Fut,
@@ -385,19 +397,28 @@ where
     let succeeded = AtomicBool::new(false);
     let succeeds = &succeeded;
     let start = |offered: OfferedCall<'_>| {
-        let asked = ask(offered);
+        let asked = started.run().then(|| (function.ask)(offered));
         Box::pin(async move {
-            let response = handler(argument, asked).await;
+            // An error is a reported end: the key is free for the next delivery.
+            let asked = asked.ok_or(CallError::NoTime)?;
+            let response = (function.handler)(argument, asked).await;
             let response = response.map_err(CallError::Handler)?;
             succeeds.store(true, Ordering::Relaxed);
             Ok(response)
         })
     };
-    let outcome = catch(Box::pin(call.run_with(codec, CallError::Framework, start))).await;
+    // The handler is the user's own function, so its error is its report.
+    let errors =
+        Errors::new(CallError::Framework).not_started(|error| matches!(error, CallError::NoTime));
+    let outcome = catch(Box::pin(call.run_with(function.codec, errors, start))).await;
     let verdict = match outcome {
         Some(Ok(outcome)) if outcome.has_dropped_writes() => Verdict::Returned(Why::Dropped),
         Some(Ok(_)) => Verdict::Done(Done::Responded),
-        Some(Err(error)) => Verdict::of(&error, succeeded.load(Ordering::Relaxed)),
+        Some(Err(CallError::Handler(error))) => Verdict::failed(error, function.named, log_errors),
+        Some(Err(CallError::Framework(error))) => {
+            Verdict::of(&error, succeeded.load(Ordering::Relaxed))
+        }
+        Some(Err(CallError::NoTime)) => Verdict::Returned(Why::NoTime),
         None => Verdict::Returned(Why::Panicked),
     };
     (at, started, verdict)

@@ -14,8 +14,10 @@ use lambda_runtime::LambdaEvent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::run::{Reader, run};
+use super::run::{Function, Reader, run};
 use super::source::{DynamoDbStream, FromRecord, Kinesis, Sqs};
+use crate::BoxError;
+use crate::diagnostic::named;
 use crate::operation::Operation;
 
 /// What the `key` and `validate` expressions of a batch's operation see.
@@ -25,7 +27,7 @@ pub enum KeyFrom {
     /// The body, as the attribute sees the payload of an event: the same expression makes the same stored record.
     #[default]
     Body,
-    /// The whole record with its body as JSON, so that a key can hold an attribute of the message.
+    /// The whole record with its body as JSON, or as text if it is not JSON. So a key can hold an attribute of the message.
     Record,
 }
 
@@ -74,6 +76,7 @@ pub struct Batch {
     pub(super) reserve: Option<Duration>,
     pub(super) order: RecordOrder,
     pub(super) key_from: KeyFrom,
+    pub(super) log_errors: bool,
 }
 
 impl Batch {
@@ -85,6 +88,7 @@ impl Batch {
             reserve: None,
             order: RecordOrder::default(),
             key_from: KeyFrom::default(),
+            log_errors: false,
         }
     }
 
@@ -100,8 +104,8 @@ impl Batch {
     /// Sets how much time is kept for the rest of the invocation. The default is 1 s, but at most a tenth of the time that is
     /// left when the batch starts.
     ///
-    /// A record starts only if this time and the longest time of a record before it in this batch are left. The others are
-    /// returned without a run.
+    /// A handler starts only if this time and the longest time of a handler before it in this batch are left. The other records
+    /// are returned without a run.
     pub fn reserve(mut self, time: Duration) -> Self {
         self.reserve = Some(time);
         self
@@ -116,6 +120,14 @@ impl Batch {
     /// Sets what the operation's `key` and `validate` see.
     pub fn key_from(mut self, key_from: KeyFrom) -> Self {
         self.key_from = key_from;
+        self
+    }
+
+    /// Sets whether the log has the texts of a handler's error and its causes, beside the name of its type. The default is false.
+    ///
+    /// Such a text may quote the body of its record.
+    pub fn log_errors(mut self, log_errors: bool) -> Self {
+        self.log_errors = log_errors;
         self
     }
 }
@@ -138,11 +150,17 @@ macro_rules! sources {
                 where
                     A: FromRecord<$source>,
                     R: Serialize + DeserializeOwned,
+                    E: Into<BoxError>,
                     F: Fn(A) -> Fut,
                     Fut: Future<Output = Result<R, E>>,
                 {
-                    let handler = move |record, ()| handler(record);
-                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), Codec::json(), |_| (), handler)
+                    let function = Function {
+                        codec: Codec::json(),
+                        ask: |_| (),
+                        handler: move |record, ()| handler(record),
+                        named,
+                    };
+                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
                 }
 
                 #[doc = concat!("Does what [`", stringify!($name), "`](Self::", stringify!($name), ") does, and gives `handler` the [`Call`] of each record too.")]
@@ -158,11 +176,17 @@ macro_rules! sources {
                 where
                     A: FromRecord<$source>,
                     R: Serialize + DeserializeOwned,
+                    E: Into<BoxError>,
                     F: Fn(A, Call) -> Fut,
                     Fut: Future<Output = Result<R, E>>,
                 {
-                    let ask = |offered: OfferedCall<'_>| offered.take();
-                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), Codec::json(), ask, handler)
+                    let function = Function {
+                        codec: Codec::json(),
+                        ask: |offered: OfferedCall<'_>| offered.take(),
+                        handler,
+                        named,
+                    };
+                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
                 }
             )+
         }

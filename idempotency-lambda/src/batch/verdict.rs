@@ -8,6 +8,10 @@
 
 use idempotency_core::error::{Error, ErrorKind};
 
+use super::catch::catch_call;
+use crate::BoxError;
+use crate::diagnostic::chain;
+
 /// How a record ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -31,8 +35,8 @@ pub(super) enum Done {
 /// Why a record is returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The handler returned an error of this type.
-    Failed(&'static str),
+    /// The handler returned an error.
+    Failed(Failure),
     /// The handler panicked.
     Panicked,
     /// The handler returned `Ok`, but by policy its response is not stored, so the writes that it staged are dropped.
@@ -49,27 +53,48 @@ pub(super) enum Why {
     Behind,
 }
 
+/// What is logged of a handler's error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// The name under which the error of a single call reaches Lambda.
+    pub(super) name: String,
+    /// The texts of the error and its causes, if the user wants them.
+    pub(super) chain: Option<String>,
+}
+
+/// Returns an error of a handler with the name under which Lambda shows that of a single call.
+pub(crate) type Named<E> = fn(E) -> (BoxError, String);
+
 /// The error of one record's call.
 pub(super) enum CallError<E> {
     /// The handler's own.
     Handler(E),
     /// This framework's.
     Framework(Error),
+    /// The handler did not start: the call waited until the time was too short.
+    NoTime,
 }
 
 impl Verdict {
-    /// Returns the verdict of a call that ended in an error. `succeeded` is true if the handler returned `Ok`.
-    pub(super) fn of<E>(error: &CallError<E>, succeeded: bool) -> Self {
-        match error {
-            CallError::Handler(_) => Self::Returned(Why::Failed(std::any::type_name::<E>())),
-            CallError::Framework(error)
-                if (succeeded && !error.was_lost_in_a_step() && !lacks_writes(error))
-                    || is_complete(error.kind()) =>
-            {
-                Self::Done(Done::Despite(error.kind()))
-            }
-            CallError::Framework(error) => Self::Returned(Why::Refused(error.kind())),
+    /// Returns the verdict of a call that ended in an error of this framework. `succeeded` is true if the handler returned `Ok`.
+    pub(super) fn of(error: &Error, succeeded: bool) -> Self {
+        let is_done = succeeded && !error.was_lost_in_a_step() && !lacks_writes(error);
+        if is_done || is_complete(error.kind()) {
+            Self::Done(Done::Despite(error.kind()))
+        } else {
+            Self::Returned(Why::Refused(error.kind()))
         }
+    }
+
+    /// Returns the verdict of a call whose handler returned an error. The texts of the error are logged if `log_errors` is true.
+    pub(super) fn failed<E>(error: E, named: Named<E>, log_errors: bool) -> Self {
+        // The code of an error's texts is the user's.
+        let failure = catch_call(|| {
+            let (error, name) = named(error);
+            let chain = log_errors.then(|| chain(&*error));
+            Failure { name, chain }
+        });
+        Self::Returned(failure.map_or(Why::Panicked, Why::Failed))
     }
 
     /// Returns true if the record is acknowledged.
@@ -110,15 +135,120 @@ impl Why {
     }
 
     /// Returns the name of the error, if there is one.
-    pub(super) fn error(&self) -> Option<&'static str> {
+    pub(super) fn error(&self) -> Option<&str> {
         match self {
-            Self::Failed(name) => Some(name),
+            Self::Failed(failure) => Some(&failure.name),
             Self::Refused(kind) => Some(kind.name()),
             Self::Undecodable => Some(ErrorKind::InvalidPayload.name()),
             Self::Panicked | Self::Dropped | Self::Duplicate | Self::NoTime | Self::Behind => None,
         }
     }
+
+    /// Returns the texts of the handler's error and its causes, if the user wants them.
+    pub(super) fn chain(&self) -> Option<&str> {
+        match self {
+            Self::Failed(failure) => failure.chain.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::diagnostic::named;
+
+    /// Every kind of error, and whether its record is acknowledged: if the handler did not return `Ok`, and if it did.
+    const KINDS: [(ErrorKind, bool, bool); 24] = [
+        (ErrorKind::AlreadyInProgress, false, true),
+        (ErrorKind::PayloadMismatch, false, true),
+        (ErrorKind::KeyMissing, false, true),
+        (ErrorKind::InvalidPayload, false, true),
+        (ErrorKind::ExpressionFailed, false, true),
+        (ErrorKind::Unresolved, false, true),
+        (ErrorKind::CorruptRecord, false, true),
+        (ErrorKind::ResponseTypeChanged, true, true),
+        (ErrorKind::Contended, false, true),
+        (ErrorKind::NoTimeLeft, false, true),
+        (ErrorKind::ResponseUnavailable, true, true),
+        (ErrorKind::ResponseNotSerializable, false, true),
+        (ErrorKind::LostOwnership, false, true),
+        (ErrorKind::CompletionUnknown, false, true),
+        (ErrorKind::TransactionRejected, false, false),
+        (ErrorKind::StoreFailed, false, true),
+        (ErrorKind::StepRefused, false, true),
+        (ErrorKind::StepNoTimeLeft, false, true),
+        (ErrorKind::StepNotRecorded, false, true),
+        (ErrorKind::StepTypeChanged, false, true),
+        (ErrorKind::Configuration, false, true),
+        (ErrorKind::Environment, false, true),
+        (ErrorKind::UnknownInvocation, false, true),
+        (ErrorKind::Internal, false, true),
+    ];
+
+    fn verdict(kind: ErrorKind, succeeded: bool, change: fn(Error) -> Error) -> Verdict {
+        Verdict::of(&change(Error::new(kind, "shop")), succeeded)
+    }
+
+    #[test]
+    fn a_record_is_acknowledged_only_if_its_work_is_known_to_be_done() {
+        for (kind, alone, after_success) in KINDS {
+            for (succeeded, acknowledged) in [(false, alone), (true, after_success)] {
+                let expected = if acknowledged {
+                    Verdict::Done(Done::Despite(kind))
+                } else {
+                    Verdict::Returned(Why::Refused(kind))
+                };
+                assert_eq!(verdict(kind, succeeded, |error| error), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn an_ok_after_a_step_that_lost_its_claim_does_not_acknowledge() {
+        let kind = ErrorKind::LostOwnership;
+        let returned = Verdict::Returned(Why::Refused(kind));
+        assert_eq!(verdict(kind, true, Error::with_loss_in_a_step), returned);
+    }
+
+    /// An error of the user's with a cause. Its text panics if it is `panics`.
+    #[derive(Debug)]
+    struct PaymentError(&'static str, std::io::Error);
+
+    impl std::fmt::Display for PaymentError {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            assert_ne!(self.0, "panics");
+            f.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for PaymentError {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.1)
+        }
+    }
+
+    #[test]
+    fn a_handlers_error_is_named_by_its_type_and_its_texts_are_logged_on_demand() {
+        let failed = |name: &str, chain: Option<&str>| {
+            let (name, chain) = (name.to_owned(), chain.map(str::to_owned));
+            Verdict::Returned(Why::Failed(Failure { name, chain }))
+        };
+        let payment = |text| PaymentError(text, std::io::Error::other("card 4242"));
+        for (log_errors, chain) in [(false, None), (true, Some("refused: card 4242"))] {
+            let verdict = Verdict::failed(payment("refused"), named, log_errors);
+            assert_eq!(verdict, failed("PaymentError", chain));
+            // The type of a boxed error is not known.
+            let verdict = Verdict::failed(BoxError::from(payment("refused")), named, log_errors);
+            assert_eq!(verdict, failed("Error", chain));
+        }
+        let ours = BoxError::from(Error::new(ErrorKind::Contended, "inner"));
+        let verdict = Verdict::failed(ours, named, false);
+        assert_eq!(verdict, failed("IdempotencyContended", None));
+        // The text ends with that of its cause, which is not repeated.
+        let verdict = Verdict::failed(payment("refused: card 4242"), named, true);
+        assert_eq!(verdict, failed("PaymentError", Some("refused: card 4242")));
+        let verdict = Verdict::failed(payment("panics"), named, true);
+        assert_eq!(verdict, Verdict::Returned(Why::Panicked));
+    }
+}

@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{HeaderMap, Method, Response, StatusCode};
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_http::{HttpOperation, HttpOperationBuilder as Rules, Problem, Unstorable};
@@ -15,6 +15,7 @@ use super::host::LambdaHost;
 use crate::operation::Operation;
 use crate::operation::registry::{Claimant, note_built};
 use crate::process;
+use crate::start;
 use crate::store::StoreHandle;
 
 /// Collects the HTTP rules of an operation. [`OperationBuilder::http`](crate::OperationBuilder::http) starts it.
@@ -32,7 +33,7 @@ use crate::store::StoreHandle;
 /// let idempotent = Operation::builder("shop::payments")
 ///     .expires_after(Duration::from_secs(24 * 60 * 60))
 ///     .http()
-///     .caller("requestContext.authorizer.jwt.claims.sub")
+///     .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
 ///     .build()?;
 /// assert_eq!(idempotent.key_prefix(), "local.shop.payments");
 /// # Ok::<(), idempotency_lambda::Error>(())
@@ -85,10 +86,11 @@ impl HttpLayerBuilder {
     }
 
     /// Takes the caller from an expression over the request as an event, such as
-    /// `requestContext.authorizer.jwt.claims.sub`.
+    /// `requestContext.authorizer.jwt.claims.[iss, sub]`, or `iam_caller(@)` for requests that are signed with IAM.
     ///
     /// `requestContext` is what API Gateway, the load balancer or the function URL sent: a client cannot write it. A request in
-    /// which the expression finds nothing is refused with 403.
+    /// which the expression finds nothing, or not every part of a list, is refused with 403. [`build`](Self::build) refuses an
+    /// expression that selects the ARN or the id of an IAM session: clients share it, or it changes while they retry.
     pub fn caller(self, expression: impl Into<String>) -> Self {
         let expression = expression.into();
         self.identified_by("caller", &expression)
@@ -142,8 +144,16 @@ impl HttpLayerBuilder {
         self.map(|rules| rules.key(expression))
     }
 
-    /// Sets what must be equal in a duplicate, as an expression over the request as an event. Default: method, path, query and
-    /// body.
+    /// Adds something to the default fingerprint, as an expression over the request as an event, such as `header(@, 'host')`: what
+    /// else must be equal in a duplicate, beside method, path, query and body.
+    pub fn fingerprint_also(self, expression: impl Into<String>) -> Self {
+        let expression = expression.into();
+        self.identified_by("fingerprint_also", &expression)
+            .map(|rules| rules.fingerprint_also(expression))
+    }
+
+    /// Sets what must be equal in a duplicate instead of query and body, as an expression over the request as an event. Method and
+    /// path are always compared. Default: method, path, query and body.
     pub fn fingerprint(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
         let expression = expression.into();
         self.settings.validate = Some(expression.clone());
@@ -157,7 +167,8 @@ impl HttpLayerBuilder {
         self.map(|rules| rules.key_required(required))
     }
 
-    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged.
+    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged: the first one that
+    /// has a key in the key's header is a warning.
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.map(|rules| rules.methods(methods))
     }
@@ -218,6 +229,16 @@ impl HttpLayerBuilder {
         self.map(|rules| rules.documentation(url))
     }
 
+    /// Adds headers to the responses that the handler does not make: replays and errors of this framework. It is for a service that
+    /// sends CORS or security headers itself. `headers` gets the headers of the request. Its headers replace those of the same
+    /// names.
+    pub fn add_headers(
+        self,
+        headers: impl Fn(&HeaderMap) -> HeaderMap + Send + Sync + 'static,
+    ) -> Self {
+        self.map(|rules| rules.add_headers(headers))
+    }
+
     /// Replaces the responses of this framework: texts, status, headers. [`Problem::response`] is the response to start from.
     pub fn error_response(
         self,
@@ -233,6 +254,10 @@ impl HttpLayerBuilder {
     /// If there is no rule for the caller, if a setting cannot be used, or if another operation of the program has the key
     /// prefix.
     pub fn build(self) -> Result<HttpLayer, Error> {
+        self.compiled().map_err(start::reported)
+    }
+
+    fn compiled(self) -> Result<HttpLayer, Error> {
         if self.variables.is_none() {
             process::check_variables()?;
         }

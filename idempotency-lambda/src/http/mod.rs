@@ -25,7 +25,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), BoxError> {
-//!     let idempotent = Operation::builder("shop::payments").http().caller("requestContext.authorizer.jwt.claims.sub").build()?;
+//!     let idempotent = Operation::builder("shop::payments").http().caller("requestContext.authorizer.jwt.claims.[iss, sub]").build()?;
 //!     http::run(ServiceBuilder::new().layer(idempotent).service(service_fn(pay))).await
 //! }
 //! ```

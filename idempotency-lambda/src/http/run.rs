@@ -8,7 +8,7 @@ use lambda_runtime::{Runtime, Service};
 
 use super::service;
 use crate::BoxError;
-use crate::start::{ClearCaches, init_or_report};
+use crate::start::{ClearCaches, init};
 
 /// Starts an HTTP function: does what [`init`](crate::init) does, then serves requests with `app`.
 ///
@@ -54,7 +54,7 @@ where
     R: IntoResponse + 'static,
     E: Into<BoxError> + 'static,
 {
-    init_or_report().await?;
+    init().await?;
     Runtime::new(service(app))
         .layer(TracingLayer::new())
         .register_snapstart_resource(Arc::new(ClearCaches))
@@ -93,7 +93,7 @@ where
     R: IntoResponse + Send + 'static,
     E: Into<BoxError> + Send + 'static,
 {
-    init_or_report().await?;
+    init().await?;
     Runtime::new(service(app))
         .layer(TracingLayer::new())
         .register_snapstart_resource(Arc::new(ClearCaches))

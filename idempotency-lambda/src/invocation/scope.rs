@@ -14,6 +14,7 @@ use idempotency_core::time::EpochMillis;
 use super::lambda;
 use crate::metrics::Meter;
 use crate::process;
+use crate::start::end_init_phase;
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
@@ -67,6 +68,9 @@ impl Scope {
 
     /// Makes this scope the current one until the result is dropped.
     pub(super) fn enter(self: Arc<Self>) -> Entered {
+        if self.invocation.is_known {
+            end_init_phase();
+        }
         Entered(CURRENT.replace(Some(self)))
     }
 

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use idempotency_core::engine::Errors;
 use idempotency_core::error::{Error, ErrorKind};
 use lambda_runtime::Diagnostic;
 
@@ -33,13 +34,52 @@ use crate::diagnostic::{kind_of, named};
 pub struct ServiceError {
     error_type: String,
     error: BoxError,
+    /// True if the handler itself says that it failed without an effect.
+    is_report: bool,
 }
 
 impl ServiceError {
     /// Returns the error of a service inside, under the name of its type.
     pub(super) fn of<E: Into<BoxError>>(error: E) -> Self {
         let (error, error_type) = named(error);
-        Self { error_type, error }
+        let inside = error.downcast_ref::<Self>();
+        Self {
+            is_report: inside.is_some_and(|inside| inside.is_report),
+            error_type,
+            error,
+        }
+    }
+
+    /// Returns the error of a handler that had no effect, for `on_timeout = "hold"`.
+    ///
+    /// The layer cannot distinguish an error of the handler from one of a layer between them, such as tower's `Timeout`. Under `hold`
+    /// an error keeps the key for an operator, unless the handler returns this one: then the key is free. Under `rerun` it changes
+    /// nothing. A layer inside that wraps it in another error takes its report away.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use idempotency_lambda::{BoxError, LambdaEvent, ServiceError};
+    ///
+    /// async fn handler(event: LambdaEvent<u64>) -> Result<u64, BoxError> {
+    ///     if event.payload == 0 {
+    ///         // Nothing was charged.
+    ///         return Err(ServiceError::reported("the amount is 0").into());
+    ///     }
+    ///     Ok(event.payload)
+    /// }
+    /// ```
+    #[must_use]
+    pub fn reported<E: Into<BoxError>>(error: E) -> Self {
+        Self {
+            is_report: true,
+            ..Self::of(error)
+        }
+    }
+
+    /// Returns the rules for errors of a service inside.
+    pub(super) fn errors() -> Errors<Self> {
+        Errors::new(Self::from).unreported(|error| (!error.is_report).then_some(UNREPORTED))
     }
 
     /// Returns the name under which the error reaches Lambda.
@@ -61,6 +101,10 @@ impl ServiceError {
     }
 }
 
+/// Why an error is no report of the handler.
+const UNREPORTED: &str = "the error can be that of a layer inside, such as a timeout, so the key is held: if the handler itself fails \
+                          and had no effect, return `ServiceError::reported`";
+
 impl From<Error> for ServiceError {
     fn from(error: Error) -> Self {
         Self::of(error)
@@ -73,6 +117,7 @@ impl From<Diagnostic> for ServiceError {
         Self {
             error_type: diagnostic.error_type,
             error: diagnostic.error_message.into(),
+            is_report: false,
         }
     }
 }
@@ -131,6 +176,23 @@ mod tests {
         assert_eq!(diagnostic(boxed).error_type, "ParseIntError");
         let boxed: BoxError = ServiceError::of(ServiceError::from(ours())).into();
         assert_eq!(diagnostic(boxed).error_type, "IdempotencyPayloadMismatch");
+    }
+
+    #[test]
+    fn only_the_report_of_the_handler_itself_is_a_report() {
+        let report = || ServiceError::reported(ours());
+        assert_eq!(report().kind(), Some(ErrorKind::PayloadMismatch));
+        let wrapped = std::io::Error::other(report());
+        for (error, is_report) in [
+            (ServiceError::of(report()), true),
+            (ServiceError::of(BoxError::from(report())), true),
+            (ServiceError::of(ours()), false),
+            (ServiceError::of(ServiceError::of(ours())), false),
+            (ServiceError::of(wrapped), false),
+        ] {
+            assert_eq!(error.is_report, is_report, "{error:?}");
+            assert_eq!(error.error_type(), "IdempotencyPayloadMismatch");
+        }
     }
 
     #[test]

@@ -41,9 +41,12 @@ use crate::operation::Operation;
 ///
 /// - **Outside** of this layer, a layer acts on the whole call, replays included. A timeout there drops the call: its claim
 ///   stays until the lease ends, and a retry before that gets `IdempotencyAlreadyInProgress`. A retry there makes a new call.
-/// - **Inside**, a layer acts on runs of the handler only. A timeout there is an error of the handler: the key is free at once
-///   (under `on_error = "release"`). A retry there runs the handler again under the same claim. A layer that spawns a task
-///   leaves the invocation; wrap the task with [`in_current_invocation`](crate::in_current_invocation).
+/// - **Inside**, a layer acts on runs of the handler only. A timeout there is an error of the handler: under `rerun` the key is
+///   free at once. A retry there runs the handler again under the same claim. A layer that spawns a task leaves the invocation;
+///   wrap the task with [`in_current_invocation`](crate::in_current_invocation).
+///
+/// Under `on_timeout = "hold"` an error of the service inside keeps the claim, because it can be that of a layer: the handler may have
+/// had its effect. A handler that had none returns [`ServiceError::reported`], and frees the key.
 ///
 /// A concurrency limit inside is taken before the claim, for a replay too, because tower asks a service whether it is ready
 /// before it sees the request.
@@ -151,7 +154,7 @@ where
                     let response = inner.call(event).await;
                     response.map_err(ServiceError::of)
                 });
-                let outcome = call?.run_with(Codec::json(), ServiceError::from, |_| handler);
+                let outcome = call?.run_with(Codec::json(), ServiceError::errors(), |_| handler);
                 outcome.await.map(Outcome::into_response)
             }) as Pin<Box<dyn Future<Output = _> + Send>>
         })

@@ -100,9 +100,10 @@ where
                 response.map_err(ServiceError::of)
             });
             Box::pin(async move {
-                let outcome = identified?.run_with(Codec::json(), ServiceError::from, |offered| {
-                    Box::pin((*handler)(offered.take()))
-                });
+                let outcome =
+                    identified?.run_with(Codec::json(), ServiceError::errors(), |offered| {
+                        Box::pin((*handler)(offered.take()))
+                    });
                 outcome.await.map(Outcome::into_response)
             }) as Pin<Box<dyn Future<Output = _> + Send>>
         })

@@ -14,6 +14,7 @@ use super::namespace;
 use super::tally::Tally;
 use crate::invocation::Scope;
 use crate::process::{self, configuration_error};
+use crate::start;
 
 /// The format of the process's metrics, if they are on, or why they cannot be.
 static FORMAT: OnceLock<Result<Format, ConfigurationError>> = OnceLock::new();
@@ -29,8 +30,8 @@ static FORMAT: OnceLock<Result<Format, ConfigurationError>> = OnceLock::new();
 ///
 /// # Errors
 ///
-/// If CloudWatch does not accept the namespace, or if the metrics of this process are on already. [`init`](crate::init) and
-/// [`run`](crate::run) return the first error too, so that Lambda reports it.
+/// If CloudWatch does not accept the namespace, or if the metrics of this process are on already. The error is reported to Lambda,
+/// if it is the first of the start. [`init`](crate::init) and [`run`](crate::run) return the first error too.
 ///
 /// # Examples
 ///
@@ -52,6 +53,7 @@ pub fn to_cloudwatch(namespace: impl Into<String>) -> Result<(), Error> {
     let refused = format.as_ref().err().cloned();
     let is_on = refused.is_none();
     if FORMAT.set(format).is_err() {
+        // The process works, so this mistake is not reported: Lambda would end it.
         return Err(configuration_error(&ConfigurationError::new(
             "the metrics of this process are on already: call `metrics::to_cloudwatch` once, at the start of `main`",
         )));
@@ -59,7 +61,9 @@ pub fn to_cloudwatch(namespace: impl Into<String>) -> Result<(), Error> {
     if is_on {
         observe(ended);
     }
-    refused.map_or(Ok(()), |error| Err(configuration_error(&error)))
+    refused.map_or(Ok(()), |error| {
+        Err(start::reported(configuration_error(&error)))
+    })
 }
 
 /// Checks that the metrics, if `main` asked for them, are on.

@@ -90,6 +90,7 @@ fn source(source: Source) -> Option<&'static str> {
 fn error(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::AlreadyInProgress => Some("InProgress"),
+        ErrorKind::KeyMissing => Some("KeyMissing"),
         ErrorKind::PayloadMismatch => Some("PayloadMismatch"),
         ErrorKind::Unresolved => Some("Held"),
         ErrorKind::StoreFailed => Some("StoreFailed"),

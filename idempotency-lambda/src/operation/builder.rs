@@ -13,6 +13,7 @@ use idempotency_core::protocol::policy::{
 use super::Operation;
 use super::registry::{self, Claimant};
 use crate::process;
+use crate::start;
 use crate::store::StoreHandle;
 
 /// Collects the settings of an [`Operation`].
@@ -180,18 +181,21 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets which parts of its key a payload must have.
+    /// Sets which parts of its key a payload must have. Default: [`KeyRequired::All`], every part.
     ///
-    /// `true` refuses a payload without a key. [`KeyRequired::All`] also refuses a payload that lacks a part of its key.
+    /// `true` refuses only a payload without a key, and takes one that lacks a part of it. `false` runs a payload without a key
+    /// unprotected.
     ///
     /// # Examples
     ///
     /// ```
     /// # use idempotency_lambda::{Deadline, Error, ErrorKind, KeyRequired, Operation};
     /// # use serde_json::json;
-    /// let ship = Operation::builder("ship").key("[user_id, order_id]").key_required(KeyRequired::All).build()?;
-    /// let error = ship.identify(&json!({"user_id": "u-1"}), Deadline::Inherited).unwrap_err();
+    /// let ship = |required| Operation::builder("ship").key("[user_id, order_id]").key_required(required).build();
+    /// let payload = json!({"user_id": "u-1"});
+    /// let error = ship(KeyRequired::All)?.identify(&payload, Deadline::Inherited).unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::KeyMissing);
+    /// assert!(ship(KeyRequired::Any)?.identify(&payload, Deadline::Inherited)?.key().is_some());
     /// # Ok::<(), Error>(())
     /// ```
     pub fn key_required(mut self, required: impl Into<KeyRequired>) -> Self {
@@ -231,7 +235,7 @@ impl OperationBuilder {
     ///
     /// let idempotent = Operation::builder("shop::payments")
     ///     .http()
-    ///     .caller("requestContext.authorizer.jwt.claims.sub")
+    ///     .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
     ///     .build()?;
     /// assert_eq!(idempotent.key_prefix(), "local.shop.payments");
     /// # Ok::<(), idempotency_lambda::Error>(())
@@ -246,7 +250,8 @@ impl OperationBuilder {
     /// # Errors
     ///
     /// If a setting cannot be used: the error has its value and what is accepted. Also if another operation of the program
-    /// has the key prefix: an operation with another path, or with the same path and another `key`, `validate` or `hash`.
+    /// has the key prefix: an operation with another path, or with the same path and another `key`, `validate` or `hash`. Before the
+    /// first invocation the error is also reported to Lambda, which then ends the process: build operations that may fail later.
     ///
     /// # Examples
     ///
@@ -256,12 +261,16 @@ impl OperationBuilder {
     /// assert_eq!(error.kind(), ErrorKind::Configuration);
     /// ```
     pub fn build(self) -> Result<Operation, Error> {
-        if self.variables.is_none() {
-            process::check_variables()?;
-        }
-        self.compile().map_err(|(path, error)| {
-            Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
-        })
+        let checked = match self.variables {
+            None => process::check_variables(),
+            Some(_) => Ok(()),
+        };
+        let compiled = checked.and_then(|()| {
+            self.compile().map_err(|(path, error)| {
+                Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
+            })
+        });
+        compiled.map_err(start::reported)
     }
 
     fn compile(self) -> Result<Operation, (String, ConfigurationError)> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use idempotency_core::engine::Codec;
+use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::operation::{Call, Identity, OfferedCall};
@@ -109,7 +109,7 @@ impl IdentifiedCall {
     /// ```
     /// # use idempotency_lambda::{Deadline, Error, Operation};
     /// # use serde_json::json;
-    /// let charge = Operation::builder("payments::charge").key("order_id").build()?;
+    /// let charge = Operation::builder("payments::charge").key("order_id").key_required(false).build()?;
     /// let call = charge.identify(&json!({"amount": 4_200}), Deadline::Inherited)?;
     /// assert!(call.is_bypassed());
     /// let call = charge.identify(&json!({"order_id": 7, "amount": 4_200}), Deadline::Inherited)?;
@@ -159,7 +159,7 @@ impl IdentifiedCall {
     {
         // The handler is built at the first poll, under the claim and inside its invocation.
         let handler = Box::pin(async move { handler().await });
-        self.run_with(Codec::json(), E::from, |_| handler)
+        self.run_with(Codec::json(), Errors::new(E::from), |_| handler)
     }
 
     /// Runs `handler` as [`run`](Self::run) does, and gives it its [`Call`].
@@ -204,14 +204,14 @@ impl IdentifiedCall {
         Fut: Future<Output = Result<R, E>>,
     {
         let handler = Box::new(handler);
-        self.run_with(Codec::json(), E::from, |offered| {
+        self.run_with(Codec::json(), Errors::new(E::from), |offered| {
             let call = offered.take();
             Box::pin(async move { handler(call).await })
         })
     }
 
-    /// Runs a handler as [`run`](Self::run) does, with the response's codec and the error's conversion as arguments. `start`
-    /// returns the handler's future, and can take the call for it.
+    /// Runs a handler as [`run`](Self::run) does, with the response's codec and the rules for errors as arguments. `start` returns
+    /// the handler's future, and can take the call for it.
     ///
     /// The handler runs inside the call's invocation, so that nested calls find its deadline and tenant. They do not find the
     /// operation's store.
@@ -220,7 +220,7 @@ impl IdentifiedCall {
     pub(crate) async fn run_with<R, E, Fut>(
         self,
         codec: Codec<R>,
-        convert: fn(Error) -> E,
+        errors: Errors<E>,
         start: impl FnOnce(OfferedCall<'_>) -> Fut,
     ) -> Result<Outcome<R>, E>
     where
@@ -234,7 +234,7 @@ impl IdentifiedCall {
         let backend = operation
             .backend()
             .await
-            .map_err(|error| convert(refused(error)))?;
+            .map_err(|error| errors.convert(refused(error)))?;
         let compiled = operation.compiled();
         if !tracing::dispatcher::has_been_set()
             && let Some(warning) = compiled.warning(&identity)
@@ -245,7 +245,7 @@ impl IdentifiedCall {
         let deadline = invocation.deadline;
         let start = |offered: OfferedCall<'_>| InScope::new(Change::to(invocation), start(offered));
         compiled
-            .run_with_offer(&backend, &identity, deadline, codec, convert, start)
+            .run_with_offer(&backend, &identity, deadline, codec, errors, start)
             .await
     }
 }

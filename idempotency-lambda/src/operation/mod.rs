@@ -19,6 +19,8 @@ pub use identified::IdentifiedCall;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+#[cfg(feature = "batch")]
+use std::sync::OnceLock;
 
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::engine::Backend;
@@ -72,6 +74,20 @@ struct Inner {
     compiled: Arc<CompiledOperation>,
     /// The backend over a store of the operation's own.
     backend: Option<Backend>,
+    /// The same operation for batches of a stream, made at the first one.
+    #[cfg(feature = "batch")]
+    waiting: OnceLock<Operation>,
+}
+
+impl Inner {
+    fn new(compiled: Arc<CompiledOperation>, backend: Option<Backend>) -> Arc<Self> {
+        Arc::new(Self {
+            compiled,
+            backend,
+            #[cfg(feature = "batch")]
+            waiting: OnceLock::new(),
+        })
+    }
 }
 
 impl Operation {
@@ -253,18 +269,23 @@ impl Operation {
         if registry::claim(&claimant, prefix, identity, variables)? {
             compiled.advice().iter().for_each(|advice| warn(advice));
         }
-        Ok(Self(Arc::new(Inner {
-            compiled: Arc::new(compiled),
-            backend: None,
-        })))
+        Ok(Self(Inner::new(Arc::new(compiled), None)))
     }
 
     /// Returns the same operation with a store of its own.
     pub(crate) fn with_store(&self, StoreHandle(store): StoreHandle) -> Self {
-        Self(Arc::new(Inner {
-            compiled: Arc::clone(&self.0.compiled),
-            backend: Some(process::backend_over(store)),
-        }))
+        let compiled = Arc::clone(&self.0.compiled);
+        Self(Inner::new(compiled, Some(process::backend_over(store))))
+    }
+
+    /// Returns the same operation, whose duplicates wait unless a setting or a variable says what they do.
+    #[cfg(feature = "batch")]
+    pub(crate) fn waiting_by_default(&self) -> Self {
+        let waiting = self.0.waiting.get_or_init(|| {
+            let compiled = Arc::new(self.0.compiled.waiting_by_default());
+            Self(Inner::new(compiled, self.0.backend.clone()))
+        });
+        waiting.clone()
     }
 
     /// Returns the compiled settings, to keep them.

@@ -28,7 +28,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 ///
 /// If a variable or a setting cannot be used, if two operations share a key prefix by mistake, if there is no store, if the
 /// table has other keys than the configured ones, or if it is not encrypted and an operation keeps events in it. The error says
-/// what to do.
+/// what to do, and is reported to Lambda, so that the invoker gets it.
 ///
 /// # Examples
 ///
@@ -44,6 +44,10 @@ const WARM_UP: Duration = Duration::from_secs(2);
 ///
 /// [`run`]: crate::run
 pub async fn init() -> Result<(), Error> {
+    started().await.map_err(init_error::reported)
+}
+
+async fn started() -> Result<(), Error> {
     // First, and without the store: a shared prefix is a mistake in the program itself.
     registry::check_prefixes()?;
     process::check_variables()?;
@@ -79,15 +83,6 @@ pub async fn init() -> Result<(), Error> {
         "the idempotency store cannot be used yet, and every event will be refused until it can: {error}"
     ));
     Ok(())
-}
-
-/// Does what [`init`] does, and reports an error to Lambda too, so that the invoker gets it.
-pub(crate) async fn init_or_report() -> Result<(), Error> {
-    let started = init().await;
-    if let Err(error) = &started {
-        init_error::report(error).await;
-    }
-    started
 }
 
 /// Opens the store's connection, or returns the error that the first request would get.

@@ -15,8 +15,7 @@ mod service;
 mod snapstart;
 
 pub use init::init;
-#[cfg(feature = "http")]
-pub(crate) use init::init_or_report;
+pub(crate) use init_error::{end_init_phase, reported};
 pub use run::run;
 pub use service::service;
 pub use snapstart::ClearCaches;

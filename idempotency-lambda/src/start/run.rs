@@ -8,7 +8,7 @@ use lambda_runtime::{LambdaEvent, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::init::init_or_report;
+use super::init::init;
 use super::{ClearCaches, service};
 use crate::BoxError;
 
@@ -52,7 +52,7 @@ where
     R: Serialize,
     E: Into<BoxError>,
 {
-    init_or_report().await?;
+    init().await?;
     Runtime::new(service(handler))
         .layer(TracingLayer::new())
         .register_snapstart_resource(Arc::new(ClearCaches))

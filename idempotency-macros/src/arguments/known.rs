@@ -29,19 +29,27 @@ pub(crate) const KNOWN: [(&str, &str); 24] = [
 ];
 
 /// The settings of the shape `http`, in the order of the documentation, each with an example of its value.
-pub(crate) const HTTP: [(&str, &str); 4] = [
-    ("caller", "\"requestContext.authorizer.jwt.claims.sub\""),
+pub(crate) const HTTP: [(&str, &str); 8] = [
+    (
+        "caller",
+        "\"requestContext.authorizer.jwt.claims.[iss, sub]\"",
+    ),
     ("shared_by_all_callers", "true"),
     ("key_header", "\"x-request-id\""),
     ("methods", "\"POST, PUT\""),
+    ("fingerprint_also", "\"header(@, 'host')\""),
+    ("stored_headers", "\"x-receipt, x-total\""),
+    ("on_unstorable", "\"release\""),
+    ("add_headers", "cors"),
 ];
 
 /// The settings of the shapes of batches, in the order of the documentation, each with an example of its value.
-pub(crate) const BATCH: [(&str, &str); 4] = [
+pub(crate) const BATCH: [(&str, &str); 5] = [
     ("key_from", "\"record\""),
     ("concurrency", "4"),
     ("order", "\"partition_key\""),
     ("reserve", "\"2s\""),
+    ("log_errors", "true"),
 ];
 
 /// The settings whose values are code.

@@ -28,7 +28,7 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
         Source::DynamoDbStream => quote_spanned!(site=> #private::batch::DynamoDbStreamSource),
     };
     let mut signature = validated.signature.clone();
-    let event = syn::Ident::new("event", site);
+    let event = syn::Ident::new("__event", site);
     let payload = quote_spanned!(site=> <#source as #private::batch::Spec>::Event);
     if let Some(FnArg::Typed(last)) = signature.inputs.last_mut() {
         last.attrs.clear();
@@ -70,19 +70,19 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
     Some(quote_spanned! {site=>
         #(#attributes)*
         #visibility #signature {
-            let operation = #operation;
-            let batch = #private::batch::batch(operation, #store);
-            let batch = batch.map(|batch| batch #settings);
-            let reader = #head #reader;
-            let codec = #codec;
-            let convert = #convert;
+            let __operation = #operation;
+            let __batch = #private::batch::batch(__operation, #store);
+            let __batch = __batch.map(|__batch| __batch #settings);
+            let __reader = #head #reader;
+            let __codec = #codec;
+            let __convert = #convert;
             #supplied
             #private::batch::#handle(
-                batch,
+                __batch,
                 #event,
-                reader,
-                codec,
-                convert,
+                __reader,
+                __codec,
+                __convert,
                 async |#pattern: #of, #parameter| {
                     if false {
                         return #never;

@@ -31,8 +31,8 @@ pub(super) fn supplied(validated: &ValidatedFn) -> Option<Supplied> {
     let witness = quote_spanned!(at.end=> ::<#of>());
     let witness = quote_spanned!(at.start=> #head #witness);
     Some(Supplied {
-        before: quote_spanned!(site=> let supplied = #witness;),
-        parameter: Some(quote_spanned!(site=> call: #private::Call)),
-        binding: quote_spanned!(site=> #(#attributes)* let #pattern: #of = supplied.call(call);),
+        before: quote_spanned!(site=> let __supplied = #witness;),
+        parameter: Some(quote_spanned!(site=> __call: #private::Call)),
+        binding: quote_spanned!(site=> #(#attributes)* let #pattern: #of = __supplied.call(__call);),
     })
 }

@@ -1,6 +1,7 @@
 //! Phase 3: generates the code. All decisions were made in the phases before.
 //!
-//! Names are hygienic (`mixed_site`), so that a user's name never collides with a generated one. Each requirement on one of the
+//! Names are hygienic (`mixed_site`), so that a user's variable never collides with a generated one. Hygiene does not apply to constants and
+//! statics, and a `let` of a name that a constant of the user has is a pattern of that constant: so generated names begin with `__`. Each requirement on one of the
 //! user's types is a call of its own with the span of that type: so one mistake is one error, at the user's own words. The
 //! body's tokens follow `if false { return .. }`, which gives the body its type without a block around it.
 
@@ -67,37 +68,37 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
     let store = store(validated);
     let (convert, converting) = match convert {
         Some(convert) => (
-            quote_spanned!(site=> let convert = #convert;),
-            quote_spanned!(site=> convert,),
+            quote_spanned!(site=> let __convert = #convert;),
+            quote_spanned!(site=> __convert,),
         ),
         None => Default::default(),
     };
     let result = if is_http {
-        quote_spanned!(site=> result)
+        quote_spanned!(site=> __result)
     } else {
         let response = response(validated);
         quote_spanned! {site=>
-            match result {
-                ::core::result::Result::Ok(outcome) => ::core::result::Result::Ok(#response),
-                ::core::result::Result::Err(error) => ::core::result::Result::Err(error),
+            match __result {
+                ::core::result::Result::Ok(__outcome) => ::core::result::Result::Ok(#response),
+                ::core::result::Result::Err(__error) => ::core::result::Result::Err(__error),
             }
         }
     };
     quote_spanned! {site=>
         #(#attributes)*
         #visibility #signature {
-            let operation = #operation;
+            let __operation = #operation;
             #before
-            let prepared = #prepared;
-            let store = #store;
-            let codec = #codec;
+            let __prepared = #prepared;
+            let __store = #store;
+            let __codec = #codec;
             #convert
             #supplied
-            let result = #private::#run(
-                operation,
-                prepared,
-                store,
-                codec,
+            let __result = #private::#run(
+                __operation,
+                __prepared,
+                __store,
+                __codec,
                 #converting
                 #closure async move {
                     if false {
@@ -131,7 +132,7 @@ fn response(validated: &ValidatedFn) -> TokenStream {
         .on_replay
         .as_ref()
         .map(|hook| quote_spanned!(Span::mixed_site()=> .on_replay(#hook)));
-    quote_spanned!(Span::mixed_site()=> outcome #hook.into_response())
+    quote_spanned!(Span::mixed_site()=> __outcome #hook.into_response())
 }
 
 #[cfg(test)]

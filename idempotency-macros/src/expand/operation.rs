@@ -77,7 +77,7 @@ fn setting(name: &str, validated: &ValidatedFn) -> Option<TokenStream> {
             quote_spanned!(at.end=> #required(#path).key_required())
         }
         "key" | "validate" | "key_prefix" | "store_when" | "store_event" | "caller"
-        | "key_header" | "methods" => {
+        | "key_header" | "methods" | "fingerprint_also" | "stored_headers" => {
             let text = at.head(runtime, "Cow");
             quote_spanned!(at.end=> #text::Borrowed(#path))
         }

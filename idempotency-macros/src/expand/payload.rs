@@ -44,7 +44,7 @@ pub(super) fn prepared(
             let destructure = pattern
                 .as_ref()
                 .map(|pattern| quote_spanned!(Span::mixed_site()=> let #pattern = #name;));
-            let call = quote_spanned!(at.end=> (operation, #and #event));
+            let call = quote_spanned!(at.end=> (__operation, #and #event));
             Prepared {
                 before: TokenStream::new(),
                 prepared: quote_spanned!(at.start=> #head #call),
@@ -56,7 +56,7 @@ pub(super) fn prepared(
         PayloadSource::Value { value, context } => {
             let at = SpanRange::of(value);
             let head = at.head(runtime, "prepare_value");
-            let call = quote_spanned!(at.end=> (operation, #value, found));
+            let call = quote_spanned!(at.end=> (__operation, #value, __found));
             Prepared {
                 before: match context {
                     ContextSource::Named(named) => named_context(named, runtime),
@@ -75,7 +75,7 @@ fn named_context(named: &syn::Expr, runtime: &Runtime) -> TokenStream {
     let head = at.head(runtime, "context");
     let call = quote_spanned!(at.end=> (#named));
     let context = quote_spanned!(at.start=> #head #call);
-    quote_spanned!(Span::mixed_site()=> let found = #context;)
+    quote_spanned!(Span::mixed_site()=> let __found = #context;)
 }
 
 /// Returns the statements that find the context among the parameters: first in those that are not taken apart yet, then in the
@@ -89,9 +89,9 @@ fn found(parameters: &Parameters, runtime: &Runtime) -> TokenStream {
         .iter()
         .map(|(name, pattern)| quote_spanned!(site=> let #pattern = #name;));
     quote_spanned! {site=>
-        let found = #whole;
+        let __found = #whole;
         #(#patterns)*
-        let found = found.or(#named);
+        let __found = __found.or(#named);
     }
 }
 

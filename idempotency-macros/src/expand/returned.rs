@@ -20,10 +20,12 @@ pub(super) struct Witnesses {
 
 /// Returns the expressions for a return type.
 pub(super) fn witnesses(returned: &Returned, shape: Option<Shape>, runtime: &Runtime) -> Witnesses {
-    // The errors of the framework become HTTP responses, so the function's error need not hold them.
-    let is_http = shape == Some(Shape::Http);
-    let response_of = if is_http { "http_response" } else { "response" };
-    let failure_of = (!is_http).then_some("failure");
+    let (response_of, failure_of) = match shape {
+        // The errors of the framework become HTTP responses, so the function's error need not hold them.
+        Some(Shape::Http) => ("http_response", None),
+        Some(Shape::Batch(_)) => ("response", Some("record_failure")),
+        None => ("response", Some("failure")),
+    };
     let response = &returned.response;
     let failure = &returned.failure;
     Witnesses {

@@ -87,7 +87,7 @@ fn a_pattern_is_matched_before_the_body() {
         &HANDLER.replace("event:", "LambdaEvent { payload, .. }:"),
     );
     assert!(
-        code.contains("let LambdaEvent { payload , .. } = event ; body"),
+        code.contains("let LambdaEvent { payload , .. } = __event ; body"),
         "{code}"
     );
 }
@@ -110,7 +110,7 @@ fn a_handler_of_http_events_has_functions_of_its_own() {
     let code = expanded("http, caller = \"a.b\", lease = \"1m\"", HANDLER);
     let private = ":: idempotency_lambda :: __private ::";
     for part in [
-        "prepare_http (operation , & event)",
+        "prepare_http (__operation , & event)",
         "http_response ::",
         "run_http (",
         "key_header : :: core :: option :: Option :: None",

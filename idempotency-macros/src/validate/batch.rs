@@ -3,6 +3,7 @@
 use syn::{Error, FnArg, Signature, Type};
 
 use super::PayloadSource;
+use super::types::type_name;
 use crate::arguments::{Arguments, Setting, Shape, Source, of_batch};
 
 /// Returns the errors of settings that do not fit a batch, and of a batch's settings on another function.
@@ -103,12 +104,4 @@ pub(super) fn record(signature: &mut Signature, source: Source) -> syn::Result<P
         pattern: last.pat.clone(),
         of: last.ty.clone(),
     })
-}
-
-/// Returns the last name of a type's path.
-fn type_name(of: &Type) -> Option<String> {
-    match of {
-        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-        _ => None,
-    }
 }

@@ -33,6 +33,16 @@ pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
             "the key is either in a header or in the event: leave `key_header` or `key` out",
         ));
     }
+    if let (Some(_), Some(also)) = (
+        named(arguments, "validate"),
+        named(arguments, "fingerprint_also"),
+    ) {
+        errors.push(Error::new(
+            also.name.span(),
+            "`fingerprint_also` adds to method, path, query and body, and `validate` replaces query and body: write both parts as a \
+             list in `validate`, and leave `fingerprint_also` out",
+        ));
+    }
     let shared =
         named(arguments, "shared_by_all_callers").filter(|shared| !is_false(&shared.value));
     let caller = named(arguments, "caller");
@@ -46,8 +56,8 @@ pub(super) fn wrong_settings(arguments: &Arguments) -> Vec<Error> {
             Some(Error::new(
                 http.word.span(),
                 "say who the caller is, or a client that sends the key of another client gets its response: write \
-                 `caller = \"requestContext.authorizer.jwt.claims.sub\"` (an expression over the event that a client cannot \
-                 choose), or `shared_by_all_callers` if all clients may see each other's responses",
+                 `caller = \"requestContext.authorizer.jwt.claims.[iss, sub]\"` (an expression over the event that a client cannot \
+                 choose) or `caller = \"iam_caller(@)\"`, or `shared_by_all_callers` if all clients may see each other's responses",
             ))
         }
         _ => None,

@@ -4,6 +4,7 @@ use proc_macro2::{Ident, Span};
 use syn::{Error, Expr, FnArg, Pat, PatIdent, Signature};
 
 use super::PayloadSource;
+use super::types::type_name;
 use crate::arguments::Shape;
 
 /// Returns the event: the only parameter, and with `http` the last one. A pattern is replaced by a name, and is matched in the
@@ -20,7 +21,11 @@ pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Res
                     "with `http` the last parameter is the event: write `event: LambdaEvent<ApiGatewayV2httpRequest>`"
                 }
                 Some(_) => {
-                    "a method needs a payload: write `payload = <expression over the parameters>`"
+                    let of_event = lambda_event(signature).map(|event| format!("{event}.payload"));
+                    let written = of_event
+                        .as_deref()
+                        .unwrap_or("<expression over the parameters>");
+                    &format!("a method needs a payload: write `payload = {written}`")
                 }
                 None if signature.inputs.is_empty() => {
                     "there is no payload here: take a `LambdaEvent<T>`, or write `payload = <expression>`"
@@ -40,7 +45,7 @@ pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Res
             ..
         }) => (ident.clone(), None),
         _ => {
-            let name = Ident::new("event", Span::mixed_site());
+            let name = Ident::new("__event", Span::mixed_site());
             let named = Box::new(syn::parse_quote!(#name));
             (name, Some(std::mem::replace(&mut parameter.pat, named)))
         }
@@ -49,6 +54,19 @@ pub(super) fn event(signature: &mut Signature, shape: Option<Shape>) -> syn::Res
         name,
         pattern,
         of: parameter.ty.clone(),
+    })
+}
+
+/// Returns the name of the parameter that is a `LambdaEvent`.
+fn lambda_event(signature: &Signature) -> Option<&Ident> {
+    signature.inputs.iter().find_map(|input| match input {
+        FnArg::Typed(parameter) if type_name(&parameter.ty)? == "LambdaEvent" => {
+            match &*parameter.pat {
+                Pat::Ident(named) => Some(&named.ident),
+                _ => None,
+            }
+        }
+        _ => None,
     })
 }
 

@@ -75,7 +75,7 @@ fn a_pattern_is_matched_in_the_body() {
                 .signature
                 .to_token_stream()
                 .to_string()
-                .contains("(event : LambdaEvent")
+                .contains("(__event : LambdaEvent")
         );
     }
 }
@@ -109,7 +109,9 @@ fn a_function_without_a_single_event_needs_a_payload() {
     assert!(message("").contains("there is no payload here"));
     assert!(message("a: A, b: B").contains("more than one parameter"));
     assert!(message("&self").contains("a method needs a payload"));
-    assert!(message("&self, event: LambdaEvent<u8>").contains("a method needs a payload"));
+    assert!(
+        message("&self, a: A, input: LambdaEvent<u8>").contains("write `payload = input.payload`")
+    );
 }
 
 #[test]
@@ -291,6 +293,10 @@ fn the_settings_of_http_belong_to_handlers_of_http_events() {
         "shared_by_all_callers",
         "key_header = \"x\"",
         "methods = \"PUT\"",
+        "fingerprint_also = \"a\"",
+        "stored_headers = \"x-a\"",
+        "on_unstorable = \"refuse\"",
+        "add_headers = cors",
     ] {
         let error = error(setting, HANDLER);
         assert!(error.contains("write `#[idempotent(http, "), "{error}");
@@ -326,6 +332,54 @@ fn the_name_of_a_header_is_a_token() {
             error(&arguments, HANDLER).contains("is the name of a header"),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn a_caller_is_not_the_id_of_an_iam_session() {
+    let error = error(
+        "http, caller = \"requestContext.identity.userArn\"",
+        HANDLER,
+    );
+    assert!(error.starts_with("`caller`: `identity.userArn` is not one client"));
+    assert!(error.ends_with("write `iam_caller(@)`"), "{error}");
+    assert!(validated("http, caller = \"iam_caller(@)\"", HANDLER).is_ok());
+}
+
+#[test]
+fn the_settings_of_responses_and_fingerprints_are_checked() {
+    let shared = |setting: &str| format!("http, shared_by_all_callers, {setting}");
+    for setting in [
+        "stored_headers = \"x-receipt\"",
+        "stored_headers = \"x-receipt, x-total\", on_unstorable = \"Refuse\"",
+        "on_unstorable = Unstorable::Refuse",
+        "add_headers = cors",
+        "add_headers = crate::cors",
+        "add_headers = |_| HeaderMap::new()",
+        "fingerprint_also = \"header(@, 'host')\"",
+    ] {
+        assert!(validated(&shared(setting), HANDLER).is_ok(), "{setting}");
+    }
+    for (setting, text) in [
+        ("stored_headers = \"\"", "is a list of headers"),
+        ("stored_headers = \"x-a,\"", "is a list of headers"),
+        ("stored_headers = \"x-a x-b\"", "is a list of headers"),
+        (
+            "on_unstorable = \"keep\"",
+            "\"complete\", \"release\", \"refuse\"",
+        ),
+        (
+            "add_headers = \"cors\"",
+            "write the name of a `fn(&HeaderMap) -> HeaderMap`",
+        ),
+        ("fingerprint_also = \"a[\"", "is not an expression"),
+        (
+            "fingerprint_also = \"a\", validate = \"b\"",
+            "leave `fingerprint_also` out",
+        ),
+    ] {
+        let error = error(&shared(setting), HANDLER);
+        assert!(error.contains(text), "{error}");
     }
 }
 
@@ -367,6 +421,7 @@ fn the_settings_of_a_batch_belong_to_functions_of_one_record() {
         "concurrency = 4",
         "order = \"partition_key\"",
         "reserve = \"2s\"",
+        "log_errors = true",
     ] {
         let error = error(setting, HANDLER);
         assert!(error.contains("is a setting of batches"), "{error}");

@@ -49,3 +49,11 @@ pub(super) fn mentions(tokens: TokenStream, word: &str) -> bool {
         _ => false,
     })
 }
+
+/// Returns the last name of a type's path.
+pub(super) fn type_name(of: &Type) -> Option<String> {
+    match of {
+        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+        _ => None,
+    }
+}

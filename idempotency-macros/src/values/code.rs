@@ -18,6 +18,20 @@ pub(super) fn hook(value: Expr) -> syn::Result<Expr> {
     }
 }
 
+/// Checks the value of `add_headers`: a name or a closure.
+pub(super) fn function(name: &str, value: Expr) -> syn::Result<Expr> {
+    match value {
+        Expr::Path(_) | Expr::Closure(_) => Ok(value),
+        other => Err(Error::new_spanned(
+            other,
+            format!(
+                "`{name}` is called with the headers of a request: write the name of a `fn(&HeaderMap) -> HeaderMap`, or a closure \
+                 that captures nothing"
+            ),
+        )),
+    }
+}
+
 /// Checks that a value is code and not a literal.
 pub(super) fn code(name: &str, value: Expr) -> syn::Result<Expr> {
     match &value {

@@ -58,6 +58,15 @@ pub(super) fn expression(name: &str, value: &Expr, otherwise: &str) -> syn::Resu
     }
 }
 
+/// Checks the expression that selects the caller of a request.
+pub(super) fn caller(name: &str, value: &Expr) -> syn::Result<Constant> {
+    let checked = expression(name, value, "`shared_by_all_callers`")?;
+    match text(name, value).map(|(text, _)| idempotency_expression::refuse_caller(&text))? {
+        Some(why) => Err(Error::new_spanned(value, format!("`{name}`: {why}"))),
+        None => Ok(checked),
+    }
+}
+
 /// Checks a key prefix: not empty, not too long, without the mark of a tenant.
 pub(super) fn prefix(name: &str, value: &Expr) -> syn::Result<Constant> {
     let (text, span) = text(name, value)?;
@@ -79,8 +88,7 @@ pub(super) fn prefix(name: &str, value: &Expr) -> syn::Result<Constant> {
 /// Checks the name of a header.
 pub(super) fn header(name: &str, value: &Expr) -> syn::Result<Constant> {
     let (text, span) = text(name, value)?;
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_token) {
+    if is_token(&text) {
         return Ok(Constant::Text(text));
     }
     Err(Error::new(
@@ -89,6 +97,26 @@ pub(super) fn header(name: &str, value: &Expr) -> syn::Result<Constant> {
             "`{name}` is the name of a header: write letters, digits and `-`, or leave it out for `Idempotency-Key`"
         ),
     ))
+}
+
+/// Checks a list of headers.
+pub(super) fn headers(name: &str, value: &Expr) -> syn::Result<Constant> {
+    let (text, span) = text(name, value)?;
+    if text.split(',').map(str::trim).all(is_token) {
+        return Ok(Constant::Text(text));
+    }
+    Err(Error::new(
+        span,
+        format!(
+            "`{name}` is a list of headers: write their names with commas between them, like `{name} = \"x-receipt, x-total\"`"
+        ),
+    ))
+}
+
+/// Returns true if HTTP allows the name for a header.
+fn is_token(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
 }
 
 /// Checks a list of HTTP methods.

@@ -9,10 +9,10 @@ use proc_macro2::Span;
 use syn::{Expr, Ident};
 
 use crate::arguments::{Setting, constants, of_batch, of_http};
-use code::{code, hook, payload, reference};
+use code::{code, function, hook, payload, reference};
 use literal::{
-    at_least_one, boolean, choice, duration, expression, header, key_required, methods, number,
-    prefix,
+    at_least_one, boolean, caller, choice, duration, expression, header, headers, key_required,
+    methods, number, prefix,
 };
 
 /// A value that is known at compile time.
@@ -50,6 +50,11 @@ const HASHES: Choices = &[
 const LOOKUP: Choices = &[("claim-first", "ClaimFirst"), ("read-first", "ReadFirst")];
 const IN_PROGRESS: Choices = &[("reject", "Reject"), ("wait", "Wait")];
 const TIMEOUT: Choices = &[("rerun", "Rerun"), ("hold", "Hold")];
+const UNSTORABLE: Choices = &[
+    ("complete", "Complete"),
+    ("release", "Release"),
+    ("refuse", "Refuse"),
+];
 const KEY_FROM: Choices = &[("body", "Body"), ("record", "Record")];
 const ORDER: Choices = &[("source", "Source"), ("partition_key", "PartitionKey")];
 const STORE_ERROR: Choices = &[("fail", "Fail"), ("run-unprotected", "RunUnprotected")];
@@ -75,10 +80,14 @@ pub(crate) fn check(setting: Setting) -> syn::Result<Value> {
         "store_event" => expression(&name, &value, "storing no event")?,
         "key_required" => key_required(&name, &value)?,
         "key_prefix" => prefix(&name, &value)?,
-        "caller" => expression(&name, &value, "`shared_by_all_callers`")?,
+        "caller" => caller(&name, &value)?,
+        "fingerprint_also" => expression(&name, &value, "method, path, query and body alone")?,
         "key_header" => header(&name, &value)?,
+        "stored_headers" => headers(&name, &value)?,
         "methods" => methods(&name, &value)?,
-        "shared_key_prefix" | "shared_by_all_callers" | "circuit_breaker" => {
+        "on_unstorable" => choice(&name, &value, "Unstorable", UNSTORABLE)?,
+        "add_headers" => return function(&name, value).map(Value::Path),
+        "shared_key_prefix" | "shared_by_all_callers" | "circuit_breaker" | "log_errors" => {
             boolean(&name, &value)?
         }
         "hash" => choice(&name, &value, "HashAlgorithm", HASHES)?,
@@ -131,6 +140,7 @@ fn is_constant(setting: &str, value: &Expr) -> bool {
         "on_timeout",
         "on_error",
         "on_store_error",
+        "on_unstorable",
         "steps",
         "key_from",
         "order",

@@ -1,6 +1,7 @@
-//! The builder of a check.
+//! The builder of a check, and what it plays, without the types of its user.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +9,12 @@ use idempotency_lambda::{BoxError, with_backend, with_invocation};
 use serde::Serialize;
 
 use super::ending::Ending;
-use super::plan::{Count, Failure, Plan, Prepare};
 use super::process::Local;
 use super::provider::Provider;
 use super::report::SafetyReport;
 use super::run;
 use super::world::World;
-use crate::dynamodb::TableSpec;
+use crate::dynamodb::{DatabaseError, TableSpec};
 
 /// How long a process waits for what is on its way to or from a provider.
 const SETTLE: Duration = Duration::from_millis(3);
@@ -32,7 +32,10 @@ pub struct RetrySafety<E> {
     ignored: Vec<String>,
     others: Vec<usize>,
     changed: Vec<usize>,
+    ignored_effects: Vec<String>,
+    retried_for: Option<Duration>,
     settle: Duration,
+    own_server: bool,
     fails: bool,
     without_effect: bool,
 }
@@ -69,7 +72,10 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
             ignored: Vec::new(),
             others: Vec::new(),
             changed: Vec::new(),
+            ignored_effects: Vec::new(),
+            retried_for: None,
             settle: Duration::ZERO,
+            own_server: false,
             fails: false,
             without_effect: false,
         }
@@ -145,15 +151,24 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// Gives the world a provider: an HTTP server at [`World::url`], whose requests are points where faults happen.
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
-        self.settle(SETTLE)
+        self.settle = self.settle.max(SETTLE);
+        self
     }
 
     /// Makes each process wait this long for its sockets, in real time, before virtual time moves.
     ///
     /// It is needed for a server of the test's own, on another thread or runtime, and must be longer than the server takes for a
-    /// reply. A check with a provider waits at least 3 ms.
+    /// reply. A check with a provider waits at least 3 ms. No fault falls inside of such a server: a report says so.
     pub fn settle(mut self, settle: Duration) -> Self {
         self.settle = self.settle.max(settle);
+        self.own_server = true;
+        self
+    }
+
+    /// Says for how long the sender can deliver the event again, such as the retention of a queue. The event is then delivered at
+    /// the end of that time too: it finds a window (`expires_after`) that is shorter.
+    pub fn retried_for(mut self, time: Duration) -> Self {
+        self.retried_for = Some(time);
         self
     }
 
@@ -182,6 +197,15 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// JSON body the body is a part: `/body/created_at`.
     pub fn ignore(mut self, pointer: &str) -> Self {
         self.ignored.push(pointer.to_owned());
+        self
+    }
+
+    /// Leaves out an effect that is meant to happen in each run, such as a count of attempts: an attribute `accounts.attempts`, a
+    /// table `audit`, a request to the provider `POST /attempts`, or the name of a count. A report names it.
+    ///
+    /// If the faultless run has nothing of this name, the check fails.
+    pub fn ignore_effect(mut self, name: &str) -> Self {
+        self.ignored_effects.push(name.to_owned());
         self
     }
 
@@ -231,7 +255,10 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
             ignored: self.ignored,
             others: self.others,
             changed: self.changed,
+            ignored_effects: self.ignored_effects,
+            retried_for: self.retried_for,
             settle: self.settle,
+            own_server: self.own_server,
             fails: self.fails,
             without_effect: self.without_effect,
         }
@@ -241,5 +268,70 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
 impl<E> fmt::Debug for RetrySafety<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetrySafety").finish_non_exhaustive()
+    }
+}
+
+/// Delivers the event with this number in a process.
+pub(super) type Handler = Arc<dyn Fn(World, usize) -> Local<Ending> + Send + Sync>;
+
+/// Counts an effect.
+pub(super) type Count = Box<dyn Fn(World) -> Local<i64> + Send + Sync>;
+
+/// Puts something into the world of a scenario before the first delivery.
+pub(super) type Prepare = Arc<dyn Fn(World) -> Local<()> + Send + Sync>;
+
+/// The number of the event whose effect is checked.
+pub(super) const EVENT: usize = 0;
+
+/// A check.
+pub(super) struct Plan {
+    pub(super) handler: Handler,
+    pub(super) counts: Arc<Vec<(String, Count)>>,
+    pub(super) prepare: Vec<Prepare>,
+    pub(super) tables: Vec<TableSpec>,
+    pub(super) provider: Option<Provider>,
+    /// JSON pointers into responses, to what can differ.
+    pub(super) ignored: Vec<String>,
+    /// The numbers of the events of other operations.
+    pub(super) others: Vec<usize>,
+    /// The numbers of the events that have the key of the event and another content.
+    pub(super) changed: Vec<usize>,
+    /// The names of effects that are not compared.
+    pub(super) ignored_effects: Vec<String>,
+    /// For how long the sender can deliver the event again.
+    pub(super) retried_for: Option<Duration>,
+    /// How long a process waits for its sockets, in real time, before virtual time moves.
+    pub(super) settle: Duration,
+    /// True if the function asks a server of the test's own.
+    pub(super) own_server: bool,
+    /// True if the faultless run ends with an error.
+    pub(super) fails: bool,
+    /// True if the faultless run has no effect.
+    pub(super) without_effect: bool,
+}
+
+/// Why a check could not run.
+#[derive(Debug)]
+pub(super) struct Failure(String);
+
+impl Failure {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(super) fn of_thread(error: io::Error) -> Self {
+        Self(format!("no thread could be started: {error}"))
+    }
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

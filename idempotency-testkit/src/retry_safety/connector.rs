@@ -14,8 +14,9 @@ use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::RECORDS;
-use super::fault::FaultKind;
-use super::process::{Process, Service};
+use super::database::Reply;
+use super::gate::{FaultKind, Service};
+use super::process::Process;
 
 /// Finds the process by the thread, so that a client that outlives its process, as in a `static`, works in the next one too.
 #[derive(Clone, Debug)]
@@ -48,18 +49,22 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     }
     process.touch();
     let headers = headers(&request);
-    let body = Bytes::copy_from_slice(request.body().bytes().unwrap_or_default());
+    let mut body = Bytes::copy_from_slice(request.body().bytes().unwrap_or_default());
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let operation = header("x-amz-target").and_then(|target| target.rsplit('.').next());
     let operation = operation.unwrap_or_default().to_owned();
     let call = header("amz-sdk-invocation-id")
         .unwrap_or_default()
         .to_owned();
-    let content: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let mut content: Value = serde_json::from_slice(&body).unwrap_or_default();
     if let Some((key, stored)) = completion(&content) {
         process.gate.completes_with(key, stored);
     }
-    let fault = process.gate.request(label(&operation, &content));
+    let label = label(&operation, &content);
+    if is_eventual_read(&operation, &content) {
+        process.gate.reads_stale(label.clone());
+    }
+    let fault = process.gate.request(Service::DynamoDb, label);
     if fault == Some(FaultKind::Refused) {
         process.refuse(&call);
     }
@@ -75,6 +80,13 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
     if process.gate.is_dead() {
         return std::future::pending().await;
     }
+    let unprocessed = match fault {
+        Some(FaultKind::Partial) => take_last(&mut content),
+        _ => None,
+    };
+    if unprocessed.is_some() {
+        body = Bytes::from(content.to_string());
+    }
     let reply = process.shared.database.exchange(headers, body);
     process.shared.note_items();
     process.touch();
@@ -86,7 +98,10 @@ async fn send(request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         Some(FaultKind::NoReply) => std::future::pending().await,
         Some(FaultKind::LostReply) => Err(broken()),
         _ => {
-            let reply = reply.ok_or_else(broken)?;
+            let mut reply = reply.ok_or_else(broken)?;
+            if let Some(unprocessed) = unprocessed {
+                reply.leave_out(&operation, unprocessed);
+            }
             response(reply.status, &reply.headers, SdkBody::from(reply.body))
         }
     }
@@ -158,6 +173,64 @@ fn tables_of<'a>(body: &'a Value, tables: &mut Vec<&'a str>) {
     }
 }
 
+/// Returns true if the request can read items of the function's own that are out of date.
+fn is_eventual_read(operation: &str, content: &Value) -> bool {
+    let is_eventual = |read: &Value| read["ConsistentRead"] != true && read["TableName"] != RECORDS;
+    match operation {
+        "GetItem" | "Query" | "Scan" => is_eventual(content),
+        "BatchGetItem" => {
+            let tables = content["RequestItems"].as_object();
+            tables
+                .into_iter()
+                .flatten()
+                .any(|(_, read)| is_eventual(read))
+        }
+        _ => false,
+    }
+}
+
+/// Takes the last item out of a batch request, and returns what the reply says of it: it was not processed.
+fn take_last(content: &mut Value) -> Option<Value> {
+    let (table, requests) = content["RequestItems"].as_object_mut()?.iter_mut().last()?;
+    let mut left_out = requests.clone();
+    let last = match requests {
+        Value::Array(writes) => {
+            let last = writes.pop()?;
+            left_out = json!([last]);
+            writes.is_empty()
+        }
+        reads => {
+            let keys = reads["Keys"].as_array_mut()?;
+            left_out["Keys"] = json!([keys.pop()?]);
+            keys.is_empty()
+        }
+    };
+    let table = table.clone();
+    if last {
+        content["RequestItems"].as_object_mut()?.remove(&table);
+    }
+    Some(json!({ table: left_out }))
+}
+
+impl Reply {
+    /// Adds what was left out of a batch. A batch of which nothing was left was refused by the database: nothing was processed.
+    fn leave_out(&mut self, operation: &str, unprocessed: Value) {
+        let mut content = match self.status {
+            200 => serde_json::from_slice(&self.body).unwrap_or_else(|_| json!({})),
+            _ => json!({ "Responses": {} }),
+        };
+        let name = if operation == "BatchGetItem" {
+            "UnprocessedKeys"
+        } else {
+            "UnprocessedItems"
+        };
+        content[name] = unprocessed;
+        self.status = 200;
+        self.headers.remove("x-amz-crc32");
+        self.body = Bytes::from(content.to_string());
+    }
+}
+
 /// Returns the key of the record, and the response that the request stores there, if it is a completion.
 fn completion(body: &Value) -> Option<(String, String)> {
     if let Some(items) = body["TransactItems"].as_array() {
@@ -201,6 +274,24 @@ mod tests {
         let batch = json!({ "RequestItems": { "accounts": [] } });
         assert_eq!(label("BatchWriteItem", &batch), "BatchWriteItem accounts");
         assert_eq!(label("ListTables", &json!({})), "ListTables");
+    }
+
+    #[test]
+    fn the_last_item_of_a_batch_is_left_out_of_it() {
+        let mut writes = json!({ "RequestItems": { "a": [1, 2] } });
+        assert_eq!(take_last(&mut writes), Some(json!({ "a": [2] })));
+        assert_eq!(take_last(&mut writes), Some(json!({ "a": [1] })));
+        assert_eq!(writes, json!({ "RequestItems": {} }));
+        let mut reads =
+            json!({ "RequestItems": { "a": { "Keys": [1, 2], "ConsistentRead": true } } });
+        let last = json!({ "a": { "Keys": [2], "ConsistentRead": true } });
+        assert_eq!(take_last(&mut reads), Some(last));
+        assert!(!is_eventual_read("BatchGetItem", &reads));
+        assert!(is_eventual_read("GetItem", &json!({ "TableName": "a" })));
+        assert!(!is_eventual_read(
+            "GetItem",
+            &json!({ "TableName": RECORDS })
+        ));
     }
 
     #[test]

@@ -1,14 +1,123 @@
-//! The gate of a process: each request and each wait of the function passes it. It notes them, and plays the planned fault.
+//! The faults, the points where they are played, and the gate of a process: each request, each use of a fake and each wait of the
+//! function passes it. It notes them, and plays the planned fault.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use super::fault::{FaultKind, Point};
+/// What happens to the first delivery of an event at one point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// The process is killed before the request is applied or the fake is used, or while the function waits.
+    CrashBefore,
+    /// The process is killed after the request was applied or the fake was used, or after the response was returned.
+    CrashAfter,
+    /// The request is not applied, and its reply is an error.
+    Refused,
+    /// The request is not applied, and neither is any later one of this delivery to the same service. Each reply is an error.
+    Outage,
+    /// The last item of a batch request to DynamoDB is not applied, and the reply names it as unprocessed.
+    Partial,
+    /// The request is applied, and its connection breaks before the reply.
+    LostReply,
+    /// The request is applied, and its reply never arrives.
+    NoReply,
+    /// The event is delivered a second time while the function runs.
+    Duplicate,
+    /// The process stands still until its lease has expired. Another process takes over, and then the first one goes on.
+    Takeover,
+}
 
-/// The number of waits that a check notes of one run. A function that polls in a loop has very many.
-pub(super) const MAX_AWAITS: usize = 100;
+impl FaultKind {
+    /// Every fault, in the order of the columns of a report.
+    pub const ALL: [Self; 9] = [
+        Self::CrashBefore,
+        Self::CrashAfter,
+        Self::Refused,
+        Self::Outage,
+        Self::Partial,
+        Self::LostReply,
+        Self::NoReply,
+        Self::Duplicate,
+        Self::Takeover,
+    ];
+}
+
+/// Writes the name of the column.
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::CrashBefore => "crash before",
+            Self::CrashAfter => "crash after",
+            Self::Refused => "refused",
+            Self::Outage => "outage",
+            Self::Partial => "partial",
+            Self::LostReply => "lost reply",
+            Self::NoReply => "no reply",
+            Self::Duplicate => "duplicate",
+            Self::Takeover => "takeover",
+        })
+    }
+}
+
+/// What a process sends requests to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    DynamoDb,
+    Provider,
+    /// A fake in memory. It cannot fail by itself.
+    Fake,
+}
+
+/// The kind of a request, and its number among those of this kind in a run.
+type Place = (String, usize);
+
+/// A place in the run of a function. It is the same place in each run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Point {
+    /// The function waits: the request before, and the number of the wait since then.
+    Await(Option<Place>, usize),
+    /// A request, or a use of a fake.
+    Request(Service, Place),
+    /// The response is returned.
+    Response,
+}
+
+impl Point {
+    /// Returns true if the fault can happen here.
+    pub(super) fn has(&self, fault: FaultKind) -> bool {
+        use FaultKind::{CrashAfter, CrashBefore, Duplicate, Partial, Takeover};
+        match self {
+            Self::Await(..) => matches!(fault, CrashBefore | Duplicate | Takeover),
+            Self::Request(Service::Fake, _) => {
+                matches!(fault, CrashBefore | CrashAfter | Duplicate | Takeover)
+            }
+            Self::Request(Service::DynamoDb, (kind, _)) if kind.starts_with("Batch") => true,
+            Self::Request(..) => fault != Partial,
+            Self::Response => fault == CrashAfter,
+        }
+    }
+}
+
+/// Returns what requests have in common that differ in their ids: `POST /charges/*` for `POST /charges/pay-1`.
+fn kind_of(label: &str) -> String {
+    let mut segments = label.split('/');
+    let first = segments.next().unwrap_or_default().to_owned();
+    let has_id = |segment: &str| segment.contains(|letter: char| letter.is_ascii_digit());
+    segments.fold(first, |kind, segment| {
+        let segment = if has_id(segment) { "*" } else { segment };
+        format!("{kind}/{segment}")
+    })
+}
+
+/// The points of a run, with what a report calls them.
+pub(super) type Trace = Vec<(Point, String)>;
+
+/// The number of waits, and of uses of a fake at one place, that a check notes of one run. A loop can have very many.
+pub(super) const MAX_NOTED: usize = 100;
 
 /// Keys, and the stored forms of their responses.
 pub(super) type Completions = BTreeMap<String, String>;
@@ -29,11 +138,18 @@ pub(super) struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// The places that the run has passed.
-    trace: Vec<Point>,
-    requests: usize,
+    /// The points that the run has passed.
+    trace: Trace,
+    /// The number of requests of each kind.
+    requests: BTreeMap<String, usize>,
+    /// The last request, and what a report calls it.
+    last: Option<(Place, String)>,
     awaits_since_request: usize,
     awaits: usize,
+    /// True if the run had more points than are noted.
+    had_more: bool,
+    /// The requests that read what can be out of date.
+    stale_reads: BTreeSet<String>,
     plan: Option<(Point, FaultKind)>,
     /// True if the planned fault was played.
     played: bool,
@@ -60,35 +176,55 @@ impl Gate {
     }
 
     /// Notes a request and returns the fault that is played on it.
-    pub(super) fn request(&self, label: String) -> Option<FaultKind> {
+    pub(super) fn request(&self, to: Service, label: String) -> Option<FaultKind> {
         let mut state = self.state();
-        let point = Point::Request {
-            requests: state.requests,
-            label,
-        };
-        state.requests += 1;
+        let kind = kind_of(&label);
+        let number = state.requests.entry(kind.clone()).or_default();
+        *number += 1;
+        let place = (kind, *number);
+        if to == Service::Fake && place.1 > MAX_NOTED {
+            state.had_more = true;
+            return None;
+        }
+        state.last = Some((place.clone(), label.clone()));
         state.awaits_since_request = 0;
-        state.pass(point)
+        state.pass(Point::Request(to, place), label)
     }
 
     /// Notes that the function waits, and returns the fault that is played.
     pub(super) fn wait(&self) -> Option<FaultKind> {
         let mut state = self.state();
-        if state.awaits == MAX_AWAITS {
+        if state.awaits == MAX_NOTED {
+            state.had_more = true;
             return None;
         }
         state.awaits += 1;
         state.awaits_since_request += 1;
-        let point = Point::Await {
-            requests: state.requests,
-            number: state.awaits_since_request,
+        let number = state.awaits_since_request;
+        let (place, label) = match &state.last {
+            Some((place, before)) => (
+                Some(place.clone()),
+                format!("await {number} after {before}"),
+            ),
+            None => (None, format!("await {number}, before any request")),
         };
-        state.pass(point)
+        state.pass(Point::Await(place, number), label)
     }
 
     /// Notes that the response was returned, and returns the fault that is played.
     pub(super) fn response(&self) -> Option<FaultKind> {
-        self.state().pass(Point::Response)
+        self.state()
+            .pass(Point::Response, "the response".to_owned())
+    }
+
+    /// Notes that a request reads what can be out of date.
+    pub(super) fn reads_stale(&self, label: String) {
+        self.state().stale_reads.insert(label);
+    }
+
+    /// Returns the requests that read what can be out of date.
+    pub(super) fn stale_reads(&self) -> BTreeSet<String> {
+        self.state().stale_reads.clone()
     }
 
     /// Notes the stored form of a response that the process asks to store under a key.
@@ -120,10 +256,10 @@ impl Gate {
         self.state().played
     }
 
-    /// Returns the places that the run has passed, and whether it had more waits than were noted.
-    pub(super) fn trace(&self) -> (Vec<Point>, bool) {
+    /// Returns the points that the run has passed, and whether it had more than were noted.
+    pub(super) fn trace(&self) -> (Trace, bool) {
         let state = self.state();
-        (state.trace.clone(), state.awaits == MAX_AWAITS)
+        (state.trace.clone(), state.had_more)
     }
 
     /// Sets the waker of the future that ends the process.
@@ -152,6 +288,8 @@ impl Gate {
 
     /// Says that the process has ended.
     pub(super) fn end(&self) {
+        // The waker holds the runtime, and the runtime holds the process with its database.
+        self.state().supervisor = None;
         self.send(Message::Ended);
     }
 
@@ -167,13 +305,57 @@ impl Gate {
 
 impl State {
     /// Notes the point, and takes the fault that is planned there.
-    fn pass(&mut self, point: Point) -> Option<FaultKind> {
-        let planned = self
-            .plan
-            .take_if(|(planned, _)| planned.is_same_place(&point));
-        self.trace.push(point);
+    fn pass(&mut self, point: Point, label: String) -> Option<FaultKind> {
+        let planned = self.plan.take_if(|(planned, _)| *planned == point);
+        self.trace.push((point, label));
         let (_, fault) = planned?;
         self.played = true;
         Some(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_called_by_its_request_and_found_again_without_the_ids_in_it() {
+        let run = |id: &str| {
+            let (gate, _messages) = Gate::new(None);
+            gate.wait();
+            gate.request(Service::DynamoDb, "PutItem table-1".to_owned());
+            gate.request(Service::Provider, format!("PUT /orders/{id}"));
+            gate.wait();
+            gate.response();
+            gate.trace().0.into_iter().unzip()
+        };
+        let (first, labels): (Vec<_>, Vec<_>) = run("o-1");
+        let (second, _): (Vec<_>, Vec<String>) = run("o-2");
+        assert_eq!(first, second);
+        let names = [
+            "await 1, before any request",
+            "PutItem table-1",
+            "PUT /orders/o-1",
+            "await 1 after PUT /orders/o-1",
+            "the response",
+        ];
+        assert_eq!(labels, names);
+    }
+
+    #[test]
+    fn what_has_more_points_than_are_noted_says_so() {
+        for pass in [
+            |gate: &Gate| gate.wait(),
+            |gate: &Gate| gate.request(Service::Fake, "fake at bank.rs:1".to_owned()),
+        ] {
+            let (gate, _messages) = Gate::new(None);
+            for _ in 0..MAX_NOTED {
+                pass(&gate);
+            }
+            assert!(!gate.trace().1);
+            pass(&gate);
+            assert!(gate.trace().1);
+            assert_eq!(gate.trace().0.len(), MAX_NOTED);
+        }
     }
 }

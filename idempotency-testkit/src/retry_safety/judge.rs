@@ -1,10 +1,10 @@
 //! The verdict on a scenario.
 
+use super::check::{EVENT, Failure, Plan};
 use super::effects::{Difference, Expectation, Kind};
-use super::fault::FaultKind;
-use super::plan::{EVENT, Failure, Plan};
+use super::ending::{are_equal, comparable, first_difference};
+use super::gate::FaultKind;
 use super::report::{Row, SafetyVerdict};
-use super::response::{are_equal, comparable, first_difference};
 use super::stage::{Delivery, Stage};
 
 /// Judges a scenario in which the event was delivered to its end.
@@ -80,8 +80,9 @@ pub(super) fn judge_other(
         return Ok((SafetyVerdict::Stuck, vec![finding]));
     }
     if alone.sees_an_effect() && before == after {
-        let finding = "the event of another operation had no effect: it got the response of this one, so both have one key";
-        return Ok((SafetyVerdict::EffectLost, vec![finding.to_owned()]));
+        let finding = "the event of another operation had no effect: it got the response of this one, so both have one key. Add to \
+                       the key what tells them apart, such as the user";
+        return Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]));
     }
     Ok((SafetyVerdict::Ok, Vec::new()))
 }
@@ -99,8 +100,9 @@ pub(super) fn judge_changed(
         return Ok((SafetyVerdict::Ok, Vec::new()));
     };
     if has_effect {
-        let finding = "an event with another content had an effect of its own, so its key differs: it counts as another operation";
-        return Ok((SafetyVerdict::EffectTwice, vec![finding.to_owned()]));
+        let finding = "an event with another content had an effect of its own, so its key differs: it counts as another operation. \
+                       Let the key name the operation alone, and set `validate` for the rest";
+        return Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]));
     }
     if last.ending.is_mismatch() {
         return Ok((SafetyVerdict::Ok, Vec::new()));
@@ -113,7 +115,7 @@ pub(super) fn judge_changed(
         }
         Some(_) => {
             let finding = "an event with another content got the response of this one, and was not done: set `validate`";
-            Ok((SafetyVerdict::EffectLost, vec![finding.to_owned()]))
+            Ok((SafetyVerdict::WrongKey, vec![finding.to_owned()]))
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Proves that a function is safe to retry, or shows where it is not.
 //!
 //! [`retry_safety()`] takes the handler, an event, and what shows the effects: a count, a table, a provider. It runs the handler
-//! without faults and notes its points: each request to DynamoDB or to the provider, and each place where the function waits.
+//! without faults and notes its points: each request to DynamoDB or to the provider, each lock of a [`Mutex`] of a fake, and each
+//! place where the function waits.
 //! Then it runs the handler once more for each point and each [`FaultKind`] there, in a world of its own: a crash, a lost reply, a
 //! second delivery, a takeover. After that it delivers the event again, as a sender does, and compares the world and the responses
 //! with those of the faultless run. The [`SafetyReport`] is a table of all cases, and [`assert_safe`](SafetyReport::assert_safe)
@@ -14,10 +15,8 @@
 //! A handler that mails a receipt. A crash after the mail makes a second run send it again:
 //!
 //! ```
-//! use std::sync::Mutex;
-//!
 //! use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
-//! use idempotency_testkit::retry_safety::{FaultKind, SafetyVerdict, World, retry_safety};
+//! use idempotency_testkit::retry_safety::{FaultKind, Mutex, SafetyVerdict, World, retry_safety};
 //! use serde_json::{Value, json};
 //!
 //! /// The mails that were sent.
@@ -47,8 +46,7 @@
 //!
 //! assert!(!report.is_safe());
 //! let first = report.unsafe_rows()[0];
-//! assert_eq!(first.point, "UpdateItem idempotency");
-//! assert_eq!(first.fault, Some(FaultKind::CrashBefore));
+//! assert_eq!(first.fault, Some(FaultKind::CrashAfter));
 //! assert_eq!(first.verdict, SafetyVerdict::EffectTwice);
 //! assert_eq!(first.findings, ["`mails` is 2 instead of 1"]);
 //! # }
@@ -56,40 +54,36 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `check` | the builder of a check |
-//! | `run` | the faultless run, then each fault at each point |
-//! | `plan` | the same without the types of its user |
+//! | `check` | the builder of a check, and what it plays |
+//! | `run` | the faultless runs, then each fault at each point |
 //! | `stage` | one scenario: a world, and the deliveries in it |
 //! | `process` | one process: a thread, a runtime, virtual time |
-//! | `gate` | notes the points of a process, and plays the fault |
-//! | `connector`, `provider` | the requests to DynamoDB, and to a provider |
+//! | `gate` | the faults and points; notes the points of a process, and plays the fault |
+//! | `connector`, `provider`, `fake` | the requests to DynamoDB and to a provider, and the uses of a fake |
 //! | `database` | the DynamoDB of a scenario |
-//! | `effects`, `response` | what differs from a faultless run |
+//! | `world` | what the function gets |
+//! | `effects`, `ending` | what differs from a faultless run: the world, the responses |
 //! | `judge` | the verdict |
-//! | `report`, `text` | the result, and its text |
+//! | `report` | the result, and its text |
 
 mod check;
-mod clock;
 mod connector;
 mod database;
 mod effects;
 mod ending;
-mod fault;
+mod fake;
 mod gate;
 mod judge;
-mod plan;
 mod process;
 mod provider;
 mod report;
-mod response;
 mod run;
-mod shared;
 mod stage;
-mod text;
 mod world;
 
 pub use check::RetrySafety;
-pub use fault::FaultKind;
+pub use fake::{FakeGuard, Mutex};
+pub use gate::FaultKind;
 pub use provider::{Provider, ProviderReply, ProviderRequest};
 pub use report::{Row, SafetyReport, SafetyVerdict};
 pub use world::World;

@@ -1,11 +1,11 @@
-//! One process: a thread with a runtime of its own, whose timers are virtual.
+//! One process: a thread with a runtime of its own, whose timers are virtual, and the clock that moves with them.
 //!
 //! The end of the process ends its spawned tasks and closes its connections, as a kill does. Virtual time moves when all tasks of
 //! the process wait for timers. A process with sockets must first get what is on its way to them: it waits some real time.
 
 use std::cell::RefCell;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -14,14 +14,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use idempotency_core::clock::Clock;
+use idempotency_core::future::BoxFuture;
 use idempotency_core::time::EpochMillis;
 use tokio::runtime::Builder;
 
-use super::clock::Epoch;
-use super::fault::{FaultKind, Point};
-use super::gate::{Gate, Message};
+use super::gate::{FaultKind, Gate, Message, Point, Service};
 use super::provider;
-use super::shared::Shared;
+use super::stage::Shared;
 
 /// How long one invocation can take, in virtual time. Leases end then too.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -144,12 +144,18 @@ impl Process {
                 if self.gate.is_dead() {
                     return Poll::Ready(End::Killed);
                 }
-                if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    return Poll::Ready(End::Done(done));
+                let mut context = Context::from_waker(&waker);
+                let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut context)));
+                if self.gate.is_dead() {
+                    return Poll::Ready(End::Killed);
                 }
-                if !self.gate.is_dead() {
-                    let fault = self.gate.wait();
-                    self.play(fault);
+                match polled {
+                    Ok(Poll::Ready(done)) => return Poll::Ready(End::Done(done)),
+                    Ok(Poll::Pending) => {
+                        let fault = self.gate.wait();
+                        self.play(fault);
+                    }
+                    Err(_) => return Poll::Ready(End::Panicked),
                 }
             }
             if self.gate.is_dead() {
@@ -194,11 +200,38 @@ impl Process {
                 // The timers of the process stood still too.
                 self.epoch.set(self.shared.now());
             }
-            Some(
-                FaultKind::Refused | FaultKind::Outage | FaultKind::LostReply | FaultKind::NoReply,
-            )
-            | None => {}
+            _ => {}
         }
+    }
+
+    /// Notes a use of a fake, and plays the fault. Returns true if the process is killed after it.
+    ///
+    /// A fake is used without an await, so a kill unwinds the stack of the function from here.
+    pub(super) fn use_fake(&self, label: String) -> bool {
+        self.touch();
+        let fault = self.gate.request(Service::Fake, label);
+        if fault == Some(FaultKind::CrashAfter) {
+            return true;
+        }
+        self.play(fault);
+        if self.gate.is_dead() {
+            self.kill_here();
+        }
+        false
+    }
+
+    /// Kills the process, and unwinds the stack of the function.
+    pub(super) fn kill_here(&self) {
+        self.gate.kill();
+        // A second panic would end the program. What a destructor does now cannot be seen from outside.
+        if !thread::panicking() {
+            resume_unwind(Box::new("killed by `retry_safety`"));
+        }
+    }
+
+    /// Returns true if nothing that the process does to a fake may be seen: it is dead, or its run is aside.
+    pub(super) fn is_aside(&self) -> bool {
+        self.shared.aside || self.gate.is_dead()
     }
 
     /// Refuses all sends of this call of the SDK.
@@ -243,11 +276,42 @@ impl Process {
     }
 }
 
-/// What a process sends requests to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
-    DynamoDb,
-    Provider,
+/// Relates the time of the world to the timers of one runtime.
+#[derive(Default)]
+pub(super) struct Epoch(Mutex<Option<(EpochMillis, tokio::time::Instant)>>);
+
+impl Epoch {
+    /// Sets the time of the world that it is now.
+    pub(super) fn set(&self, now: EpochMillis) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((now, tokio::time::Instant::now()));
+    }
+
+    /// Returns the time of the world. `None` before the runtime has started.
+    pub(super) fn now(&self) -> Option<EpochMillis> {
+        let (then, since) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        // Rounded up, as the timers of the runtime are.
+        Some(
+            then.plus(
+                since
+                    .elapsed()
+                    .saturating_add(Duration::from_nanos(999_999)),
+            ),
+        )
+    }
+}
+
+/// The clock of the backend of a process.
+pub(super) struct ProcessClock(pub(super) Arc<Process>);
+
+impl Clock for ProcessClock {
+    fn now(&self) -> EpochMillis {
+        self.0.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
 }
 
 /// Says that the work of a process can be polled, apart from the other reasons to poll its supervisor.

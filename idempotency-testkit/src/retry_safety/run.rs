@@ -1,6 +1,6 @@
-//! The run of a check: the faultless run, then each fault at each point.
+//! The run of a check: the faultless runs, then each fault at each point.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,21 +8,32 @@ use idempotency_core::clock::Clock;
 use idempotency_lambda::SystemClock;
 
 use super::RECORDS;
+use super::check::{EVENT, Failure, Plan};
 use super::database::Server;
 use super::effects::Expectation;
-use super::ending::Ending;
-use super::fault::{Point, labels};
-use super::gate::MAX_AWAITS;
+use super::ending::{Ending, comparable};
+use super::gate::{FaultKind, MAX_NOTED, Point, Trace};
 use super::judge::{judge, judge_changed, judge_other, row};
-use super::plan::{EVENT, Failure, Plan};
 use super::process::Process;
 use super::provider::Listener;
 use super::report::{Row, SafetyReport, SafetyVerdict};
-use super::response::comparable;
 use super::stage::{Stage, Theatre};
 
 /// How much later than the first the second faultless run starts, so that times differ.
 const ANOTHER_TIME: Duration = Duration::from_secs(133_333);
+
+/// How many ways through the function a check plays.
+const MAX_COURSES: usize = 5;
+
+/// How often a scenario is played until its point is reached.
+const TRIES: usize = 2;
+
+/// The points of a faultless run.
+struct Course {
+    /// True if the caches of the program were warm.
+    is_warm: bool,
+    trace: Trace,
+}
 
 /// Plays all scenarios.
 pub(super) fn play(plan: &Plan) -> Result<SafetyReport, Failure> {
@@ -36,62 +47,99 @@ pub(super) fn play(plan: &Plan) -> Result<SafetyReport, Failure> {
         listener,
         start: SystemClock.now(),
         rerun_in_another_second: Cell::new(true),
+        stale_reads: RefCell::default(),
     };
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
-    let (expectation, points) = without_faults(&theatre, &mut rows, &mut notes)?;
-    for (index, event) in plan.others.iter().enumerate() {
-        let alone = effect_of(&theatre, *event)?.0;
-        let mut stage = theatre.stage(Duration::ZERO, "request")?;
-        let verdict = judge_other(&mut stage, *event, &alone)?;
-        rows.push(row(
-            0,
-            numbered("another event", index),
-            None,
-            verdict,
-            &stage,
-        ));
-    }
-    for (index, event) in plan.changed.iter().enumerate() {
-        let mut stage = theatre.stage(Duration::ZERO, "request")?;
-        let verdict = judge_changed(&mut stage, *event)?;
-        rows.push(row(
-            0,
-            numbered("changed event", index),
-            None,
-            verdict,
-            &stage,
-        ));
-    }
-    let labels = labels(&points);
-    for (index, (point, label)) in points.iter().zip(&labels).enumerate() {
-        for fault in point.faults() {
-            let mut stage = theatre.stage(Duration::ZERO, "request")?;
-            let process = stage.play(EVENT, Some((point.clone(), *fault)))?;
-            let verdict = if process.gate.played() {
-                judge(plan, &stage, &expectation)?
-            } else {
-                (SafetyVerdict::NotReached, Vec::new())
-            };
-            rows.push(row(index + 1, label.clone(), Some(*fault), verdict, &stage));
+    let mut report = SafetyReport {
+        rows: Vec::new(),
+        failure: None,
+        notes: Vec::new(),
+        unseen: unseen(plan),
+    };
+    let (expectation, first) = without_faults(&theatre, &mut report)?;
+    other_events(&theatre, &mut report.rows)?;
+    beyond_reach(&theatre, &mut report.rows)?;
+    let mut number = 0;
+    for course in courses(&theatre, first, &mut report)? {
+        let mark = if course.is_warm { " (warm)" } else { "" };
+        for (point, label) in course.trace {
+            number += 1;
+            for fault in FaultKind::ALL.into_iter().filter(|fault| point.has(*fault)) {
+                let (stage, is_reached) = scenario(&theatre, course.is_warm, (&point, fault))?;
+                let label = format!("{label}{mark}");
+                if !is_reached && is_wait_for_socket(plan, &point) {
+                    let again =
+                        format!("`{label}`, {fault}: a wait for a socket, which no later run had");
+                    report.unseen.push(again);
+                    continue;
+                }
+                let verdict = if is_reached {
+                    judge(plan, &stage, &expectation)?
+                } else {
+                    (SafetyVerdict::NotReached, Vec::new())
+                };
+                let row = row(number, label, Some(fault), verdict, &stage);
+                report.rows.push(row);
+            }
         }
     }
-    Ok(SafetyReport {
-        rows,
-        failure: None,
-        notes,
-    })
+    let stale = theatre.stale_reads.borrow();
+    report.unseen.extend(stale.iter().map(|read| {
+        format!("`{read}` with an earlier state, as it is eventually consistent: set `consistent_read(true)` if a run decides by it")
+    }));
+    Ok(report)
 }
 
-/// Plays the faultless run and a second delivery. Returns what it changes, and its points.
+/// Returns true if the machine decides whether a run has this wait, and not the function alone.
+fn is_wait_for_socket(plan: &Plan, point: &Point) -> bool {
+    !plan.settle.is_zero() && matches!(point, Point::Await(..))
+}
+
+/// Plays a fault at a point. Returns the stage, and whether the point was reached.
+fn scenario<'a>(
+    theatre: &'a Theatre<'_>,
+    is_warm: bool,
+    (point, fault): (&Point, FaultKind),
+) -> Result<(Stage<'a>, bool), Failure> {
+    let mut tries = 0;
+    loop {
+        let mut stage = if is_warm {
+            theatre.warm_stage()?
+        } else {
+            theatre.stage()?
+        };
+        let process = stage.play(EVENT, Some((point.clone(), fault)))?;
+        tries += 1;
+        if process.gate.played() || tries == TRIES {
+            return Ok((stage, process.gate.played()));
+        }
+    }
+}
+
+/// Returns what this check does not look at.
+fn unseen(plan: &Plan) -> Vec<String> {
+    let ignored = plan.ignored_effects.iter();
+    let mut unseen: Vec<_> = ignored
+        .map(|name| format!("`{name}`, which the check ignores"))
+        .collect();
+    if plan.retried_for.is_none() {
+        let window = "a delivery after the window (`expires_after`) has ended: say how long the sender delivers again, with \
+                      `.retried_for(..)`";
+        unseen.push(window.to_owned());
+    }
+    if plan.own_server {
+        unseen.push("faults inside of a server of the test's own".to_owned());
+    }
+    unseen
+}
+
+/// Plays the faultless run and later deliveries. Returns what it changes, and its points.
 fn without_faults(
     theatre: &Theatre<'_>,
-    rows: &mut Vec<Row>,
-    notes: &mut Vec<String>,
-) -> Result<(Expectation, Vec<Point>), Failure> {
+    report: &mut SafetyReport,
+) -> Result<(Expectation, Trace), Failure> {
     let plan = theatre.plan;
     let (expectation, mut stage, process) = effect_of(theatre, EVENT)?;
-    let (points, had_more) = process.gate.trace();
+    let (trace, had_more) = process.gate.trace();
     if let Some(delivery) = stage.deliveries.first()
         && !plan.fails
         && delivery.ending.final_response().is_none()
@@ -104,6 +152,13 @@ fn without_faults(
             "the delivery without a fault ended with: {ending}\n(if it is meant to fail, say so with `.fails()`)"
         )));
     }
+    let all = stage.all()?;
+    if let Some(name) = plan.ignored_effects.iter().find(|name| !all.has(name)) {
+        return Err(Failure::new(format!(
+            "the delivery without a fault had no effect `{name}`, so it cannot be ignored: name a count, a table, an attribute \
+             such as `accounts.attempts`, or a request such as `POST /attempts`"
+        )));
+    }
     if !expectation.sees_an_effect() && !plan.without_effect {
         return Err(Failure::new(
             "the delivery without a fault had no effect that can be seen, so this check would prove nothing: count the effect \
@@ -111,24 +166,135 @@ fn without_faults(
              (if it has no effect, say so with `.without_effect()`)",
         ));
     }
-    if !points.iter().any(is_claim) {
-        notes.push(format!(
-            "The function made no request to the table `{}`: nothing protects it. A call in a spawned task needs \
-             `in_current_invocation`.",
-            RECORDS
+    if !trace.iter().any(|(_, label)| label.contains(RECORDS)) {
+        report.notes.push(format!(
+            "The function made no request to the table `{RECORDS}`: nothing protects it. A call in a spawned task needs \
+             `in_current_invocation`."
         ));
     }
     if had_more {
-        notes.push(format!(
-            "The function waits more than {} times. Faults were played at the first of these waits alone.",
-            MAX_AWAITS
-        ));
+        report.unseen.push(more_points());
     }
     stage.shared.advance(Duration::from_secs(1));
     stage.deliver(EVENT, None)?;
     let verdict = judge(plan, &stage, &expectation)?;
-    rows.push(row(0, "delivered again".to_owned(), None, verdict, &stage));
-    Ok((expectation, points))
+    report
+        .rows
+        .push(row(0, "delivered again".to_owned(), None, verdict, &stage));
+    if let Some(time) = plan.retried_for {
+        stage.shared.advance(time);
+        stage.deliver(EVENT, None)?;
+        let (verdict, mut findings) = judge(plan, &stage, &expectation)?;
+        if !verdict.is_safe() {
+            let longer = "the window has ended before: make `expires_after` longer than the sender's retries";
+            findings.push(longer.to_owned());
+        }
+        let point = "delivered at the end of the retries".to_owned();
+        report
+            .rows
+            .push(row(0, point, None, (verdict, findings), &stage));
+    }
+    Ok((expectation, trace))
+}
+
+/// Plays the events of other operations, and those with another content.
+fn other_events(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failure> {
+    for (index, event) in theatre.plan.others.iter().enumerate() {
+        let alone = effect_of(theatre, *event)?.0;
+        let mut stage = theatre.stage()?;
+        let verdict = judge_other(&mut stage, *event, &alone)?;
+        rows.push(row(
+            0,
+            numbered("another event", index),
+            None,
+            verdict,
+            &stage,
+        ));
+    }
+    for (index, event) in theatre.plan.changed.iter().enumerate() {
+        let mut stage = theatre.stage()?;
+        let verdict = judge_changed(&mut stage, *event)?;
+        rows.push(row(
+            0,
+            numbered("changed event", index),
+            None,
+            verdict,
+            &stage,
+        ));
+    }
+    Ok(())
+}
+
+/// Finds the effects that happen where no fault can fall: a run in another world, which has each locked fake aside, still changes
+/// them.
+fn beyond_reach(theatre: &Theatre<'_>, rows: &mut Vec<Row>) -> Result<(), Failure> {
+    if theatre.plan.counts.is_empty() || theatre.plan.own_server {
+        return Ok(());
+    }
+    let seen = theatre.stage()?;
+    let mut aside = theatre.stage_aside(&seen)?;
+    let before = seen.snapshot()?.counts;
+    aside.deliver(EVENT, None)?;
+    let after = seen.snapshot()?.counts;
+    for (name, _) in after
+        .iter()
+        .filter(|(name, count)| before.get(*name) != Some(*count))
+    {
+        let finding = format!(
+            "`{name}` changes outside of every `retry_safety::Mutex`, so no fault falls between it and what is done beside it"
+        );
+        let verdict = (SafetyVerdict::NotReached, vec![finding]);
+        rows.push(row(0, format!("effect `{name}`"), None, verdict, &seen));
+    }
+    Ok(())
+}
+
+fn more_points() -> String {
+    format!(
+        "more than the first {MAX_NOTED} waits of the function, and of the uses of a fake at one place"
+    )
+}
+
+/// Returns the ways through the function: the first run, and those of a program with warm caches, until there is no new one.
+fn courses(
+    theatre: &Theatre<'_>,
+    first: Trace,
+    report: &mut SafetyReport,
+) -> Result<Vec<Course>, Failure> {
+    let points = |trace: &Trace| -> Vec<Point> {
+        let points = trace.iter().map(|(point, _)| point.clone());
+        points
+            .filter(|point| !is_wait_for_socket(theatre.plan, point))
+            .collect()
+    };
+    let mut courses = vec![Course {
+        is_warm: false,
+        trace: first,
+    }];
+    loop {
+        let mut stage = theatre.warm_stage()?;
+        let (trace, had_more) = stage.deliver(EVENT, None)?.gate.trace();
+        if had_more {
+            report.unseen.push(more_points());
+        }
+        if courses
+            .iter()
+            .any(|known| points(&known.trace) == points(&trace))
+        {
+            return Ok(courses);
+        }
+        if courses.len() == MAX_COURSES {
+            let more = format!(
+                "more than {MAX_COURSES} ways through the function: each run has other points"
+            );
+            report.unseen.push(more);
+            return Ok(courses);
+        }
+        courses.push(Course {
+            is_warm: true,
+            trace,
+        });
+    }
 }
 
 /// Delivers an event once in an empty world, and once more in another one. Returns what it changes, and the first world.
@@ -136,13 +302,13 @@ fn effect_of<'a>(
     theatre: &'a Theatre<'_>,
     event: usize,
 ) -> Result<(Expectation, Stage<'a>, Arc<Process>), Failure> {
-    let mut stage = theatre.stage(Duration::ZERO, "request")?;
+    let mut stage = theatre.stage()?;
     let before = stage.snapshot()?;
     stage.shared.watch(true);
     let first = stage.deliver(event, None)?;
     let earlier = stage.shared.watch(false);
     let after = stage.snapshot()?;
-    let mut another = theatre.stage(ANOTHER_TIME, "another-request")?;
+    let mut another = theatre.stage_at(ANOTHER_TIME, "another-request")?;
     another.deliver(event, None)?;
     let response = |stage: &Stage<'_>| {
         let response = stage.final_response()?;
@@ -156,10 +322,6 @@ fn effect_of<'a>(
         responses: (response(&stage), response(&another)),
     };
     Ok((expectation, stage, first))
-}
-
-fn is_claim(point: &Point) -> bool {
-    matches!(point, Point::Request { label, .. } if label.contains(RECORDS))
 }
 
 fn numbered(name: &str, index: usize) -> String {

@@ -1,8 +1,11 @@
-//! One scenario: a world of its own, and the deliveries of events in it.
+//! One scenario: a world of its own, what its processes share, and the deliveries of events in it.
 
-use std::cell::Cell;
-use std::sync::Arc;
+use std::any::{Any, TypeId};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use idempotency_core::clock::Clock;
@@ -10,15 +13,14 @@ use idempotency_core::time::EpochMillis;
 use idempotency_lambda::SystemClock;
 use serde_json::Value;
 
-use super::database::Server;
+use super::RECORDS;
+use super::check::{EVENT, Failure, Plan};
+use super::database::{Database, Items, Server};
 use super::effects::Snapshot;
 use super::ending::Ending;
-use super::fault::{FaultKind, Point};
-use super::gate::{Completions, Message};
-use super::plan::{Failure, Plan};
+use super::gate::{Completions, FaultKind, Message, Point};
 use super::process::{End, Local, Process, TIMEOUT};
 use super::provider::{Http, Listener};
-use super::shared::Shared;
 use super::world::World;
 
 /// How often an event is delivered until there is a final response, the first time included.
@@ -37,16 +39,17 @@ pub(super) struct Theatre<'a> {
     /// True until one scenario had its rerun in another second of the real clock than its first run. A response with the time in
     /// seconds differs there.
     pub(super) rerun_in_another_second: Cell<bool>,
+    /// The requests that read what can be out of date.
+    pub(super) stale_reads: RefCell<BTreeSet<String>>,
 }
 
 /// A scenario.
 pub(super) struct Stage<'a> {
-    plan: &'a Plan,
+    theatre: &'a Theatre<'a>,
     pub(super) shared: Arc<Shared>,
     /// The deliveries that have ended, in the order of their ends.
     pub(super) deliveries: Vec<Delivery>,
     started: u32,
-    rerun_in_another_second: &'a Cell<bool>,
 }
 
 /// A delivery that has ended.
@@ -61,7 +64,40 @@ pub(super) struct Delivery {
 
 impl Theatre<'_> {
     /// Sets the stage of a scenario: empty tables, then what the check puts into them.
-    pub(super) fn stage(&self, later: Duration, salt: &'static str) -> Result<Stage<'_>, Failure> {
+    pub(super) fn stage(&self) -> Result<Stage<'_>, Failure> {
+        self.stage_at(Duration::ZERO, "request")
+    }
+
+    /// Sets the stage at a later time, with other request ids.
+    pub(super) fn stage_at(
+        &self,
+        later: Duration,
+        salt: &'static str,
+    ) -> Result<Stage<'_>, Failure> {
+        self.stage_with(later, salt, Arc::default(), false)
+    }
+
+    /// Sets the stage of a scenario that the event was delivered before, in another world, after `prepare` had run. So the caches
+    /// of the program (its statics) are warm.
+    pub(super) fn warm_stage(&self) -> Result<Stage<'_>, Failure> {
+        let stage = self.stage()?;
+        self.stage()?.deliver(EVENT, None)?;
+        Ok(stage)
+    }
+
+    /// Sets a stage with the fakes of another one. What its processes do under the locks of these cannot be seen there.
+    pub(super) fn stage_aside(&self, seen: &Stage<'_>) -> Result<Stage<'_>, Failure> {
+        let fakes = Arc::clone(&seen.shared.fakes);
+        self.stage_with(Duration::ZERO, "request", fakes, true)
+    }
+
+    fn stage_with(
+        &self,
+        later: Duration,
+        salt: &'static str,
+        fakes: Arc<Fakes>,
+        aside: bool,
+    ) -> Result<Stage<'_>, Failure> {
         let database = self.server.database(&self.plan.tables)?;
         let http = match (&self.plan.provider, &self.listener) {
             (Some(provider), Some(listener)) => {
@@ -70,17 +106,19 @@ impl Theatre<'_> {
             _ => None,
         };
         let stage = Stage {
-            plan: self.plan,
-            shared: Shared::new(
+            theatre: self,
+            shared: Arc::new(Shared {
                 database,
                 http,
-                self.start.plus(later),
+                fakes,
+                now: AtomicI64::new(self.start.plus(later).get()),
+                watched: Mutex::default(),
                 salt,
-                self.plan.settle,
-            ),
+                settle: self.plan.settle,
+                aside,
+            }),
             deliveries: Vec::new(),
             started: 0,
-            rerun_in_another_second: &self.rerun_in_another_second,
         };
         for prepare in &self.plan.prepare {
             let prepare = Arc::clone(prepare);
@@ -101,7 +139,7 @@ impl Stage<'_> {
         let mut pause = AT_ONCE;
         while !self.has_response() && self.deliveries.len() < DELIVERIES {
             self.shared.advance(pause);
-            if self.has_completion() && self.rerun_in_another_second.take() {
+            if self.has_completion() && self.theatre.rerun_in_another_second.take() {
                 wait_for_the_next_second();
             }
             self.deliver(event, None)?;
@@ -142,7 +180,7 @@ impl Stage<'_> {
         self.started += 1;
         let number = self.started;
         let (process, messages) = Process::new(&self.shared, number, fault);
-        let (handler, world) = (Arc::clone(&self.plan.handler), World::new(&process));
+        let (handler, world) = (Arc::clone(&self.theatre.plan.handler), World::new(&process));
         let thread = Arc::clone(&process).start(move || handler(world, event));
         let thread = thread.map_err(Failure::of_thread)?;
         while let Ok(Message::Paused(fault, resume)) = messages.recv() {
@@ -159,6 +197,8 @@ impl Stage<'_> {
             Some(before) => before == self.snapshot()?,
             None => false,
         };
+        let stale = process.gate.stale_reads();
+        self.theatre.stale_reads.borrow_mut().extend(stale);
         self.deliveries.push(Delivery {
             number,
             ending,
@@ -182,19 +222,24 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Returns what can be seen of the world now.
+    /// Returns what can be seen of the world now, without what the check ignores.
     pub(super) fn snapshot(&self) -> Result<Snapshot, Failure> {
+        Ok(self.all()?.without(&self.theatre.plan.ignored_effects))
+    }
+
+    /// Returns all that can be seen of the world now.
+    pub(super) fn all(&self) -> Result<Snapshot, Failure> {
         let mut snapshot = Snapshot {
-            items: self.shared.database.items(super::RECORDS)?,
+            items: self.shared.database.items(RECORDS)?,
             ..Snapshot::default()
         };
         if let Some(http) = &self.shared.http {
             snapshot.requests = http.applied();
         }
-        if self.plan.counts.is_empty() {
+        if self.theatre.plan.counts.is_empty() {
             return Ok(snapshot);
         }
-        let counts = self.plan.counts.clone();
+        let counts = self.theatre.plan.counts.clone();
         snapshot.counts = self.observe("an effect", move |world| {
             Box::pin(async move {
                 let mut counted = std::collections::BTreeMap::new();
@@ -242,4 +287,100 @@ impl Stage<'_> {
 fn wait_for_the_next_second() {
     let into = u64::try_from(SystemClock.now().get().rem_euclid(1_000)).unwrap_or_default();
     std::thread::sleep(Duration::from_millis(1_001 - into));
+}
+
+/// The world of one scenario.
+pub(super) struct Shared {
+    pub(super) database: Database,
+    /// The provider, if the check has one.
+    pub(super) http: Option<Http>,
+    fakes: Arc<Fakes>,
+    now: AtomicI64,
+    /// The items after each request, while they are watched.
+    watched: Mutex<Option<Vec<Items>>>,
+    /// Makes request ids differ between two faultless runs.
+    pub(super) salt: &'static str,
+    /// How long a process waits for its sockets, in real time, before virtual time moves. Zero if it has none.
+    pub(super) settle: Duration,
+    /// True if what the processes do to the fakes must not be seen.
+    pub(super) aside: bool,
+}
+
+/// The fakes of a scenario, by their types.
+type Fakes = Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
+
+impl Shared {
+    /// Returns the part of the world of this type. The first call makes it.
+    pub(super) fn fake<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut fakes = self.fakes.lock().unwrap_or_else(PoisonError::into_inner);
+        let fake = fakes
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        // Its key is its type, so this never makes another one.
+        Arc::clone(fake).downcast().unwrap_or_default()
+    }
+
+    /// Returns the time of the world when no process runs.
+    pub(super) fn now(&self) -> EpochMillis {
+        EpochMillis::new(self.now.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_now(&self, now: EpochMillis) {
+        self.now.fetch_max(now.get(), Ordering::AcqRel);
+    }
+
+    /// Moves the time of the world. No process may run meanwhile.
+    pub(super) fn advance(&self, duration: Duration) {
+        self.set_now(self.now().plus(duration));
+    }
+
+    /// Starts or ends the notes of the items in the course of a run.
+    pub(super) fn watch(&self, watch: bool) -> Vec<Items> {
+        let next = watch.then(Vec::new);
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *watched, next).unwrap_or_default()
+    }
+
+    /// Notes the items, if they are watched. Called after each request.
+    pub(super) fn note_items(&self) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watched) = &mut *watched
+            && let Ok(items) = self.database.items(RECORDS)
+        {
+            watched.push(items);
+        }
+    }
+
+    /// Returns the place where the provider listens.
+    pub(super) fn listener(&self) -> Option<&Listener> {
+        self.http.as_ref().map(|http| &*http.listener)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_is_dropped_with_its_runtime() {
+        let server = Server::start().unwrap();
+        let shared = Arc::new(Shared {
+            database: server.database(&[]).unwrap(),
+            http: None,
+            fakes: Arc::default(),
+            now: AtomicI64::new(0),
+            watched: Mutex::default(),
+            salt: "",
+            settle: Duration::ZERO,
+            aside: false,
+        });
+        let (process, _messages) = Process::new(&shared, 1, None);
+        let known = Arc::downgrade(&process);
+        let work = || -> Local<()> { Box::pin(tokio::task::yield_now()) };
+        assert!(matches!(
+            process.start(work).unwrap().join(),
+            Ok(End::Done(()))
+        ));
+        assert!(known.upgrade().is_none());
+    }
 }

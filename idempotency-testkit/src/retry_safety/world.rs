@@ -11,9 +11,8 @@ use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{Backend, ConfigurationError, Context, DynamoDbStore};
 
 use super::RECORDS;
-use super::clock::ProcessClock;
 use super::connector::Transport;
-use super::process::{Process, TIMEOUT};
+use super::process::{Process, ProcessClock, TIMEOUT};
 use super::provider::ProviderRequest;
 use crate::SeededRandom;
 
@@ -25,8 +24,7 @@ use crate::SeededRandom;
 /// # Examples
 ///
 /// ```
-/// use idempotency_testkit::retry_safety::World;
-/// use std::sync::Mutex;
+/// use idempotency_testkit::retry_safety::{Mutex, World};
 ///
 /// /// The mails that were sent.
 /// #[derive(Default)]
@@ -96,6 +94,8 @@ impl World {
     }
 
     /// Returns the fake of this type, which all deliveries of one scenario share. It starts as its default.
+    ///
+    /// Let it hold what it knows in a [`Mutex`](super::Mutex) of this module, so that faults happen at each use of it.
     #[must_use]
     pub fn fake<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.process.shared.fake()

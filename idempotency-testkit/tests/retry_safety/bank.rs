@@ -1,15 +1,13 @@
-//! A bank in memory: the fake of these tests.
+//! The fakes of these tests: a bank, an outbox, marks. None of them waits, unless it says so.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use idempotency_testkit::retry_safety::World;
+use idempotency_testkit::retry_safety::{Mutex, World};
 
 /// A bank. It charges on each request, unless the request has the token of an earlier one.
 #[derive(Default)]
-pub(crate) struct Bank {
-    charges: Mutex<Charges>,
-}
+pub(crate) struct Bank(Mutex<Charges>);
 
 #[derive(Default)]
 struct Charges {
@@ -18,17 +16,9 @@ struct Charges {
 }
 
 impl Bank {
-    /// Charges, and returns the number of the charge. The bank takes 20 ms before and after it.
-    pub(crate) async fn charge(&self, token: Option<&str>) -> usize {
-        wait().await;
-        let number = self.charge_now(token);
-        wait().await;
-        number
-    }
-
-    /// Charges at once.
-    pub(crate) fn charge_now(&self, token: Option<&str>) -> usize {
-        let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Charges, and returns the number of the charge.
+    pub(crate) fn charge(&self, token: Option<&str>) -> usize {
+        let mut charges = self.0.lock().unwrap();
         if let Some(known) = token.and_then(|token| charges.by_token.get(token)) {
             return *known;
         }
@@ -40,17 +30,18 @@ impl Bank {
         number
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.charges
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .count
+    /// Charges in 40 ms.
+    pub(crate) async fn charge_slowly(&self, token: Option<&str>) -> usize {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let number = self.charge(token);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        number
     }
 }
 
 /// Counts the charges of a world.
 pub(crate) async fn charges(world: World) -> usize {
-    world.fake::<Bank>().count()
+    world.fake::<Bank>().0.lock().unwrap().count
 }
 
 /// The mails that were sent.
@@ -59,19 +50,26 @@ pub(crate) struct Outbox(Mutex<usize>);
 
 impl Outbox {
     pub(crate) fn send(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.0.lock().unwrap() += 1;
     }
 }
 
 /// Counts the mails of a world.
 pub(crate) async fn mails(world: World) -> usize {
-    *world
-        .fake::<Outbox>()
-        .0
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+    *world.fake::<Outbox>().0.lock().unwrap()
 }
 
-async fn wait() {
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+/// What the function notes for itself.
+#[derive(Default)]
+pub(crate) struct Marks(Mutex<BTreeSet<String>>);
+
+impl Marks {
+    /// Marks this. Returns true if it was not marked before.
+    pub(crate) fn mark(&self, name: &str) -> bool {
+        self.0.lock().unwrap().insert(name.to_owned())
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.lock().unwrap().contains(name)
+    }
 }

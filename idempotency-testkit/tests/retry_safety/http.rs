@@ -230,7 +230,7 @@ async fn a_function_can_ask_a_server_of_the_tests_own() {
     let address = own_server();
     let report = retry_safety(order(), async move |world: World, _: Value| {
         let reply = ask(address).await?;
-        world.fake::<crate::bank::Bank>().charge_now(Some("order"));
+        world.fake::<crate::bank::Bank>().charge(Some("order"));
         Ok::<_, BoxError>(json!({ "reply": reply }))
     })
     .effect("charges", crate::bank::charges)

@@ -2,20 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod bank;
-mod effects;
 mod http;
-mod keys;
+mod known;
 mod misuse;
-mod outside;
-mod policies;
-mod responses;
 mod steps;
-mod surprises;
-mod tables;
-mod tasks;
 mod tools;
 
-use std::collections::BTreeSet;
 use std::future::Future;
 
 use idempotency_lambda::{BoxError, Deadline, Operation, OperationBuilder, Outcome, Variables};
@@ -53,14 +45,6 @@ where
     Ok(Outcome::into_response(outcome))
 }
 
-/// Returns the unsafe cases: what happens, and the verdict.
-fn unsafe_cases(report: &SafetyReport) -> BTreeSet<(String, Option<FaultKind>, SafetyVerdict)> {
-    assert_eq!(report.failure(), None);
-    let rows = report.unsafe_rows().into_iter();
-    rows.map(|row| (row.point.clone(), row.fault, row.verdict))
-        .collect()
-}
-
 /// Fails unless a fault at a request that begins with `point` has this verdict, and unless that is the worst of the report.
 #[track_caller]
 fn assert_found(report: &SafetyReport, point: &str, fault: FaultKind, verdict: SafetyVerdict) {
@@ -70,11 +54,4 @@ fn assert_found(report: &SafetyReport, point: &str, fault: FaultKind, verdict: S
     let found = found.map(|row| row.verdict);
     assert_eq!(found, Some(verdict), "{point}, {fault}\n\n{report}");
     assert_eq!(report.unsafe_rows()[0].verdict, verdict, "{report}");
-}
-
-/// Fails unless the case without a fault has this verdict.
-#[track_caller]
-fn assert_without_fault(report: &SafetyReport, case: &str, verdict: SafetyVerdict) {
-    let row = report.rows().iter().find(|row| row.point == case);
-    assert_eq!(row.map(|row| row.verdict), Some(verdict), "{report}");
 }

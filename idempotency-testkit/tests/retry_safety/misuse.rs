@@ -1,10 +1,12 @@
 //! What a check says if it cannot prove anything.
 
+use aws_sdk_dynamodb::types::AttributeValue::S;
 use idempotency_lambda::BoxError;
 use idempotency_testkit::retry_safety::{World, retry_safety};
 use serde_json::{Value, json};
 
 use crate::bank::charges;
+use crate::known::accounts;
 use crate::{order, protected};
 
 #[tokio::test]
@@ -43,6 +45,61 @@ async fn a_function_that_fails_without_a_fault_is_shown_with_its_error() {
 }
 
 #[tokio::test]
+async fn a_function_that_fails_without_a_fault_is_shown_with_the_causes_of_its_error() {
+    let report = retry_safety(order(), async |world: World, _: Value| {
+        let update = world.dynamodb().update_item().table_name("accounts");
+        let update = update.key("id", S("a-1".into()));
+        let update = update.update_expression("SET status = :s");
+        let update = update.expression_attribute_values(":s", S("paid".into()));
+        update.send().await?;
+        Ok::<_, BoxError>(())
+    })
+    .table(accounts())
+    .run()
+    .await;
+    let failure = report.failure().unwrap_or_default();
+    assert!(failure.contains("reserved keyword: status"), "{failure}");
+}
+
+#[tokio::test]
+async fn an_effect_that_the_function_does_not_have_cannot_be_ignored() {
+    let report = retry_safety(order(), async |world: World, _: Value| {
+        world.fake::<crate::bank::Bank>().charge(Some("o-1"));
+        Ok::<_, BoxError>(())
+    })
+    .effect("charges", charges)
+    .ignore_effect("charge")
+    .run()
+    .await;
+    let failure = report.failure().unwrap_or_default();
+    assert!(failure.contains("no effect `charge`"), "{failure}");
+}
+
+#[tokio::test]
+async fn what_is_not_looked_at_is_named_in_a_report() {
+    let report = retry_safety(order(), async |world: World, event: Value| {
+        protected("misuse.unseen", &event, async || {
+            let get = world.dynamodb().get_item().table_name("accounts");
+            get.key("id", S("a-1".into())).send().await?;
+            Ok(json!({ "charge": world.fake::<crate::bank::Bank>().charge(Some("o-1")) }))
+        })
+        .await
+    })
+    .table(accounts())
+    .effect("charges", charges)
+    .run()
+    .await;
+    assert!(report.is_safe(), "{report}");
+    let text = report.to_string();
+    for unseen in [
+        "a delivery after the window",
+        "`GetItem accounts` with an earlier state",
+    ] {
+        assert!(text.contains(unseen), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn an_effect_that_panics_is_named() {
     let report = retry_safety(order(), async |_: World, _: Value| Ok::<_, BoxError>(1))
         .effect("charges", async |_| -> usize { panic!("no such fake") })
@@ -52,14 +109,14 @@ async fn an_effect_that_panics_is_named() {
 }
 
 #[test]
-#[should_panic(expected = "the function is not safe to retry")]
+#[should_panic(expected = "the function is not proven safe to retry")]
 fn an_unsafe_function_fails_its_test() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
     let report = runtime.block_on(
         retry_safety(order(), async |world: World, _: Value| {
-            world.fake::<crate::bank::Bank>().charge_now(None);
+            world.fake::<crate::bank::Bank>().charge(None);
             Ok::<_, BoxError>(1)
         })
         .effect("charges", charges)

@@ -49,6 +49,8 @@ pub(crate) fn charge() -> OperationBuilder {
     Operation::builder("shop::charge")
         .variables(Variables::default())
         .key("[user_id, order_id]")
+        // Python's default.
+        .key_required(false)
         .validate("amount")
         .key_prefix("shop.charge")
         // The annotated handler of `crate::cases` and the variants with other settings share the prefix.

@@ -67,6 +67,7 @@ async fn with_owned_state(app: Arc<App>, Order { amount, .. }: Order) -> Result<
     key = "[messageId, body.order_id]",
     key_from = "record",
     key_prefix = "batch.attribute.message",
+    log_errors = true,
     reserve = "2s"
 )]
 async fn whole_message(message: Message<Order>) -> Result<String, BoxError> {

@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
+use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::streams::KinesisEventResponse;
 use idempotency_lambda::{BoxError, LambdaEvent, Operation, batch};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_testkit::events;
@@ -14,6 +16,8 @@ use serde_json::json;
 const ROLE: &str = "BATCH_ROLE";
 /// The function in a process that takes several events at a time.
 const CONCURRENT: &str = "concurrent";
+/// The function as a consumer of a stream.
+const STREAM: &str = "stream";
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -44,6 +48,17 @@ async fn handler(event: LambdaEvent<SqsEvent>) -> Result<SqsBatchResponse, BoxEr
     Ok(batch::sqs(event, &operation, reserve).await?)
 }
 
+/// The same function for a stream.
+async fn stream_handler(
+    event: LambdaEvent<KinesisEvent>,
+) -> Result<KinesisEventResponse, BoxError> {
+    let operation = Operation::builder("batch::deliveries::stream")
+        .key("order_id")
+        .key_prefix("batch.deliveries.stream")
+        .build()?;
+    Ok(batch::kinesis(event, &operation, reserve).await?)
+}
+
 /// Serves events in a process that the local Lambda started. In the test run it does nothing.
 #[test]
 fn the_function() {
@@ -55,6 +70,8 @@ fn the_function() {
                 idempotency_lambda::init().await?;
                 let service = idempotency_lambda::service(handler);
                 lambda_runtime::run_concurrent(service).await
+            } else if role == STREAM {
+                idempotency_lambda::run(stream_handler).await
             } else {
                 idempotency_lambda::run(handler).await
             }
@@ -157,6 +174,38 @@ async fn after_a_kill_only_the_message_that_was_not_done_runs_again() -> Result<
     }
     assert!(returned(&reply).is_empty());
     assert_eq!(reserved(&process), ["b"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_a_kill_the_first_retry_of_a_stream_waits_for_the_lease_and_runs()
+-> Result<(), BoxError> {
+    let (_database, lambda) = start_as(STREAM, 1).await?;
+    let killed = lambda.start_process().await?;
+    killed.ready().await?;
+    let record = |id: &str, does: &str| {
+        events::KinesisRecord::json(&json!({ "order_id": id, "does": does })).partition_key("p")
+    };
+    let shard = |does| {
+        events::kinesis("orders").records([
+            record("a", "good"),
+            record("b", does),
+            record("c", "good"),
+        ])
+    };
+    let pending = killed
+        .invoke(shard("stuck").to_string())
+        .deadline_in(Duration::from_secs(4))
+        .start();
+    killed.wait_for_line("stuck in b").await?;
+    killed.kill().await;
+    assert!(matches!(pending.await, Err(InvokeError::Exited { .. })));
+    // Lambda delivers the batch again at once, with `MaximumRetryAttempts: 1`.
+    let process = lambda.start_process().await?;
+    let retry = process.invoke(shard("good").to_string());
+    let reply = retry.deadline_in(Duration::from_secs(20)).await?;
+    assert_eq!(returned(&reply), Vec::<String>::new());
+    assert_eq!(reserved(&process), ["b", "c"]);
     Ok(())
 }
 

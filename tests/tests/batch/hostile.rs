@@ -8,6 +8,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::{self, Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
 use idempotency_lambda::{BoxError, LambdaEvent, with_backend};
 use idempotency_testkit::events::{self, KinesisRecord, SqsMessage};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -79,13 +80,17 @@ async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() 
     assert_eq!(shop.ran(), ["a"]);
 }
 
-/// Returns a stream's event with one change for each key. They are as DynamoDB writes them.
-fn keys_only(keys: &[Value]) -> DynamoDbEvent {
+/// Returns a stream's event with one change for each key, with or without its image. They are as DynamoDB writes them.
+fn changes_of(keys: &[Value], has_images: bool) -> DynamoDbEvent {
     let records = keys.iter().enumerate().map(|(at, key)| {
+        let mut change = json!({ "Keys": key, "SequenceNumber": at.to_string(), "SizeBytes": 1,
+            "StreamViewType": "NEW_IMAGE", "ApproximateCreationDateTime": 1_700_000_000 });
+        if has_images {
+            change["NewImage"] = key.clone();
+        }
         json!({
             "eventID": at.to_string(), "eventName": "INSERT", "eventSourceARN": "arn:aws:dynamodb:eu-west-1:1:table/t/stream/s",
-            "awsRegion": "eu-west-1", "dynamodb": { "Keys": key, "SequenceNumber": at.to_string(), "SizeBytes": 1,
-            "StreamViewType": "KEYS_ONLY", "ApproximateCreationDateTime": 1_700_000_000 },
+            "awsRegion": "eu-west-1", "dynamodb": change,
         })
     });
     serde_json::from_value(json!({ "Records": records.collect::<Vec<_>>() })).unwrap()
@@ -98,17 +103,25 @@ async fn items_whose_keys_differ_in_binary_or_in_the_last_of_many_digits_are_not
         json!({ "pk": { "B": "AAI=" } }),
         json!({ "pk": { "N": "123456789012345678901234567890" } }),
         json!({ "pk": { "N": "123456789012345678901234567891" } }),
+        json!({ "pk": { "N": "1700000000.1234567891" } }),
+        json!({ "pk": { "N": "1700000000.1234567892" } }),
     ];
-    for (name, key, key_from) in [
-        ("batch.hostile.keys", "pk", KeyFrom::Body),
-        ("batch.hostile.record", "dynamodb.Keys.pk", KeyFrom::Record),
+    for (name, key, key_from, has_images) in [
+        ("batch.hostile.keys", "pk", KeyFrom::Body, false),
+        ("batch.hostile.images", "pk", KeyFrom::Body, true),
+        (
+            "batch.hostile.record",
+            "dynamodb.Keys.pk",
+            KeyFrom::Record,
+            false,
+        ),
     ] {
         let shop = Shop::new();
         let operation = builder(name).key(key).key_required(true).build().unwrap();
-        for ran in [4, 0] {
-            let event = shop.event(keys_only(&keys), MINUTE);
+        for ran in [6, 0] {
+            let event = shop.event(changes_of(&keys, has_images), MINUTE);
             let batch = Batch::new(&operation).key_from(key_from);
-            let batch = batch.dynamodb_stream(event, |change: ItemChange<Value>| {
+            let batch = batch.dynamodb_stream(event, |change: ItemChange<IgnoredAny>| {
                 shop.handle(change.record.event_id)
             });
             let response = with_backend(shop.harness.backend.clone(), batch).await;
@@ -130,6 +143,34 @@ async fn a_batch_of_the_largest_size_runs_each_record_once() {
     }
     assert!(shop.sqs(&operation, event).await.is_empty());
     assert_eq!(shop.ran().len(), 5_000);
+}
+
+/// One key with an amount for each message: the sender of a queue chooses both.
+#[tokio::test]
+async fn a_hot_key_with_ten_thousand_amounts_ends_at_the_deadline_and_what_is_done_is_acknowledged()
+{
+    let shop = Shop::new();
+    let operation = builder("batch.hostile.hot")
+        .key("order_id")
+        .validate("amount")
+        .build()
+        .unwrap();
+    shop.set("hot", Does::TakeAndFail(Duration::from_secs(5)));
+    let message = |order: &str, amount: usize| {
+        SqsMessage::json(&json!({ "order_id": order, "amount": amount })).id(format!("m-{amount}"))
+    };
+    let hot = (1..10_000).map(|amount| message("hot", amount));
+    let event = events::sqs("orders")
+        .message(message("first", 0))
+        .messages(hot);
+    let event = event.parse().unwrap();
+    // A fourth call of the hot key would end at the deadline.
+    let batch = Batch::new(&operation);
+    let left = Duration::from_secs(20);
+    let response = shop.try_sqs(&batch, event, left).await.unwrap();
+    assert_eq!(shop.ran(), ["first", "hot", "hot", "hot"]);
+    let returned = named(&response);
+    assert_eq!((returned.len(), returned[0].as_str()), (9_999, "m-1"));
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use aws_lambda_events::kinesis::KinesisEvent;
-use idempotency_lambda::batch::{self, Batch, DataRecord, KeyFrom, RecordOrder};
-use idempotency_lambda::{BoxError, Error, ErrorKind, with_backend};
+use idempotency_lambda::batch::{self, Batch, DataRecord, KeyFrom, RawBody, RecordOrder};
+use idempotency_lambda::{BoxError, Error, ErrorKind, OnInProgress, with_backend};
 use idempotency_testkit::events;
 use serde_json::json;
 
@@ -211,6 +211,28 @@ async fn a_key_over_the_record_sees_the_partition_key_and_the_data_as_json() {
 }
 
 #[tokio::test]
+async fn a_key_over_the_record_sees_data_that_is_not_json_as_text_or_base64() {
+    let shop = Shop::new();
+    let operation = builder("batch.kinesis.bytes")
+        .key("[kinesis.partitionKey, kinesis.data]")
+        .build()
+        .unwrap();
+    let datum = |bytes: &[u8]| events::KinesisRecord::bytes(bytes).partition_key("a");
+    let event = events::kinesis("lines").records([datum(b"o-1,100"), datum(&[0xff, 0])]);
+    let event = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
+    let batch = Batch::new(&operation).key_from(KeyFrom::Record);
+    let batch = batch.kinesis(event, |body: RawBody| {
+        shop.handle(body.as_bytes().len().to_string())
+    });
+    let response = with_backend(shop.harness.backend.clone(), batch).await;
+    assert!(named(&response.unwrap()).is_empty());
+    assert_eq!(shop.ran(), ["7", "2"]);
+    for data in ["o-1,100", "/wA="] {
+        shop.harness.record(&operation, &json!(["a", data]));
+    }
+}
+
+#[tokio::test]
 async fn a_handler_can_take_the_whole_record() {
     let shop = Shop::new();
     let operation = shop.operation("batch.kinesis.whole");
@@ -224,4 +246,70 @@ async fn a_handler_can_take_the_whole_record() {
     assert!(named(&response).is_empty());
     let record = shop.harness.record(&operation, &json!("a1"));
     assert_eq!(record.data.value().map(|data| data.as_str()), Some("\"a\""));
+}
+
+/// A run of `a1` is killed 10 s after its start, and 50 s before its lease ends. Lambda delivers the rest of the shard again at once.
+#[tokio::test]
+async fn a_record_whose_key_a_killed_run_has_waits_until_a_run_is_possible() {
+    const SECOND: Duration = Duration::from_secs(1);
+    for (name, on_in_progress, left, returned, runs_after) in [
+        ("batch.kinesis.killed", None, MINUTE, 0, Some(50)),
+        // The wait ends with the time of this invocation. The next one need not wait.
+        ("batch.kinesis.killed.short", None, SECOND * 30, 1, None),
+        // The reserve is 1 s: the handler would start without it.
+        (
+            "batch.kinesis.killed.late",
+            None,
+            SECOND * 50 + SECOND / 2,
+            1,
+            None,
+        ),
+        (
+            "batch.kinesis.killed.reject",
+            Some(OnInProgress::Reject),
+            MINUTE,
+            1,
+            None,
+        ),
+    ] {
+        let shop = Shop::with_passing_time();
+        let mut operation = builder(name).key("order_id");
+        if let Some(policy) = on_in_progress {
+            operation = operation.on_in_progress(policy);
+        }
+        let batch = Batch::new(&operation.build().unwrap());
+        let event = stream(&["a1", "a2"]);
+        shop.set("a1", Does::Yield);
+        let mut killed = Box::pin(shop.kinesis(&batch, &event));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(killed.as_mut().poll(&mut context).is_pending());
+        drop(killed);
+        assert_eq!(shop.ran(), ["a1"]);
+        shop.harness.clock.advance(SECOND * 10);
+        let before = shop.harness.now();
+        let event = shop.event(event.parse().unwrap(), left);
+        let starts = std::sync::Mutex::new(Vec::new());
+        let second = batch.kinesis(event, async |order: Body| {
+            starts
+                .lock()
+                .unwrap()
+                .push((order.order_id, before.until(shop.harness.now())));
+            Ok::<_, BoxError>(())
+        });
+        let response = with_backend(shop.harness.another_process(), second).await;
+        assert_eq!(named(&response.unwrap()).len(), returned, "{name}");
+        let starts = starts.into_inner().unwrap();
+        match runs_after {
+            None => assert_eq!(starts, [], "{name}"),
+            Some(seconds) => {
+                let orders: Vec<_> = starts.iter().map(|(order, _)| order.as_str()).collect();
+                assert_eq!(orders, ["a1", "a2"], "{name}");
+                let waited = starts[0].1;
+                assert!(
+                    waited > SECOND * seconds && waited < SECOND * (seconds + 2),
+                    "{waited:?}"
+                );
+            }
+        }
+    }
 }

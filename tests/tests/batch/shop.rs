@@ -23,6 +23,8 @@ pub(crate) enum Does {
     Panic,
     /// Takes this long by the clock of the test, and returns `Ok`.
     Take(Duration),
+    /// As `Take`, and returns an error.
+    TakeAndFail(Duration),
     /// Yields once, so that other records run beside it.
     Yield,
 }
@@ -78,6 +80,10 @@ impl Shop {
             Does::Take(time) => {
                 self.harness.clock.advance(time);
                 Ok(order)
+            }
+            Does::TakeAndFail(time) => {
+                self.harness.clock.advance(time);
+                Err(format!("s3cr3t {order}").into())
             }
             Does::Yield => {
                 tokio::task::yield_now().await;

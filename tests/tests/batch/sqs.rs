@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use idempotency_lambda::batch::{self, Batch, KeyFrom, Message, RawBody};
-use idempotency_lambda::{BoxError, Error, ErrorKind, Operation, with_backend};
+use idempotency_lambda::{BoxError, Error, ErrorKind, Operation, Steps, with_backend};
 use idempotency_testkit::events;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use serde::{Deserialize, Serialize};
@@ -136,6 +136,19 @@ async fn two_messages_with_one_key_run_once_and_end_alike() {
 }
 
 #[tokio::test]
+async fn an_identifier_that_is_repeated_is_returned_once() {
+    let shop = Shop::new();
+    let operation = shop.operation("batch.sqs.repeated");
+    for order in ["a", "b"] {
+        shop.set(order, Does::Fail);
+    }
+    let messages = ["a", "b"].map(|id| events::SqsMessage::json(&order(id)).id("m-1"));
+    let event = events::sqs("orders").messages(messages).parse().unwrap();
+    assert_eq!(shop.sqs(&operation, event).await, ["m-1"]);
+    assert_eq!(shop.ran(), ["a", "b"]);
+}
+
+#[tokio::test]
 async fn a_message_with_the_key_of_another_and_another_amount_is_returned() {
     let shop = Shop::new();
     let operation = builder("batch.sqs.mismatch")
@@ -232,21 +245,26 @@ async fn without_a_key_expression_the_key_is_the_message_id() {
 }
 
 #[tokio::test]
-async fn validate_without_a_key_fails_the_batch_before_a_handler_runs() {
+async fn a_batch_that_cannot_validate_fails_before_a_handler_runs() {
     let shop = Shop::new();
-    let operation = builder("batch.sqs.validate")
-        .validate("amount")
-        .build()
-        .unwrap();
-    let error = shop
-        .try_sqs(&Batch::new(&operation), queue(&["a"]), MINUTE)
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Configuration);
-    assert!(
-        error.to_string().contains("`validate` needs a `key`"),
-        "{error}"
-    );
+    let validates = builder("batch.sqs.validate").validate("amount");
+    let steps = builder("batch.sqs.steps").key("messageId");
+    for (operation, key_from, text) in [
+        (validates, KeyFrom::Body, "`validate` needs a `key`"),
+        // The whole record is validated, and it has the number of its deliveries.
+        (
+            steps.steps(Steps::Keep),
+            KeyFrom::Record,
+            "need `validate`, with a part",
+        ),
+    ] {
+        let operation = operation.build().unwrap();
+        let batch = Batch::new(&operation).key_from(key_from);
+        let error = shop.try_sqs(&batch, queue(&["a"]), MINUTE).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(error.to_string().contains(text), "{error}");
+    }
     assert!(shop.ran().is_empty());
 }
 
@@ -284,6 +302,35 @@ async fn a_key_over_the_record_sees_the_messages_attributes_and_the_parsed_body(
     let response = shop.try_sqs(&batch, event, MINUTE).await.unwrap();
     assert!(named(&response).is_empty());
     shop.harness.record(&operation, &json!(["d-1", "a", "new"]));
+}
+
+#[tokio::test]
+async fn a_key_over_the_record_needs_no_json_in_the_body() {
+    let shop = Shop::new();
+    let operation = builder("batch.sqs.csv")
+        .key("messageAttributes.file.stringValue")
+        .validate("body")
+        .build()
+        .unwrap();
+    let lines = |body, id| {
+        let message = events::SqsMessage::text(body).id(id);
+        message.attribute("file", "orders.csv")
+    };
+    let messages = [
+        lines("o-1,100", "m-1"),
+        lines("o-1,100", "m-2"),
+        lines("o-1,999", "m-3"),
+    ];
+    let event: SqsEvent = events::sqs("orders").messages(messages).parse().unwrap();
+    let batch = Batch::new(&operation).key_from(KeyFrom::Record);
+    let event = shop.event(event, MINUTE);
+    let batch = batch.sqs(event, |body: RawBody| {
+        shop.handle(body.as_str().unwrap_or_default().to_owned())
+    });
+    let response = with_backend(shop.harness.backend.clone(), batch).await;
+    // The third has another body under the same key.
+    assert_eq!(named(&response.unwrap()), ["m-3"]);
+    assert_eq!(shop.ran(), ["o-1,100"]);
 }
 
 #[tokio::test]
@@ -383,13 +430,9 @@ async fn a_message_whose_earlier_response_is_not_stored_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_message_without_a_required_key_is_returned() {
+async fn by_default_a_message_without_a_key_is_returned() {
     let shop = Shop::new();
-    let operation = builder("batch.sqs.no_key")
-        .key("user_id")
-        .key_required(true)
-        .build()
-        .unwrap();
+    let operation = builder("batch.sqs.no_key").key("user_id").build().unwrap();
     assert_eq!(shop.sqs(&operation, queue(&["a"])).await, ["m-a"]);
     assert!(shop.ran().is_empty());
 }

@@ -2,9 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod broken;
-mod emulators;
-mod endpoint;
-mod table;
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -24,10 +21,9 @@ use idempotency_testkit::conformance::{
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::StoreExt;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
-use idempotency_tests::START;
+use idempotency_tests::{START, TableFactory};
 
 use broken::{Broken, BrokenStore};
-use table::TableFactory;
 
 /// The memory store, with replies that can be lost.
 struct InMemory(Arc<FaultyStore<MemoryStore>>);
@@ -200,48 +196,6 @@ async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> 
     assert!(matches!(one.get(&id).await, ReadOutcome::NotFound));
     assert!(matches!(two.get(&id).await, ReadOutcome::Found(_)));
     Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_dynamodb_store_conforms_at_the_endpoint_of_the_environment() -> Result<(), BoxError> {
-    for (factory, clock) in endpoint::factories().await? {
-        nothing_was_skipped_but_lost_replies(&assert_conformance(factory, &clock).await);
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_embedded_database_differs_from_dynamodb_local_only_as_documented()
--> Result<(), BoxError> {
-    let Some((client, table)) = endpoint::dynamodb_local().await? else {
-        return Ok(());
-    };
-    let database = EmbeddedDynamoDb::start().await?;
-    database
-        .create_table(TableSpec::new("simple").without_ttl())
-        .await?;
-    let embedded = database.client();
-    let differences = emulators::differences((&embedded, "simple"), (&client, &table)).await?;
-    // docs/evidence/reliability.md has the same list.
-    let known = [
-        "`<` with a truth value",
-        "`<` with null",
-        "an attribute's name of 64 KB",
-        "TTL switched on again",
-    ];
-    assert_eq!(differences, known);
-    Ok(())
-}
-
-/// Checks that only the cases with lost replies were skipped, because an external database cannot lose replies on request.
-fn nothing_was_skipped_but_lost_replies(report: &Report) {
-    let skipped = report.skipped().map(|(_, reason)| reason);
-    // A store that splits large responses has no limit on a record.
-    let skipped: Vec<_> = skipped
-        .filter(|reason| *reason != "the factory knows no limit on a record's size")
-        .collect();
-    assert_eq!(skipped, ["the factory loses no replies"; 2], "{report}");
-    say(report);
 }
 
 /// Checks that the suite fails for this store, and that these cases fail.

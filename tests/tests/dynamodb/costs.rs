@@ -80,7 +80,7 @@ async fn a_failed_handler_costs_a_claim_and_a_release() -> Result<(), BoxError> 
 #[tokio::test]
 async fn a_call_without_a_key_costs_nothing() -> Result<(), BoxError> {
     let table = Table::start().await?;
-    let charge = operation().key("receipt_id").build()?;
+    let charge = operation().key("receipt_id").key_required(false).build()?;
     table.call(&charge, &order(), async || Ok(1)).await?;
     assert!(operations(&table).is_empty());
     Ok(())

@@ -55,7 +55,7 @@ const STEPS: &[(Path, &str, StoreOperation, usize)] = &[
     (Path::Fresh, "completion", StoreOperation::Update, 1),
     (Path::Failure, "claim", StoreOperation::Put, 1),
     (Path::Failure, "release", StoreOperation::Delete, 1),
-    (Path::Panic, "release", StoreOperation::Delete, 1),
+    (Path::Panic, "release", StoreOperation::Update, 1),
     (Path::Duplicate, "claim", StoreOperation::Put, 1),
     (Path::Waiting, "claim", StoreOperation::Put, 1),
     (Path::Waiting, "read", StoreOperation::Read, 1),
@@ -169,7 +169,14 @@ impl Harness {
                 let _ = self.call(charge, async |run| Ok(run)).await;
             }
             Path::Failure => drop(self.call(charge, async |_| Err("declined".into())).await),
-            Path::Panic => drop(self.call(charge, async |_| panic!("in the handler")).await),
+            Path::Panic => {
+                let panics = self.call(charge, async |_| {
+                    // A key with a mark is free a millisecond after its claim.
+                    self.clock.advance(Duration::from_millis(1));
+                    panic!("in the handler")
+                });
+                drop(panics.await);
+            }
             Path::Fenced => {
                 let slow = self.call(charge, async |run| {
                     self.clock.advance(Duration::from_secs(31));

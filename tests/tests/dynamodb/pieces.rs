@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
-use idempotency_core::record::{Data, Field, Record, RecordId, Status};
+use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{Change, SendLog, Store as _, StoreErrorKind, Write, WriteOutcome};
 use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind, OnStoreError};
-use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
 use idempotency_testkit::store::StoreExt;
 use idempotency_tests::{Table, operation, ours, store_on};
 
@@ -117,14 +117,49 @@ async fn pieces_whose_replies_are_lost_leave_the_completion_not_applied() -> Res
     Ok(())
 }
 
+#[tokio::test]
+async fn a_write_that_is_sent_again_does_not_write_its_pieces_again() -> Result<(), BoxError> {
+    let Claimed {
+        database,
+        store,
+        id,
+    } = Claimed::start().await?;
+    let change = completion(&of_three_pieces(12));
+    let held = held_by(&owner(1));
+    let pieces = || {
+        let requests = database.requests();
+        let puts = requests.iter().filter(|request| is_piece(request));
+        puts.count()
+    };
+    database.inject(Fault::on("UpdateItem").always().throttle());
+    for _ in 0..2 {
+        let written = store.update(&id, &change, &held).await;
+        assert!(matches!(written, WriteOutcome::Failed { .. }));
+        assert_eq!(pieces(), 3);
+    }
+    database.clear_faults();
+    let written = store.update(&id, &change, &held).await;
+    assert!(matches!(written, WriteOutcome::Applied));
+    assert_eq!(pieces(), 3);
+    // The next owner of the key knows nothing of them: the record can have been evicted with its pieces.
+    let again = Condition::Exists(Attribute::Data);
+    let claimed = store.put(&id, &claim(1), &again).await;
+    assert!(matches!(claimed, WriteOutcome::Applied));
+    let written = store.update(&id, &change, &held).await;
+    assert!(matches!(written, WriteOutcome::Applied));
+    assert_eq!(pieces(), 6);
+    Ok(())
+}
+
+/// Returns true for the put of a piece.
+fn is_piece(request: &Request) -> bool {
+    let id = request.key("id");
+    request.operation == "PutItem" && id.is_some_and(|id| id.matches('#').count() > 1)
+}
+
 /// Lets this fault happen to every write of a piece.
 fn on_each_piece(database: &EmbeddedDynamoDb, fault: fn() -> Fault) {
-    database.inject_chosen(move |request| {
-        let is_piece = request
-            .key("id")
-            .is_some_and(|id| id.matches('#').count() > 1);
-        is_piece.then(fault)
-    });
+    database.inject_chosen(move |request| is_piece(request).then(fault));
 }
 
 #[tokio::test]
@@ -151,7 +186,7 @@ async fn pieces_leave_time_for_the_completion_without_the_response() -> Result<(
     on_each_piece(&database, || {
         Fault::on("PutItem").delay(Duration::from_secs(60))
     });
-    let limit = Duration::from_millis(800);
+    let limit = Duration::from_secs(4);
     let log = SendLog::with_limit(limit);
     let (change, held) = (completion(&of_three_pieces(17)), held_by(&owner(1)));
     let write = Write::Update(change);

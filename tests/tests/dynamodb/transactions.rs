@@ -54,12 +54,21 @@ fn rejected(error: &BoxError) -> &Error {
 #[tokio::test]
 async fn a_staged_update_that_counts_once_is_rejected_with_its_typed_reason() {
     let database = database().await;
+    let (client, clock) = (database.client(), ManualClock::at(START));
     let once = Once::new(once::plan(0.1, Duration::from_secs(3_600))).unwrap();
-    let count = once
-        .update("items", [("id", AttributeValue::S("c".into()))], "evt-1")
-        .expression("ADD units :n")
-        .value(":n", AttributeValue::N("5".into()));
-    let count = count.prepare().unwrap();
+    let once = once.clock(Arc::new(clock.clone()));
+    let update = |event: &str| {
+        once.update("items", [("id", AttributeValue::S("c".into()))], event)
+            .expression("ADD units :n")
+            .value(":n", AttributeValue::N("5".into()))
+    };
+    // The item was busy, and then idle for so long that its slots are used again.
+    for event in 0..5 {
+        let counted = update(&format!("old-{event}")).send(&client).await.unwrap();
+        assert!(counted.is_applied());
+    }
+    clock.advance(Duration::from_secs(9 * 733));
+    let count = update("evt-1").prepare(&client).await.unwrap();
     assert_eq!(stage(&database, 1, count.transact_item()).await.unwrap(), 1);
     // The same call again: its response is replayed, and nothing is sent.
     assert_eq!(stage(&database, 1, count.transact_item()).await.unwrap(), 1);
@@ -74,7 +83,7 @@ async fn a_staged_update_that_counts_once_is_rejected_with_its_typed_reason() {
         "{refusal:?}"
     );
     let items = database.items("items").await.unwrap();
-    assert_eq!(items[0]["units"], AttributeValue::N("5".into()));
+    assert_eq!(items[0]["units"], AttributeValue::N("30".into()));
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! The functions: one business function in every shape.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use aws_lambda_events::alb::{AlbTargetGroupRequest, AlbTargetGroupResponse};
 use aws_lambda_events::apigw::{
@@ -11,9 +13,12 @@ use aws_lambda_events::encodings::Body;
 use aws_lambda_events::lambda_function_urls::{
     LambdaFunctionUrlRequest, LambdaFunctionUrlResponse,
 };
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::{any, post};
+use idempotency_dynamodb::DynamoDbStore;
 use idempotency_lambda::{BoxError, LambdaEvent, Operation, Raw, http, idempotent, init};
 use lambda_http::http::{HeaderMap, HeaderValue, StatusCode};
 use lambda_http::{Request, Response, service_fn};
@@ -26,7 +31,7 @@ pub(crate) const BINARY: &[u8] = &[0, 159, 146, 150, 255, 10];
 
 /// The caller, wherever the source of a request writes it. A client cannot write `requestContext`.
 const CALLER: &str = "requestContext.authorizer.jwt.claims.sub || requestContext.authorizer.claims.sub || \
-     requestContext.authorizer.iam.userArn || header(@, 'x-amzn-oidc-identity')";
+     iam_caller(@) || header(@, 'x-amzn-oidc-identity')";
 
 /// A response of the business function.
 struct Paid {
@@ -162,7 +167,7 @@ async fn alb(
 
 #[idempotent(
     http,
-    caller = "requestContext.authorizer.iam.userArn",
+    caller = "iam_caller(@)",
     key_prefix = "pay",
     shared_key_prefix = true
 )]
@@ -214,9 +219,19 @@ fn log_everything() {
 /// The length of the body of the role `largest`: what Lambda returns, less the rest of the response.
 pub(crate) const LARGEST_BODY: usize = 6_291_556 - 1_000;
 
-/// Serves a body of nearly 6 MB that compression makes a quarter smaller.
+/// Serves a body of nearly 6 MB that compression makes a quarter smaller. Its client waits as long as it takes.
 async fn largest() -> Result<(), BoxError> {
+    let client = idempotency_dynamodb::default_client().await?;
+    let patient = TimeoutConfig::builder()
+        .operation_attempt_timeout(Duration::from_secs(900))
+        .build();
+    let config = client.config().to_builder().timeout_config(patient).build();
+    let store = DynamoDbStore::builder()
+        .table("idempotency")
+        .client(Client::from_conf(config))
+        .build()?;
     let idempotent = Operation::builder("shop::largest")
+        .store(Arc::new(store))
         .http()
         .caller(CALLER)
         .max_response_body(LARGEST_BODY)

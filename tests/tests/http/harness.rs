@@ -1,7 +1,7 @@
 //! A process of a function with a table of its own.
 
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, InvokeError, LocalLambda};
@@ -52,6 +52,7 @@ impl Harness {
         let mut function = FunctionSpec::new("shop", command)
             .env(ROLE, role)
             .env("IDEMPOTENCY_TABLE", "idempotency")
+            .timeout(Duration::from_secs(900))
             .envs(database.environment())
             .envs(variables.iter().copied());
         if role == "concurrent" {

@@ -245,7 +245,7 @@ async fn a_claim_that_times_out_during_a_send_may_have_been_applied() {
     assert_eq!(ours(&error).kind(), ErrorKind::StoreFailed);
     assert_eq!(source(&error), StoreErrorKind::Unreachable);
     assert!(error.to_string().contains("VPC"), "{error}");
-    assert_eq!(harness.store.count(StoreOperation::Delete), 1);
+    assert_eq!(harness.store.count(StoreOperation::Update), 1);
 }
 
 #[tokio::test]

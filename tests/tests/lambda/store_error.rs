@@ -324,7 +324,7 @@ async fn an_open_circuit_spares_the_deadline_when_the_store_hangs() {
     for kind in [
         StoreOperation::Put,
         StoreOperation::Read,
-        StoreOperation::Delete,
+        StoreOperation::Update,
     ] {
         (1..=20).for_each(|nth| harness.store.inject(kind, nth, StoreFault::Hang));
     }

@@ -1,18 +1,21 @@
 //! The layer beside other layers of tower, outside and inside of them.
 
 use std::future::{pending, ready};
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use idempotency_core::record::{Field, Status};
 use idempotency_lambda::{
-    BoxError, ErrorKind, IdempotencyLayer, LambdaEvent, ServiceError, diagnostic, with_backend,
+    BoxError, Call, ErrorKind, IdempotencyLayer, LambdaEvent, OnTimeout, ServiceError, diagnostic,
+    with_backend,
 };
-use idempotency_tests::{Harness, id};
+use idempotency_tests::{Harness, id, operation};
 use lambda_runtime::{Diagnostic, Service, service_fn};
 use serde_json::{Value, json};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::retry::Policy;
-use tower::timeout::error::Elapsed;
+use tower::util::{BoxCloneSyncService, MapFutureLayer};
 use tower::{Layer, ServiceBuilder, ServiceExt};
 
 use crate::{Runs, charge, harness, layer, order};
@@ -53,17 +56,101 @@ fn hanging_once(
     })
 }
 
+/// What the handler does after its effect, in its first run.
+#[derive(Clone, Copy)]
+enum First {
+    Hangs,
+    Panics,
+    Fails(fn() -> BoxError),
+}
+
+/// A handler whose effect is counted.
+fn handler(
+    runs: Runs,
+    first: First,
+) -> impl Service<LambdaEvent<Value>, Response = usize, Error = BoxError, Future: Send>
++ Clone
++ Send
++ Sync
++ 'static {
+    ServiceBuilder::new().service_fn(move |_: LambdaEvent<Value>| {
+        let run = runs.next();
+        async move {
+            match (run, first) {
+                (1, First::Hangs) => pending().await,
+                (1, First::Panics) => panic!("after the effect"),
+                (1, First::Fails(error)) => Err(error()),
+                _ => Ok(run),
+            }
+        }
+    })
+}
+
+/// Turns a panic inside into an error.
+async fn caught<F: Future<Output = Result<usize, BoxError>>>(future: F) -> Result<usize, BoxError> {
+    match AssertUnwindSafe(future).catch_unwind().await {
+        Ok(result) => result,
+        Err(_) => Err("the service panicked".into()),
+    }
+}
+
 #[tokio::test]
-async fn a_timeout_inside_frees_the_key_at_once() {
-    let (harness, runs) = (harness(), Runs::default());
-    let service = ServiceBuilder::new()
-        .layer(layer())
-        .timeout(Duration::ZERO)
-        .service(hanging_once(&runs));
-    let error: ServiceError = call(&harness, &service).await.unwrap_err();
-    assert!(error.into_inner().is::<Elapsed>());
-    assert_eq!(status(&harness), None);
-    assert_eq!(call(&harness, &service).await.unwrap(), 2);
+async fn an_end_that_no_handler_reported_frees_the_key_under_rerun_and_is_held_under_hold() {
+    let plain: fn() -> BoxError = || "declined".into();
+    let reported: fn() -> BoxError = || ServiceError::reported("declined").into();
+    for (name, first, runs_under_hold) in [
+        ("a timeout inside", First::Hangs, 1),
+        ("a panic catcher inside", First::Panics, 1),
+        (
+            "an error that can be that of a layer",
+            First::Fails(plain),
+            1,
+        ),
+        ("the handler's own report", First::Fails(reported), 2),
+    ] {
+        for (on_timeout, expected) in [(OnTimeout::Rerun, 2), (OnTimeout::Hold, runs_under_hold)] {
+            let operation = || {
+                operation()
+                    .key("order_id")
+                    .on_timeout(on_timeout)
+                    .build()
+                    .unwrap()
+            };
+            let (plain, with_call) = (Runs::default(), Runs::default());
+            let inside = |runs: Runs| {
+                ServiceBuilder::new()
+                    .layer(MapFutureLayer::new(caught))
+                    .timeout(Duration::ZERO)
+                    .service(handler(runs, first))
+            };
+            let services = [
+                BoxCloneSyncService::new(
+                    IdempotencyLayer::new(operation()).layer(inside(plain.clone())),
+                ),
+                BoxCloneSyncService::new(
+                    IdempotencyLayer::new(operation()).with_call().layer(
+                        ServiceBuilder::new()
+                            .map_request(|(event, _): (LambdaEvent<Value>, Call)| event)
+                            .service(inside(with_call.clone())),
+                    ),
+                ),
+            ];
+            for (service, runs) in services.into_iter().zip([plain, with_call]) {
+                let harness = harness();
+                call(&harness, &service).await.unwrap_err();
+                let record = status(&harness);
+                let second = call(&harness, &service).await;
+                assert_eq!(runs.count(), expected, "{name}, {on_timeout:?}");
+                if expected == 1 {
+                    assert_eq!(record, Some(Field::Value(Status::InProgress)), "{name}");
+                    let kind = second.unwrap_err().kind();
+                    assert_eq!(kind, Some(ErrorKind::AlreadyInProgress), "{name}");
+                } else {
+                    assert_eq!(second.unwrap(), 2, "{name}");
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -153,8 +240,8 @@ async fn a_retry_outside_makes_a_call_of_its_own() {
     assert_eq!(call(&harness, &service).await.unwrap(), 2);
     assert_eq!(
         harness.requests(),
-        [2, 1, 1, 0],
-        "a released claim, and a second one"
+        [2, 2, 0, 0],
+        "a claim that is freed with a mark, and a second one"
     );
 }
 

@@ -30,8 +30,11 @@ fn the_function() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ended = runtime.block_on(async {
         match role.as_str() {
-            "a wrong namespace" => {
-                idempotency_lambda::metrics::to_cloudwatch("Geschäft").unwrap_err();
+            "a wrong namespace" => idempotency_lambda::metrics::to_cloudwatch("Geschäft")?,
+            "a wrong operation" => {
+                idempotency_lambda::Operation::builder("shop::refund")
+                    .key("[id")
+                    .build()?;
             }
             "off" => {}
             _ => idempotency_lambda::metrics::to_cloudwatch(NAMESPACE)?,
@@ -139,7 +142,11 @@ async fn every_end_of_a_call_counts_once_and_its_details_too() -> Result<(), Box
             vec![("PayloadMismatch", 1), ("Refused", 1)],
             (1, 0),
         ),
-        (json!({ "note": "no id" }), vec![("Refused", 1)], (0, 0)),
+        (
+            json!({ "note": "no id" }),
+            vec![("KeyMissing", 1), ("Refused", 1)],
+            (0, 0),
+        ),
         (
             json!({ "id": 2, "do": "fail" }),
             vec![("Failed", 1)],
@@ -291,6 +298,22 @@ async fn a_batch_writes_one_line_whether_or_not_the_function_starts_with_run()
 }
 
 #[tokio::test]
+async fn records_that_a_batch_returns_without_a_run_are_counted() -> Result<(), BoxError> {
+    let (_lambda, process) = start("batch").await?;
+    let event = events::sqs("numbers").json(&1).json(&2).to_value();
+    let invocation = process
+        .invoke(event.to_string())
+        .deadline(1_700_000_000_000);
+    invocation.enforce_deadline(false).await?;
+    let lines = lines(&process);
+    let [line] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(line.counts(), [("Unprocessed", 2)]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_invocation_whose_future_is_dropped_by_a_timeout_has_its_metrics() -> Result<(), BoxError>
 {
     let (_lambda, process) = start("timeout").await?;
@@ -305,16 +328,19 @@ async fn an_invocation_whose_future_is_dropped_by_a_timeout_has_its_metrics() ->
 }
 
 #[tokio::test]
-async fn a_namespace_that_cloudwatch_would_ignore_stops_the_start() -> Result<(), BoxError> {
-    let (_lambda, process) = start("a wrong namespace").await?;
-    let error = process.ready().await.unwrap_err();
-    assert_eq!(error.error_type(), "IdempotencyConfiguration");
-    assert!(
-        error
-            .to_string()
-            .contains("the namespace of the metrics is `Geschäft`"),
-        "{error}"
-    );
+async fn an_error_of_main_reaches_lambda_under_its_own_name() -> Result<(), BoxError> {
+    for (role, text) in [
+        (
+            "a wrong namespace",
+            "the namespace of the metrics is `Geschäft`",
+        ),
+        ("a wrong operation", "shop::refund"),
+    ] {
+        let (_lambda, process) = start(role).await?;
+        let error = process.ready().await.unwrap_err();
+        assert_eq!(error.error_type(), "IdempotencyConfiguration", "{role}");
+        assert!(error.to_string().contains(text), "{error}");
+    }
     Ok(())
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct Faults {
     pub(crate) lost_replies: u8,
     /// Requests that certainly were not applied: throttled, refused, or unreachable.
     pub(crate) failures: u8,
+    /// Writes that meet the transaction of another program. They are not applied.
+    pub(crate) conflicts: u8,
     /// Replies that reach the call after a delay.
     pub(crate) delays: u8,
     /// Kills as steps of their own. Kills without a step are always included: any call may stop at any point.
@@ -288,6 +290,7 @@ impl Bounds {
         let faults = [
             of(self.faults.lost_replies, "lost send"),
             of(self.faults.failures, "failure"),
+            of(self.faults.conflicts, "conflict"),
             of(self.faults.delays, "late reply").map(|text| text.replace("replys", "replies")),
             of(self.faults.kills, "kill"),
             of(self.faults.evictions, "eviction"),

@@ -6,7 +6,7 @@ use idempotency_core::protocol::CallTerms;
 use idempotency_core::protocol::policy::OnStoreError;
 use idempotency_core::protocol::{
     Admission, Attempt, Completion, Effect, HandlerResult, Input, Refusal, RefusalDetail,
-    Resolution, Source, Stage, Write, WriteResult,
+    Resolution, Run, Source, Stage, StepsEnd, Write, WriteResult,
 };
 use idempotency_core::record::Record;
 use idempotency_core::time::EpochMillis;
@@ -41,6 +41,15 @@ impl Scenario {
 
     /// Ends the handler.
     pub(crate) fn end(&self, state: &mut State, number: u8, active: Active, ending: Ending) {
+        let unclaimed = Effect::RunUnprotected {
+            maybe_claimed: false,
+        };
+        // Without any claim nothing can be staged.
+        let ending = if ending.stages() && *active.asked.effect == unclaimed {
+            Ending::Responds
+        } else {
+            ending
+        };
         state.calls[usize::from(number)].trace.ending = Some(ending);
         let ran = match ending {
             Ending::Responds => HandlerResult::Returned(response_of(number)),
@@ -55,15 +64,19 @@ impl Scenario {
             Ending::Panics => HandlerResult::Panicked,
         };
         let ran = Self::after_steps(&active, ran);
-        let reply = Reply {
-            input: if ending.stages() {
-                Input::HandlerStaged(ran)
-            } else {
-                Input::HandlerDone(ran)
-            },
-            ghost: Ghost::default(),
+        let lost_step = matches!(
+            ran,
+            HandlerResult::AfterSteps(StepsEnd::NotRecorded | StepsEnd::ClaimLost, _)
+        );
+        if ending.frees() && !lost_step {
+            state.unreported &= !(1 << number);
+        }
+        let input = if ending.stages() {
+            Input::HandlerStaged(ran)
+        } else {
+            Input::HandlerDone(ran)
         };
-        self.receive(state, number, active, reply);
+        self.receive(state, number, active, Reply::of(input));
     }
 
     /// Gives a call the reply to its request, and steps it until its next request.
@@ -73,10 +86,17 @@ impl Scenario {
             return;
         }
         let now = self.time(state, active.skew);
-        let Reply { mut input, ghost } = reply;
+        let Reply {
+            mut input,
+            replaced,
+            ghost,
+        } = reply;
         let begun = active.attempt.clone();
         let call = begun.call();
         let mut attempt = (*begun).clone();
+        if let Some(replaced) = replaced {
+            attempt = attempt.replacing(replaced.as_deref());
+        }
         if matches!(input, Input::Written(WriteResult::Rejected { .. })) {
             state.calls[usize::from(number)].trace.rejected = true;
         }
@@ -130,7 +150,7 @@ impl Scenario {
                 }
                 Effect::AwaitLeader(at_most) => self.follow(state, number, now, &active, at_most),
                 Effect::Run => {
-                    self.run(state, number, now, &ghost);
+                    self.run(state, number, now, &ghost, attempt.run());
                     if self.bounds.deliveries[usize::from(number)].has_steps() {
                         let seen = active.seen.as_deref();
                         active.steps = self.steps_of_run(&attempt, seen);
@@ -169,14 +189,28 @@ impl Scenario {
         }
     }
 
-    fn run(&self, state: &mut State, number: u8, now: EpochMillis, ghost: &Ghost) {
+    fn run(
+        &self,
+        state: &mut State,
+        number: u8,
+        now: EpochMillis,
+        ghost: &Ghost,
+        run: Option<Run>,
+    ) {
         match ghost.own_lease {
             None => self.break_promise(state, Promise::RunWithoutClaim),
             Some(end) if end < now => self.break_promise(state, Promise::RunOnExpiredLease),
             Some(_) => {}
         }
         self.start_run(state, number);
-        state.calls[usize::from(number)].trace.recognised = ghost.found;
+        let first = run == Some(Run::First);
+        if first && state.calls[usize::from(number)].trace.unreported != 0 {
+            self.break_promise(state, Promise::FirstThoughUnreported);
+        }
+        state.unreported |= 1 << number;
+        let trace = &mut state.calls[usize::from(number)].trace;
+        trace.first = first;
+        trace.recognised = ghost.found;
     }
 
     /// Runs the handler without a confirmed claim. Only a call of that policy may, of which the store failed, and which has met no
@@ -216,11 +250,7 @@ impl Scenario {
         } else {
             Admission::Admitted
         };
-        let reply = Reply {
-            input: Input::Circuit(admission),
-            ghost: Ghost::default(),
-        };
-        self.receive(state, number, active, reply);
+        self.receive(state, number, active, Reply::of(Input::Circuit(admission)));
     }
 
     fn start_run(&self, state: &mut State, number: u8) {

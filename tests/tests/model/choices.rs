@@ -137,9 +137,9 @@ impl Scenario {
         let records = matches!(*active.asked.effect, Effect::Write(Write::Step { .. }, _));
         if state.left.failures > 0 && (completes(&active.asked.effect) || records) && !too_large {
             actions.push(Action::Fail(number, WriteErrorKind::Permanent));
-            if matches!(*active.asked.effect, Effect::Transact(..)) {
-                actions.push(Action::Fail(number, WriteErrorKind::Conflict));
-            }
+        }
+        if state.left.conflicts > 0 && !is_read && !too_large {
+            actions.push(Action::Fail(number, WriteErrorKind::Conflict));
         }
     }
 

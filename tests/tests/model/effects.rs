@@ -29,7 +29,10 @@ impl Scenario {
         }
         if !transacts {
             // The claim was released, or its failure recorded.
-            state.calls[number].trace.rejection_released |= state.holder == NO_CALL;
+            if state.holder == NO_CALL {
+                state.calls[number].trace.rejection_released = true;
+                state.unreported &= !(1 << number);
+            }
             return;
         }
         let twice = state.effect_in[number] != NEVER || state.effect_in.contains(&state.generation);
@@ -56,7 +59,7 @@ impl Scenario {
         }
         let own = matches!(
             end,
-            End::Executed | End::OwnCallerOnly | End::OwnCompletionFound
+            End::Executed | End::OwnCallerOnly | End::OwnCompletionFound | End::Unprotected
         );
         if own && !applied {
             self.break_promise(state, Promise::EffectAlone);

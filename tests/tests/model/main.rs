@@ -53,7 +53,7 @@ mod every_promise_holds {
         ],
         decided_beside_a_takeover => [OperatorsResponse, WinnersResponse, RanAfterADecision, TookOver, LostOwnership],
         decided_in_one_process => [OperatorsResponse, RanAfterADecision, Unresolved, FromCache],
-        windows_end => [Executed, FromStore, Restored, NextWindow],
+        windows_end => [Executed, FromStore, NextWindow],
         half_seconds => [Executed, FromStore, NextWindow, WinnersResponse],
         without_deadline => [Executed, FromStore, OwnClaimRecognised, WinnersResponse, NoTimeLeft],
         every_call_holds => [
@@ -121,6 +121,11 @@ mod every_promise_holds {
         staged_and_held => [Executed, Staged, Rejected, Unresolved, Kept, AfterFailure, RanAfterRejection],
         staged_and_windows_end => [Executed, FromStore, Staged, Rejected, NextWindow],
         staged_in_one_process => [Staged, Rejected, FromConcurrentCall, RanAfterFollowing, AlreadyInProgress],
+        staged_and_unprotected => [
+            Executed, Staged, Rejected, UnprotectedThenStored, OwnCompletionFound, CompletionUnknown,
+        ],
+        conflicts => [Executed, Staged, FromStore, Unresolved, CompletionUnknown],
+        three_runs => [Executed, FromStore, TookOver, Released, AfterFailure, FirstAgain, DoubtKept],
         three_calls => [Executed, FromStore, TookOver, WinnersResponse, LostOwnership],
     }
 }
@@ -187,7 +192,11 @@ mod each_fault_is_found {
         a_takeover_of_another_payload:
             TakeoverOfAnotherPayload in quiet_step_of_two_payloads breaks StepOfAnotherPayload in 11;
         an_unfenced_step: UnfencedStep in quiet_step breaks LateOwner in 9;
-        a_release_that_deletes_steps: ReleaseDeletesSteps in quiet_failing_step breaks StepAgain in 9;
+        a_release_that_deletes_steps: ReleaseDeletesAll in quiet_failing_step breaks StepAgain in 9;
+        a_release_that_deletes_the_mark: ReleaseDeletesAll in three_runs breaks FirstThoughUnreported in 10;
+        a_decision_that_counts_as_a_report: DecisionReports in quiet_decided breaks FirstThoughUnreported in 8;
+        unconfirmed_writes_that_count_as_the_callers_own:
+            UnconfirmedWritesCountAsOwn in staged_and_unprotected breaks EffectAlone in 6;
         an_unfenced_transaction: RepeatsWithoutFence in quiet_staged breaks LateOwner in 8;
         a_transaction_repeated_without_a_fence: RepeatsWithoutFence in one_staged_write breaks EffectTwice in 7;
         a_completion_without_its_staged_writes: CompletesWithoutTheWrites in one_staged_write breaks EffectAlone in 4;

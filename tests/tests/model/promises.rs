@@ -32,6 +32,7 @@ pub(crate) enum Promise {
     EffectTwice,
     EffectAlone,
     RejectedThoughApplied,
+    FirstThoughUnreported,
 }
 
 macro_rules! promises {
@@ -66,6 +67,7 @@ promises! {
     EffectTwice => "staged writes are applied at most once in a window, and at most once for each run",
     EffectAlone => "staged writes are applied if and only if their response is stored",
     RejectedThoughApplied => "no caller gets \"rejected\" if its staged writes were applied, or are later",
+    FirstThoughUnreported => "no run gets First after one whose effect may have happened and was not reported",
 }
 
 impl Promise {
@@ -139,6 +141,8 @@ pub(crate) enum Goal {
     Rejected,
     AppliedThoughRejected,
     RanAfterRejection,
+    FirstAgain,
+    DoubtKept,
 }
 
 macro_rules! goals {
@@ -263,6 +267,12 @@ goals! {
     RanAfterRejection => "a call runs after the staged writes of another were rejected",
         |_, state| state.refused(ErrorKind::TransactionRejected)
             && state.ended(|end, _| *end == End::Executed);
+    FirstAgain => "a run after one that reported its failure gets First",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.first)
+            && state.ended(|end, trace| *end == End::Released && trace.first);
+    DoubtKept => "a run after one that reported its failure learns that a run before that one may have had an effect",
+        |_, state| state.ended(|end, trace| *end == End::Executed && trace.after_failure && !trace.first)
+            && state.ended(|end, trace| *end == End::Released && !trace.first);
 }
 
 /// Returns every promise, and the goals that a scenario must reach.

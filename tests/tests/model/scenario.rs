@@ -113,11 +113,8 @@ impl Scenario {
             .cache
             .as_ref()
             .filter(|_| looks && self.bounds.deliveries[usize::from(number)].cached);
-        let reply = Reply {
-            input: Input::Local(cached.map(|record| (**record).clone())),
-            ghost: Default::default(),
-        };
-        self.receive(state, number, active, reply);
+        let found = cached.map(|record| (**record).clone());
+        self.receive(state, number, active, Reply::of(Input::Local(found)));
     }
 
     /// Lets the store serve the request of a call.
@@ -174,6 +171,7 @@ impl Scenario {
         state.generation += u8::from(completed);
         state.record = None;
         state.holder = NO_CALL;
+        state.unreported = 0;
         state.forget_steps();
     }
 }
@@ -189,6 +187,8 @@ impl Model for Scenario {
                 ran_in: NEVER,
                 ending: None,
                 tried_release: false,
+                unreported: 0,
+                first: false,
                 recognised: false,
                 after_failure: false,
                 restored: false,
@@ -227,6 +227,7 @@ impl Model for Scenario {
             holder: NO_CALL,
             generation: 0,
             stored_in: vec![NEVER; self.bounds.deliveries.len() + 2],
+            unreported: 0,
             steps: Default::default(),
             effect_in: vec![NEVER; self.bounds.deliveries.len()],
             broken: 0,
@@ -289,8 +290,10 @@ impl Model for Scenario {
             Action::Fail(number, kind) => {
                 let active = active(last, number)?;
                 let read = matches!(*active.asked.effect, Effect::Read(_));
-                if !(active.maybe_applied && kind == WriteErrorKind::Transient) {
-                    state.left.failures -= 1;
+                match kind {
+                    WriteErrorKind::Conflict => state.left.conflicts -= 1,
+                    WriteErrorKind::Transient if active.maybe_applied => {}
+                    _ => state.left.failures -= 1,
                 }
                 let input = if read {
                     Input::ReadFailed
@@ -300,8 +303,7 @@ impl Model for Scenario {
                         kind,
                     })
                 };
-                let ghost = Default::default();
-                self.receive(state, number, active.clone(), Reply { input, ghost });
+                self.receive(state, number, active.clone(), Reply::of(input));
             }
             Action::Arrive(place) => {
                 let sent = state.in_flight.remove(usize::from(place));

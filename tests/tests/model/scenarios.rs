@@ -386,6 +386,15 @@ pub(crate) fn three_calls() -> Bounds {
     }
 }
 
+/// Returns a scenario of three calls without faults that may fail.
+pub(crate) fn three_runs() -> Bounds {
+    let call = || plain().ending(RESPONDS_OR_FAILS);
+    Bounds {
+        ticks: 3,
+        ..Bounds::new("three runs of one key", vec![call(), call(), call()])
+    }
+}
+
 /// Returns a scenario of two calls without faults.
 pub(crate) fn quiet() -> Bounds {
     Bounds::new("two calls, no faults", vec![plain(), plain()])

@@ -47,11 +47,7 @@ impl Scenario {
     /// Ends the pause of a waiting call, which polls again.
     pub(crate) fn go_on(&self, state: &mut State, number: u8, paused: Active) {
         let polled = paused.polled;
-        let reply = Reply {
-            input: Input::Paused,
-            ghost: Ghost::default(),
-        };
-        self.receive(state, number, paused, reply);
+        self.receive(state, number, paused, Reply::of(Input::Paused));
         if let Phase::Active(asks) = &mut state.calls[usize::from(number)].phase {
             asks.polled = polled;
         }
@@ -77,19 +73,17 @@ impl Scenario {
     ) {
         let now = self.time(state, active.skew);
         let shared = state.shared[usize::from(other)].as_deref().cloned();
-        let reply = Reply {
-            input: flight.map_or(Input::LeaderDone(shared), Input::LeaderProgress),
-            ghost: Ghost {
-                late_leader: flight.is_some_and(|flight| match flight.stage {
-                    Stage::Waiting {
-                        until: Some(end), ..
-                    } => flight.until < now || end < now,
-                    _ => flight.until < now,
-                }),
-                ..Ghost::default()
-            },
+        let input = flight.map_or(Input::LeaderDone(shared), Input::LeaderProgress);
+        let ghost = Ghost {
+            late_leader: flight.is_some_and(|flight| match flight.stage {
+                Stage::Waiting {
+                    until: Some(end), ..
+                } => flight.until < now || end < now,
+                _ => flight.until < now,
+            }),
+            ..Ghost::default()
         };
-        self.receive(state, number, active, reply);
+        self.receive(state, number, active, Reply::with(input, ghost));
     }
 
     /// Starts to follow. It must not last beyond the leader's lease or the follower's deadline.

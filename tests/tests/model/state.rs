@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) stored_in: Vec<u8>,
     /// Ghost: the generation in which the staged writes of each call were applied.
     pub(crate) effect_in: Vec<u8>,
+    /// Ghost: the calls whose run under a claim has not reported its end in this window. One bit for each.
+    pub(crate) unreported: u8,
     /// Ghost: the steps of the window.
     pub(crate) steps: [StepGhost; NAMES.len()],
     /// Ghost: the promises that have been broken.
@@ -114,7 +116,24 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct Reply {
     pub(crate) input: Input,
+    /// What the store notes of a put that was applied: the record that it replaced, or none.
+    pub(crate) replaced: Option<Option<Shared<Record>>>,
     pub(crate) ghost: Ghost,
+}
+
+impl Reply {
+    /// Returns a reply of which the properties need nothing.
+    pub(crate) fn of(input: Input) -> Self {
+        Self::with(input, Ghost::default())
+    }
+
+    pub(crate) fn with(input: Input, ghost: Ghost) -> Self {
+        Self {
+            input,
+            replaced: None,
+            ghost,
+        }
+    }
 }
 
 /// Ghost data of a reply.
@@ -135,6 +154,10 @@ pub(crate) struct Trace {
     pub(crate) ran_in: u8,
     pub(crate) ending: Option<Ending>,
     pub(crate) tried_release: bool,
+    /// The runs that were unreported when it claimed.
+    pub(crate) unreported: u8,
+    /// Its run got `First`.
+    pub(crate) first: bool,
     /// It ran after it found its own claim in a record.
     pub(crate) recognised: bool,
     /// It claimed a key whose last run had recorded a failure.

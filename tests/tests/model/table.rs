@@ -148,22 +148,19 @@ impl Scenario {
                 ..Ghost::default()
             };
             let input = Input::Read(before.map(|record| (*record).clone()));
-            return Reply { input, ghost };
+            return Reply::with(input, ghost);
         }
         if is_too_large(&sent.effect) {
             let input = Input::Written(WriteResult::Failed {
                 maybe_applied: false,
                 kind: WriteErrorKind::TooLarge,
             });
-            let ghost = Ghost::default();
-            return Reply { input, ghost };
+            return Reply::of(input);
         }
         let token = (sent.by, sent.effect.digest());
         let transacts = matches!(*sent.effect, Effect::Transact(..));
         if transacts && state.tokens.contains(&token) {
-            let input = Input::Written(WriteResult::Applied);
-            let ghost = Ghost::default();
-            return Reply { input, ghost };
+            return Reply::of(Input::Written(WriteResult::Applied));
         }
         let (written, after, funds) = write_with(before.as_deref(), state.funds, &sent.effect);
         let applied = written == WriteResult::Applied;
@@ -181,8 +178,12 @@ impl Scenario {
             found: !applied,
             ..Ghost::default()
         };
-        let input = Input::Written(written);
-        Reply { input, ghost }
+        let puts = matches!(*sent.effect, Effect::Write(Write::Put(_), _));
+        Reply {
+            input: Input::Written(written),
+            replaced: (applied && puts).then_some(before),
+            ghost,
+        }
     }
 
     /// Checks a write that was applied over `before`, without reading its condition.
@@ -257,6 +258,7 @@ impl Scenario {
         }
         state.calls[number].trace.after_failure =
             before.is_some_and(|record| record.failure.exists());
+        state.calls[number].trace.unreported = state.unreported;
         state.calls[number].trace.known = state.steps.map(|step| step.recorded);
         state.holder = sent.by;
     }
@@ -284,6 +286,7 @@ impl Scenario {
             }
         } else if window_expired {
             state.generation += 1;
+            state.unreported = 0;
         } else {
             self.break_promise(state, Promise::LateOwner);
         }
@@ -370,6 +373,8 @@ impl Scenario {
                 self.claimed_over(state, now, false, before.as_deref());
                 state.record = after.map(Shared::new);
                 state.holder = self.python();
+                // Python knows nothing of them.
+                state.unreported = 0;
                 state.forget_steps();
                 Ok(())
             }

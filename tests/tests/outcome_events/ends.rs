@@ -111,6 +111,7 @@ async fn the_event_of_a_failure_does_not_have_its_text() {
 async fn a_panic_emits_its_event_before_it_propagates() {
     let harness = Harness::default();
     let held = builder().on_timeout(OnTimeout::Hold).build().unwrap();
+    let optional = builder().key_required(false).build().unwrap();
     for (charge, payload, begins) in [
         (
             &charge(),
@@ -123,7 +124,7 @@ async fn a_panic_emits_its_event_before_it_propagates() {
             "key={key} outcome=panicked handler_ran=true handler=panicked stored=false claim=kept",
         ),
         (
-            &charge(),
+            &optional,
             json!({}),
             "outcome=bypassed bypass=no_key handler_ran=true handler=panicked",
         ),
@@ -144,7 +145,8 @@ async fn a_panic_emits_its_event_before_it_propagates() {
 #[tokio::test]
 async fn the_event_of_a_call_without_protection_has_the_reason() {
     let harness = Harness::default();
-    let line = line_of(harness.call(&charge(), json!({ "card": "s3cr3t" }))).await;
+    let optional = builder().key_required(false).build().unwrap();
+    let line = line_of(harness.call(&optional, json!({ "card": "s3cr3t" }))).await;
     assert!(
         line.starts_with(&event(
             "WARN",
@@ -319,7 +321,7 @@ async fn the_event_of_a_refusal_by_a_record_has_its_kind() {
     let line = line_of_a_call(&harness, &charge()).await;
     let expected = format!(
         "key={{key}} outcome=refused handler_ran=false error=IdempotencyAlreadyInProgress cause=retry later; its \
-         lease ends at {} since the epoch store_requests=1 store_ms=0 handler_ms=0",
+         lease ends at {} store_requests=1 store_ms=0 handler_ms=0",
         idempotency_core::time::EpochMillis::new(START + 5_000)
     );
     assert_eq!(line, event("WARN", &expected));

@@ -2,6 +2,7 @@
 //! never contain.
 #![allow(clippy::unwrap_used)]
 
+mod batch;
 mod ends;
 mod foreign;
 mod lookup;

@@ -127,7 +127,7 @@ async fn writes_of_lost_replies_are_unknown_and_those_of_a_late_owner_are_droppe
 async fn the_writes_of_an_unprotected_run_are_applied_alone() {
     let harness = Harness::default();
     ledger(&harness).set_balance("s3cr3t account", 1);
-    let optional = builder().build().unwrap();
+    let optional = builder().key_required(false).build().unwrap();
     let keyless = || json!({ "card": "s3cr3t" });
     let line = line_of_a_staging_call(&harness, &optional, keyless(), async || Ok(1)).await;
     let applied = "outcome=bypassed bypass=no_key handler_ran=true handler=returned staged=applied cause=the \
@@ -151,7 +151,8 @@ async fn the_writes_of_an_unprotected_run_are_applied_alone() {
 async fn the_writes_of_an_unprotected_run_are_dropped_if_its_response_is_not_stored_under_a_key() {
     let harness = Harness::default();
     ledger(&harness).set_balance("s3cr3t account", 1);
-    let unstored = builder().store_when("@ != `1`").build().unwrap();
+    let optional = builder().key_required(false);
+    let unstored = optional.store_when("@ != `1`").build().unwrap();
     let keyless = || json!({ "card": "s3cr3t" });
     let line = line_of_a_staging_call(&harness, &unstored, keyless(), async || Ok(1)).await;
     assert!(

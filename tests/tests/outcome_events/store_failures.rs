@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::OnStoreError;
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::{StoreFault, StoreOperation};
@@ -94,9 +95,9 @@ async fn a_call_says_that_it_opened_found_or_closed_the_circuit() {
 
     let open = format!(
         "key={{key}} outcome=refused handler_ran=false circuit=open error=IdempotencyStoreFailed cause=nothing was sent, \
-         because requests failed repeatedly and the circuit breaker is open until {} ms since the epoch: retry after \
+         because requests failed repeatedly and the circuit breaker is open until {}: retry after \
          that store_requests=0 store_ms=0 handler_ms=0",
-        START + 1_000
+        EpochMillis::new(START + 1_000)
     );
     let line = line_of_a_call(&harness, &charge).await;
     assert_eq!(line, event("WARN", &open));
@@ -122,9 +123,9 @@ async fn an_unprotected_run_without_a_request_names_the_open_circuit() {
     let line = line_of_a_call(&harness, &charge).await;
     let expected = format!(
         "key={{key}} outcome=unprotected bypass=store_failed handler_ran=true handler=returned circuit=open cause=the \
-         store failed, so the handler ran without a confirmed claim: the circuit breaker is open until {} ms since the \
-         epoch store_requests=0 store_ms=0 handler_ms=0",
-        START + 1_000
+         store failed, so the handler ran without a confirmed claim: the circuit breaker is open until {} \
+         store_requests=0 store_ms=0 handler_ms=0",
+        EpochMillis::new(START + 1_000)
     );
     assert_eq!(line, event("WARN", &expected));
 }

@@ -77,7 +77,7 @@ async fn start_as(role: &str) -> Result<(EmbeddedDynamoDb, LocalLambda), BoxErro
 fn order(card: &str, amount: u32) -> String {
     let body = json!({ "order_id": "o-1", "amount": amount, "currency": "EUR", "card": card });
     json!({ "version": "2.0", "routeKey": "POST /payments", "rawPath": "/payments", "headers": {},
-            "requestContext": { "http": { "method": "POST" }, "authorizer": { "jwt": { "claims": { "sub": "u-1" } } } }, "isBase64Encoded": false, "body": body.to_string() })
+            "requestContext": { "http": { "method": "POST" }, "authorizer": { "jwt": { "claims": { "iss": "https://id.example.com/", "sub": "u-1" } } } }, "isBase64Encoded": false, "body": body.to_string() })
     .to_string()
 }
 

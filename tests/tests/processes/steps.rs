@@ -21,7 +21,13 @@ pub(super) struct Order {
     stop_after: Option<String>,
 }
 
-#[idempotent(key_prefix = "order", key = "order_id", steps = "keep")]
+// Where a run stops is no part of the order, so it is not validated.
+#[idempotent(
+    key_prefix = "order",
+    key = "order_id",
+    validate = "order_id",
+    steps = "keep"
+)]
 pub(super) async fn handler(
     event: LambdaEvent<Raw<Order>>,
     call: Call,

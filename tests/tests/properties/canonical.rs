@@ -1,6 +1,6 @@
 //! Canonical JSON: it reads back as itself, ignores order and spaces, keeps every digit, and equals a slow reference.
 
-use idempotency_core::config::{Settings, Variables};
+use idempotency_core::config::{KeyRequired, Settings, Variables};
 use idempotency_core::key::{HashAlgorithm, Json, is_absent_key};
 use idempotency_core::operation::CompiledOperation;
 use proptest::collection::vec;
@@ -35,6 +35,7 @@ fn check_digests(text: &str) -> Result<(), TestCaseError> {
         }
     }
     let settings = Settings {
+        key_required: Some(KeyRequired::No),
         key_prefix: Some("shop".into()),
         ..Settings::default()
     };
@@ -161,6 +162,21 @@ proptest! {
             }
             prop_assert_ne!(canonical(&one), canonical(&other), "{} and {}", one, other);
         }
+    }
+
+    #[test]
+    fn a_number_with_a_fraction_keeps_its_digits_in_one_form(
+        sign in "-?",
+        digits in "[1-9][0-9]{0,40}",
+        exponent in prop_oneof![-30..30_i64, any::<i32>().prop_map(i64::from)],
+    ) {
+        let (first, others) = digits.split_at(1);
+        let one = canonical(&format!("{sign}{first}.{others}0E{exponent}"));
+        let behind = exponent - i64::try_from(others.len()).unwrap();
+        prop_assert_eq!(&canonical(&format!("{sign}{digits}e{behind}")), &one);
+        prop_assert_eq!(&canonical(&one), &one);
+        let mantissa = one.split('e').next().unwrap().replace(['-', '.'], "");
+        prop_assert_eq!(mantissa.trim_matches('0'), digits.trim_end_matches('0'));
     }
 
     #[test]

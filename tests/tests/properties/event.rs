@@ -1,6 +1,6 @@
 //! Events: each gives a key of fixed length or an error, the same each time.
 
-use idempotency_core::config::{Settings, Variables};
+use idempotency_core::config::{KeyRequired, Settings, Variables};
 use idempotency_core::key::Json;
 use idempotency_core::operation::CompiledOperation;
 use proptest::collection::vec;
@@ -16,6 +16,7 @@ fn operation(key: Option<&str>) -> CompiledOperation {
     let settings = Settings {
         key: key.map(|key| key.to_owned().into()),
         validate: Some("@".into()),
+        key_required: Some(KeyRequired::No),
         key_prefix: Some("shop".into()),
         ..Settings::default()
     };

@@ -146,8 +146,73 @@ pub(crate) fn expression() -> impl Strategy<Value = String> {
         })
 }
 
+/// Returns expressions that jmespath.py and the crate `jmespath` read alike: no slice directly after an index, no dot after `.*.a`, no
+/// operator after braces.
+fn plain_expression() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec!["a", "b", "@", "\"c\"", "`[1, {\"a\": 2}]`", "'x'"]);
+    leaf.prop_map(str::to_owned)
+        .prop_recursive(5, 24, 3, |inner| {
+            let two = (inner.clone(), inner.clone());
+            let after = prop::sample::select(vec![
+                ".a",
+                ".b.c",
+                "[0]",
+                "[-1].a",
+                "[*]",
+                "[*].a",
+                "[]",
+                "[].b",
+                "[?a]",
+                "[?b == `1`].c",
+                ".[a, b]",
+                " | [1:]",
+                " | [::-1].a",
+                " | *",
+                " | *.a",
+                ".[a || b, !c]",
+            ]);
+            let operator = prop::sample::select(vec!["|", "||", "&&", "==", "!="]);
+            prop_oneof![
+                (inner.clone(), after).prop_map(|(one, after)| format!("{one}{after}")),
+                (two.clone(), operator).prop_map(|((one, two), of)| format!("{one} {of} {two}")),
+                two.clone()
+                    .prop_map(|(one, two)| format!("({one})[?{two}]")),
+                two.clone()
+                    .prop_map(|(one, two)| format!("{{a: {one}, c: {two}}} | @")),
+                two.prop_map(|(one, two)| format!("[{one}, {two}]")),
+                inner.prop_map(|one| format!("!({one})")),
+            ]
+        })
+}
+
+/// Returns values whose members are in the order of their names, which is the order in the crate.
+fn ordered() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        (-2..3_i64).prop_map(Into::into),
+        prop::sample::select(vec!["", "x", "y"]).prop_map(Into::into),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        let name = prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned);
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            prop::collection::btree_map(name, inner, 0..4)
+                .prop_map(|members| members.into_iter().collect::<serde_json::Value>()),
+        ]
+    })
+}
+
 proptest! {
     #![proptest_config(cases(500))]
+
+    #[test]
+    fn the_crate_jmespath_finds_the_same(text in plain_expression(), payload in ordered()) {
+        let found = jmespath::compile(&text).unwrap().search(&payload).unwrap();
+        let payload = Json::parse(&payload.to_string()).unwrap();
+        let own = Expression::compile(&text).unwrap().evaluate(&payload).unwrap().to_canonical();
+        prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&own).unwrap(), serde_json::to_value(&found).unwrap());
+    }
 
     #[test]
     fn any_text_compiles_or_is_refused(text: String, payload in tree()) {

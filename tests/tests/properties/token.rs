@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::{Backend, Codec};
+use idempotency_core::engine::{Backend, Codec, Errors};
 use idempotency_core::error::Error;
 use idempotency_core::example::ready;
 use idempotency_core::operation::CompiledOperation;
@@ -59,7 +59,7 @@ fn token(source: &Source, seed: u64) -> (String, String) {
         &identity,
         None,
         Codec::json(),
-        |error| error,
+        Errors::new(|error| error),
         |offered| {
             let token = offered.take().token(&source.name).to_string();
             async move { Ok::<_, Error>(token) }

@@ -105,6 +105,7 @@ impl Shop {
 #[idempotent(
     payload = order,
     key = "order_id",
+    key_required = false,
     key_prefix = "shapes.call",
     shared_key_prefix = true
 )]
@@ -115,6 +116,7 @@ async fn annotated(shop: &Shop, order: &Order, call: Call) -> Result<(), BoxErro
 #[idempotent(
     payload = event.payload,
     key = "order_id",
+    key_required = false,
     key_prefix = "shapes.call",
     shared_key_prefix = true
 )]
@@ -126,6 +128,7 @@ async fn of_an_event(shop: &Shop, event: LambdaEvent<Order>, call: Call) -> Resu
 #[idempotent(
     sqs,
     key = "order_id",
+    key_required = false,
     key_prefix = "shapes.call",
     shared_key_prefix = true
 )]
@@ -160,7 +163,7 @@ fn builder() -> OperationBuilder {
 }
 
 fn operation() -> Result<Operation, BoxError> {
-    Ok(builder().key("order_id").build()?)
+    Ok(builder().key("order_id").key_required(false).build()?)
 }
 
 fn event<T>(payload: T) -> LambdaEvent<T> {

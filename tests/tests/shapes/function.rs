@@ -79,6 +79,11 @@ impl Shape {
         }
     }
 
+    /// Tells whether a duplicate waits in its delivery for the lease of the call in progress, as records of streams do by default.
+    pub(crate) fn waits(self) -> bool {
+        self == Self::Kinesis
+    }
+
     /// Returns the event of an order, as AWS sends it.
     pub(crate) fn event(self, order: &Order) -> String {
         match self {

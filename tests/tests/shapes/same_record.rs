@@ -72,7 +72,7 @@ impl Shop {
 #[idempotent(
     payload = order,
     key = "order_id",
-    validate = "amount",
+    validate = "['POST', '/', amount]",
     key_prefix = "shapes.charge",
     shared_key_prefix = true
 )]
@@ -84,7 +84,7 @@ fn builder() -> OperationBuilder {
     Operation::builder("shapes::charge")
         .variables(Variables::default())
         .key("order_id")
-        .validate("amount")
+        .validate("['POST', '/', amount]")
         .key_prefix(PREFIX)
         .shared_key_prefix(true)
 }
@@ -135,7 +135,7 @@ async fn call(
     with_backend(table.backend.clone(), call).await
 }
 
-/// A request whose key and fingerprint are those of the other shapes.
+/// A request whose key and fingerprint are those of the other shapes: HTTP always compares method and path.
 async fn http(table: &Table, shop: Shop, order: &Order) -> Result<Reply, BoxError> {
     let operation = HttpOperation::builder("shapes::http")
         .variables(Variables::default())

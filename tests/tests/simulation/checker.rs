@@ -1,8 +1,8 @@
 //! Checks a history against the promises. The checker knows nothing of claims, leases or stores.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use idempotency_lambda::ErrorKind;
+use idempotency_lambda::{ErrorKind, Run};
 
 use super::schedule::{Event, EventKind, Faults, TIMEOUT};
 
@@ -20,6 +20,7 @@ pub(crate) fn check(history: &[Event], faults: &Faults) -> Result<(), String> {
     no_call_waits_beyond_its_deadline(history)?;
     no_unprotected_run_unless_it_was_chosen(history, faults)?;
     recorded_steps_do_not_run_again(history)?;
+    the_first_run_follows_no_unreported_effect(history)?;
     if faults.hold && faults.steps {
         every_step_runs_once(history)?;
     }
@@ -47,6 +48,8 @@ pub(crate) struct Counts {
     pub(crate) circuits_open: usize,
     /// Steps whose result a later run used.
     pub(crate) resumed: usize,
+    /// Runs after another run that got `First`.
+    pub(crate) first_again: usize,
 }
 
 impl Counts {
@@ -56,6 +59,8 @@ impl Counts {
         };
         let refused = |kind| move |event: &Event| event.kind == EventKind::Refused(kind);
         self.ran += runs(history).count();
+        let is_first = |run: &&Event| got(run, Run::First);
+        self.first_again += runs(history).skip(1).filter(is_first).count();
         self.second_runs += usize::from(no_second_run(history).is_err());
         self.replayed +=
             count(&|event| matches!(event.kind, EventKind::Responded { replayed: true, .. }));
@@ -149,7 +154,9 @@ fn one_run_a_call(history: &[Event]) -> Result<(), String> {
 }
 
 fn no_run_without_time(history: &[Event]) -> Result<(), String> {
-    match runs(history).find(|run| matches!(run.kind, EventKind::RunStarted { left } if left < 0)) {
+    match runs(history)
+        .find(|run| matches!(run.kind, EventKind::RunStarted { left, .. } if left < 0))
+    {
         Some(run) => Err(format!(
             "call {} started to run after its deadline",
             run.call
@@ -286,6 +293,45 @@ fn never_stuck(history: &[Event]) -> Result<(), String> {
             last.kind
         )),
     }
+}
+
+fn got(event: &Event, which: Run) -> bool {
+    matches!(event.kind, EventKind::RunStarted { run, .. } if run == which)
+}
+
+/// Checks that a run gets `First` only if each run before it reported that it failed, and has a result of each of its
+/// steps that ran.
+fn the_first_run_follows_no_unreported_effect(history: &[Event]) -> Result<(), String> {
+    let mut unreported = BTreeSet::new();
+    // Of each call, a run that was unreported when the call began.
+    let mut before = BTreeMap::new();
+    let mut open_steps = BTreeSet::new();
+    for event in history {
+        let call = event.call;
+        match event.kind {
+            EventKind::Called => {
+                before.extend(unreported.first().map(|earlier| (call, *earlier)));
+            }
+            EventKind::RunStarted { .. } => {
+                if let Some(earlier) = before.get(&call)
+                    && got(event, Run::First)
+                {
+                    return Err(format!("call {call} got First, after call {earlier}"));
+                }
+                // A run without a confirmed claim leaves no trace.
+                if !got(event, Run::Unprotected) {
+                    unreported.insert(call);
+                }
+            }
+            EventKind::StepRan { .. } => drop(open_steps.insert(call)),
+            EventKind::StepDone { .. } => drop(open_steps.remove(&call)),
+            EventKind::RunEnded { responded: false } if !open_steps.contains(&call) => {
+                unreported.remove(&call);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Checks that no run starts after another run, unless that one reported an error. A panic reports nothing.

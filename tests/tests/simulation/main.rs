@@ -60,6 +60,7 @@ fn with_every_network_fault_callers_still_agree() {
 fn with_crashes_at_every_await_point_callers_still_agree_and_no_key_is_stuck() {
     let counts = play(&Faults::crashes());
     assert!(counts.crashed > 0 && counts.second_runs > 0 && counts.shared > 0);
+    assert!(counts.first_again > 0);
 }
 
 #[test]

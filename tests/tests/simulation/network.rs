@@ -57,7 +57,7 @@ impl Network {
         if !late.is_empty() && self.dice.percent(10) {
             let at = usize::try_from(self.dice.below(late.len() as u64)).unwrap();
             let sent = late.swap_remove(at);
-            self.apply(&sent);
+            self.apply(&sent, &SendLog::new());
         }
     }
 
@@ -65,11 +65,11 @@ impl Network {
     pub(crate) fn deliver_all(&self) {
         let late = std::mem::take(&mut *self.late.lock().unwrap());
         for sent in late {
-            self.apply(&sent);
+            self.apply(&sent, &SendLog::new());
         }
     }
 
-    fn apply(&self, sent: &Sent) -> WriteOutcome {
+    fn apply(&self, sent: &Sent, log: &SendLog) -> WriteOutcome {
         let always = Condition::All(Vec::new());
         let fence = |condition| {
             if self.faults.fences {
@@ -82,9 +82,8 @@ impl Network {
             Write::Put(_) => &sent.condition,
             Write::Update(_) | Write::Delete | Write::Step { .. } => fence(&sent.condition),
         };
-        let log = SendLog::new();
         let write = match &sent.staged {
-            None => ready(self.table.write(&sent.id, &sent.write, condition, &log)),
+            None => ready(self.table.write(&sent.id, &sent.write, condition, log)),
             Some((staged, token)) => {
                 let record = RecordWrite {
                     id: &sent.id,
@@ -96,7 +95,7 @@ impl Network {
                     staged,
                     token,
                 };
-                ready(self.table.transact(transaction, &log))
+                ready(self.table.transact(transaction, log))
             }
         };
         let mut states = self.states.lock().unwrap();
@@ -146,13 +145,18 @@ impl Network {
                 lost = true;
                 match self.dice.below(3) {
                     0 => {}
-                    1 => drop(self.apply(&sent)),
+                    1 => drop(self.apply(&sent, &SendLog::new())),
                     _ => self.late.lock().unwrap().push(sent.clone()),
                 }
                 continue;
             }
-            let write = self.apply(&sent);
+            // The caller learns of it when the reply arrives.
+            let noted = SendLog::new();
+            let write = self.apply(&sent, &noted);
             self.travel().await;
+            if let Some(replaced) = noted.take_replaced() {
+                log.replaced(replaced);
+            }
             return match write {
                 WriteOutcome::ConditionFailed { existing, .. } => WriteOutcome::ConditionFailed {
                     existing,

@@ -11,7 +11,7 @@ use idempotency_core::protocol::Source;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Circuit, Deadline, ErrorKind, Lookup, OnInProgress, OnStoreError, OnTimeout,
-    Operation, OutcomeKind, Steps, with_backend,
+    Operation, OutcomeKind, Run, Steps, with_backend,
 };
 use idempotency_testkit::SeededRandom;
 use idempotency_tests::{START, operation, ours, unless_it_panics};
@@ -160,9 +160,10 @@ pub(crate) struct Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Called,
-    /// The handler started, with this time left until its deadline, in milliseconds.
+    /// The handler started, with this time left until its deadline, in milliseconds. It knows which run of the key it is.
     RunStarted {
         left: i64,
+        run: Run,
     },
     RunEnded {
         responded: bool,
@@ -361,6 +362,7 @@ fn deliver(call: Call, operation: Rc<Operation>, backend: Backend, faults: Fault
         let handler = |handle: idempotency_lambda::Call| async move {
             call.record(EventKind::RunStarted {
                 left: deadline - call.clock.now().get(),
+                run: handle.run(),
             });
             yield_now().await;
             let names: &[_] = if faults.steps { &STEPS } else { &[] };

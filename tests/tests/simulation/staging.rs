@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use idempotency_core::clock::Clock;
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::{Backend, Codec};
+use idempotency_core::engine::{Backend, Codec, Errors};
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::Status;
@@ -188,7 +188,7 @@ impl Delivery {
                 &identity,
                 Some(deadline),
                 Codec::json(),
-                BoxError::from,
+                Errors::new(BoxError::from),
                 |offered| handler(offered.take()),
             );
             let ended = match unless_it_panics(call).await {

@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::{
 };
 use idempotency_core::clock::Clock;
 use idempotency_core::config::{Settings, Variables};
-use idempotency_core::engine::Codec;
+use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::store::Store;
@@ -204,7 +204,7 @@ impl Bank {
             &identity,
             deadline,
             Codec::json(),
-            BoxError::from,
+            Errors::new(BoxError::from),
             |offered| start(offered.take()),
         );
         let outcome = call.await?;

@@ -50,4 +50,24 @@ async fn without_an_event() -> Result<Response, BoxError> {
     Ok(Response::default())
 }
 
+#[idempotent(http, caller = "requestContext.authorizer.iam.userArn")]
+async fn a_shared_caller(_: LambdaEvent<ApiGatewayV2httpRequest>) -> Result<Response, BoxError> {
+    Ok(Response::default())
+}
+
+#[idempotent(http, shared_by_all_callers, validate = "a", fingerprint_also = "b")]
+async fn two_fingerprints(_: LambdaEvent<ApiGatewayV2httpRequest>) -> Result<Response, BoxError> {
+    Ok(Response::default())
+}
+
+#[idempotent(http, shared_by_all_callers, stored_headers = "x-a x-b", on_unstorable = "keep")]
+async fn wrong_lists(_: LambdaEvent<ApiGatewayV2httpRequest>) -> Result<Response, BoxError> {
+    Ok(Response::default())
+}
+
+#[idempotent(http, shared_by_all_callers, add_headers = "cors")]
+async fn a_quoted_hook(_: LambdaEvent<ApiGatewayV2httpRequest>) -> Result<Response, BoxError> {
+    Ok(Response::default())
+}
+
 fn main() {}

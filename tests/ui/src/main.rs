@@ -130,6 +130,7 @@ fn the_attribute_adds_no_warning_to_a_program() {
 fn accepted_functions_can_be_called_and_sent() {
     pass::batches::main();
     pass::call::main();
+    pass::constants::main();
     pass::functions::main();
     pass::handlers::main();
     pass::http::main();

@@ -63,9 +63,9 @@ pub(crate) async fn an_event_without_a_key(
     let refused = Expectation::new(Action::Refused, "none", "IdempotencyKeyMissing");
     let sent = harness.send(shipping, events::paid("")).await;
     harness.show("a parcel for no order", &sent, &refused)?;
-    harness.timeline.note(
-        "└ by key_required = \"all\"; without it the handler runs unprotected, with a warning",
-    )?;
+    harness
+        .timeline
+        .note("└ with key_required = false the handler runs unprotected, with a warning")?;
     Ok(())
 }
 

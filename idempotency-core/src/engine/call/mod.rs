@@ -212,13 +212,13 @@ impl Call {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{config::*, engine::Codec, error::Error, operation::CompiledOperation};
+    /// # use idempotency_core::{config::*, engine::{Codec, Errors}, error::Error, operation::CompiledOperation};
     /// # let backend = idempotency_core::example::backend();
     /// # let settings = Settings { key_prefix: Some("shop".into()), ..Settings::default() };
     /// # let operation = CompiledOperation::new("shop::place", &settings, &Variables::default()).unwrap();
     /// # idempotency_core::example::ready(async {
     /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
-    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    /// let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
     ///     let call = offered.take();
     ///     async move { Ok::<_, Error>(call.token("charge").to_string()) }
     /// });
@@ -248,7 +248,7 @@ impl Call {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{config::*, engine::{Backend, Codec}, error::Error, operation::CompiledOperation};
+    /// # use idempotency_core::{config::*, engine::{Backend, Codec, Errors}, error::Error, operation::CompiledOperation};
     /// # use idempotency_core::{example, store::{LedgerEntry, MemoryStore, MemoryWrites}};
     /// # use std::{convert::Infallible, sync::Arc};
     /// # let store = Arc::new(MemoryStore::new());
@@ -257,7 +257,7 @@ impl Call {
     /// # example::ready(async {
     /// let order = operation.identify(r#"{"order_id": 7}"#, None)?;
     /// for _duplicate in [false, true] {
-    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), |error| error, |offered| {
+    ///     let run = operation.run_with_offer(&backend, &order, None, Codec::json(), Errors::new(|error| error), |offered| {
     ///         let call = offered.take();
     ///         async move {
     ///             let pay = LedgerEntry::add("shop", 5);

@@ -7,8 +7,8 @@ use std::task::{Context, Waker};
 
 use super::*;
 use crate::clock::Clock;
-use crate::config::{Settings, Variables};
-use crate::engine::Codec;
+use crate::config::{KeyRequired, Settings, Variables};
+use crate::engine::{Codec, Errors};
 use crate::error::{Error, ErrorKind};
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
@@ -39,6 +39,19 @@ impl Clock for Platform {
     }
 }
 
+/// A clock that stands still so many milliseconds later.
+struct Later(u64);
+
+impl Clock for Later {
+    fn now(&self) -> EpochMillis {
+        NOW.plus(Duration::from_millis(self.0))
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
 impl Random for Platform {
     fn bytes(&self) -> Result<[u8; 16], RandomError> {
         let bytes = self.bytes.as_ref();
@@ -60,6 +73,7 @@ fn backend(store: Arc<dyn Store>) -> Backend {
 fn operation() -> CompiledOperation {
     let settings = Settings {
         key: Some("order_id".into()),
+        key_required: Some(KeyRequired::No),
         key_prefix: Some("shop".into()),
         on_store_error: Some(OnStoreError::RunUnprotected),
         ..Settings::default()
@@ -89,7 +103,7 @@ fn run_with<T>(
         &identity,
         deadline,
         codec,
-        |error| error,
+        Errors::new(|error| error),
         |offered| {
             let call = offered.take();
             async {
@@ -225,6 +239,44 @@ fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
 }
 
 #[test]
+fn a_run_after_a_killed_one_and_a_failed_one_is_not_told_that_it_is_the_first() {
+    let told = |killed_before: bool| {
+        let store = Arc::new(MemoryStore::new());
+        if killed_before {
+            store.insert(identity(ORDER).key().unwrap().clone(), killed());
+        }
+        let mut runs = Vec::new();
+        // Two runs fail before they find anything out. The third one responds.
+        for (later, fails) in [(0, true), (1, true), (2, false)] {
+            let backend = Backend::new(store.clone(), Arc::new(Later(later)), platform());
+            let (operation, identity) = (operation(), identity(ORDER));
+            let call = operation.run_with_offer(
+                &backend,
+                &identity,
+                None,
+                Codec::json(),
+                Errors::new(|error| error),
+                |offered| {
+                    runs.push(offered.take().run());
+                    async move {
+                        match fails {
+                            true => Err(Error::new(ErrorKind::NoTimeLeft, "the handler's own")),
+                            false => Ok(7),
+                        }
+                    }
+                },
+            );
+            assert_eq!(ready(call).is_err(), fails);
+        }
+        runs
+    };
+    assert_eq!(told(false), [Run::First; 3]);
+    let after_a_kill = told(true);
+    assert!(matches!(after_a_kill[0], Run::Rerun { .. }));
+    assert_eq!(after_a_kill[1..], [Run::Unknown; 2]);
+}
+
+#[test]
 fn a_run_that_is_unprotected_because_the_store_failed_has_the_key_and_its_tokens() {
     let protected = run(MemoryStore::new(), ORDER, |call| call.token("charge"));
     let down = Hiding {
@@ -301,7 +353,7 @@ fn a_handler_that_does_not_ask_has_no_call_made_for_it() {
                 &identity,
                 None,
                 Codec::json(),
-                |error| error,
+                Errors::new(|error| error),
                 |offered| {
                     let call = asks.then(|| offered.take());
                     let clock = &clock;
@@ -328,7 +380,7 @@ fn kept(payload: &str, handler: impl Future<Output = Result<u8, Error>>) -> Call
         &identity,
         None,
         Codec::json(),
-        |error| error,
+        Errors::new(|error| error),
         |offered| {
             let call = offered.take();
             assert!(!call.has_ended());

@@ -70,7 +70,9 @@ fn a_response_type_whose_deserialize_panics_completes_the_key_without_a_response
     let backend = example::backend_over(store.clone());
     let mut report = Report::new("charge", None, &Fixed);
     let call = driver(&backend, codec);
-    let call = call.drive(&mut report, |_| async { Ok::<_, Error>(42) });
+    let call = call.drive(Errors::new(|error| error), &mut report, |_| async {
+        Ok::<_, Error>(42)
+    });
     let Poll::Ready(Ok(outcome)) = pin!(call).poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("its own caller must get the response");
     };
@@ -95,7 +97,7 @@ fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
             ErrorKind::AlreadyInProgress,
             Some(end),
             None,
-            Some("retry later; its lease ends at 30000 ms since the epoch"),
+            Some("retry later; its lease ends at 1970-01-01T00:00:30.000Z"),
         ),
         (
             ErrorKind::AlreadyInProgress,

@@ -112,7 +112,10 @@ fn sum(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json
     let mut total = loop {
         match numbers.next() {
             Some(Json::Int(number)) => walk.work(exact.add(number))?,
-            Some(Json::Float(number)) => break exact.total().to_f64().ok_or_else(beyond)? + number,
+            Some(Json::Float(number)) => {
+                walk.work(number.digits_beyond_64_bits())?;
+                break exact.total().to_f64().ok_or_else(beyond)? + number.to_f64();
+            }
             _ => return Ok(Json::Int(exact.total())),
         }
     };
@@ -120,11 +123,11 @@ fn sum(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json
         walk.work(1 + weight(number))?;
         total += match number {
             Json::Int(number) => number.to_f64().ok_or_else(beyond)?,
-            Json::Float(number) => *number,
+            Json::Float(number) => number.to_f64(),
             _ => continue,
         };
     }
-    Ok(Json::Float(total))
+    Ok(Json::Float(total.into()))
 }
 
 fn average(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<Json> {
@@ -140,10 +143,11 @@ fn average(walk: &mut Walk<'_>, function: Function, numbers: &[Json]) -> Result<
             }
         }
         #[allow(clippy::cast_precision_loss)]
-        Json::Float(total) => Some(total / numbers.len() as f64),
+        Json::Float(total) => Some(total.to_f64() / numbers.len() as f64),
         _ => None,
     };
-    average.map(Json::Float).ok_or(EvaluationError::failed(
+    let average = average.map(|average| Json::Float(average.into()));
+    average.ok_or(EvaluationError::failed(
         function,
         "the result is beyond the range of floats",
     ))
@@ -171,7 +175,7 @@ fn sorted(walk: &mut Walk<'_>, function: Function, keys: &[Json]) -> Result<Vec<
     if keys.len() > 1
         && keys
             .iter()
-            .any(|key| matches!(key, Json::Float(float) if float.is_nan()))
+            .any(|key| matches!(key, Json::Float(float) if float.to_f64().is_nan()))
     {
         return Err(EvaluationError::failed(
             function,
@@ -183,7 +187,7 @@ fn sorted(walk: &mut Walk<'_>, function: Function, keys: &[Json]) -> Result<Vec<
     // One integer can be compared with all floats.
     let beside_float = keys
         .iter()
-        .map(|key| steps_of_mixed(key, &Json::Float(0.0)));
+        .map(|key| steps_of_mixed(key, &Json::Float(0.0.into())));
     let beside_float = beside_float.max().unwrap_or(0);
     for key in keys {
         let mixed = match key {

@@ -57,9 +57,9 @@ fn order_of_numbers(left: &Json, right: &Json) -> Option<Ordering> {
     };
     match (left, right) {
         (Json::Int(a), Json::Int(b)) => Some(a.cmp(b)),
-        (Json::Float(a), Json::Float(b)) => a.partial_cmp(b),
-        (Json::Int(a), Json::Float(b)) => a.compare_f64(*b),
-        (Json::Float(a), Json::Int(b)) => b.compare_f64(*a).map(Ordering::reverse),
+        (Json::Float(a), Json::Float(b)) => a.to_f64().partial_cmp(&b.to_f64()),
+        (Json::Int(a), Json::Float(b)) => a.compare_f64(b.to_f64()),
+        (Json::Float(a), Json::Int(b)) => b.compare_f64(a.to_f64()).map(Ordering::reverse),
         (Json::Bool(_), _) => order_of_numbers(&boolean(left)?, right),
         (_, Json::Bool(_)) => order_of_numbers(left, &boolean(right)?),
         _ => None,

@@ -9,6 +9,7 @@ use super::compile::Node;
 use super::error::EvaluationError;
 use super::functions;
 use super::missing::{Missing, Taking};
+use crate::key::canonical::Layout;
 use crate::key::{Budget, Json, Text};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
@@ -17,9 +18,11 @@ type Result<T> = std::result::Result<T, EvaluationError>;
 pub(super) fn evaluate(
     node: &Node,
     payload: &Json,
+    layout: &Layout,
     budget: &mut Budget,
 ) -> Result<(Json, Missing)> {
     let mut walk = Walk {
+        layout,
         budget,
         missing: Missing::default(),
     };
@@ -30,6 +33,8 @@ pub(super) fn evaluate(
 
 /// The state of one evaluation. An expression can double its value at each step, so each new value and each step is charged.
 pub(super) struct Walk<'b> {
+    /// The layout of the texts that `to_string` makes.
+    pub(super) layout: &'b Layout,
     pub(super) budget: &'b mut Budget,
     pub(super) missing: Missing,
 }
@@ -242,6 +247,7 @@ fn index_of(value: &Json, index: i64) -> Cow<'_, Json> {
 pub(super) fn weight(value: &Json) -> usize {
     match value {
         Json::Int(integer) => integer.digits_beyond_64_bits(),
+        Json::Float(float) => float.digits_beyond_64_bits(),
         Json::Str(text) => text.as_bytes().len(),
         Json::Array(elements) => elements.len(),
         Json::Object(members) => members.len(),

@@ -9,9 +9,8 @@ use super::compare::order;
 use super::compile::Node;
 use super::error::EvaluationError;
 use super::evaluate::{NULL, Walk, weight};
-use super::{aggregate, envelope, header, merge, number, search};
+use super::{aggregate, envelope, header, iam, merge, number, search};
 use crate::key::Needs;
-use crate::key::canonical::COMPACT;
 use crate::key::{Integer, Json, JsonErrorKind, Text, is_absent_key};
 
 type Result<T> = std::result::Result<T, EvaluationError>;
@@ -116,10 +115,10 @@ fn one<'v>(
         Function::ToString => match &*argument {
             Json::Str(_) => Ok(argument),
             other => {
-                let length = other.text_length(&COMPACT);
+                let length = other.text_length(walk.layout);
                 walk.work(length)?;
                 walk.budget.allocate(length)?;
-                Ok(Cow::Owned(Json::Str(other.to_text(&COMPACT).into())))
+                Ok(Cow::Owned(Json::Str(other.to_text(walk.layout).into())))
             }
         },
         Function::ToNumber => match &*argument {
@@ -134,6 +133,10 @@ fn one<'v>(
                 number.map_or(Ok(NULL), |number| walk.made(number).map(Cow::Owned))
             }
             _ => Ok(NULL),
+        },
+        Function::IamCaller => match iam::caller(&argument)? {
+            Some(caller) => walk.made(Json::Str(caller.into())).map(Cow::Owned),
+            None => Ok(NULL),
         },
         Function::Type => {
             let name = Json::Str(argument.type_name().into());
@@ -236,9 +239,9 @@ fn rounded(function: Function, argument: &Json) -> Result<Json> {
         (_, Json::Int(integer)) => Ok(Json::Int(integer.clone())),
         (_, Json::Float(float)) => {
             let whole = if function == Function::Ceil {
-                float.ceil()
+                float.to_f64().ceil()
             } else {
-                float.floor()
+                float.to_f64().floor()
             };
             let integer = Integer::from_whole_f64(whole);
             integer.map(Json::Int).ok_or(EvaluationError::failed(

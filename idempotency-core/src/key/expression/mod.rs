@@ -11,6 +11,7 @@ mod evaluate;
 mod exact;
 mod functions;
 mod header;
+mod iam;
 mod merge;
 mod missing;
 mod multi_select;
@@ -23,6 +24,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::select::Needs;
 use super::{Budget, Json};
 use compile::Node;
@@ -46,6 +48,8 @@ pub struct Expression {
     node: Node,
     /// What the expression looks at in a payload.
     needs: Needs,
+    /// The layout of the texts that `to_string` makes.
+    layout: &'static Layout,
 }
 
 impl Expression {
@@ -70,6 +74,7 @@ impl Expression {
             text: text.to_owned(),
             needs: needs::of(&mut node),
             node,
+            layout: COMPACT,
         })
     }
 
@@ -80,7 +85,13 @@ impl Expression {
             text: text.to_owned(),
             needs: Needs::All,
             node: compile::compile(text).unwrap(),
+            layout: COMPACT,
         }
+    }
+
+    /// Sets whether `to_string` writes numbers as Python does.
+    pub(super) fn set_python_numbers(&mut self, python: bool) {
+        self.layout = if python { PYTHON_COMPACT } else { COMPACT };
     }
 
     /// Returns the expression's value on a payload.
@@ -135,7 +146,7 @@ impl Expression {
         budget: &mut Budget,
     ) -> Result<Selection, EvaluationError> {
         budget.renew_work();
-        let (value, missing) = evaluate::evaluate(&self.node, payload, budget)?;
+        let (value, missing) = evaluate::evaluate(&self.node, payload, self.layout, budget)?;
         Ok(Selection {
             value,
             missing: missing.into_names(&self.text),
@@ -195,6 +206,12 @@ impl Expression {
     /// Returns the name of a header if the expression looks it up in `headers` by its exact name.
     pub(crate) fn header_by_exact_name(&self) -> Option<&str> {
         exact::header(&self.node)
+    }
+
+    /// Returns why the value cannot be the caller of a request, if the text shows it: [`idempotency_expression::refuse_caller`].
+    #[must_use]
+    pub fn refuse_as_caller(&self) -> Option<String> {
+        idempotency_expression::refuse_caller(&self.text)
     }
 
     /// Returns what the expression looks at in a payload.

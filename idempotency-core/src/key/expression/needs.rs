@@ -8,6 +8,7 @@ use idempotency_expression::Function;
 
 use super::compile::{Node, Selected};
 use super::header::PLACES;
+use super::iam;
 use crate::key::Json;
 use crate::key::Needs;
 
@@ -123,6 +124,10 @@ fn call(function: Function, arguments: &mut [Node], result: Needs) -> Needs {
                 .map(|place| Needs::member(place.into(), Needs::header(name.clone()))));
             needs(event, headers)
         }
+        (Function::IamCaller, [event]) => {
+            let paths = iam::PATHS.into_iter().flatten();
+            needs(event, all(paths.map(|path| at(path, Needs::All))))
+        }
         (Function::SortBy | Function::MinBy | Function::MaxBy, [over, expression]) => {
             // What is looked at in the elements is within the whole. This notes it in the calls inside.
             let _element = needs(expression, Needs::All);
@@ -132,6 +137,13 @@ fn call(function: Function, arguments: &mut [Node], result: Needs) -> Needs {
             .iter_mut()
             .map(|argument| needs(argument, Needs::All))),
     }
+}
+
+/// Returns the needs of a value that is looked at on this path.
+fn at(path: &[&str], needs: Needs) -> Needs {
+    path.iter()
+        .rev()
+        .fold(needs, |inner, name| Needs::member((*name).into(), inner))
 }
 
 #[cfg(test)]

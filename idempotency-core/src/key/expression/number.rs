@@ -1,6 +1,6 @@
 //! Parses numbers in text, as Python's `int` and `float` do.
 
-use crate::key::{Integer, Json, Text};
+use crate::key::{Float, Integer, Json, Text};
 
 /// The most digits of an integer in Python; a longer number is a float.
 const MAX_DIGITS: usize = 4300;
@@ -64,7 +64,7 @@ fn integer(text: &str) -> Option<Json> {
 
 fn float(text: &str) -> Option<Json> {
     // Rust and Python parse the same floats, with the words for infinity and not-a-number.
-    text.parse().ok().map(Json::Float)
+    Float::parse(text).map(Json::Float)
 }
 
 #[cfg(test)]
@@ -84,7 +84,8 @@ mod tests {
             ("-Infinity", "-Infinity"),
             ("+nan", "NaN"),
             ("0_1", "1"),
-            ("1e999", "Infinity"),
+            ("1e999", "1e+999"),
+            ("12345678901234567.89", "1.234567890123456789e+16"),
         ] {
             assert_eq!(
                 read(&text.into()).map(|json| json.to_canonical()),

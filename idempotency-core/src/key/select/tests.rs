@@ -1,7 +1,7 @@
 use super::*;
 use crate::key::{Expression, JsonErrorKind};
 
-const TEXTS: [&str; 42] = [
+const TEXTS: [&str; 43] = [
     r#"{"a": {"b": [1]}, "a": 2}"#,
     r#"{"a": {"b": [1], "c": {}}, "d": 1, "a": {"c": {"c": 3}}, "d": {"e": 4}}"#,
     r#"{"a": {"b": [1], "b": [2, 3]}, "a": {"b": "last", "b": [4, {"c": 5}]}}"#,
@@ -9,6 +9,7 @@ const TEXTS: [&str; 42] = [
     r#"{"headers": {"x-key": "1", "X-KEY": "2", "x-Key": "3", "x-key": "4"}, "multiValueHeaders": {"x-key": []}}"#,
     r#"{"multiValueHeaders": {"X-KEY": ["1", "2"], "y": [3]}, "headers": []}"#,
     r#"{"headers": {"X-KEY": 7}}"#,
+    r#"{"d": 1, "requestContext": {"identity": {"userArn": "arn:aws:iam::123456789012:root", "x": 1}}}"#,
     r#"{"": {"": "empty"}, "a": {"": 0}}"#,
     r#"{"a": {"b": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,{"c":16},17,18,[19]]}}"#,
     r#"{"a": {"b": [{"c":0},1,2,3,4,5,6,7,8,9,10,11,12,13,14,{"c":15}]}, "d": [1]}"#,
@@ -46,7 +47,7 @@ const TEXTS: [&str; 42] = [
     "\u{feff}{}",
 ];
 
-const EXPRESSIONS: [&str; 97] = [
+const EXPRESSIONS: [&str; 99] = [
     "a.b[15].c",
     "a.b[-5].c",
     "a.b[-16].c",
@@ -139,6 +140,8 @@ const EXPRESSIONS: [&str; 97] = [
     "[?a].a",
     "[-1][0].a",
     "header(@, 'x-KEY')",
+    "iam_caller(@)",
+    "[iam_caller(@), d]",
     "powertools_json(body).a.b[0]",
     "keys(d)",
     "to_string(a.b)",

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{Settings, Variables};
+use crate::protocol::policy::Steps;
 
 fn compiled(settings: Settings) -> CompiledOperation {
     compiled_with(settings, &Variables::default())
@@ -20,6 +21,13 @@ fn keyed(key: &'static str) -> Settings {
         key: Some(key.into()),
         ..Settings::default()
     }
+}
+
+fn requiring(key: &'static str, required: Option<KeyRequired>) -> CompiledOperation {
+    compiled(Settings {
+        key_required: required,
+        ..keyed(key)
+    })
 }
 
 /// Returns the kind and the detail of the error on a payload.
@@ -60,8 +68,34 @@ fn a_validated_part_has_its_own_digest() {
 }
 
 #[test]
-fn a_payload_without_a_key_runs_unprotected_with_a_warning_unless_a_key_is_required() {
-    let operation = compiled(keyed("order_id"));
+fn with_steps_the_whole_payload_is_validated_unless_a_part_is() {
+    let payload = r#"{"id": 1, "amount": 2}"#;
+    let digest = |steps, key: Option<&'static str>, validate: Option<&'static str>| {
+        let operation = compiled(Settings {
+            steps: Some(steps),
+            key: key.map(Into::into),
+            validate: validate.map(Into::into),
+            ..Settings::default()
+        });
+        let identity = operation.identify(payload, None).unwrap();
+        let of_value: serde_json::Value = serde_json::from_str(payload).unwrap();
+        let of_value = operation.identify_value(&of_value, None).unwrap();
+        assert_eq!(identity, of_value);
+        identity.validation().map(str::to_owned)
+    };
+    let key = Some("id");
+    let whole = digest(Steps::Off, key, Some("@"));
+    for steps in [Steps::Keep, Steps::Forget] {
+        assert_eq!(digest(steps, key, None), whole);
+        assert_ne!(digest(steps, key, Some("amount")), whole);
+        assert_eq!(digest(steps, None, None), None, "the payload is the key");
+    }
+    assert_eq!(digest(Steps::Off, key, None), None);
+}
+
+#[test]
+fn a_payload_without_a_key_is_refused_unless_no_key_is_required() {
+    let operation = requiring("order_id", Some(KeyRequired::No));
     let identity = operation.identify("{}", None).unwrap();
     assert_eq!(identity.bypass(), Some(Bypass::NoKey));
     assert_eq!((identity.key(), identity.validation()), (None, None));
@@ -72,26 +106,20 @@ fn a_payload_without_a_key_runs_unprotected_with_a_warning_unless_a_key_is_requi
     );
     let protected = operation.identify(r#"{"order_id": 7}"#, None).unwrap();
     assert_eq!(operation.warning(&protected), None);
-    for required in [KeyRequired::Any, KeyRequired::All] {
-        let operation = compiled(Settings {
-            key_required: Some(required),
-            ..keyed("order_id")
-        });
+    for required in [None, Some(KeyRequired::Any), Some(KeyRequired::All)] {
+        let operation = requiring("order_id", required);
         let detail = "the key expression `order_id` finds nothing in it".to_owned();
         assert_eq!(refused(&operation, "{}"), (ErrorKind::KeyMissing, detail));
     }
-    let whole = compiled(Settings {
-        key_required: Some(KeyRequired::Any),
-        ..Settings::default()
-    });
+    let whole = compiled(Settings::default());
     let detail = "the whole payload is the key, and it is empty".to_owned();
     assert_eq!(refused(&whole, "{}"), (ErrorKind::KeyMissing, detail));
 }
 
 #[test]
-fn a_missing_part_of_the_key_is_a_warning_unless_all_parts_are_required() {
+fn a_missing_part_of_the_key_is_refused_unless_only_some_part_is_required() {
     let key = "[user_id, order_id, item]";
-    let operation = compiled(keyed(key));
+    let operation = requiring(key, Some(KeyRequired::Any));
     let one = operation
         .identify(r#"{"user_id": 1, "item": 2}"#, None)
         .unwrap();
@@ -109,17 +137,9 @@ fn a_missing_part_of_the_key_is_a_warning_unless_all_parts_are_required() {
         warning.contains("`order_id`, `item` of the key `[user_id, order_id, item]` are missing"),
         "{warning}"
     );
-    for required in [KeyRequired::No, KeyRequired::Any] {
-        let operation = compiled(Settings {
-            key_required: Some(required),
-            ..keyed(key)
-        });
-        assert!(operation.identify(r#"{"user_id": 1}"#, None).is_ok());
-    }
-    let all = compiled(Settings {
-        key_required: Some(KeyRequired::All),
-        ..keyed(key)
-    });
+    let optional = requiring(key, Some(KeyRequired::No));
+    assert!(optional.identify(r#"{"user_id": 1}"#, None).is_ok());
+    let all = requiring(key, None);
     let (kind, detail) = refused(&all, r#"{"user_id": 1, "item": 2}"#);
     assert_eq!(kind, ErrorKind::KeyMissing);
     assert!(
@@ -246,6 +266,17 @@ fn nothing_is_read_if_protection_is_switched_off() {
 }
 
 #[test]
+fn a_key_with_the_arn_of_a_session_is_advised_against() {
+    let advice = |key: &'static str| compiled(keyed(key)).advice();
+    let arn = advice("[requestContext.identity.userArn, powertools_json(body).id]");
+    assert!(
+        arn[0].starts_with("shop: `key`: `identity.userArn` is not one client"),
+        "{arn:?}"
+    );
+    assert!(advice("[iam_caller(@), powertools_json(body).id]").is_empty());
+}
+
+#[test]
 fn a_header_looked_up_by_its_exact_name_is_advised_against() {
     let operation = compiled(Settings {
         validate: Some(r#"headers."X-Amount""#.into()),
@@ -270,10 +301,7 @@ fn a_header_looked_up_by_its_exact_name_is_advised_against() {
 
 #[test]
 fn a_value_without_a_key_has_the_error_of_its_text() {
-    let required = compiled(Settings {
-        key_required: Some(KeyRequired::Any),
-        ..keyed("id")
-    });
+    let required = compiled(keyed("id"));
     let kind = |payload: &serde_json::Value| {
         required
             .identify_value(payload, None)

@@ -1,11 +1,12 @@
 use super::super::CompiledOperation;
-use crate::config::{Settings, Variables};
+use crate::config::{KeyRequired, Settings, Variables};
 use crate::operation::Identity;
 use crate::record::StoredEvent;
 
 fn operation(key: Option<&'static str>, store_event: &'static str) -> CompiledOperation {
     let settings = Settings {
         key: key.map(Into::into),
+        key_required: Some(KeyRequired::No),
         store_event: Some(store_event.into()),
         ..Settings::default()
     };

@@ -12,7 +12,7 @@ pub use undecided::Undecided;
 
 use super::condition::{Condition, claimable, unchanged};
 use super::policy::OnTimeout;
-use super::requests::LONGEST_BESIDE_AN_EVENT;
+use super::requests::{HELD, LONGEST_BESIDE_AN_EVENT};
 use super::write::{Change, Write};
 use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::{EpochMillis, EpochSeconds};
@@ -155,6 +155,21 @@ impl Decided {
     pub fn is_in(&self, record: &Record) -> bool {
         record.decision.value() == Some(&self.trace)
     }
+}
+
+/// Returns true if the record is a claim that was made under `hold` and waits for an operator: its lease has expired, and its run
+/// reported no failure.
+///
+/// A claim that was made under `rerun` is held too if its operation holds by now. The record does not say that.
+pub fn is_held(record: &Record, now: EpochMillis) -> bool {
+    let free = |on_timeout| claimable(now, on_timeout).holds(Some(record));
+    let ends = record.in_progress_expiration.value();
+    let ends = ends.zip(record.expiration.value());
+    let is_kept = ends.is_some_and(|(lease, kept)| *kept >= lease.ceil_to_seconds().plus(HELD));
+    record.status.value() == Some(&Status::InProgress)
+        && free(OnTimeout::Rerun)
+        && !free(OnTimeout::Hold)
+        && is_kept
 }
 
 /// Returns the lease's end that a freed claim gets: none if its own has expired. Python and calls under `rerun` look at the lease.

@@ -256,3 +256,27 @@ fn the_response_is_not_in_the_debug_output_of_a_decision() {
     let decided = decision.about(&held(), NOW, false).unwrap();
     assert!(!format!("{decision:?}{decided:?}").contains("s3cr3t"));
 }
+
+#[test]
+fn only_a_claim_under_hold_without_an_end_is_held() {
+    let kept = |seconds_after: i64, lease: i64| Record {
+        expiration: Field::Value(seconds(315_360_000 + seconds_after)),
+        ..claim_of(me(), now_plus(lease))
+    };
+    let failed = Record {
+        failure: Field::Value("Timeout".to_owned()),
+        ..kept(1, -500)
+    };
+    // `NOW` is half a second after a full second.
+    for (record, expected) in [
+        (kept(0, -500), true),
+        (kept(-1, -500), false),
+        (kept(10, 0), false),
+        (kept(10, 60_000), false),
+        (failed, false),
+        (completed("7"), false),
+        (Record::default(), false),
+    ] {
+        assert_eq!(is_held(&record, NOW), expected, "{record:?}");
+    }
+}

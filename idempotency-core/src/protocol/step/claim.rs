@@ -8,13 +8,16 @@ use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::resolution::{Refusal, Source};
-use super::super::run::{NOT_RUN, Run};
+use super::super::run::{Run, UNREPORTED};
 use super::super::terms::CallTerms;
 use super::state::{Claiming, GivingUp, Held, Next, READ, Running, State, backoff, refuse, replay};
 use super::{circuit, lookup};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};
 use crate::time::EpochMillis;
+
+/// The recorded failure of a call that took over steps of a run that reported its failure, and did not run.
+const NOT_RUN: &str = "not started";
 
 /// Handles a record from this process's memory. It is classified like any other record.
 pub(super) fn from_memory(
@@ -77,7 +80,9 @@ pub(super) fn first_claim(
         claimed_at: now,
         wait_until,
         requests_end,
-        resumes: None,
+        run: Run::Unknown,
+        resumes: false,
+        is_full: false,
     };
     send_claim(call, now, claiming, ErrorKind::Contended)
 }
@@ -155,6 +160,7 @@ fn send_claim(
     let claiming = Claiming {
         tries: claiming.tries + 1,
         claimed_at: now,
+        run: Run::Unknown,
         ..claiming
     };
     (State::Claiming(claiming), requests::claim(call, now))
@@ -169,18 +175,20 @@ fn take_over(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing: &
     if claiming.tries == MAX_CLAIMS {
         return give_up(call, now, claiming, ErrorKind::Contended);
     }
-    let Some(effect) = requests::take_over(call, now, existing) else {
+    let Some(effect) = requests::take_over(call, now, existing, claiming.is_full) else {
         return give_up(call, now, claiming, ErrorKind::CorruptRecord);
     };
-    let run = match claiming.resumes {
-        // A second try found this call's own claim.
-        Some(before) if is_claim_of(existing, call) => before,
-        _ => Run::replacing(Some(existing), call),
+    // A second try can find this call's own claim.
+    let run = if is_claim_of(existing, call) {
+        claiming.run
+    } else {
+        Run::replacing(Some(existing), call)
     };
     let claiming = Claiming {
         tries: claiming.tries + 1,
         claimed_at: now,
-        resumes: Some(run),
+        run,
+        resumes: true,
         ..claiming
     };
     (State::Claiming(claiming), effect)
@@ -195,7 +203,7 @@ pub(super) fn claim_written(
 ) -> Next {
     match result {
         // Only a read after the takeover sees the steps that this run needs: the earlier owner may have recorded one before it.
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain if claiming.resumes.is_some() => {
+        WriteResult::Applied | WriteResult::AppliedMaybeAgain if claiming.resumes => {
             claiming.maybe_applied = true;
             (State::Reading(claiming), READ)
         }
@@ -213,6 +221,15 @@ pub(super) fn claim_written(
                 Some(existing) => record_found(call, now, claiming, existing),
                 None => (State::Reading(claiming), READ),
             }
+        }
+        // Steps fill the record. A read finds the claim to take over again.
+        WriteResult::Failed {
+            maybe_applied,
+            kind: WriteErrorKind::TooLarge,
+        } if claiming.resumes && !claiming.is_full => {
+            claiming.maybe_applied |= maybe_applied;
+            claiming.is_full = true;
+            (State::Reading(claiming), READ)
         }
         // A claim has no staged writes that could be rejected: such a reply says no more than a failure.
         WriteResult::Rejected { maybe_applied } | WriteResult::Failed { maybe_applied, .. } => {
@@ -335,12 +352,13 @@ fn run(
         is_confirmed: true,
         has_steps: !steps.is_empty(),
         has_lost_step: false,
+        has_unreported: claiming.run != Run::First,
         may_come_again: claiming.maybe_applied,
     };
     let running = Running {
         held,
         steps,
-        resumes: claiming.resumes,
+        run: claiming.run,
     };
     (State::Running(running), Effect::Run)
 }
@@ -362,10 +380,29 @@ fn release(call: &CallTerms, now: EpochMillis, claiming: Claiming, kind: ErrorKi
         wait_until: claiming.wait_until,
         requests_end: claiming.requests_end,
     };
-    let effect = if claiming.resumes.is_some() {
-        requests::keep_steps(call, now, NOT_RUN, claiming.claimed_at)
-    } else {
-        requests::release(call)
-    };
+    let Claiming {
+        claimed_at,
+        run,
+        resumes,
+        ..
+    } = claiming;
+    let effect = release_unrun(call, now, claimed_at, run != Run::First, resumes);
     (State::GivingUp(giving_up), effect)
+}
+
+/// Returns the release of a claim whose handler did not run. `has_unreported` is true unless it was certainly the claim of a first run:
+/// an effect of an earlier one may be unreported.
+pub(super) fn release_unrun(
+    call: &CallTerms,
+    now: EpochMillis,
+    claimed_at: EpochMillis,
+    has_unreported: bool,
+    keeps_steps: bool,
+) -> Effect {
+    let failure = match (has_unreported, keeps_steps) {
+        (true, _) => UNREPORTED,
+        (false, true) => NOT_RUN,
+        (false, false) => return requests::release(call),
+    };
+    requests::record_failure(call, now, failure, claimed_at, keeps_steps)
 }

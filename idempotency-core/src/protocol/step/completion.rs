@@ -10,9 +10,10 @@ use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
 use super::super::resolution::{Completion, Refusal, Resolution, Source};
-use super::super::run::STEP_NOT_RECORDED;
+use super::super::run::UNREPORTED;
 use super::super::steps::StepsEnd;
 use super::super::terms::CallTerms;
+use super::claim::release_unrun;
 use super::state::{
     Completing, Held, Next, READ, Releasing, State, Unstorable, backoff, finish, refuse, replay,
 };
@@ -48,6 +49,11 @@ pub(super) fn handler_done(
     }
     // The effect of the step happened, and is not recorded: as after a panic, an operator must decide.
     held.has_lost_step = steps == Some(StepsEnd::NotRecorded);
+    let reports_nothing = matches!(
+        result,
+        HandlerResult::Panicked | HandlerResult::Unreported(_)
+    );
+    held.has_unreported |= held.has_lost_step || reports_nothing;
     let releases = match result {
         HandlerResult::Failed(_) | HandlerResult::NotStored => true,
         HandlerResult::Unstorable => !staged,
@@ -56,21 +62,19 @@ pub(super) fn handler_done(
     if held.has_lost_step && call.policy.on_timeout == OnTimeout::Hold && releases {
         return finish(Resolution::Own(Completion::Kept));
     }
-    let releasing = |returned| {
-        let shorter = match steps {
-            Some(StepsEnd::NotRecorded) => STEP_NOT_RECORDED,
-            _ => FAILED,
+    let free = |name: &str, returned| {
+        let (failure, shorter) = if held.has_unreported {
+            (format!("{UNREPORTED}: {name}"), UNREPORTED)
+        } else {
+            (name.to_owned(), FAILED)
         };
-        State::Releasing(Releasing {
+        let releasing = Releasing {
             returned,
             lease_end: held.lease_end,
             shorter: keeps_steps(call, held).then_some((shorter, held.claimed_at)),
-        })
-    };
-    let failure = |name: &str| match steps {
-        // The next run must not believe that it is the first.
-        Some(StepsEnd::NotRecorded) => format!("{STEP_NOT_RECORDED}: {name}"),
-        _ => name.to_owned(),
+        };
+        let effect = free_key(call, now, &failure, held, returned);
+        (State::Releasing(releasing), effect)
     };
     let (data, unstorable) = match result {
         HandlerResult::Returned(data) => (Some(data), None),
@@ -79,27 +83,31 @@ pub(super) fn handler_done(
         // The caller gets this response as a success, so its writes must be applied.
         HandlerResult::Unstorable if staged => (None, Some(Unstorable::OwnCallerOnly)),
         HandlerResult::NotStored | HandlerResult::Unstorable => {
-            return (
-                releasing(true),
-                free_key(call, now, &failure(NOT_STORED), held, true),
-            );
+            return free(NOT_STORED, true);
         }
-        // A panic reports nothing. As after a kill, the effect may have happened.
-        HandlerResult::Panicked if call.policy.on_timeout == OnTimeout::Hold => {
+        // Such an end reports nothing. As after a kill, the effect may have happened.
+        HandlerResult::Panicked | HandlerResult::Unreported(_)
+            if call.policy.on_timeout == OnTimeout::Hold =>
+        {
             return finish(Resolution::Own(Completion::Kept));
         }
-        HandlerResult::Panicked => {
-            return (
-                releasing(false),
-                free_key(call, now, &failure(PANIC), held, false),
-            );
+        HandlerResult::Panicked => return free(PANIC, false),
+        HandlerResult::NotStarted => {
+            let releasing = Releasing {
+                returned: false,
+                lease_end: held.lease_end,
+                shorter: None,
+            };
+            let Held {
+                claimed_at,
+                has_unreported,
+                has_steps,
+                ..
+            } = held;
+            let effect = release_unrun(call, now, claimed_at, has_unreported, has_steps);
+            return (State::Releasing(releasing), effect);
         }
-        HandlerResult::Failed(name) => {
-            return (
-                releasing(false),
-                free_key(call, now, &failure(&name), held, false),
-            );
-        }
+        HandlerResult::Failed(name) | HandlerResult::Unreported(name) => return free(&name, false),
         // One level is all that a driver makes.
         HandlerResult::AfterSteps(..) => return refuse(ErrorKind::Internal),
     };
@@ -120,8 +128,11 @@ fn keeps_steps(call: &CallTerms, held: Held) -> bool {
     held.has_steps && call.policy.steps == Steps::Keep
 }
 
-/// Returns the write that frees the key after a run without a stored response, or after a rejected transaction, by the policies
-/// `steps` and `on_error`. `returned` is true if the handler returned a response that is not stored.
+/// Returns the write that frees the key after a run without a stored response, or after a rejected transaction. `returned` is true if
+/// the handler returned a response that is not stored.
+///
+/// It deletes the record, unless a later run needs something of it: the steps, the mark of an effect that no run has reported, or a
+/// failure that must be recorded.
 pub(super) fn free_key(
     call: &CallTerms,
     now: EpochMillis,
@@ -129,12 +140,12 @@ pub(super) fn free_key(
     held: Held,
     returned: bool,
 ) -> Effect {
-    if keeps_steps(call, held) {
-        return requests::keep_steps(call, now, failure, held.claimed_at);
-    }
-    match call.policy.on_error {
-        OnError::Record if !returned => requests::record_failure(call, failure, held.claimed_at),
-        OnError::Record | OnError::Release => requests::release(call),
+    let keeps_steps = keeps_steps(call, held);
+    let records = call.policy.on_error == OnError::Record && !returned;
+    if keeps_steps || held.has_unreported || records {
+        requests::record_failure(call, now, failure, held.claimed_at, keeps_steps)
+    } else {
+        requests::release(call)
     }
 }
 
@@ -192,9 +203,7 @@ pub(super) fn completion_written(
                 WriteErrorKind::TooLarge | WriteErrorKind::Permanent if completing.staged => {
                     transaction::reject(call, now, completing)
                 }
-                WriteErrorKind::Transient if completing.staged => {
-                    transaction::give_up(call, now, completing)
-                }
+                WriteErrorKind::Transient => transaction::give_up(call, now, completing),
                 _ => not_stored(&completing, ErrorKind::CompletionUnknown),
             }
         }
@@ -353,7 +362,7 @@ pub(super) fn released(
                 shorter: None,
                 ..releasing
             };
-            let effect = requests::keep_steps(call, now, failure, claimed_at);
+            let effect = requests::record_failure(call, now, failure, claimed_at, true);
             (State::Releasing(releasing), effect)
         }
         (result, _) => release_ended(call, now, returned, result),

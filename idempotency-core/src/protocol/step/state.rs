@@ -94,8 +94,12 @@ pub(super) struct Claiming {
     pub(super) wait_until: EpochMillis,
     /// The end of the time for requests. It is set at the beginning, and again after each pause.
     pub(super) requests_end: EpochMillis,
-    /// Which run follows the takeover that was sent, if one that keeps steps was. Then the record may have steps of an earlier run.
-    pub(super) resumes: Option<Run>,
+    /// Which run follows the last claim, as far as it is known.
+    pub(super) run: Run,
+    /// True if a takeover that keeps steps was sent. Then the record may have steps of an earlier run.
+    pub(super) resumes: bool,
+    /// True if the record has no room for the event of a takeover.
+    pub(super) is_full: bool,
 }
 
 /// The data of a call that ends before its handler ran, and releases its claim in case it has one.
@@ -126,8 +130,7 @@ pub(super) struct Running {
     pub(super) held: Held,
     /// The steps that were recorded when the run began.
     pub(super) steps: RecordedSteps,
-    /// As in [`Claiming`].
-    pub(super) resumes: Option<Run>,
+    pub(super) run: Run,
 }
 
 /// The claim under which the handler runs.
@@ -141,6 +144,8 @@ pub(super) struct Held {
     pub(super) has_steps: bool,
     /// True if a step may have happened and is not recorded.
     pub(super) has_lost_step: bool,
+    /// True if an effect may have happened, in this run or an earlier one, that no run has reported. A release then leaves a mark.
+    pub(super) has_unreported: bool,
     /// True if another send of the claim may still be applied. After a release it would make the claim again.
     pub(super) may_come_again: bool,
 }

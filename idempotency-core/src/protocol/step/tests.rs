@@ -16,15 +16,14 @@ use super::super::condition::{Condition, Operand, claimable, held_by};
 use super::super::fixtures::{NOW, another, call, claim_of, completed, me, now_plus, seconds};
 use super::super::policy::{OnError, OnInProgress, OnStoreError, OnTimeout};
 use super::super::{
-    Completion, Consistency, HandlerResult, Refusal, RefusalDetail, Resolution, Write,
+    Change, Completion, Consistency, HandlerResult, Refusal, RefusalDetail, Resolution, Write,
     WriteErrorKind, WriteResult,
 };
 use super::*;
-use crate::record::Record;
-use crate::record::{Data, Field, Status};
+use crate::record::{Attribute, Data, Field, Record, Status};
 use crate::time::EpochMillis;
 
-/// Feeds inputs at `NOW` and returns the last effect.
+/// Feeds inputs at `NOW` and returns the last effect. A claim that is applied replaces nothing.
 fn play(call: CallTerms, inputs: impl IntoIterator<Item = Input>) -> Effect {
     play_at(call, inputs.into_iter().map(|input| (NOW, input)))
 }
@@ -32,6 +31,13 @@ fn play(call: CallTerms, inputs: impl IntoIterator<Item = Input>) -> Effect {
 fn play_at(call: CallTerms, inputs: impl IntoIterator<Item = (EpochMillis, Input)>) -> Effect {
     let (mut attempt, mut effect) = Attempt::begin(call);
     for (now, input) in inputs {
+        let applied = matches!(
+            input,
+            Input::Written(WriteResult::Applied | WriteResult::AppliedMaybeAgain)
+        );
+        if applied && matches!(effect, Effect::Write(Write::Put(_), _)) {
+            attempt = attempt.replacing(None);
+        }
         (attempt, effect) = attempt.step(now, input);
     }
     effect
@@ -62,6 +68,24 @@ const CONDITION_FAILED_WITHOUT_RECORD: Input = Input::Written(WriteResult::Condi
     existing: None,
     maybe_applied: false,
 });
+
+/// Returns the release that leaves this failure in the record of a claim that was made at `NOW`.
+fn failure_left(failure: &str) -> Effect {
+    failure_left_at(NOW, failure)
+}
+
+/// Returns the same at another time.
+fn failure_left_at(now: EpochMillis, failure: &str) -> Effect {
+    let window = Duration::from_secs(3_600);
+    let set = Record {
+        expiration: Field::Value(now.floor_to_seconds().plus(window)),
+        in_progress_expiration: Field::Value(now_plus(-1)),
+        failure: Field::Value(failure.to_owned()),
+        ..Record::default()
+    };
+    let remove = vec![Attribute::Owner];
+    Effect::Write(Write::Update(Change { set, remove }), held_by(&me()))
+}
 
 fn returned() -> Input {
     Input::HandlerDone(HandlerResult::Returned(Data::new("42")))

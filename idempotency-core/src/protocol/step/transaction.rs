@@ -8,14 +8,14 @@ use super::super::classify::is_claim_of;
 use super::super::effect::{Effect, WriteResult};
 use super::super::policy::OnTimeout;
 use super::super::resolution::{Refusal, RefusalDetail};
-use super::super::run::STEP_NOT_RECORDED;
+use super::super::run::UNREPORTED;
 use super::super::terms::CallTerms;
-use super::completion::{free_key, has_time_for, stored};
+use super::completion::{free_key, has_time_for, not_stored, stored};
 use super::state::{Completing, Next, State, backoff, refuse};
 use crate::error::ErrorKind;
 use crate::time::EpochMillis;
 
-/// Handles a transaction that met another one, or was throttled. It was not applied, so it is sent again for as long as the lease runs.
+/// Handles a completion that met the transaction of another call, or was throttled. It was not applied, so it is sent again for as long as the lease runs.
 pub(super) fn conflict(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
     let conflicts = completing.conflicts.saturating_add(1);
     let pause = backoff(conflicts);
@@ -35,11 +35,12 @@ pub(super) fn reject(call: &CallTerms, now: EpochMillis, completing: Completing)
     free(call, now, completing, ErrorKind::TransactionRejected)
 }
 
-/// Ends a transaction that was sent often enough. If no send can have been applied, the key is freed: a retry then runs at once, and
-/// not after the lease.
+/// Ends a completion that was sent often enough. If no send of a transaction can have been applied, the key is freed: a retry then runs
+/// at once, and not after the lease.
 pub(super) fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
-    if completing.maybe_applied {
-        return refuse(ErrorKind::CompletionUnknown);
+    // Without staged writes the effects of the run stay, so no other run may follow it at once.
+    if completing.maybe_applied || !completing.staged {
+        return not_stored(&completing, ErrorKind::CompletionUnknown);
     }
     free(call, now, completing, ErrorKind::CompletionUnknown)
 }
@@ -54,9 +55,9 @@ fn free(call: &CallTerms, now: EpochMillis, completing: Completing, kind: ErrorK
             ended(kind, None)
         });
     }
-    let failure = if lost_step {
-        // The next run must not believe that it is the first.
-        STEP_NOT_RECORDED
+    // The mark alone: the record may have no room for more.
+    let failure = if completing.held.has_unreported {
+        UNREPORTED
     } else {
         kind.name()
     };

@@ -6,10 +6,10 @@
 use super::super::classify::{RecordState, classify, is_expired};
 use super::super::effect::{Effect, Input, WriteErrorKind, WriteResult};
 use super::super::in_flight::{InFlight, Stage};
-use super::super::requests;
 use super::super::resolution::{Refusal, Resolution};
+use super::super::run::Run;
 use super::super::terms::CallTerms;
-use super::claim::is_too_late;
+use super::claim::{is_too_late, release_unrun};
 use super::state::{GivingUp, Held, Next, Running, State, Unclaimed, refuse};
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
@@ -87,10 +87,11 @@ pub(super) fn run(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
             is_confirmed: false,
             has_steps: false,
             has_lost_step: false,
+            has_unreported: true,
             may_come_again: true,
         },
         steps: RecordedSteps::default(),
-        resumes: None,
+        run: Run::Unprotected,
     };
     let effect = Effect::RunUnprotected {
         maybe_claimed: true,
@@ -122,7 +123,8 @@ pub(super) fn other_found(
         Some(giving_up) => {
             let kind = refusal.kind;
             let giving_up = GivingUp { kind, ..giving_up };
-            (State::GivingUp(giving_up), requests::release(call))
+            let effect = release_unrun(call, now, giving_up.claimed_at, true, false);
+            (State::GivingUp(giving_up), effect)
         }
         None => refuse(refusal),
     }

@@ -165,3 +165,9 @@ fn debug_shows_no_value() {
     let expressions = with_value(user(Some("SET a = :n"), None), ":n");
     assert!(!format!("{expressions:?}").contains("secret"));
 }
+
+#[test]
+fn an_expression_can_have_4096_bytes() {
+    assert!(check_length("condition", &"x".repeat(4_096)).is_ok());
+    assert!(check_length("condition", &"x".repeat(4_097)).is_err());
+}

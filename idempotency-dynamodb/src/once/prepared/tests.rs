@@ -33,7 +33,7 @@ fn update() -> OnceUpdate {
 }
 
 fn prepared() -> PreparedUpdate {
-    update().prepare().unwrap()
+    update().build().unwrap()
 }
 
 fn number(number: i64) -> AttributeValue {
@@ -117,7 +117,7 @@ fn the_key_in_each_bucket_that_can_have_it_means_that_it_was_applied() {
 
 #[test]
 fn a_condition_of_the_caller_counts_only_if_the_key_is_not_known() {
-    let prepared = update().condition("units < :n").prepare().unwrap();
+    let prepared = update().condition("units < :n").build().unwrap();
     assert_eq!(meaning(&prepared, item(BUCKET, BUCKET, 1)), "condition");
     assert_eq!(
         meaning(&prepared, with_key(item(BUCKET, BUCKET, 1), BUCKET)),
@@ -212,8 +212,27 @@ fn an_update_for_an_item_that_was_read_removes_its_old_keys() {
 }
 
 #[test]
+fn a_rejection_that_is_no_condition_says_nothing_of_the_item() {
+    let known = with_key(item(BUCKET, BUCKET, 1), BUCKET);
+    for (code, is_known) in [
+        (RejectedWrite::CONDITION, true),
+        ("ValidationError", false),
+        ("", false),
+    ] {
+        let write = RejectedWrite::new(0, "update", code).with_item(known.clone());
+        let refusal = prepared().rejected(&write);
+        assert_eq!(
+            matches!(refusal, Some(OnceRefusal::AlreadyApplied(_))),
+            is_known,
+            "{code}"
+        );
+        assert_eq!(refusal.is_some(), is_known, "{code}");
+    }
+}
+
+#[test]
 fn a_few_old_keys_need_no_other_update() {
-    let prepared = update().condition("units < :n").prepare().unwrap();
+    let prepared = update().condition("units < :n").build().unwrap();
     assert_eq!(meaning(&prepared, item(BUCKET, BUCKET - 9, 3)), "condition");
     assert_eq!(meaning(&prepared, item(BUCKET, BUCKET, 5_000)), "condition");
 }
@@ -246,23 +265,23 @@ fn what_another_program_or_plan_wrote_is_refused() {
 fn an_update_without_an_expression_or_a_key_is_refused() {
     let key = || [("id", AttributeValue::S("c-1".to_owned()))];
     let once = Once::new(plan(0.1, Duration::from_secs(60))).unwrap();
-    let without_expression = once.update("usage", key(), "evt-1").prepare();
+    let without_expression = once.update("usage", key(), "evt-1").build();
     let without_key = once
         .update("usage", key(), "")
         .expression("REMOVE a")
-        .prepare();
+        .build();
     let key_of_ours = [("once_1", AttributeValue::S("c-1".to_owned()))];
     let key_of_ours = once.update("usage", key_of_ours, "evt-1");
-    let key_of_ours = key_of_ours.expression("REMOVE a").prepare();
+    let key_of_ours = key_of_ours.expression("REMOVE a").build();
     let of_ours = once
         .update("usage", key(), "evt-1")
         .expression("REMOVE once_3")
-        .prepare();
+        .build();
     let long = format!("SET a = {}b", "b + ".repeat(1_000));
     let too_long = once
         .update("usage", key(), "evt-1")
         .expression(long)
-        .prepare();
+        .build();
     for refused in [
         without_expression,
         without_key,

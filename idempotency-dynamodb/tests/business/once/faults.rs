@@ -282,7 +282,7 @@ async fn an_update_in_a_transaction_counts_once() {
     let db = database().await;
     let client = client(&db, 1);
     let (once, _) = once();
-    let prepared = count(&once, "evt-1").prepare().unwrap();
+    let prepared = count(&once, "evt-1").prepare(&client).await.unwrap();
     let transaction = || {
         let item = prepared.transact_item();
         client.transact_write_items().transact_items(item).send()
@@ -301,7 +301,7 @@ async fn an_update_in_a_transaction_counts_once() {
 }
 
 #[tokio::test]
-async fn an_update_for_an_idle_item_that_was_read_is_part_of_a_transaction() {
+async fn an_update_of_an_idle_item_is_part_of_a_transaction() {
     let db = database().await;
     let client = client(&db, 1);
     let (once, clock) = once();
@@ -314,13 +314,24 @@ async fn an_update_for_an_idle_item_that_was_read_is_part_of_a_transaction() {
         let transaction = client.transact_write_items().transact_items(item);
         transaction.send().await.is_ok()
     };
-    let prepared = || count(&once, "evt-1").prepare().unwrap();
-    assert!(!commit(prepared()).await, "the item holds old keys");
-    let read = stored(&db, "c").await.unwrap();
-    let for_item = prepared().for_item(&read).unwrap();
-    assert!(commit(for_item.clone()).await);
-    assert!(!commit(for_item).await, "the key is known");
+    let prepared = count(&once, "evt-1").prepare(&client).await.unwrap();
+    assert!(commit(prepared.clone()).await);
+    assert!(!commit(prepared).await, "the key is known");
     assert_eq!(units(&db).await, 6);
+    // Another writer removes old keys after the item was read.
+    clock.advance(BUCKET * 9);
+    for event in 6..12 {
+        assert!(counted(&client, &once, &format!("old-{event}")).await);
+    }
+    clock.advance(BUCKET * 9);
+    let prepared = count(&once, "evt-2").prepare(&client).await.unwrap();
+    assert!(counted(&client, &once, "evt-3").await);
+    assert!(!commit(prepared).await, "the keys that were seen are gone");
+    db.inject(Fault::on("GetItem").throttle());
+    let error = count(&once, "evt-2").prepare(&client).await.unwrap_err();
+    assert!(matches!(error, OnceError::Request(_)), "{error}");
+    let prepared = count(&once, "evt-2").prepare(&client).await.unwrap();
+    assert!(commit(prepared).await);
 }
 
 #[tokio::test]
@@ -336,7 +347,7 @@ async fn debug_and_errors_show_no_value() {
     let failing = update.clone().condition("name_of <> :n");
     let mut texts = vec![format!(
         "{update:?} {:?} {once:?}",
-        update.clone().prepare()
+        update.clone().prepare(&client).await
     )];
     texts.push(format!("{:?}", update.clone().send(&client).await));
     texts.push(format!("{:?}", update.send(&client).await));

@@ -9,8 +9,9 @@ use super::super::{Item, client, database};
 use super::*;
 
 /// Returns the digest that an update of this event stores now, and the name of its set.
-fn digest(once: &Once, event: &str) -> (String, Blob) {
-    let prepared = count(once, event).prepare().unwrap().transact_item();
+async fn digest(client: &Client, once: &Once, event: &str) -> (String, Blob) {
+    let prepared = count(once, event).prepare(client).await.unwrap();
+    let prepared = prepared.transact_item();
     let update = prepared.update().unwrap();
     let values = update.expression_attribute_values().unwrap();
     let set = update.update_expression().split(' ').rev().nth(1).unwrap();
@@ -147,12 +148,19 @@ async fn thirty_thousand_keys_are_known_by_one_item() {
     let mut sets = HashMap::<String, Vec<Blob>>::new();
     for index in 0..7_u8 {
         assert!(counted(&client, &once, &format!("first-{index}")).await);
-        let (set, _) = digest(&once, "any");
-        let keys = (0..4_284_u32).map(|event| match event {
-            0 | 2_142 | 4_283 => digest(&once, &format!("evt-{index}-{event}")).1,
-            _ => Blob::new([[0; 4], [index; 4], event.to_be_bytes()].concat()),
-        });
-        sets.insert(set, keys.collect());
+        let (set, _) = digest(&client, &once, "any").await;
+        let mut keys = Vec::new();
+        for event in 0..4_284_u32 {
+            keys.push(match event {
+                0 | 2_142 | 4_283 => {
+                    digest(&client, &once, &format!("evt-{index}-{event}"))
+                        .await
+                        .1
+                }
+                _ => Blob::new([[0; 4], [index; 4], event.to_be_bytes()].concat()),
+            });
+        }
+        sets.insert(set, keys);
         if index < 6 {
             clock.advance(bucket);
         }

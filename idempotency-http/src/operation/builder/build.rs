@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use http::{HeaderName, HeaderValue};
 use idempotency_core::config::{ConfigurationError, KeyRequired, Settings, Variables};
 use idempotency_core::key::Expression;
 use idempotency_core::operation::CompiledOperation;
+use idempotency_core::protocol::policy::Steps;
 
 use super::{Caller, HttpOperationBuilder};
 use crate::operation::caller::CallerRule;
@@ -60,17 +62,28 @@ impl HttpOperationBuilder {
                 None => HeaderName::from_static("idempotency-key"),
             }),
         };
-        let fingerprint = settings.validate.take();
-        let fingerprint = match fingerprint {
-            Some(text) => FingerprintRule::Expression(compiled("fingerprint", &text)?),
-            None if self.has_fingerprint => FingerprintRule::Request,
-            None => FingerprintRule::None,
+        let part = settings.validate.take();
+        let fingerprint = match (part, &self.fingerprint_also) {
+            (Some(text), None) => FingerprintRule::Part(compiled("fingerprint", &text)?),
+            (None, also) if self.has_fingerprint => {
+                let also = also.as_ref().map(|text| compiled("fingerprint_also", text));
+                FingerprintRule::Request(also.transpose()?)
+            }
+            (None, None) if settings.steps.is_some_and(|steps| steps != Steps::Off) => {
+                return Err(ConfigurationError::new(
+                    "`steps` need a fingerprint, because recorded steps belong to one request: leave `without_fingerprint` out",
+                ));
+            }
+            (None, None) => FingerprintRule::None,
+            (_, Some(_)) => {
+                return Err(ConfigurationError::new(
+                    "`fingerprint_also` adds to method, path, query and body, and they are not compared: leave it out, and write \
+                     all that is compared as a list in `fingerprint` (`validate`)",
+                ));
+            }
         };
-        let key_required = match settings.key_required {
-            // Only HTTP has this default: a request without a key is an error by the draft.
-            None if variables.value("IDEMPOTENCY_KEY_REQUIRED").is_none() => true,
-            _ => settings.key_required(&variables)? != KeyRequired::No,
-        };
+        // A key that lacks a part is refused in each case.
+        let key_required = settings.key_required(&variables)? != KeyRequired::No;
         // What this crate hands to the operation: `{"caller": .., "idempotency_key": .., "fingerprint": ..}`.
         settings.key = Some(Cow::Borrowed(match caller {
             CallerRule::Shared => "idempotency_key",
@@ -130,6 +143,9 @@ impl HttpOperationBuilder {
             max_request_body: self.max_request_body,
             replayed_header: replayed_header.transpose()?,
             error_response: self.error_response,
+            added_headers: self.added_headers,
+            has_warned: AtomicBool::new(false),
+            key_required,
             documentation: documentation.transpose()?,
             gives_call: self.gives_call,
             memory_limit: Settings::memory_limit(&variables),
@@ -151,7 +167,13 @@ fn caller_rule(callers: Vec<Caller>) -> Result<CallerRule, ConfigurationError> {
         ));
     }
     Ok(match caller {
-        Caller::Expression(text) => CallerRule::Expression(compiled("caller", &text)?),
+        Caller::Expression(text) => {
+            let expression = compiled("caller", &text)?;
+            if let Some(why) = expression.refuse_as_caller() {
+                return Err(ConfigurationError::new(format!("`caller`: {why}")));
+            }
+            CallerRule::Expression(expression)
+        }
         Caller::Header(name) => CallerRule::Header(header_name("caller_header", &name)?),
         Caller::Function(function) => CallerRule::Function(function),
         Caller::Shared => CallerRule::Shared,

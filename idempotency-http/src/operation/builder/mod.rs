@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use idempotency_core::config::{KeyRequired, Settings, Variables};
 
-use super::ErrorResponse;
 use super::caller::CallerFunction;
+use super::{AddedHeaders, ErrorResponse};
 use crate::problem::Problem;
 use crate::rules::{Rules, Unstorable};
 
@@ -43,12 +43,14 @@ pub struct HttpOperationBuilder {
     caller: Vec<Caller>,
     key_header: Option<String>,
     has_fingerprint: bool,
+    fingerprint_also: Option<String>,
     methods: Vec<Method>,
     stored_headers: Vec<String>,
     rules: Rules,
     max_request_body: usize,
     replayed_header: Option<String>,
     error_response: Option<Arc<ErrorResponse>>,
+    added_headers: Option<Arc<AddedHeaders>>,
     documentation: Option<String>,
     gives_call: bool,
 }
@@ -70,12 +72,14 @@ impl HttpOperationBuilder {
             caller: Vec::new(),
             key_header: None,
             has_fingerprint: true,
+            fingerprint_also: None,
             methods: vec![Method::POST, Method::PATCH],
             stored_headers: Vec::new(),
             rules: Rules::default(),
             max_request_body: 10 * 1024 * 1024,
             replayed_header: Some("idempotent-replayed".to_owned()),
             error_response: None,
+            added_headers: None,
             documentation: None,
             gives_call: false,
         }
@@ -119,10 +123,11 @@ impl HttpOperationBuilder {
     }
 
     /// Takes the caller from an expression over the request as an event, such as
-    /// `requestContext.authorizer.jwt.claims.sub`.
+    /// `requestContext.authorizer.jwt.claims.[iss, sub]`, or `iam_caller(@)` for requests that are signed with IAM.
     ///
     /// The event has the shape of API Gateway's payload format 2.0. A request in which the expression finds nothing, or not
-    /// every part of a list, is refused with 403.
+    /// every part of a list, is refused with 403. [`build`](Self::build) refuses an expression that selects the ARN or the id of an
+    /// IAM session: clients share it, or it changes while they retry.
     pub fn caller(mut self, expression: impl Into<String>) -> Self {
         self.caller.push(Caller::Expression(expression.into()));
         self
@@ -185,11 +190,20 @@ impl HttpOperationBuilder {
         self
     }
 
-    /// Sets what must be equal in a duplicate, as an expression over the request as an event. Default: method, path, query and
-    /// body.
+    /// Sets what must be equal in a duplicate instead of query and body, as an expression over the request as an event. Method and
+    /// path are always compared. Default: method, path, query and body.
     pub fn fingerprint(mut self, expression: impl Into<Cow<'static, str>>) -> Self {
         self.settings.validate = Some(expression.into());
         self.has_fingerprint = true;
+        self
+    }
+
+    /// Adds something to the default fingerprint: what else must be equal in a duplicate, beside method, path, query and body.
+    ///
+    /// It is an expression over the request as an event, such as `header(@, 'host')` where one service answers for several
+    /// hosts, or `header(@, 'x-account')` where a header changes what the request does.
+    pub fn fingerprint_also(mut self, expression: impl Into<String>) -> Self {
+        self.fingerprint_also = Some(expression.into());
         self
     }
 
@@ -210,7 +224,8 @@ impl HttpOperationBuilder {
         self
     }
 
-    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged.
+    /// Sets the methods that are protected. Default: POST and PATCH. Requests of other methods pass unchanged: the first one that
+    /// has a key in the key's header is a warning.
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.methods = methods.into_iter().collect();
         self
@@ -305,6 +320,41 @@ impl HttpOperationBuilder {
     /// for it.
     pub fn documentation(mut self, url: impl Into<String>) -> Self {
         self.documentation = Some(url.into());
+        self
+    }
+
+    /// Adds headers to the responses that the handler does not make: replays and errors of this framework.
+    ///
+    /// It is for a service that sends CORS or security headers itself, where no layer outside does: without them a browser reports a
+    /// network error at the retry. `headers` gets the headers of the request, such as `Origin`. Its headers replace those of the
+    /// same names. It is called once for each protected request, before the handler.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{HeaderMap, HeaderValue, header};
+    /// use idempotency_http::HttpOperation;
+    ///
+    /// fn cors(request: &HeaderMap) -> HeaderMap {
+    ///     let mut headers = HeaderMap::new();
+    ///     if request.get(header::ORIGIN).is_some_and(|origin| origin == "https://shop.example") {
+    ///         let origin = HeaderValue::from_static("https://shop.example");
+    ///         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    ///     }
+    ///     headers
+    /// }
+    ///
+    /// let operation = HttpOperation::builder("shop::payments")
+    ///     .caller_header("x-user-id")
+    ///     .add_headers(cors) // the handler calls `cors` for its own responses
+    ///     .build()?;
+    /// # Ok::<(), idempotency_http::ConfigurationError>(())
+    /// ```
+    pub fn add_headers(
+        mut self,
+        headers: impl Fn(&HeaderMap) -> HeaderMap + Send + Sync + 'static,
+    ) -> Self {
+        self.added_headers = Some(Arc::new(headers));
         self
     }
 

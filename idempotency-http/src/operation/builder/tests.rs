@@ -1,5 +1,6 @@
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::operation::CompiledOperation;
+use idempotency_core::protocol::policy::Steps;
 
 use super::*;
 use crate::HttpOperation;
@@ -41,6 +42,10 @@ fn two_rules_for_the_caller_are_refused() {
 #[test]
 fn a_wrong_setting_is_named_with_what_to_write() {
     let scoped = || builder().caller_header("x-user-id");
+    let with_steps = Settings {
+        steps: Some(Steps::Keep),
+        ..Settings::new()
+    };
     for (builder, text) in [
         (builder().caller("[a"), "`caller`: invalid JMESPath"),
         (builder().caller(" "), "caller is ` `: leave it out"),
@@ -93,6 +98,10 @@ fn a_wrong_setting_is_named_with_what_to_write() {
         ),
         (scoped().methods([]), "`methods` is empty"),
         (scoped().key_prefix(""), "key_prefix is ``"),
+        (
+            scoped().settings(with_steps).without_fingerprint(),
+            "`steps` need a fingerprint",
+        ),
         (scoped().lease(Duration::ZERO), "lease is `0ns`"),
     ] {
         let refused = refused(builder);

@@ -11,7 +11,7 @@ fn parts(method: &str, uri: &str, content_type: &str) -> Parts {
 }
 
 fn json(body: &str) -> String {
-    of(
+    of_request(
         &parts("POST", "/pay", "application/json"),
         body.as_bytes(),
         LIMIT,
@@ -23,15 +23,20 @@ fn json_is_compared_by_its_value_and_other_bodies_by_their_bytes() {
     assert_eq!(json(r#"{"a":1,"b":[2]}"#), json("{ \"b\": [2], \"a\": 1 }"));
     assert_ne!(json(r#"{"a":1}"#), json(r#"{"a":2}"#));
     assert_ne!(json(r#"{"a":1}"#), json(r#"{"a":1.0}"#));
-    assert_ne!(
-        json("12345678901234567890123"),
-        json("12345678901234567890124"),
-        "every digit counts"
-    );
-    let text = |body: &str| of(&parts("POST", "/pay", "text/plain"), body.as_bytes(), LIMIT);
+    for (one, other) in [
+        ("12345678901234567890123", "12345678901234567890124"),
+        (
+            r#"{"amount":12345678901234567.89}"#,
+            r#"{"amount":12345678901234567.90}"#,
+        ),
+    ] {
+        assert_ne!(json(one), json(other), "every digit counts");
+    }
+    let text =
+        |body: &str| of_request(&parts("POST", "/pay", "text/plain"), body.as_bytes(), LIMIT);
     assert_eq!(text("a b"), text("a b"));
     assert_ne!(text(r#"{"a":1,"b":2}"#), text(r#"{"b":2,"a":1}"#));
-    let binary = |body: &[u8]| of(&parts("POST", "/pay", "image/png"), body, LIMIT);
+    let binary = |body: &[u8]| of_request(&parts("POST", "/pay", "image/png"), body, LIMIT);
     assert_ne!(binary(b"\xff\x00"), binary(b"\xff\x01"));
 }
 
@@ -62,16 +67,20 @@ fn json_that_cannot_be_read_or_takes_too_much_memory_is_compared_by_its_bytes() 
     let parts = parts("POST", "/pay", "application/json");
     let large = format!("[{}1]", "1,".repeat(10_000));
     let spaced = large.replace(',', ", ");
-    let of_limit = |body: &str, limit| of(&parts, body.as_bytes(), limit);
+    let of_limit = |body: &str, limit| of_request(&parts, body.as_bytes(), limit);
     assert_eq!(of_limit(&large, LIMIT), of_limit(&spaced, LIMIT));
     assert_ne!(of_limit(&large, 1024), of_limit(&spaced, 1024));
     assert_eq!(of_limit(&large, 1024), of_limit(&large, 1024));
-    assert_ne!(of(&parts, b"\xff", LIMIT), of(&parts, b"\xfe", LIMIT));
+    assert_ne!(
+        of_request(&parts, b"\xff", LIMIT),
+        of_request(&parts, b"\xfe", LIMIT)
+    );
 }
 
 #[test]
 fn method_path_and_query_are_part_of_it() {
-    let of = |method: &str, uri: &str| of(&parts(method, uri, "application/json"), b"{}", LIMIT);
+    let of =
+        |method: &str, uri: &str| of_request(&parts(method, uri, "application/json"), b"{}", LIMIT);
     let post = of("POST", "/pay?a=1&b=2");
     assert_ne!(post, of("PATCH", "/pay?a=1&b=2"));
     assert_ne!(post, of("POST", "/refund?a=1&b=2"));

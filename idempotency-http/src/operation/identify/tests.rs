@@ -1,5 +1,6 @@
 use http::Request;
-use idempotency_core::config::Variables;
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::operation::CompiledOperation;
 
 use super::*;
 use crate::HttpOperationBuilder;
@@ -121,7 +122,10 @@ fn a_ready_made_event_takes_the_place_of_the_request() {
     let hash = |text: &str| idempotency_core::key::HashAlgorithm::Md5.hex(text);
     let id = format!("local.shop.pay#{}", hash(r#"["a-1", "7"]"#));
     assert_eq!(identity.key().unwrap().as_str(), id);
-    assert_eq!(identity.validation(), Some(hash(r#""x""#).as_str()));
+    assert_eq!(
+        identity.validation(),
+        Some(hash(r#"["POST", "/", "x"]"#).as_str())
+    );
 }
 
 #[test]
@@ -142,4 +146,30 @@ fn an_event_that_another_operation_read_is_refused() {
     assert!(other.identity(&request, None).is_ok());
     let problem = operation.identity(&request, None).unwrap_err();
     assert_eq!(problem.reason(), Reason::RequestUnreadable);
+}
+
+#[test]
+fn a_function_that_compares_method_path_and_part_has_the_same_fingerprint() {
+    let operation = builder()
+        .shared_by_all_callers()
+        .key_prefix("payments")
+        .fingerprint("powertools_json(body).amount");
+    let request = Request::post("/pay").header("idempotency-key", "k-1");
+    let (parts, ()) = request.body(()).unwrap().into_parts();
+    let request = ReceivedRequest::new(&parts, br#"{"amount": 1}"#);
+    let layer = operation.build().unwrap().identity(&request, None).unwrap();
+    let settings = Settings {
+        key: Some("header(@, 'idempotency-key')".into()),
+        key_prefix: Some("payments".into()),
+        validate: Some(
+            "[requestContext.http.method, rawPath, powertools_json(body).amount]".into(),
+        ),
+        ..Settings::new()
+    };
+    let event = r#"{"rawPath":"/pay","headers":{"idempotency-key":"k-1"},"body":"{\"amount\": 1}",
+        "requestContext":{"http":{"method":"POST"}}}"#;
+    let plain = CompiledOperation::new("shop::pay", &settings, &Variables::default()).unwrap();
+    let plain = plain.identify(event, None).unwrap();
+    assert_eq!(layer.key(), plain.key());
+    assert_eq!(layer.validation(), plain.validation());
 }

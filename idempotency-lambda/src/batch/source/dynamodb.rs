@@ -12,7 +12,6 @@ use super::{EventSource, FromRecord, Spec};
 use crate::batch::body::{Text, Undecodable};
 use crate::batch::plan::Position;
 use crate::batch::settings::RecordOrder;
-use crate::event::Payload;
 use crate::invocation::Deadline;
 use crate::operation::{IdentifiedCall, Operation};
 
@@ -25,7 +24,7 @@ impl EventSource for DynamoDbStream {}
 /// A change of an item, with its images as a type.
 ///
 /// With `key_from = "body"`, a `key` expression sees the new image, the old one if the item was removed, and the item's key
-/// if the stream has no images. All changes of an item have the same `order_id`: a key of it alone makes the second change
+/// if the stream has no images: as plain JSON with all digits of each number, also of those that the type does not keep. All changes of an item have the same `order_id`: a key of it alone makes the second change
 /// a duplicate of the first. Without a `key`, each change is a call of its own.
 ///
 /// # Examples
@@ -70,6 +69,7 @@ impl Spec for DynamoDbStream {
     const NAME: &'static str = "dynamodb_stream";
     const IDENTIFIER: &'static str = "dynamodb.SequenceNumber";
     const ID: &'static str = "eventID";
+    const WAITS: bool = true;
 
     fn records(event: Event) -> Vec<EventRecord> {
         event.records
@@ -163,7 +163,7 @@ fn image<T: DeserializeOwned>(name: &str, item: &Item) -> Result<Option<T>, Unde
         .map_err(|_| Undecodable::new(format!("does not fit its type: the {name} image")))
 }
 
-impl<T: DeserializeOwned + Payload> FromRecord<DynamoDbStream> for ItemChange<T> {
+impl<T: DeserializeOwned> FromRecord<DynamoDbStream> for ItemChange<T> {
     fn from_record(record: EventRecord) -> Result<Self, Undecodable> {
         Ok(Self {
             new: image("new", &record.change.new_image)?,
@@ -173,15 +173,14 @@ impl<T: DeserializeOwned + Payload> FromRecord<DynamoDbStream> for ItemChange<T>
     }
 
     fn identify(&self, operation: &Operation, deadline: Deadline) -> Result<IdentifiedCall, Error> {
-        match self.new.as_ref().or(self.old.as_ref()) {
-            Some(image) => IdentifiedCall::new(operation, image, deadline),
-            None => {
-                let keys = Plain(&self.record.change.keys).text().ok_or_else(|| {
-                    Error::new(ErrorKind::InvalidPayload, operation.key_prefix())
-                        .with_detail("the key of the item has a number that is none")
-                })?;
-                IdentifiedCall::new(operation, &Text(keys), deadline)
-            }
-        }
+        let change = &self.record.change;
+        let images = [&change.new_image, &change.old_image];
+        let image = images.into_iter().find(|image| !image.is_empty());
+        let item = Plain(image.unwrap_or(&change.keys));
+        let item = item.text().ok_or_else(|| {
+            Error::new(ErrorKind::InvalidPayload, operation.key_prefix())
+                .with_detail("the item has a number that is none")
+        })?;
+        IdentifiedCall::new(operation, &Text(item), deadline)
     }
 }

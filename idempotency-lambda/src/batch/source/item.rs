@@ -1,7 +1,7 @@
 //! An item of a DynamoDB stream as plain JSON, for expressions and for the order of items.
 //!
-//! `serde_dynamo` would read a number as a float if it has more digits than a `u64`, so that two keys become one. It has no JSON
-//! for binary values.
+//! `serde_dynamo` would read a number as a float if it has a fraction, or more digits than a `u64`, so that two keys become one. It
+//! has no JSON for binary values.
 
 use std::collections::BTreeMap;
 

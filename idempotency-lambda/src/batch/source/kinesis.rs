@@ -3,10 +3,9 @@
 use aws_lambda_events::kinesis::{KinesisEvent, KinesisEventRecord};
 use aws_lambda_events::streams::KinesisEventResponse;
 use idempotency_core::error::Error;
-use serde_json::value::RawValue;
 
 use super::{EventSource, FromRecord, Spec};
-use crate::batch::body::{Body, Undecodable, raw};
+use crate::batch::body::{Body, BodyOrText, Undecodable};
 use crate::batch::plan::Position;
 use crate::batch::settings::RecordOrder;
 use crate::invocation::Deadline;
@@ -58,6 +57,7 @@ impl Spec for Kinesis {
     const NAME: &'static str = "kinesis";
     const IDENTIFIER: &'static str = "kinesis.sequenceNumber";
     const ID: &'static str = "eventID";
+    const WAITS: bool = true;
 
     fn records(event: KinesisEvent) -> Vec<KinesisEventRecord> {
         event.records
@@ -96,7 +96,7 @@ impl Spec for Kinesis {
             kinesis: Inner {
                 partition_key: &record.kinesis.partition_key,
                 sequence_number: &record.kinesis.sequence_number,
-                data: raw(&record.kinesis.data)?,
+                data: record.kinesis.data.as_slice().into(),
             },
         };
         serde_json::to_string(&document)
@@ -125,7 +125,7 @@ struct Document<'a> {
 struct Inner<'a> {
     partition_key: &'a str,
     sequence_number: &'a str,
-    data: &'a RawValue,
+    data: BodyOrText<'a>,
 }
 
 #[diagnostic::do_not_recommend]

@@ -47,6 +47,10 @@ pub trait Spec: Sized + 'static {
     /// The name of the field that has the id of a record.
     const ID: &'static str;
 
+    /// True if a record whose key is in progress waits by default. A stream delivers a returned record again at once, so its few
+    /// retries would be used up before the lease of a killed run ends.
+    const WAITS: bool;
+
     fn records(event: Self::Event) -> Vec<Self::Record>;
 
     /// Returns what a partial batch response names this record by.

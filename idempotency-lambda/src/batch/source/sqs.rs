@@ -2,10 +2,9 @@
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use idempotency_core::error::Error;
-use serde_json::value::RawValue;
 
 use super::{EventSource, FromRecord, Spec};
-use crate::batch::body::{Body, Undecodable, raw};
+use crate::batch::body::{Body, BodyOrText, Undecodable};
 use crate::batch::plan::Position;
 use crate::batch::settings::RecordOrder;
 use crate::invocation::Deadline;
@@ -63,6 +62,7 @@ impl Spec for Sqs {
     const NAME: &'static str = "sqs";
     const IDENTIFIER: &'static str = "messageId";
     const ID: &'static str = "messageId";
+    const WAITS: bool = false;
 
     fn records(event: SqsEvent) -> Vec<SqsMessage> {
         event.records
@@ -87,10 +87,9 @@ impl Spec for Sqs {
     }
 
     fn document(message: &SqsMessage) -> Result<String, Undecodable> {
-        let body = raw(body_of(message)?.as_bytes())?;
         let document = Document {
             message_id: message.message_id.as_deref(),
-            body,
+            body: body_of(message)?.as_bytes().into(),
             attributes: &message.attributes,
             message_attributes: &message.message_attributes,
             event_source_arn: message.event_source_arn.as_deref(),
@@ -130,7 +129,7 @@ fn decode<T: Body>(message: &SqsMessage) -> Result<T, Undecodable> {
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
     message_id: Option<&'a str>,
-    body: &'a RawValue,
+    body: BodyOrText<'a>,
     attributes: &'a std::collections::HashMap<String, String>,
     message_attributes:
         &'a std::collections::HashMap<String, aws_lambda_events::sqs::SqsMessageAttribute>,

@@ -11,9 +11,9 @@ use http::{Response, StatusCode};
 use idempotency_core::config::Variables;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::{Call, OfferedCall, run_without_claim};
-use idempotency_http::{HttpOperation, Place, ReceivedRequest, RequestEvent, Sent};
+use idempotency_http::{HttpOperation, Place, ReceivedRequest, RequestEvent, Sent, ViewError};
 
-use super::{HttpEvent, HttpResponse};
+use super::{HttpEvent, HttpResponse, RegisteredHttp};
 use crate::event::Event;
 use crate::http::host::LambdaHost;
 use crate::invocation::{Change, Deadline, InScope, Invocation};
@@ -39,7 +39,7 @@ where
     let http = registered.http().ok().map(|(_, http)| http);
     PreparedHttp {
         event: http
-            .filter(|http| http.protects(&parts.method))
+            .filter(|http| http.protects(&parts.method, &parts.headers))
             .map(|http| event.payload().read(http)),
         parts,
         body,
@@ -61,7 +61,7 @@ impl PreparedHttp {
 ///
 /// It takes the place of trait bounds, so that a wrong type is one error, at the type.
 pub struct HttpForm<R> {
-    to_http: fn(&R) -> Option<Response<Vec<u8>>>,
+    to_http: fn(&R) -> Result<Response<Vec<u8>>, ViewError>,
     from_http: fn(Response<Vec<u8>>) -> R,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Opened<'a> {
             invocation: host.invocation(deadline),
             host,
             request: prepared.request(),
-            is_protected: http.protects(&prepared.parts.method),
+            is_protected: prepared.event.is_some(),
         })
     }
 
@@ -150,7 +150,7 @@ impl<'a> Opened<'a> {
         start: impl FnOnce(OfferedCall<'_>) -> Fut,
     ) -> Result<R, E> {
         let place = Self::place(self.invocation, &self.host).await;
-        let view = |response: &R| Some((form.to_http)(response)?.map(Bytes::from));
+        let view = |response: &R| Ok((form.to_http)(response)?.map(Bytes::from));
         let call = self.http.call(place, &self.request);
         // A future of 4 KB. On the heap it does not make that of each handler larger, which is moved several times.
         let response = Box::pin(call.run_with_offer(start, view)).await?;
@@ -178,7 +178,9 @@ impl<'a> Opened<'a> {
             Err(error) => error,
         };
         let refused = self.http.call(Err(error), &self.request);
-        Ok(form.of(refused.run(pending(), |_| None).await?))
+        Ok(form.of(refused
+            .run(pending(), |_| Err(ViewError::NoResponse(NO_HANDLER)))
+            .await?))
     }
 }
 
@@ -197,7 +199,7 @@ pub async fn run<R, E>(
     let deadline = std::mem::take(&mut prepared.deadline);
     let opened = match Opened::new(registered, store, deadline, &prepared) {
         Ok(opened) => opened,
-        Err(error) => return Box::pin(misconfigured(error, &prepared, &form)).await,
+        Err(error) => return Box::pin(misconfigured(registered, error, &prepared, &form)).await,
     };
     let handler = InScope::new(opened.change(), handler);
     if !opened.is_protected {
@@ -221,7 +223,7 @@ pub async fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
     let deadline = std::mem::take(&mut prepared.deadline);
     let opened = match Opened::new(registered, store, deadline, &prepared) {
         Ok(opened) => opened,
-        Err(error) => return Box::pin(misconfigured(error, &prepared, &form)).await,
+        Err(error) => return Box::pin(misconfigured(registered, error, &prepared, &form)).await,
     };
     let change = opened.change();
     let start = |offered: OfferedCall<'_>| InScope::new(change, Box::pin(handler(offered.take())));
@@ -237,23 +239,35 @@ pub async fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
 ///
 /// None: `E` is the handler's error, and the handler does not run.
 async fn misconfigured<R, E>(
+    registered: &'static RegisteredOperation,
     error: Error,
     prepared: &PreparedHttp,
     form: &HttpForm<R>,
 ) -> Result<R, E> {
     let rules = HttpOperation::builder(error.operation())
         .variables(Variables::default())
-        .shared_by_all_callers()
-        .build();
-    let Ok(rules) = rules else {
+        .shared_by_all_callers();
+    let rules = match registered
+        .http_rules()
+        .and_then(RegisteredHttp::add_headers)
+    {
+        Some(headers) => rules.add_headers(headers),
+        None => rules,
+    };
+    let Ok(rules) = rules.build() else {
         // Unreachable: these rules need no setting.
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         return Ok(form.of(Sent::Made(response)));
     };
     let call = rules.call(Err(error), &prepared.request());
-    Ok(form.of(call.run(pending(), |_| None).await?))
+    Ok(form.of(call
+        .run(pending(), |_| Err(ViewError::NoResponse(NO_HANDLER)))
+        .await?))
 }
+
+/// Why a request that is refused has no response of a handler.
+const NO_HANDLER: &str = "the handler did not run";
 
 impl<R> fmt::Debug for HttpForm<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
 
-use http::Method;
+use http::{HeaderMap, Method};
 use idempotency_core::config::{ConfigurationError, Settings};
-use idempotency_http::HttpOperation;
+use idempotency_http::{HttpOperation, Unstorable};
 
 use crate::http::builder::compile;
 use crate::operation::Operation;
@@ -24,6 +24,14 @@ pub struct HttpSettings {
     pub key_header: Option<Cow<'static, str>>,
     /// The methods that are protected, with commas between them.
     pub methods: Option<Cow<'static, str>>,
+    /// The expression that selects what is compared beside method, path, query and body.
+    pub fingerprint_also: Option<Cow<'static, str>>,
+    /// The headers that are stored beyond the default, with commas between them.
+    pub stored_headers: Option<Cow<'static, str>>,
+    /// What to do with a response that cannot be stored.
+    pub on_unstorable: Option<Unstorable>,
+    /// The function from the headers of a request to those of a response that the handler does not make.
+    pub add_headers: Option<fn(&HeaderMap) -> HeaderMap>,
 }
 
 /// The HTTP rules of an annotated function.
@@ -39,6 +47,11 @@ impl RegisteredHttp {
             settings,
             compiled: OnceLock::new(),
         }
+    }
+
+    /// Returns the user's function to the headers of responses that the handler does not make.
+    pub(crate) fn add_headers(&self) -> Option<fn(&HeaderMap) -> HeaderMap> {
+        self.settings.add_headers
     }
 
     /// Returns the compiled rules, or `None` if they are not compiled.
@@ -72,6 +85,18 @@ impl RegisteredHttp {
         }
         if let Some(list) = &self.settings.methods {
             rules = rules.methods(methods(list)?);
+        }
+        if let Some(part) = &self.settings.fingerprint_also {
+            rules = rules.fingerprint_also(part.as_ref());
+        }
+        if let Some(list) = &self.settings.stored_headers {
+            rules = rules.stored_headers(list.split(',').map(str::trim));
+        }
+        if let Some(policy) = self.settings.on_unstorable {
+            rules = rules.on_unstorable(policy);
+        }
+        if let Some(headers) = self.settings.add_headers {
+            rules = rules.add_headers(headers);
         }
         if self.settings.shared_by_all_callers == Some(true) {
             rules = rules.shared_by_all_callers();

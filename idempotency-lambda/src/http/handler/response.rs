@@ -7,6 +7,7 @@ use aws_lambda_events::lambda_function_urls::LambdaFunctionUrlResponse;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, Response, StatusCode};
+use idempotency_http::ViewError;
 
 use super::headers::{joined, merged};
 
@@ -19,16 +20,17 @@ use super::headers::{joined, merged};
 pub trait HttpResponse: Sized {
     /// Returns the response that the client gets.
     ///
-    /// `None` if the platform refuses it, because its status is no status or its body is not base64 although it says so. The
-    /// client then gets a 5xx.
-    fn to_http(&self) -> Option<Response<Vec<u8>>>;
+    /// # Errors
+    ///
+    /// If the platform refuses it, and why. The client then gets a 5xx.
+    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError>;
 
     /// Returns the handler's response that is sent as this one.
     fn from_http(response: Response<Vec<u8>>) -> Self;
 }
 
 impl HttpResponse for ApiGatewayV2httpResponse {
-    fn to_http(&self) -> Option<Response<Vec<u8>>> {
+    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
         let body = bytes(self.body.as_ref(), self.is_base64_encoded)?;
         let headers = merged(&self.multi_value_headers, &self.headers);
         make(self.status_code, headers, body)
@@ -47,7 +49,7 @@ impl HttpResponse for ApiGatewayV2httpResponse {
 }
 
 impl HttpResponse for LambdaFunctionUrlResponse {
-    fn to_http(&self) -> Option<Response<Vec<u8>>> {
+    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
         let body = decoded(
             self.body.as_deref().unwrap_or_default(),
             self.is_base64_encoded,
@@ -68,7 +70,7 @@ impl HttpResponse for LambdaFunctionUrlResponse {
 }
 
 impl HttpResponse for ApiGatewayProxyResponse {
-    fn to_http(&self) -> Option<Response<Vec<u8>>> {
+    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
         let body = bytes(self.body.as_ref(), self.is_base64_encoded)?;
         let headers = merged(&self.multi_value_headers, &self.headers);
         make(self.status_code, headers, body)
@@ -88,7 +90,7 @@ impl HttpResponse for ApiGatewayProxyResponse {
 }
 
 impl HttpResponse for AlbTargetGroupResponse {
-    fn to_http(&self) -> Option<Response<Vec<u8>>> {
+    fn to_http(&self) -> Result<Response<Vec<u8>>, ViewError> {
         let body = bytes(self.body.as_ref(), self.is_base64_encoded)?;
         let headers = merged(&self.multi_value_headers, &self.headers);
         make(self.status_code, headers, body)
@@ -110,30 +112,39 @@ impl HttpResponse for AlbTargetGroupResponse {
     }
 }
 
-fn make(status: i64, headers: HeaderMap, body: Vec<u8>) -> Option<Response<Vec<u8>>> {
-    let status = u16::try_from(status).ok()?;
+/// Why a response without a valid status is a failure. A response that is made by `default()` has the status 0.
+const NO_STATUS: &str = "the handler returned a response without a valid status, so its client gets an error of the platform: set \
+                         `status_code` to a number from 100 to 599";
+/// Why a response with such a body is a failure.
+const NOT_BASE64: &str = "the handler returned a body that is not base64 although `is_base64_encoded` is true, so its client gets an \
+                          error of the platform";
+
+fn make(status: i64, headers: HeaderMap, body: Vec<u8>) -> Result<Response<Vec<u8>>, ViewError> {
+    let status = u16::try_from(status).ok().filter(|status| *status < 600);
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
     let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::from_u16(status).ok()?;
+    *response.status_mut() = status.ok_or(ViewError::NoResponse(NO_STATUS))?;
     *response.headers_mut() = headers;
-    Some(response)
+    Ok(response)
 }
 
 /// Returns the bytes that the client gets for a body.
-fn bytes(body: Option<&Body>, is_base64: bool) -> Option<Vec<u8>> {
+fn bytes(body: Option<&Body>, is_base64: bool) -> Result<Vec<u8>, ViewError> {
     match body {
         Some(Body::Text(text)) => decoded(text, is_base64),
         // It is sent as base64. Without the mark, the client gets the base64 text.
-        Some(Body::Binary(binary)) if is_base64 => Some(binary.clone()),
-        Some(Body::Binary(binary)) => Some(STANDARD.encode(binary).into_bytes()),
-        _ => Some(Vec::new()),
+        Some(Body::Binary(binary)) if is_base64 => Ok(binary.clone()),
+        Some(Body::Binary(binary)) => Ok(STANDARD.encode(binary).into_bytes()),
+        _ => Ok(Vec::new()),
     }
 }
 
-fn decoded(text: &str, is_base64: bool) -> Option<Vec<u8>> {
+fn decoded(text: &str, is_base64: bool) -> Result<Vec<u8>, ViewError> {
     if is_base64 {
-        STANDARD.decode(text).ok()
+        let decoded = STANDARD.decode(text);
+        decoded.map_err(|_| ViewError::Unreadable(NOT_BASE64))
     } else {
-        Some(text.as_bytes().to_vec())
+        Ok(text.as_bytes().to_vec())
     }
 }
 

@@ -61,6 +61,12 @@ impl RegisteredOperation {
         self
     }
 
+    /// Returns the HTTP rules of a handler of HTTP events.
+    #[cfg(feature = "http")]
+    pub(crate) fn http_rules(&self) -> Option<&'static RegisteredHttp> {
+        self.http
+    }
+
     /// Returns the operation and its HTTP rules, compiled at the first call.
     ///
     /// # Errors

@@ -181,6 +181,8 @@ fn operation(scenario: &Scenario) -> Result<Operation, ErrorKind> {
     let mut builder = Operation::builder("orders::app")
         .variables(variables)
         .key_prefix(prefix)
+        // Python's default.
+        .key_required(false)
         // Each scenario stands for a separate program.
         .shared_key_prefix(true);
     let config = &scenario.config;

@@ -44,9 +44,23 @@ async fn a_takeover_survives_each_fault_of_its_requests() {
 #[tokio::test]
 async fn steps_of_another_payload_are_not_used() {
     let database = EmbeddedDynamoDb::start().await.unwrap();
-    let mut shop = Shop::new(&database, "payloads", Steps::Keep).await;
-    let validated = operation().key("order_id").validate("amount");
-    shop.place = validated.steps(Steps::Keep).build().unwrap();
+    // Without `validate` the whole payload is validated.
+    for (number, validate) in [Some("amount"), None].into_iter().enumerate() {
+        for steps in [Steps::Keep, Steps::Forget] {
+            let table = format!("payloads-{number}-{steps:?}");
+            let mut shop = Shop::new(&database, &table, steps).await;
+            let mut place = operation().key("order_id").steps(steps);
+            if let Some(validate) = validate {
+                place = place.validate(validate);
+            }
+            shop.place = place.build().unwrap();
+            buys_another(&shop, steps).await;
+        }
+    }
+}
+
+/// Checks that a run which is killed after its first step, and under `keep` one that fails there, keeps another payload out.
+async fn buys_another(shop: &Shop, steps: Steps) {
     let place = async |amount: u32| {
         let process = shop.process();
         let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
@@ -59,15 +73,56 @@ async fn steps_of_another_payload_are_not_used() {
         let placed = shop.place.run_with_call(&payload, deadline, order);
         with_backend(process, placed).await.unwrap_err()
     };
-    assert_eq!(place(1).await.to_string(), "the bank is closed");
-    shop.clock.advance(Duration::from_millis(1));
+    shop.store
+        .inject(StoreOperation::Step, 1, StoreFault::HangAfter);
+    tokio::select! {
+        _ = place(1) => panic!("the process did not die"),
+        () = shop.store.hung() => {}
+    }
+    shop.clock.advance(Duration::from_secs(31));
     assert_eq!(ours(&place(2).await).kind(), ErrorKind::PayloadMismatch);
     assert_eq!(place(1).await.to_string(), "the bank is closed");
-    assert_eq!(shop.world.counts(), [1, 0, 0], "the second one is recorded");
-    // The window of the steps ends: another payload begins a new run.
-    shop.clock.advance(Duration::from_secs(3_602));
+    assert_eq!(shop.world.counts(), [1, 0, 0], "it is recorded");
+    shop.clock.advance(Duration::from_millis(1));
+    if steps == Steps::Keep {
+        assert_eq!(ours(&place(2).await).kind(), ErrorKind::PayloadMismatch);
+        // The window of the steps ends: another payload begins a new run.
+        shop.clock.advance(Duration::from_secs(3_602));
+    }
     assert_eq!(place(2).await.to_string(), "the bank is closed");
     assert_eq!(shop.world.counts(), [2, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_record_that_steps_fill_is_taken_over_without_its_event() {
+    let database = EmbeddedDynamoDb::start().await.unwrap();
+    database.create_table(TableSpec::new("full")).await.unwrap();
+    let table = store_on(&database).table("full");
+    let store = table.unencrypted_events(true).build().unwrap();
+    let mut shop = Shop::new(&database, "unused", Steps::Keep).await;
+    shop.store = Arc::new(FaultyStore::new(store));
+    let place = operation().key("order_id").validate("order_id");
+    let place = place.store_event("all").steps(Steps::Keep);
+    shop.place = place.build().unwrap();
+    let place = async |note: String, fails: bool| {
+        let deadline = Deadline::At(shop.clock.now().plus(Duration::from_secs(30)));
+        let order = async |call: Call| {
+            let result = async { Ok::<_, BoxError>(noise(480_000)) };
+            let full: String = call.step("reserve", || result).await?;
+            if fails {
+                return Err("the bank is closed".into());
+            }
+            Ok(vec![full.len().to_string()])
+        };
+        let payload = json!({ "order_id": 1, "note": note });
+        let placed = shop.place.run_with_call(&payload, deadline, order);
+        with_backend(shop.process(), placed).await
+    };
+    let failed: Result<Outcome<Vec<String>>, BoxError> = place("short".to_owned(), true).await;
+    assert_eq!(failed.unwrap_err().to_string(), "the bank is closed");
+    shop.clock.advance(Duration::from_millis(1));
+    let outcome = place(noise(60_000), false).await.unwrap();
+    assert_eq!(outcome.response(), &["480000"]);
 }
 
 /// Returns a text that zstd cannot make much smaller.

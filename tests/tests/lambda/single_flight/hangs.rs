@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{BoxError, ErrorKind, Operation};
 use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_tests::{Harness, ours};
@@ -130,7 +131,7 @@ async fn a_duplicate_of_a_waiting_call_gets_the_end_of_the_other_processs_lease(
         call.await.unwrap_err()
     });
     let text = error.await.to_string();
-    let lease_end = idempotency_tests::START + 600_000;
+    let lease_end = EpochMillis::new(idempotency_tests::START + 600_000);
     assert!(text.contains(&lease_end.to_string()), "{text}");
 }
 

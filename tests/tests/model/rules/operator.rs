@@ -3,7 +3,7 @@
 use idempotency_core::protocol::Write;
 use idempotency_core::protocol::condition::{Condition, Operand};
 use idempotency_core::protocol::decision::Decided;
-use idempotency_core::record::{Attribute, Status};
+use idempotency_core::record::{Attribute, Field, Status};
 
 use super::Rules;
 
@@ -14,6 +14,22 @@ impl Rules for DecidesAboutAnyClaim {
     fn decides(&self, decided: Decided) -> (Write, Condition) {
         let status = Operand::Text(Status::InProgress.as_str().to_owned());
         (decided.write, Condition::Equals(Attribute::Status, status))
+    }
+}
+
+/// A freed key counts as one whose run reported that it had no effect.
+pub(crate) struct DecisionReports;
+
+impl Rules for DecisionReports {
+    fn decides(&self, decided: Decided) -> (Write, Condition) {
+        let write = match decided.write {
+            Write::Update(mut change) if change.set.failure.exists() => {
+                change.set.failure = Field::Value("E".to_owned());
+                Write::Update(change)
+            }
+            other => other,
+        };
+        (write, decided.condition)
     }
 }
 

@@ -94,10 +94,10 @@ impl Rules for UnfencedStep {
     }
 }
 
-/// The release after a failure deletes the record with its steps.
-pub(crate) struct ReleaseDeletesSteps;
+/// The release after a failure deletes the record, with its steps and its mark.
+pub(crate) struct ReleaseDeletesAll;
 
-impl Rules for ReleaseDeletesSteps {
+impl Rules for ReleaseDeletesAll {
     fn requests(&self, _: &CallTerms, _: CallView, effect: Effect) -> Effect {
         match effect {
             Effect::Write(Write::Update(change), condition) if change.set.failure.exists() => {

@@ -2,8 +2,8 @@
 
 use idempotency_core::error::ErrorKind;
 use idempotency_core::protocol::{
-    CallTerms, Effect, InFlight, Input, Refusal, RefusalDetail, Resolution, Stage, WriteErrorKind,
-    WriteResult,
+    CallTerms, Completion, Effect, InFlight, Input, Refusal, RefusalDetail, Resolution, Stage,
+    WriteErrorKind, WriteResult,
 };
 use idempotency_core::time::EpochMillis;
 
@@ -38,6 +38,21 @@ impl Rules for FailedClaimRuns {
             })) => Effect::RunUnprotected {
                 maybe_claimed: false,
             },
+            other => other,
+        }
+    }
+}
+
+/// A call whose staged writes may not have been applied ends in its handler's own result.
+pub(crate) struct UnconfirmedWritesCountAsOwn;
+
+impl Rules for UnconfirmedWritesCountAsOwn {
+    fn requests(&self, _: &CallTerms, view: CallView, effect: Effect) -> Effect {
+        match effect {
+            Effect::Finish(Resolution::Refuse(Refusal {
+                kind: ErrorKind::CompletionUnknown,
+                ..
+            })) if view.ran => Effect::Finish(Resolution::Own(Completion::Unclaimed)),
             other => other,
         }
     }

@@ -5,6 +5,7 @@ use super::{Bounds, Ending, Faults, REPORTED_OR_NOT, RESPONDS_OR_FAILS, plain};
 const DECISION: Faults = Faults {
     lost_replies: 1,
     failures: 0,
+    conflicts: 0,
     delays: 0,
     kills: 0,
     evictions: 0,

@@ -172,6 +172,40 @@ pub(crate) fn late_and_evicted_without_tokens() -> Bounds {
     }
 }
 
+/// Returns a scenario of two calls that hold, stage writes or not, and meet the transaction of another program.
+pub(crate) fn conflicts() -> Bounds {
+    let call = || {
+        plain()
+            .holding()
+            .ending(&[Ending::Responds, Ending::Stages])
+    };
+    Bounds {
+        ticks: 3,
+        faults: Faults {
+            conflicts: 2,
+            ..Faults::default()
+        },
+        ..Bounds::new("both meet a transaction and hold", vec![call(), call()])
+    }
+}
+
+/// Returns a scenario of one call that runs unprotected if the store fails, of which a claim and a transaction can arrive late.
+pub(crate) fn staged_and_unprotected() -> Bounds {
+    Bounds {
+        ticks: 1,
+        faults: Faults {
+            lost_replies: 2,
+            failures: 1,
+            changes: 1,
+            ..Faults::default()
+        },
+        ..Bounds::new(
+            "one call that stages writes runs unprotected",
+            vec![stages().unprotected()],
+        )
+    }
+}
+
 /// Returns the larger scenarios, which are explored only on request.
 pub(crate) fn large_staged() -> Vec<Bounds> {
     let any = || plain().ending(STAGES_OR_NOT);

@@ -72,6 +72,14 @@ async fn change(app: Arc<App>, _: ItemChange<Order>) -> Result<bool, BoxError> {
     Ok(app.open)
 }
 
+/// Another attribute sees the function of one record, also if it is written below.
+#[idempotent(sqs)]
+#[tracing::instrument(skip_all, fields(order = %order.id))]
+#[must_use = "a future"]
+async fn traced(app: &App, order: Order) -> Result<bool, BoxError> {
+    Ok(app.open && order.id > 0)
+}
+
 impl App {
     #[idempotent(sqs, key_prefix = "app.method")]
     async fn method(&self, order: Order) -> Result<bool, BoxError> {
@@ -99,6 +107,7 @@ pub fn main() {
     sends(message(event()));
     sends(bytes(event()));
     sends(text(&app, event()));
+    sends(traced(&app, event()));
     sends(app.method(event()));
     sends(change(Arc::new(App { open: false }), event()));
     sends(never(event()));

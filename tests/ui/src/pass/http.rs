@@ -8,6 +8,7 @@ use aws_lambda_events::apigw::{
     ApiGatewayProxyRequest, ApiGatewayProxyResponse, ApiGatewayV2httpRequest,
     ApiGatewayV2httpResponse,
 };
+use aws_lambda_events::http::HeaderMap;
 use aws_lambda_events::lambda_function_urls::{
     LambdaFunctionUrlRequest, LambdaFunctionUrlResponse,
 };
@@ -19,7 +20,7 @@ const CALLER: &str = "requestContext.authorizer.lambda.user";
 #[derive(Debug)]
 pub struct Declined;
 
-#[idempotent(http, caller = "requestContext.authorizer.jwt.claims.sub")]
+#[idempotent(http, caller = "requestContext.authorizer.jwt.claims.[iss, sub]")]
 async fn v2(
     event: LambdaEvent<ApiGatewayV2httpRequest>,
 ) -> Result<ApiGatewayV2httpResponse, BoxError> {
@@ -29,7 +30,25 @@ async fn v2(
     Ok(ApiGatewayV2httpResponse::default())
 }
 
-#[idempotent(http, caller = CALLER, key_header = "x-request-id", expires_after = "1d")]
+/// Returns the headers with which the function answers CORS.
+fn cors(request: &HeaderMap) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(origin) = request.get("origin") {
+        headers.insert("access-control-allow-origin", origin.clone());
+    }
+    headers
+}
+
+#[idempotent(
+    http,
+    caller = CALLER,
+    key_header = "x-request-id",
+    fingerprint_also = "header(@, 'host')",
+    stored_headers = "x-receipt, x-total",
+    on_unstorable = "refuse",
+    add_headers = cors,
+    expires_after = "1d"
+)]
 async fn v1(
     event: LambdaEvent<Raw<ApiGatewayProxyRequest>>,
 ) -> Result<ApiGatewayProxyResponse, Declined> {
@@ -56,7 +75,8 @@ async fn alb(
 #[idempotent(
     key_prefix = "url",
     http,
-    shared_by_all_callers = true,
+    caller = "iam_caller(@)",
+    add_headers = |_| HeaderMap::new(),
     key_required = false
 )]
 async fn url(

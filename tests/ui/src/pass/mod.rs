@@ -2,6 +2,7 @@
 
 pub mod batches;
 pub mod call;
+pub mod constants;
 pub mod functions;
 pub mod handlers;
 pub mod http;

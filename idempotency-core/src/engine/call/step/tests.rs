@@ -10,18 +10,22 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::*;
-use crate::config::{Settings, Variables};
-use crate::engine::{Backend, Codec};
+use crate::config::{KeyRequired, Settings, Variables};
+use crate::engine::{Backend, Codec, Errors};
 use crate::example::{Fixed, ready};
-use crate::operation::CompiledOperation;
+use crate::operation::{CompiledOperation, Identity};
 use crate::outcome::Outcome;
 use crate::protocol::policy::{self, OnTimeout};
 use crate::record::{Field, Record, Status};
 use desk::{Desk, Fault};
 
-fn id() -> RecordId {
+fn identity() -> Identity {
     let identity = operation(policy::Steps::Keep).identify(ORDER, None);
-    identity.unwrap().key().unwrap().clone()
+    identity.unwrap()
+}
+
+fn id() -> RecordId {
+    identity().key().unwrap().clone()
 }
 
 /// Returns the completed record of another call.
@@ -30,6 +34,7 @@ fn winner() -> Record {
         status: Field::Value(Status::Completed),
         data: Field::Value(Data::new("\"winner\"")),
         expiration: Field::Value(crate::time::EpochSeconds::new(3_600)),
+        validation: identity().validation().map(str::to_owned).into(),
         ..Record::default()
     }
 }
@@ -37,6 +42,7 @@ fn winner() -> Record {
 fn settings(steps: policy::Steps) -> Settings {
     Settings {
         key: Some("order_id".into()),
+        key_required: Some(KeyRequired::No),
         key_prefix: Some("shop".into()),
         steps: Some(steps),
         ..Settings::default()
@@ -67,7 +73,7 @@ where
         &identity,
         None,
         Codec::json(),
-        |error| error,
+        Errors::new(|error| error),
         |offered| handler(offered.take()),
     ))
 }

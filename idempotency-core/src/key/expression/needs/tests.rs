@@ -110,6 +110,13 @@ fn a_header_looks_at_the_headers_of_its_name() {
 }
 
 #[test]
+fn the_caller_of_iam_looks_at_the_context_of_the_request_alone() {
+    let paths = "[requestContext.identity.[cognitoIdentityId, userArn], \
+         requestContext.authorizer.iam.[cognitoIdentity.identityId, userArn]]";
+    assert_eq!(of("iam_caller(@)"), of(paths));
+}
+
+#[test]
 fn a_text_that_is_unwrapped_is_read_by_what_is_taken_from_it() {
     let Node::Chain(call, _) = compile("powertools_json(body).id") else {
         panic!("a chain");

@@ -131,6 +131,91 @@ fn a_header_is_found_in_any_case_of_its_name() {
 }
 
 #[test]
+fn a_caller_that_iam_authenticated_is_one_client_in_all_its_sessions() {
+    const USER: &str = "arn:aws:iam::123456789012:user/shop/checkout";
+    const ROLE: &str = "arn:aws:sts::123456789012:assumed-role/orders";
+    const SSO: &str =
+        "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Pay_0a1b/ann@example.com";
+    const IDENTITY: &str = "eu-central-1:6d2c9e9e-0000-4a5b-8c7d-1f2e3d4c5b6a";
+    let (session, pod) = (format!("{ROLE}/orders-7f9c"), format!("{ROLE}/i-0abc"));
+    let china = session.replace("arn:aws:", "arn:aws-cn:");
+    let of_pool = format!("{ROLE}/CognitoIdentityCredentials");
+    let federated = "arn:aws:sts::123456789012:federated-user/ann";
+    let root = "arn:aws:iam::123456789012:root";
+    let cases: [(&str, &str, Option<&str>); 28] = [
+        ("", USER, Some(USER)),
+        ("", root, Some(root)),
+        ("", federated, Some(federated)),
+        ("", &session, Some(ROLE)),
+        ("", &pod, Some(ROLE)),
+        (
+            "",
+            &china,
+            Some("arn:aws-cn:sts::123456789012:assumed-role/orders"),
+        ),
+        ("", SSO, Some(SSO)),
+        (IDENTITY, &of_pool, Some(IDENTITY)),
+        (IDENTITY, USER, Some(IDENTITY)),
+        (IDENTITY, "", Some(IDENTITY)),
+        // All users of the pool have it.
+        ("", &of_pool, None),
+        ("", "", None),
+        ("", "anonymous", None),
+        ("", "AIDACKCEVSQ6C2EXAMPLE", None),
+        ("", "arn:aws:iam::123456789012:user/", None),
+        ("", "arn:aws:iam::123456789012:user", None),
+        ("", "arn:aws:iam::123456789012:role/orders", None),
+        ("", "arn:aws:iam::anonymous:root", None),
+        ("", "arn:aws:iam:eu-west-1:123456789012:root", None),
+        ("", "arn::iam::123456789012:root", None),
+        ("", "urn:aws:iam::123456789012:root", None),
+        ("", "arn:aws:sts::123456789012:user/checkout", None),
+        ("", "arn:aws:sts::123456789012:federated-user/", None),
+        ("", ROLE, None),
+        ("", "arn:aws:sts::123456789012:assumed-role/orders/", None),
+        ("", "arn:aws:sts::123456789012:assumed-role//s", None),
+        ("", "arn:aws:sts::123456789012:assumed-role/a/b/c", None),
+        ("", "arn:aws:sns::123456789012:root", None),
+    ];
+    for (identity, arn, caller) in cases {
+        let expected = caller.map_or("null".to_owned(), |caller| format!("{caller:?}"));
+        let rest = format!(r#"{{"cognitoIdentityId": "{identity}", "userArn": "{arn}"}}"#);
+        let http = format!(
+            r#"{{"iam": {{"cognitoIdentity": {{"identityId": "{identity}"}}, "userArn": "{arn}"}}}}"#
+        );
+        for context in [
+            format!(r#"{{"identity": {rest}}}"#),
+            format!(r#"{{"authorizer": {http}}}"#),
+        ] {
+            let event = format!(r#"{{"requestContext": {context}}}"#);
+            assert_eq!(value("iam_caller(@)", &event), expected, "{event}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_iam_did_not_authenticate_has_no_caller() {
+    for event in [
+        "{}",
+        r#"{"requestContext": null}"#,
+        r#"{"requestContext": {"identity": null, "authorizer": null}}"#,
+        r#"{"requestContext": {"authorizer": {"iam": "arn:aws:iam::123456789012:root"}}}"#,
+        r#"{"requestContext": {"identity": {"cognitoIdentityId": 7, "userArn": ["a"]}}}"#,
+        r#"{"requestContext": {"authorizer": {"iam": {"cognitoIdentity": null, "userArn": null}}}}"#,
+        r#"{"requestContext": {"authorizer": {"lambda": {"iam": {"userArn": "arn:aws:iam::123456789012:root"}}}}}"#,
+        r#"{"headers": {"x-user-arn": "arn:aws:iam::123456789012:root"}, "body": "{}"}"#,
+    ] {
+        assert_eq!(value("iam_caller(@)", event), "null", "{event}");
+        assert_eq!(
+            missing::missing("[iam_caller(@), type(@)]", event),
+            ["iam_caller(@)"]
+        );
+    }
+    let error = evaluate("iam_caller(@)", "[]").unwrap_err().to_string();
+    assert!(error.starts_with("`iam_caller` takes"), "{error}");
+}
+
+#[test]
 fn a_header_look_up_by_its_exact_name_is_found() {
     let exact = |text: &str| {
         let expression = Expression::compile(text).unwrap();
@@ -209,7 +294,7 @@ fn an_error_shows_no_payload() {
 fn a_wrong_expression_is_shown_with_a_caret() {
     let error = Expression::compile("a.nope(b)").unwrap_err().to_string();
     assert!(error.ends_with("\na.nope(b)\n  ^ unknown function `nope`; the functions are abs, avg, ceil, contains, \
-        ends_with, floor, header, join, keys, length, map, max, max_by, merge, min, min_by, not_null, powertools_base64, \
+        ends_with, floor, header, iam_caller, join, keys, length, map, max, max_by, merge, min, min_by, not_null, powertools_base64, \
         powertools_base64_gzip, powertools_json, reverse, sort, sort_by, starts_with, sum, to_array, to_number, \
         to_string, type, values"), "{error}");
 }

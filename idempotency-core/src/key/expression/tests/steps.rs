@@ -199,7 +199,7 @@ fn an_expression_with_too_many_steps_has_an_error_of_its_own() {
     let expression = Expression::compile("[*].[@]").unwrap();
     let mut budget = Budget::of_one_evaluation();
     let evaluated = |budget: &mut Budget| {
-        evaluate::evaluate(&expression.node, &payload, budget).map(|(value, _)| value)
+        evaluate::evaluate(&expression.node, &payload, COMPACT, budget).map(|(value, _)| value)
     };
     assert!(evaluated(&mut budget).is_ok());
     let enough = budget.worked();

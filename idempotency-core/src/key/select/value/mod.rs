@@ -14,7 +14,7 @@ use serde::ser::{self, Serialize, Serializer};
 
 use super::needs::{Elements, Needs, Parts};
 use crate::key::parse::MAX_DEPTH;
-use crate::key::{Budget, Exhausted, Integer, Json, Object, Text};
+use crate::key::{Budget, Exhausted, Float, Integer, Json, Object, Text};
 use elements::Array;
 use members::Members;
 
@@ -222,12 +222,12 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
             return Ok(Json::Null);
         }
         let text = serde_json::to_string(&number).map_err(|_| Unfit)?;
-        text.parse().map(Json::Float).map_err(|_| Unfit)
+        Float::parse(&text).map(Json::Float).ok_or(Unfit)
     }
 
     fn serialize_f64(self, number: f64) -> Result<Json> {
         Ok(if number.is_finite() {
-            Json::Float(number)
+            Json::Float(number.into())
         } else {
             Json::Null
         })

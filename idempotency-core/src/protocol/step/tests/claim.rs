@@ -106,13 +106,14 @@ fn a_configured_lease_starts_at_the_claim_and_not_at_its_reply() {
 
 #[test]
 fn a_claim_found_after_a_lost_reply_has_the_lease_in_its_record() {
-    let own = claim_of(me(), now_plus(10_000));
+    // An earlier send of it was applied.
+    let own = claim_of(me(), now_plus(9_500));
     let (attempt, _look) = Attempt::begin(with_a_lease_of_ten_seconds());
     let (attempt, _claim) = attempt.step(NOW, MISS);
     let (attempt, effect) = attempt.step(now_plus(9_000), condition_failed(own));
     assert_eq!(effect, Effect::Run);
     let until = attempt.in_flight().map(|in_flight| in_flight.until);
-    assert_eq!(until, Some(now_plus(10_000)));
+    assert_eq!(until, Some(now_plus(9_500)));
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn under_hold_a_call_that_finds_its_own_claim_after_the_lease_releases_it() {
     let late = now_plus(30_001);
     let found = [(NOW, MISS), (late, condition_failed(own))];
     let effect = play_at(call.clone(), found.clone());
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left_at(late, "unreported"));
     let effect = play_at(call, found.into_iter().chain([(late, APPLIED)]));
     assert_eq!(effect, finished(ErrorKind::NoTimeLeft));
 }
@@ -192,7 +193,7 @@ fn a_call_that_lost_a_send_and_every_race_releases_its_claim_before_it_returns_c
         expired(),
     ];
     let effect = play(call(), lost_every_race.clone());
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left("unreported"));
     let effect = play(call(), lost_every_race.into_iter().chain([APPLIED]));
     assert_eq!(effect, finished(ErrorKind::Contended));
 }
@@ -200,7 +201,7 @@ fn a_call_that_lost_a_send_and_every_race_releases_its_claim_before_it_returns_c
 #[test]
 fn a_claim_that_stays_unknown_is_released_before_the_error_is_returned() {
     let effect = play(call(), [MISS, maybe_applied(), Input::ReadFailed]);
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left("unreported"));
     let effect = play(
         call(),
         [MISS, maybe_applied(), Input::ReadFailed, maybe_applied()],
@@ -222,7 +223,7 @@ fn a_store_that_loses_every_claim_is_a_store_failure_and_not_contention() {
 fn a_maybe_applied_claim_near_the_deadline_is_released_at_once_so_that_the_caller_gets_its_error() {
     let near = now_plus(29_850);
     let effect = play_at(call(), [(NOW, MISS), (near, maybe_applied())]);
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left_at(near, "unreported"));
 }
 
 #[test]
@@ -232,7 +233,7 @@ fn a_maybe_applied_claim_that_a_late_read_does_not_find_is_released_and_not_sent
     assert!(matches!(in_time, Effect::Write(Write::Put(_), _)));
     let too_late = now_plus(2_800);
     let effect = play_at(call(), found_nothing(too_late));
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left_at(too_late, "unreported"));
     let released = found_nothing(too_late)
         .into_iter()
         .chain([(too_late, APPLIED)]);

@@ -347,23 +347,17 @@ fn a_stored_response_replaces_one_that_is_not_stored() {
 }
 
 #[test]
-fn a_recorded_failure_ends_the_lease_at_the_time_of_the_claim_and_removes_the_token() {
+fn a_recorded_failure_ends_the_lease_before_the_claim_and_removes_the_token() {
     let mut call = call();
     call.policy.on_error = OnError::Record;
     let [look, claim, ran] = failure();
-    let inputs = [(NOW, look), (NOW, claim), (now_plus(5_000), ran)];
-    let Effect::Write(Write::Update(change), condition) = play_at(call, inputs) else {
-        panic!("a recorded failure is an update");
-    };
-    assert_eq!(condition, held_by(&me()));
-    assert_eq!(change.set.failure, Field::Value("Timeout".to_owned()));
-    assert_eq!(change.set.in_progress_expiration, Field::Value(NOW));
-    assert_eq!(change.set.status, Field::Absent);
-    assert_eq!(change.remove, [crate::record::Attribute::Owner]);
+    let failed_at = now_plus(5_000);
+    let inputs = [(NOW, look), (NOW, claim), (failed_at, ran)];
+    assert_eq!(play_at(call, inputs), failure_left_at(failed_at, "Timeout"));
 }
 
 #[test]
-fn a_recorded_failure_ends_the_lease_at_the_time_of_the_claim_that_was_applied() {
+fn a_recorded_failure_ends_the_lease_before_the_claim_that_was_applied() {
     let mut call = call();
     call.policy.on_error = OnError::Record;
     let [look, claim, ran] = failure();
@@ -373,35 +367,109 @@ fn a_recorded_failure_ends_the_lease_at_the_time_of_the_claim_that_was_applied()
     let Effect::Write(Write::Update(change), _) = play_at(call, inputs) else {
         panic!("a recorded failure is an update");
     };
-    assert_eq!(change.set.in_progress_expiration, Field::Value(later));
+    assert_eq!(change.set.in_progress_expiration, Field::Value(now_plus(9)));
 }
 
-/// Returns the effect after a panic of the handler.
-fn panicked(on_timeout: OnTimeout, on_error: OnError) -> Effect {
+/// Returns the release after this end of a run whose claim replaced this record.
+fn release_over(call: &CallTerms, replaced: Option<&Record>, result: HandlerResult) -> Effect {
+    let (attempt, _) = Attempt::begin(call.clone()).0.step(NOW, MISS);
+    let (attempt, _) = attempt.replacing(replaced).step(NOW, APPLIED);
+    attempt.step(NOW, Input::HandlerDone(result)).1
+}
+
+#[test]
+fn a_release_leaves_a_mark_unless_every_run_until_now_has_reported_its_end() {
+    let ended = |failure: Field<String>| Record {
+        failure,
+        ..claim_of(another(), now_plus(-1))
+    };
+    let failed = |name: &str| ended(Field::Value(name.to_owned()));
+    let timeout = || HandlerResult::Failed("Timeout".to_owned());
+    let mut recording = call();
+    recording.policy.on_error = OnError::Record;
+    let mut holding = call();
+    holding.policy.on_timeout = OnTimeout::Hold;
+    for unreported in [
+        ended(Field::Absent),
+        failed("unreported"),
+        failed("unreported: Timeout"),
+        failed("ResolvedByOperator"),
+    ] {
+        for call in [call(), recording.clone(), holding.clone()] {
+            for (result, failure) in [
+                (timeout(), "unreported: Timeout"),
+                (HandlerResult::NotStored, "unreported: response not stored"),
+                (HandlerResult::Unstorable, "unreported: response not stored"),
+            ] {
+                let release = release_over(&call, Some(&unreported), result);
+                assert_eq!(release, failure_left(failure), "{unreported:?}");
+            }
+        }
+    }
+    let deleted = Effect::Write(Write::Delete, held_by(&me()));
+    for reported in [None, Some(failed("Timeout")), Some(completed("7"))] {
+        let release = |call: &CallTerms, result| release_over(call, reported.as_ref(), result);
+        assert_eq!(release(&call(), timeout()), deleted);
+        assert_eq!(release(&holding, timeout()), deleted);
+        assert_eq!(release(&recording, timeout()), failure_left("Timeout"));
+        // It is no failure, so it is not recorded either.
+        for result in [HandlerResult::NotStored, HandlerResult::Unstorable] {
+            assert_eq!(release(&recording, result), deleted);
+        }
+    }
+}
+
+#[test]
+fn a_claim_whose_run_never_started_is_released_with_a_mark_unless_it_was_the_first() {
+    let late = now_plus(30_001);
+    let release_over = |replaced: Option<Record>| {
+        let (attempt, _) = Attempt::begin(call()).0.step(NOW, MISS);
+        attempt.replacing(replaced.as_ref()).step(late, APPLIED).1
+    };
+    let deleted = Effect::Write(Write::Delete, held_by(&me()));
+    assert_eq!(release_over(None), deleted);
+    let killed = claim_of(another(), now_plus(-1));
+    assert_eq!(
+        release_over(Some(killed)),
+        failure_left_at(late, "unreported")
+    );
+}
+
+#[test]
+fn a_completion_that_meets_another_transaction_is_sent_again_and_its_claim_is_never_released() {
+    let conflict = || failed(false, WriteErrorKind::Conflict);
+    for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
+        let mut call = call();
+        call.policy.on_timeout = on_timeout;
+        let met_at = |milliseconds| {
+            let inputs = run_to_completion().map(|input| (NOW, input));
+            let met = (now_plus(milliseconds), conflict());
+            play_at(call.clone(), inputs.into_iter().chain([met]))
+        };
+        assert!(matches!(met_at(29_774), Effect::Pause(_)));
+        assert_eq!(met_at(29_775), finished(ErrorKind::CompletionUnknown));
+    }
+}
+
+/// Returns the effect after a handler that did not report its end.
+fn unreported(result: &HandlerResult, on_timeout: OnTimeout, on_error: OnError) -> Effect {
     let mut call = call();
     (call.policy.on_timeout, call.policy.on_error) = (on_timeout, on_error);
-    play(
-        call,
-        [MISS, APPLIED, Input::HandlerDone(HandlerResult::Panicked)],
-    )
+    play(call, [MISS, APPLIED, Input::HandlerDone(result.clone())])
 }
 
 #[test]
-fn under_rerun_a_panic_frees_the_key_as_a_failure_does() {
-    let released = panicked(OnTimeout::Rerun, OnError::Release);
-    assert_eq!(released, Effect::Write(Write::Delete, held_by(&me())));
-    let Effect::Write(Write::Update(change), _) = panicked(OnTimeout::Rerun, OnError::Record)
-    else {
-        panic!("a recorded failure is an update");
-    };
-    assert_eq!(change.set.failure, Field::Value("panic".to_owned()));
-}
-
-#[test]
-fn under_hold_a_panic_is_no_reported_end_so_the_claim_is_kept() {
-    for on_error in [OnError::Release, OnError::Record] {
-        let kept = Effect::Finish(Resolution::Own(Completion::Kept));
-        assert_eq!(panicked(OnTimeout::Hold, on_error), kept);
+fn an_end_that_was_not_reported_leaves_a_mark_under_rerun_and_keeps_the_claim_under_hold() {
+    for (result, name) in [
+        (HandlerResult::Panicked, "panic"),
+        (HandlerResult::Unreported("Elapsed".to_owned()), "Elapsed"),
+    ] {
+        for on_error in [OnError::Release, OnError::Record] {
+            let released = unreported(&result, OnTimeout::Rerun, on_error);
+            assert_eq!(released, failure_left(&format!("unreported: {name}")));
+            let kept = Effect::Finish(Resolution::Own(Completion::Kept));
+            assert_eq!(unreported(&result, OnTimeout::Hold, on_error), kept);
+        }
     }
 }
 

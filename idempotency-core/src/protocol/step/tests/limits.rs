@@ -83,7 +83,7 @@ fn the_requests_before_the_handler_share_one_time_limit() {
 fn a_claim_that_timed_out_leaves_the_rest_of_the_time_to_its_release() {
     let timed_out = [(NOW, MISS), (now_plus(2_800), maybe_applied())];
     let effect = play_at(call(), timed_out.clone());
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left_at(now_plus(2_800), "unreported"));
     assert_eq!(limit_at(now_plus(2_800), call(), timed_out), millis(200));
 }
 
@@ -106,7 +106,10 @@ fn one_millisecond_more_than_the_release_needs_is_enough_for_a_read() {
         )
     };
     assert_eq!(lost_at(2_799), READ);
-    assert_eq!(lost_at(2_800), Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(
+        lost_at(2_800),
+        failure_left_at(now_plus(2_800), "unreported")
+    );
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use super::super::super::condition::{replaceable, takeover};
 use super::super::super::policy::Steps;
-use super::super::super::{Change, RefusalDetail, Run, StepsEnd};
+use super::super::super::{RefusalDetail, Run, StepsEnd};
 use super::*;
-use crate::record::{Attribute, RecordedSteps, StoredEvent};
+use crate::record::{RecordedSteps, StoredEvent};
 
 fn steps_call(steps: Steps) -> CallTerms {
     let mut call = call();
@@ -171,6 +171,34 @@ fn a_takeover_keeps_the_event_of_its_own_call() {
 }
 
 #[test]
+fn a_takeover_of_a_record_that_steps_fill_drops_the_event_and_keeps_the_operation() {
+    let mut call = keeping();
+    call.event = StoredEvent::all("{}");
+    call.operation = Some("shop::order".to_owned());
+    let too_large = || failed(false, WriteErrorKind::TooLarge);
+    let full = || condition_failed(killed(&["a"]));
+    let inputs = [MISS, full(), too_large()];
+    assert_eq!(play(call.clone(), inputs.clone()), READ);
+    let inputs = inputs.into_iter().chain([found(killed(&["a"]))]);
+    let (change, condition) = update(play(call.clone(), inputs.clone()));
+    assert_eq!(
+        Some(condition),
+        takeover(&killed(&["a"]), None, OnTimeout::Rerun)
+    );
+    assert_eq!(
+        (&change.set.event, &change.set.operation),
+        (&None, &Field::Absent)
+    );
+    assert_eq!(change.set.owner, Field::Value(me()));
+    let remove = [Attribute::Failure, Attribute::Decision, Attribute::Event];
+    assert_eq!(change.remove, remove);
+    let runs = inputs.clone().chain([APPLIED, found(taken_over(&["a"]))]);
+    assert_eq!(play(call.clone(), runs), Effect::Run);
+    let again = inputs.chain([too_large()]);
+    assert_eq!(play(call, again), finished(ErrorKind::StoreFailed));
+}
+
+#[test]
 fn a_takeover_of_a_released_claim_requires_that_it_has_no_owner() {
     let mut released = killed(&["a"]);
     released.owner = Field::Absent;
@@ -197,7 +225,7 @@ fn the_run_uses_the_steps_after_the_takeover_and_not_those_before_it() {
     let steps = attempt.steps().map(RecordedSteps::len);
     assert_eq!(steps, Some(2), "the earlier owner recorded them meanwhile");
     let lease_ended = Some(now_plus(-1));
-    assert_eq!(attempt.resumes(), Some(Run::Rerun { lease_ended }));
+    assert_eq!(attempt.run(), Some(Run::Rerun { lease_ended }));
 }
 
 #[test]
@@ -217,21 +245,21 @@ fn a_run_after_a_recorded_failure_is_a_first_run() {
     let (attempt, _) = attempt.step(NOW, condition_failed(released));
     let (attempt, _) = attempt.step(NOW, APPLIED);
     let (attempt, _) = attempt.step(NOW, found(taken_over(&["a"])));
-    assert_eq!(attempt.resumes(), Some(Run::First));
+    assert_eq!(attempt.run(), Some(Run::First));
 }
 
 #[test]
 fn a_run_after_one_that_left_a_step_open_does_not_know_that_it_is_the_first() {
     let mut between = killed(&["a"]);
     between.owner = Field::Absent;
-    between.failure = Field::Value("not run".to_owned());
+    between.failure = Field::Value("unreported".to_owned());
     let takes_over = |tries: Vec<Input>| {
         let (mut attempt, _) = Attempt::begin(keeping()).0.step(NOW, MISS);
         for input in tries {
             (attempt, _) = attempt.step(NOW, input);
         }
         let (attempt, _) = attempt.step(NOW, APPLIED);
-        attempt.step(NOW, found(taken_over(&["a"]))).0.resumes()
+        attempt.step(NOW, found(taken_over(&["a"]))).0.run()
     };
     let resumes = takes_over(vec![condition_failed(between.clone())]);
     assert_eq!(resumes, Some(Run::Unknown));
@@ -245,12 +273,9 @@ fn a_run_after_one_that_left_a_step_open_does_not_know_that_it_is_the_first() {
 #[test]
 fn a_failure_after_a_step_that_was_not_recorded_says_so_in_the_record() {
     for (result, recorded) in [
-        (failure(), "step not recorded: Timeout"),
-        (HandlerResult::Panicked, "step not recorded: panic"),
-        (
-            HandlerResult::NotStored,
-            "step not recorded: response not stored",
-        ),
+        (failure(), "unreported: Timeout"),
+        (HandlerResult::Panicked, "unreported: panic"),
+        (HandlerResult::NotStored, "unreported: response not stored"),
     ] {
         let done = after_steps(StepsEnd::NotRecorded, result);
         let (change, _) = update(play(keeping(), [MISS, APPLIED, done]));
@@ -263,7 +288,7 @@ fn a_release_without_room_for_the_failure_keeps_the_steps_under_a_shorter_one() 
     let too_large = || failed(false, WriteErrorKind::TooLarge);
     for (end, shorter) in [
         (StepsEnd::Recorded, "failed"),
-        (StepsEnd::NotRecorded, "step not recorded"),
+        (StepsEnd::NotRecorded, "unreported"),
     ] {
         let inputs = [MISS, APPLIED, after_steps(end, failure()), too_large()];
         let (change, condition) = update(play(keeping(), inputs.clone()));
@@ -330,9 +355,50 @@ fn a_takeover_that_does_not_run_keeps_the_steps() {
     ];
     let (change, condition) = update(play_at(keeping(), inputs));
     assert_eq!(condition, held_by(&me()));
-    assert_eq!(change.set.failure, Field::Value("not run".to_owned()));
-    assert_eq!(change.set.in_progress_expiration, Field::Value(NOW));
+    assert_eq!(change.set.failure, Field::Value("unreported".to_owned()));
+    assert_eq!(
+        change.set.in_progress_expiration,
+        Field::Value(now_plus(-1))
+    );
     assert_eq!(change.remove, [Attribute::Owner]);
+}
+
+#[test]
+fn a_handler_that_did_not_begin_keeps_the_steps_of_earlier_runs_under_each_policy() {
+    for steps in [Steps::Keep, Steps::Forget] {
+        let mut call = keeping();
+        call.policy.steps = steps;
+        let inputs = [
+            MISS,
+            condition_failed(killed(&["a"])),
+            APPLIED,
+            found(Record {
+                owner: Field::Value(me()),
+                in_progress_expiration: Field::Value(now_plus(30_000)),
+                ..killed(&["a"])
+            }),
+            Input::HandlerDone(HandlerResult::NotStarted),
+        ];
+        let (change, condition) = update(play(call, inputs));
+        assert_eq!(condition, held_by(&me()));
+        assert_eq!(change.set.failure, Field::Value("unreported".to_owned()));
+        assert_eq!(change.remove, [Attribute::Owner], "{steps:?}");
+    }
+    let started = [MISS, APPLIED, Input::HandlerDone(HandlerResult::NotStarted)];
+    assert_eq!(
+        play(call(), started),
+        Effect::Write(Write::Delete, held_by(&me()))
+    );
+}
+
+#[test]
+fn a_takeover_after_a_reported_failure_that_does_not_run_leaves_the_next_run_the_first() {
+    let mut reported = killed(&["a"]);
+    reported.owner = Field::Absent;
+    reported.failure = Field::Value("Timeout".to_owned());
+    let inputs = [MISS, condition_failed(reported), APPLIED, Input::ReadFailed];
+    let (change, _) = update(play(keeping(), inputs));
+    assert_eq!(change.set.failure, Field::Value("not started".to_owned()));
 }
 
 #[test]
@@ -383,7 +449,7 @@ fn a_failure_after_steps_ends_the_lease_and_keeps_them() {
         assert_eq!(condition, held_by(&me()));
         let set = Record {
             expiration: Field::Value(seconds(3_600)),
-            in_progress_expiration: Field::Value(NOW),
+            in_progress_expiration: Field::Value(now_plus(-1)),
             failure: Field::Value("Timeout".to_owned()),
             ..Record::default()
         };
@@ -402,7 +468,8 @@ fn a_failure_before_the_first_step_frees_the_key_as_without_steps() {
 fn a_failure_keeps_the_steps_of_earlier_runs_too() {
     let (_, effect) = resumed(keeping(), &["a"]).step(NOW, Input::HandlerDone(failure()));
     let (change, _) = update(effect);
-    assert_eq!(change.set.failure, Field::Value("Timeout".to_owned()));
+    let failure = Field::Value("unreported: Timeout".to_owned());
+    assert_eq!(change.set.failure, failure);
     assert!(!change.remove.contains(&Attribute::Steps));
 }
 
@@ -425,6 +492,11 @@ fn under_forget_a_failure_deletes_the_steps() {
     let done = || after_steps(StepsEnd::Recorded, failure());
     let deleted = play(steps_call(Steps::Forget), [MISS, APPLIED, done()]);
     assert_eq!(deleted, Effect::Write(Write::Delete, held_by(&me())));
+    let lost = after_steps(StepsEnd::NotRecorded, failure());
+    let (change, _) = update(play(steps_call(Steps::Forget), [MISS, APPLIED, lost]));
+    let mark = Field::Value("unreported: Timeout".to_owned());
+    assert_eq!(change.set.failure, mark);
+    assert_eq!(change.remove, [Attribute::Owner, Attribute::Steps]);
     let mut call = steps_call(Steps::Forget);
     call.policy.on_error = OnError::Record;
     let (change, _) = update(play(call, [MISS, APPLIED, done()]));

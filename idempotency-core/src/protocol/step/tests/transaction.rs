@@ -60,10 +60,13 @@ fn every_ending_with_a_completion_keeps_the_staged_writes_and_every_other_drops_
     for result in [
         HandlerResult::NotStored,
         HandlerResult::Failed("E".to_owned()),
-        HandlerResult::Panicked,
     ] {
         assert!(matches!(after(result), Effect::Write(Write::Delete, _)));
     }
+    assert_eq!(
+        after(HandlerResult::Panicked),
+        failure_left("unreported: panic")
+    );
 }
 
 #[test]
@@ -255,6 +258,26 @@ fn conflicts_are_repeated_for_as_long_as_the_lease_runs_and_do_not_count_as_trie
 }
 
 #[test]
+fn pauses_after_conflicts_grow_up_to_a_second() {
+    let pause = |conflicts: usize| {
+        let met = [failed(false, WriteErrorKind::Conflict), Input::Paused];
+        let met = met.into_iter().cycle().take(2 * conflicts - 1);
+        after_transaction(met)
+    };
+    for (conflicts, milliseconds) in [
+        (1, 25),
+        (2, 50),
+        (3, 100),
+        (6, 800),
+        (7, 1_000),
+        (300, 1_000),
+    ] {
+        let expected = Effect::Pause(Duration::from_millis(milliseconds));
+        assert_eq!(pause(conflicts), expected, "{conflicts}");
+    }
+}
+
+#[test]
 fn a_transaction_that_is_given_up_frees_the_key_if_no_send_can_have_been_applied() {
     let given_up = |detail| {
         finished(Refusal {
@@ -377,6 +400,37 @@ fn under_hold_a_rejection_after_a_step_that_is_not_recorded_keeps_the_claim() {
         after(rejected(true)),
         finished(ErrorKind::CompletionUnknown)
     );
+}
+
+#[test]
+fn under_rerun_a_rejection_after_a_step_that_is_not_recorded_leaves_a_mark() {
+    for on_error in [OnError::Release, OnError::Record] {
+        let mut call = call();
+        call.policy.on_error = on_error;
+        let returned = HandlerResult::Returned(Data::new("42"));
+        let lost = HandlerResult::AfterSteps(StepsEnd::NotRecorded, Box::new(returned));
+        let inputs = [MISS, APPLIED, Input::HandlerStaged(lost), rejected(false)];
+        assert_eq!(play(call, inputs), failure_left("unreported"));
+    }
+}
+
+#[test]
+fn under_hold_writes_are_applied_also_after_a_lost_step_and_with_a_response_that_cannot_be_stored()
+{
+    let mut call = call();
+    call.policy.on_timeout = OnTimeout::Hold;
+    for end in [StepsEnd::Recorded, StepsEnd::NotRecorded] {
+        let result = HandlerResult::AfterSteps(end, Box::new(HandlerResult::Unstorable));
+        let inputs = [MISS, APPLIED, Input::HandlerStaged(result.clone())];
+        let Effect::Transact(Write::Update(change), _) = play(call.clone(), inputs) else {
+            panic!("the caller gets its response, so the writes are applied");
+        };
+        assert!(!change.set.data.exists());
+        // Without staged writes an operator must decide about the lost step.
+        let kept = Effect::Finish(Resolution::Own(Completion::Kept));
+        let done = play(call.clone(), [MISS, APPLIED, Input::HandlerDone(result)]);
+        assert_eq!(done == kept, end == StepsEnd::NotRecorded);
+    }
 }
 
 #[test]

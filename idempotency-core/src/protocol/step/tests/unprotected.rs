@@ -171,8 +171,10 @@ fn a_claim_that_may_have_been_applied_is_released_if_another_call_runs() {
         Input::ReadFailed,
         leader(Stage::Running),
     ];
-    let released = Effect::Write(Write::Delete, held_by(&me()));
-    assert_eq!(play(unprotected(), inputs.clone()), released);
+    assert_eq!(
+        play(unprotected(), inputs.clone()),
+        failure_left("unreported")
+    );
     let ended = inputs.into_iter().chain([APPLIED]);
     assert_eq!(
         play(unprotected(), ended),
@@ -276,9 +278,45 @@ fn a_response_that_cannot_be_stored_goes_to_its_caller_all_the_same() {
 }
 
 #[test]
+fn staged_writes_are_never_the_callers_own_result_unless_they_were_applied() {
+    let rejected = |maybe_applied| Input::Written(WriteResult::Rejected { maybe_applied });
+    let released = Refusal {
+        kind: ErrorKind::TransactionRejected,
+        detail: Some(RefusalDetail::Released),
+    };
+    for (inputs, end) in [
+        (
+            vec![failed(false, WriteErrorKind::Refused)],
+            ErrorKind::CompletionUnknown.into(),
+        ),
+        // The claim can still arrive, and a send of the transaction after it.
+        (
+            vec![rejected(true), APPLIED],
+            ErrorKind::CompletionUnknown.into(),
+        ),
+        (vec![rejected(false), APPLIED], released),
+        (
+            vec![CONDITION_FAILED_WITHOUT_RECORD, Input::Read(None)],
+            ErrorKind::LostOwnership.into(),
+        ),
+    ] {
+        let run = [MISS, maybe_applied(), Input::ReadFailed, MISS];
+        let staged = Input::HandlerStaged(response());
+        let inputs = run.into_iter().chain([staged]).chain(inputs);
+        // One request after the run: no pause fits.
+        let late = now_plus(29_900);
+        let inputs = inputs.enumerate().map(|(at, input)| {
+            let now = if at < 5 { NOW } else { late };
+            (now, input)
+        });
+        assert_eq!(play_at(unprotected(), inputs), finished(end));
+    }
+}
+
+#[test]
 fn the_claim_of_a_failed_run_is_released() {
     let failure = HandlerResult::Failed("E".to_owned());
-    let released = Effect::Write(Write::Delete, held_by(&me()));
+    let released = failure_left("unreported: E");
     assert_eq!(after_run(failure.clone(), []), released);
     for (result, end) in [
         (APPLIED, Completion::Released),
@@ -321,4 +359,24 @@ fn a_claim_that_is_found_after_a_lost_reply_is_a_claim() {
         [MISS, maybe_applied(), Input::Read(Some(mine))],
     );
     assert_eq!(effect, Effect::Run);
+}
+
+#[test]
+fn without_a_deadline_no_run_starts_after_the_lease_that_its_claim_would_have() {
+    let mut call = unprotected();
+    call.deadline = None;
+    call.policy.lease = Duration::from_secs(10);
+    let claims_at = |input: Input, milliseconds| {
+        play_at(call.clone(), [(NOW, MISS), (now_plus(milliseconds), input)])
+    };
+    for (input, late) in [
+        (throttled(), finished(ErrorKind::StoreFailed)),
+        (
+            maybe_applied(),
+            failure_left_at(now_plus(10_001), "unreported"),
+        ),
+    ] {
+        assert_eq!(claims_at(input.clone(), 10_000), Effect::CheckInFlight);
+        assert_eq!(claims_at(input, 10_001), late);
+    }
 }

@@ -136,7 +136,7 @@ fn a_claim_that_may_have_been_applied_before_a_wait_is_released_when_the_wait_en
         (now_plus(29_750), Input::ReadFailed),
     ];
     let effect = play_at(waiting(), inputs);
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left_at(now_plus(29_750), "unreported"));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_failed_read_after_a_claim_ends_the_call_although_it_waited_before() {
         (NOW, Input::ReadFailed),
     ]);
     let effect = play_at(waiting(), inputs);
-    assert_eq!(effect, Effect::Write(Write::Delete, held_by(&me())));
+    assert_eq!(effect, failure_left("unreported"));
 }
 
 #[test]

@@ -84,14 +84,22 @@ fn a_binary_body_without_the_mark_is_the_base64_text_that_the_client_gets() {
 }
 
 #[test]
-fn a_response_that_the_platform_refuses_is_none() {
+fn a_response_that_the_platform_refuses_is_an_error_that_says_why() {
     let mut response = ApiGatewayProxyResponse::default();
-    assert!(response.to_http().is_none(), "a status of 0");
-    response.status_code = 200;
-    assert!(response.to_http().is_some());
+    for invalid in [0, -1, 99, 600, 70_000] {
+        response.status_code = invalid;
+        let no_status = ViewError::NoResponse(NO_STATUS);
+        assert_eq!(response.to_http().unwrap_err(), no_status, "{invalid}");
+    }
+    for valid in [100, 200, 599] {
+        response.status_code = valid;
+        assert!(response.to_http().is_ok(), "{valid}");
+    }
     response.body = Some(Body::Text("?".to_owned()));
     response.is_base64_encoded = true;
-    assert!(response.to_http().is_none(), "not base64");
+    // A platform can be more tolerant: the client may have got it, so the run has not failed.
+    let unreadable = ViewError::Unreadable(NOT_BASE64);
+    assert_eq!(response.to_http().unwrap_err(), unreadable);
 }
 
 #[test]

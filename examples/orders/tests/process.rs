@@ -1,0 +1,37 @@
+//! The real process of the function, under the local Lambda. `docs/guide/testing.md` has this code.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+use idempotency_lambda::BoxError;
+use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+use idempotency_testkit::lambda::{FunctionSpec, LocalLambda};
+
+#[tokio::test]
+async fn an_event_that_is_delivered_twice_gets_one_response() -> Result<(), BoxError> {
+    let database = EmbeddedDynamoDb::start().await?;
+    database.create_table(TableSpec::new("idempotency")).await?;
+    database.inject(Fault::on("PutItem").drop_reply()); // applied, but the reply never arrives: the SDK sends it again
+    let function = FunctionSpec::new("orders", Command::new(env!("CARGO_BIN_EXE_orders")))
+        .env("IDEMPOTENCY_TABLE", "idempotency")
+        .envs(database.environment());
+    let lambda = LocalLambda::start(function).await?;
+    let event = include_str!("../../events/orders.json");
+    let first = lambda.invoke(event).await?;
+    assert_eq!(lambda.invoke(event).await?.payload, first.payload);
+    Ok(())
+}
+
+#[test]
+fn the_page_has_the_code_of_this_test() {
+    let page = include_str!("../../../docs/guide/testing.md");
+    let (_, code) = include_str!("process.rs")
+        .split_once("let database")
+        .unwrap();
+    let (code, _) = code.split_once("    Ok(())").unwrap();
+    let code = code.replace("\n    ", "\n");
+    assert!(
+        page.contains(code.trim_end()),
+        "docs/guide/testing.md has other code"
+    );
+}

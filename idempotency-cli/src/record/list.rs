@@ -1,0 +1,247 @@
+//! `idempotency list --held`: reads the table for claims whose run did not report its end.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+use idempotency_core::key::Json;
+use idempotency_core::record::{Field, Record, Status};
+use idempotency_core::time::{EpochMillis, EpochSeconds};
+
+use super::confirm::confirm;
+use super::shown::State;
+use crate::arguments::ListArguments;
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::{json, time};
+
+/// How many bytes of a table one read unit reads, where a read may be out of date.
+const BYTES_OF_A_UNIT: i64 = 8 * 1024;
+
+type Item = HashMap<String, AttributeValue>;
+
+/// A claim that was found.
+struct Claim {
+    id: String,
+    state: State,
+    lease_end: EpochMillis,
+    operation: Option<String>,
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Listed {
+    claims: Vec<Claim>,
+    items: i64,
+    read_units: f64,
+    /// The id of the last item that was read. `None` at the end of the table.
+    after: Option<String>,
+}
+
+pub(crate) async fn list(
+    arguments: &ListArguments,
+    connection: &Connection,
+) -> Result<Exit, Failure> {
+    // Fails if the partition of a composite key is not known.
+    connection.records()?;
+    let most = arguments.read_units;
+    let cost = cost(most, connection).await;
+    if arguments.yes {
+        eprint!("{cost}");
+    }
+    let question = "Read the table?";
+    confirm(arguments.yes, &cost, question, "not read", connection).await?;
+    let mut listed = Listed {
+        after: arguments.after.clone(),
+        ..Listed::default()
+    };
+    let failure = loop {
+        match page(&mut listed, connection).await {
+            Err(failure) => break Some(failure),
+            Ok(()) if listed.after.is_none() || listed.read_units >= f64::from(most) => break None,
+            Ok(()) => {}
+        }
+    };
+    let mut output = std::io::stdout().lock();
+    let written = if arguments.store.json {
+        json::write(&mut output, &listed.to_json())
+    } else {
+        write!(output, "{}", listed.text()).and_then(|()| output.flush())
+    };
+    written.map_err(Failure::output)?;
+    let Listed {
+        items, read_units, ..
+    } = listed;
+    let rest = match &listed.after {
+        None => "the end of the table".to_owned(),
+        Some(after) => format!("not the whole table: go on with `--after '{after}'`"),
+    };
+    eprintln!("read {items} items with {read_units} read units: {rest}");
+    failure.map_or(Ok(Exit::Done), Err)
+}
+
+/// Returns what the command will read, in lines.
+async fn cost(most: u32, connection: &Connection) -> String {
+    let size = match connection.describe().await {
+        Ok(table) => {
+            let bytes = table.table_size_bytes().unwrap_or_default();
+            format!(
+                "about {} items and {bytes} bytes, as DynamoDB counted them in the last hours; in all about {} read units",
+                table.item_count().unwrap_or_default(),
+                bytes / BYTES_OF_A_UNIT + 1
+            )
+        }
+        Err(failure) => format!("of unknown size: {}", failure.message),
+    };
+    format!(
+        "{:<12} {size}\n{:<12} at most {most} read units and one page of 128; --read-units changes it\n",
+        "reads", "stops after"
+    )
+}
+
+/// Reads one page.
+async fn page(listed: &mut Listed, connection: &Connection) -> Result<(), Failure> {
+    let config = &connection.config;
+    let names = &config.names;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let now = time::now();
+    let filter = "#status = :claim AND #lease < :now AND attribute_not_exists(#failure)";
+    let mut attributes = HashMap::from([
+        ("#status".to_owned(), names.status.clone()),
+        ("#lease".to_owned(), names.in_progress_expiration.clone()),
+        ("#failure".to_owned(), names.failure.clone()),
+    ]);
+    let mut values = HashMap::from([
+        (":claim".to_owned(), text(Status::InProgress.as_str())),
+        (":now".to_owned(), AttributeValue::N(now.get().to_string())),
+    ]);
+    let id_name = config.sort_key.as_ref().unwrap_or(&names.key);
+    let start = listed.after.as_ref().map(|after| {
+        let mut key = Item::from([(id_name.clone(), text(after))]);
+        if config.sort_key.is_some() {
+            key.insert(names.key.clone(), text(&config.partition));
+        }
+        key
+    });
+    let total = ReturnConsumedCapacity::Total;
+    let table = &config.table;
+    let (items, read, capacity, last) = if config.sort_key.is_some() {
+        attributes.insert("#partition".to_owned(), names.key.clone());
+        values.insert(":partition".to_owned(), text(&config.partition));
+        let query = connection.client.query().table_name(table);
+        let page = query
+            .key_condition_expression("#partition = :partition")
+            .filter_expression(filter)
+            .set_expression_attribute_names(Some(attributes))
+            .set_expression_attribute_values(Some(values))
+            .set_exclusive_start_key(start)
+            .return_consumed_capacity(total)
+            .send()
+            .await
+            .map_err(|error| connection.failed("Query", &error))?;
+        let read = page.scanned_count();
+        (
+            page.items,
+            read,
+            page.consumed_capacity,
+            page.last_evaluated_key,
+        )
+    } else {
+        let scan = connection.client.scan().table_name(table);
+        let page = scan
+            .filter_expression(filter)
+            .set_expression_attribute_names(Some(attributes))
+            .set_expression_attribute_values(Some(values))
+            .set_exclusive_start_key(start)
+            .return_consumed_capacity(total)
+            .send()
+            .await
+            .map_err(|error| connection.failed("Scan", &error))?;
+        let read = page.scanned_count();
+        (
+            page.items,
+            read,
+            page.consumed_capacity,
+            page.last_evaluated_key,
+        )
+    };
+    let claim = |item: &Item| {
+        let number = |name: &str| {
+            let number = item.get(name)?.as_n().ok()?;
+            // Other languages write fractions.
+            number.split('.').next()?.parse::<i64>().ok()
+        };
+        let of = |name: &str| Some(item.get(name)?.as_s().ok()?.clone());
+        let lease_end = number(&names.in_progress_expiration).map(EpochMillis::new);
+        let record = Record {
+            status: Field::Value(Status::InProgress),
+            expiration: number(&names.expiration).map(EpochSeconds::new).into(),
+            in_progress_expiration: lease_end.into(),
+            ..Record::default()
+        };
+        Some(Claim {
+            id: of(id_name)?,
+            state: State::of(&record, now),
+            lease_end: lease_end?,
+            operation: of(&names.operation),
+        })
+    };
+    listed
+        .claims
+        .extend(items.iter().flatten().filter_map(claim));
+    listed.items += i64::from(read);
+    let units = capacity.and_then(|capacity| capacity.capacity_units);
+    listed.read_units += units.unwrap_or_default();
+    listed.after = last.and_then(|key| Some(key.get(id_name)?.as_s().ok()?.clone()));
+    Ok(())
+}
+
+impl Listed {
+    /// Returns one line for each claim, which begins with its key.
+    fn text(&self) -> String {
+        let now = time::now();
+        let line = |claim: &Claim| {
+            let end = claim.lease_end.get();
+            format!(
+                "{}  {}  lease ended {}, {}  {}\n",
+                claim.id,
+                claim.state.name(),
+                time::rfc3339(end).unwrap_or_else(|| "outside the calendar".to_owned()),
+                time::distance(end, now),
+                claim
+                    .operation
+                    .as_deref()
+                    .unwrap_or("of no known operation"),
+            )
+        };
+        let text: String = self.claims.iter().map(line).collect();
+        // Another program can have written it.
+        text.replace(|char: char| char.is_control() && char != '\n', " ")
+    }
+
+    fn to_json(&self) -> Json {
+        let claim = |claim: &Claim| {
+            let end = claim.lease_end.get();
+            json::object([
+                ("key", Some(json::text(&claim.id))),
+                ("state", Some(json::text(claim.state.name()))),
+                ("in_progress_expiration", Some(json::number(end))),
+                (
+                    "in_progress_expiration_time",
+                    time::rfc3339(end).map(json::text),
+                ),
+                ("operation", claim.operation.as_deref().map(json::text)),
+            ])
+        };
+        let keys = self.claims.iter().map(claim).collect();
+        json::object([
+            ("keys", Some(Json::Array(keys))),
+            ("items", Some(json::number(self.items))),
+            ("read_units", Some(Json::Float(self.read_units.into()))),
+            (
+                "after",
+                Some(self.after.as_ref().map_or(Json::Null, json::text)),
+            ),
+        ])
+    }
+}

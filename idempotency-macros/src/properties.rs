@@ -1,0 +1,488 @@
+//! Properties of the attribute: each mistake is one error beside the unchanged item, no input exhausts the compiler's stack, and a value is
+//! accepted if and only if the start of a program accepts it. The fuzz target `macro_arguments` tries any tokens.
+
+use idempotency_core::config::{Settings, Variables};
+use idempotency_core::key::Expression;
+use idempotency_core::protocol::policy::Steps;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use syn::{File, Ident, Item, LitInt, LitStr, parse_quote};
+
+use crate::arguments::{ENVIRONMENT, KNOWN, Setting};
+use crate::attribute::attribute;
+use crate::values::check;
+
+const HANDLER: &str = "pub async fn handler(event: LambdaEvent<A>) -> Result<A, E> { a }";
+
+/// The size of rustc's stack, if `RUST_MIN_STACK` is not set.
+const STACK: usize = 8 * 1024 * 1024;
+
+/// What the attribute returned: the texts of the errors, and the items beside them.
+struct Expansion {
+    errors: Vec<String>,
+    items: Vec<Item>,
+}
+
+/// Expands the attribute and parses the result.
+fn expansion(arguments: &str, item: &str) -> Expansion {
+    let tokens = |text: &str| -> TokenStream { text.parse().expect("these are tokens") };
+    let back = attribute(tokens(arguments), tokens(item));
+    let file: File = match syn::parse2(back.clone()) {
+        Ok(file) => file,
+        Err(error) => panic!("the expansion is not Rust: {error}\n{back}"),
+    };
+    let mut expansion = Expansion {
+        errors: Vec::new(),
+        items: Vec::new(),
+    };
+    for item in file.items {
+        match item {
+            Item::Macro(call)
+                if call.mac.path.segments.last().unwrap().ident == "compile_error" =>
+            {
+                let text: syn::LitStr = call.mac.parse_body().unwrap();
+                expansion.errors.push(text.value());
+            }
+            other => expansion.items.push(other),
+        }
+    }
+    expansion
+}
+
+/// Settings of a function that is right, with a place for a mistake before, between and after them.
+const AROUND: [(&str, &str); 3] = [
+    ("", ", lease = \"1m\", expires_after = WINDOW"),
+    ("lease = \"1m\", ", ", expires_after = WINDOW"),
+    ("lease = \"1m\", expires_after = WINDOW, ", ""),
+];
+
+/// Returns values of another kind, or out of range.
+fn wrong_values(name: &str) -> &'static [&'static str] {
+    match name {
+        "key" | "validate" | "store_when" | "store_event" => &[
+            "3",
+            "true",
+            "body.id",
+            "f(a, b)",
+            "b\"a\"",
+            "c\"a\"",
+            "'a'",
+            "\"a\"x",
+            "\"\"",
+            "\" \"",
+            "-a",
+            "|a, b| a",
+            "concat!(\"a\", \"b\")",
+            "\"a\".to_owned()",
+            "&\"a\"",
+            "\"a.\"",
+            "\"a b\"",
+            "\"lenght(a)\"",
+            "\"a\" + \"b\"",
+            "1e400",
+            "(\"a\")",
+        ],
+        "key_required" => &[
+            "\"true\"", "1", "yes", "!true", "True", "(true)", "all", "\"any\"",
+        ],
+        "shared_key_prefix" | "circuit_breaker" => {
+            &["\"true\"", "1", "yes", "!true", "True", "(true)"]
+        }
+        "key_prefix" => &[
+            "\"\"",
+            "\"a#tenant=b\"",
+            "shop.orders",
+            "3",
+            "b\"a\"",
+            "concat!(\"a\")",
+        ],
+        "expires_after" | "lease" | "store_timeout" => &[
+            "30",
+            "\"30\"",
+            "\"soon\"",
+            "\"0s\"",
+            "\"\"",
+            "\"-1s\"",
+            "\"99999999999999999999s\"",
+            "\"1\u{660}s\"",
+            "Duration::from_secs(1)",
+            "1.5",
+            "\"1ns\"",
+            "b\"1h\"",
+            "30s",
+            "\"18446744073709551615years\"",
+        ],
+        "local_cache" | "local_cache_bytes" => &[
+            "\"5\"",
+            "-1",
+            "1.5",
+            "5u8",
+            "99999999999999999999",
+            "true",
+            "1 + 1",
+            "5i32",
+            "0xfffffffffffffffff",
+            "'5'",
+        ],
+        "hash" | "lookup" | "on_in_progress" | "on_timeout" | "on_error" | "on_store_error"
+        | "steps" => &[
+            "\"\"",
+            "3",
+            "true",
+            "hold",
+            "\"crc32\"",
+            "b\"md5\"",
+            "\" md5\"",
+        ],
+        "on_replay" => &[
+            "\"hook\"", "3", "hook()", "a.b", "{ hook }", "(hook)", "&hook", "hook!()",
+        ],
+        "context" => &["\"context\"", "3", "true", "'a'", "b\"a\""],
+        "store" => &["\"dynamodb\"", "3", "true", "'a'", "1.5"],
+        _ => &[
+            "\"order\"",
+            "()",
+            "[]",
+            "3",
+            "true",
+            "(a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a)",
+            "b\"a\"",
+        ],
+    }
+}
+
+/// Returns what a setting of this name can have after it instead of a value, and texts that are no setting.
+fn mistakes() -> Vec<String> {
+    let mut all: Vec<String> = [
+        "\"order_id\"",
+        "3",
+        "= 3",
+        "..",
+        "(a, b)",
+        "a.b",
+        "a::key",
+        "'a",
+        "#[a]",
+        "-",
+        "colour = 3",
+    ]
+    .map(str::to_owned)
+    .into();
+    all.extend(
+        ["(", "[", "{a:", "!", "a.", "a[?", "sort(", "a|"]
+            .map(|part| format!("key = {:?}", part.repeat(900))),
+    );
+    for (name, _) in KNOWN {
+        all.extend(
+            wrong_values(name)
+                .iter()
+                .map(|value| format!("{name} = {value}")),
+        );
+        let valueless = [
+            "",
+            "=",
+            "(\"a\", b)",
+            "{}",
+            "[a = b, c]",
+            ": \"a\"",
+            "== 3",
+            "=> a",
+            "\"a\"",
+        ];
+        all.extend(valueless.map(|after| format!("{name} {after}")));
+    }
+    all.retain(|text| !text.starts_with("lease") && !text.starts_with("expires_after"));
+    all.extend(["lease = \"2m\"", "expires_after = LATER"].map(str::to_owned));
+    all
+}
+
+#[test]
+fn one_mistake_among_the_settings_is_one_error_and_the_function_stays() {
+    let handler: Item = syn::parse_str(HANDLER).unwrap();
+    for (at, mistake) in mistakes().into_iter().enumerate() {
+        let (before, after) = AROUND[at % AROUND.len()];
+        let arguments = format!("{before}{mistake}{after}");
+        let expansion = expansion(&arguments, HANDLER);
+        assert_eq!(
+            expansion.errors.len(),
+            1,
+            "{arguments}: {:?}",
+            expansion.errors
+        );
+        assert_eq!(
+            expansion.items,
+            std::slice::from_ref(&handler),
+            "{arguments}"
+        );
+    }
+}
+
+#[test]
+fn an_item_that_cannot_be_protected_is_an_error_and_stays() {
+    for item in [
+        "fn f(a: LambdaEvent<A>) -> Result<A, E> { a }",
+        "async fn f(a: LambdaEvent<A>) {}",
+        "async fn f(a: LambdaEvent<A>) -> Option<A> {}",
+        "async fn f(a: LambdaEvent<A>) -> impl A {}",
+        "async fn f(a: LambdaEvent<A>) -> Result<impl A, E> {}",
+        "fn f() -> Pin<Box<dyn Future<Output = A>>> {}",
+        "#[idempotent] async fn f(a: LambdaEvent<A>) -> Result<A, E> {}",
+        "pub struct S { a: A }",
+        "struct S;",
+        "enum E { A }",
+        "union U { a: A }",
+        "trait T { fn f(); }",
+        "impl S { async fn f() {} }",
+        "unsafe impl S {}",
+        "unsafe trait T {}",
+        "auto trait T {}",
+        "mod m { fn f() {} }",
+        "mod m;",
+        "const A: u8 = 1;",
+        "const _: () = ();",
+        "static A: u8 = 1;",
+        "type A = B;",
+        "use a::{b, c};",
+        "extern crate a;",
+        "extern \"C\" { fn f(); }",
+        "macro_rules! m { () => {} }",
+        "m! { a b c }",
+        "macro m() {}",
+        "const fn f() {}",
+    ] {
+        let expansion = expansion("lease = \"1m\"", item);
+        assert!(!expansion.errors.is_empty(), "{item}");
+        assert_eq!(expansion.items, [syn::parse_str(item).unwrap()], "{item}");
+    }
+}
+
+/// Returns a name with one letter left out, changed, added, or swapped with the next one.
+fn misspellings(name: &str) -> Vec<String> {
+    let letters: Vec<char> = name.chars().collect();
+    let mut all = Vec::new();
+    for at in 0..=letters.len() {
+        let (before, after) = letters.split_at(at);
+        let put =
+            |middle: &[char], rest: &[char]| [before, middle, rest].concat().into_iter().collect();
+        for letter in ['a', 'e', 'k', 's', 'x', '_', '1', 'é'] {
+            all.push(put(&[letter], after));
+            all.extend(after.get(1..).map(|rest| put(&[letter], rest)));
+        }
+        all.extend(after.get(1..).map(|rest| put(&[], rest)));
+        if let [one, two, rest @ ..] = after {
+            all.push(put(&[*two, *one], rest));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_name_with_one_spelling_mistake_leads_to_the_right_name() {
+    for (known, _) in KNOWN {
+        for misspelt in misspellings(known) {
+            let known_name = KNOWN
+                .iter()
+                .chain(&ENVIRONMENT)
+                .any(|(name, _)| *name == misspelt);
+            if known_name || syn::parse_str::<syn::Ident>(&misspelt).is_err() {
+                continue;
+            }
+            let expansion = expansion(
+                &format!("{misspelt} = 1"),
+                "async fn f(a: A) -> Result<A, E> {}",
+            );
+            let message = format!("unknown setting `{misspelt}`: did you mean `{known}`?");
+            assert_eq!(expansion.errors, [message]);
+        }
+    }
+}
+
+/// Expands in a thread with rustc's stack size. Returns whether there is an error, and whether the item can be there.
+///
+/// Only the tokens of the outermost level are counted: a full comparison would recurse.
+fn on_rustcs_stack(arguments: String, item: String) -> (bool, bool) {
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let run = thread.spawn(move || {
+        let item: TokenStream = item.parse().unwrap();
+        let many = item.clone().into_iter().count();
+        let back = attribute(arguments.parse().unwrap(), item);
+        let error = back
+            .clone()
+            .into_iter()
+            .any(|token| matches!(token, TokenTree::Ident(word) if word == "compile_error"));
+        (error, back.into_iter().count() >= many)
+    });
+    run.unwrap().join().unwrap()
+}
+
+#[test]
+fn deep_or_long_arguments_do_not_exhaust_the_stack() {
+    let pieces = [
+        ("(", ")"),
+        ("[", "]"),
+        ("{", "}"),
+        ("!", ""),
+        ("& ", ""),
+        ("a = ", ""),
+        ("|| ", ""),
+        ("|a, b| ", ""),
+        ("if a {", "}"),
+        ("if ", ""),
+        ("a::<b, ", ">"),
+        ("a + ", ""),
+        ("a.", ""),
+        ("return ", ""),
+        ("a as ", ""),
+        ("a as &", ""),
+        ("a as dyn A<", ">"),
+        ("a as fn() -> ", ""),
+        ("< ", ""),
+        ("a(b, ", ")"),
+        ("m!{", "}"),
+        ("a, ", ""),
+        ("key = \"a\", ", ""),
+        ("kee = 1, ", ""),
+        ("key = , ", ""),
+        ("= ", ""),
+        (", ", ""),
+        ("#[a] ", ""),
+        ("-", ""),
+        ("match a { _ => ", "}"),
+        ("async { ", "}"),
+        ("'a: loop { ", "}"),
+        ("..", ""),
+        ("a..", ""),
+        ("\"a\" ", ""),
+    ];
+    for (open, close) in pieces {
+        for times in [42, 63, 126, 1_000, 4_000] {
+            for name in ["payload = ", "on_replay = |a, b| ", "key = ", ""] {
+                let arguments = format!("{name}{}a{}", open.repeat(times), close.repeat(times));
+                let (_, there) = on_rustcs_stack(arguments, HANDLER.to_owned());
+                assert!(there, "{open} {times} times");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deep_type_is_an_error_and_a_deep_body_is_left_to_the_compiler() {
+    for (open, close) in [
+        ("(", ")"),
+        ("[", "; 1]"),
+        ("& ", ""),
+        ("A<", ">"),
+        ("dyn A<", ">"),
+        ("fn(a, ", ")"),
+        ("<", " as A>::B"),
+    ] {
+        let deep = |times: usize| format!("{}A{}", open.repeat(times), close.repeat(times));
+        for times in [10, 42, 63, 1_000, 4_000] {
+            for place in ["LambdaEvent<A>", "Result<A, E>"] {
+                let (error, there) =
+                    on_rustcs_stack(String::new(), HANDLER.replace(place, &deep(times)));
+                assert!(there && (error || times < 1_000), "{open} {times} times");
+            }
+        }
+    }
+    let body = format!("{}a{}", "(".repeat(2_000), ")".repeat(2_000));
+    assert_eq!(
+        on_rustcs_stack(
+            String::new(),
+            HANDLER.replace("{ a }", &format!("{{ {body} }}"))
+        ),
+        (false, true)
+    );
+}
+
+/// Returns true if the attribute accepts this text as the value of a setting.
+fn accepts(name: &str, text: &str) -> bool {
+    let literal = LitStr::new(text, Span::call_site());
+    let name = Ident::new(name, Span::call_site());
+    check(Setting {
+        name,
+        value: parse_quote!(#literal),
+    })
+    .is_ok()
+}
+
+fn variable(name: &str, text: &str) -> Variables {
+    Variables::from_iter([(name.to_owned(), text.to_owned())])
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 300, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn an_expression_is_accepted_if_it_compiles_at_start(
+        text in prop_oneof![any::<String>(), "[a-z.@*\\[\\](){}?!&|,:'\"` ]{0,30}", "\\s{0,3}"],
+    ) {
+        for name in ["key", "validate", "store_when", "store_event"] {
+            prop_assert_eq!(accepts(name, &text), Expression::compile(&text).is_ok(), "{}", name);
+        }
+    }
+
+    #[test]
+    fn a_duration_is_accepted_if_it_is_at_start(
+        text in prop_oneof![
+            any::<String>(),
+            "[0-9]{1,25} ?(ns|us|ms|s|m|h|d|w|M|y|years|x)?",
+            "[1-9]s [0-9]{1,12}(ns|ms|s)",
+            prop::sample::select(vec!["1500ms", "1000ms", "0.5s", "1s 1ns", "1 h", "584542046090years", "-1s"]).prop_map(str::to_owned),
+        ],
+    ) {
+        // An empty variable counts as not set.
+        prop_assume!(!text.is_empty());
+        for (name, of_variable) in [
+            ("expires_after", "IDEMPOTENCY_EXPIRES_AFTER"),
+            ("lease", "IDEMPOTENCY_LEASE"),
+            ("store_timeout", "IDEMPOTENCY_STORE_TIMEOUT"),
+        ] {
+            let at_start = Settings::default().policy(&variable(of_variable, &text));
+            prop_assert_eq!(accepts(name, &text), at_start.is_ok(), "{}: {:?}", name, at_start);
+        }
+    }
+
+    #[test]
+    fn a_choice_is_accepted_if_it_is_at_start(
+        text in prop_oneof![
+            any::<String>(),
+            "(md5|MD5|sha(224|256|384|512|1)|(claim|read)-first|Read-First|reject|wait|Wait|rerun|hold|release|record|RECORD|fail|(run|Run)-unprotected|off|keep|Forget) ?",
+        ],
+    ) {
+        prop_assume!(!text.is_empty());
+        let policy = |name| Settings::default().policy(&variable(name, &text)).is_ok();
+        prop_assert_eq!(accepts("lookup", &text), policy("IDEMPOTENCY_LOOKUP"));
+        prop_assert_eq!(accepts("on_in_progress", &text), policy("IDEMPOTENCY_ON_IN_PROGRESS"));
+        prop_assert_eq!(accepts("on_timeout", &text), policy("IDEMPOTENCY_ON_TIMEOUT"));
+        prop_assert_eq!(accepts("on_error", &text), policy("IDEMPOTENCY_ON_ERROR"));
+        prop_assert_eq!(accepts("on_store_error", &text), policy("IDEMPOTENCY_ON_STORE_ERROR"));
+        prop_assert_eq!(accepts("steps", &text), text.parse::<Steps>().is_ok());
+        let hash = Settings::default().hash(&variable("IDEMPOTENCY_HASH", &text));
+        prop_assert_eq!(accepts("hash", &text), hash.is_ok());
+    }
+
+    #[test]
+    fn a_prefix_is_accepted_if_it_is_at_start(
+        text in prop_oneof![any::<String>(), "[a-f]{500,520}", "é{250,260}", ".{0,4}#tenant=.{0,4}"],
+    ) {
+        let settings = Settings { key_prefix: Some(text.clone().into()), ..Settings::default() };
+        let at_start = settings.key_prefix(&Variables::default(), "shop::charge");
+        prop_assert_eq!(accepts("key_prefix", &text), at_start.is_ok());
+    }
+
+    #[test]
+    fn a_number_is_accepted_if_it_is_at_start(text in "[0-9]{1,24}") {
+        let literal = LitInt::new(&text, Span::call_site());
+        for (name, of_variable) in [
+            ("local_cache", "IDEMPOTENCY_LOCAL_CACHE"),
+            ("local_cache_bytes", "IDEMPOTENCY_LOCAL_CACHE_BYTES"),
+        ] {
+            let name = Ident::new(name, Span::call_site());
+            let accepted = check(Setting { name, value: parse_quote!(#literal) }).is_ok();
+            let at_start = Settings::default().local_cache(&variable(of_variable, &text));
+            prop_assert_eq!(accepted, at_start.is_ok());
+        }
+    }
+}
