@@ -104,6 +104,8 @@ pub struct SafetyReport {
     pub(super) failure: Option<String>,
     /// What a reader must know beside the table.
     pub(super) notes: Vec<String>,
+    /// The cases at a wait for a socket that no later run had.
+    pub(super) unplayed: Vec<String>,
     /// What the check did not look at.
     pub(super) unseen: Vec<String>,
 }
@@ -114,6 +116,7 @@ impl SafetyReport {
             rows: Vec::new(),
             failure: Some(why.to_string()),
             notes: Vec::new(),
+            unplayed: Vec::new(),
             unseen: Vec::new(),
         }
     }
@@ -148,6 +151,9 @@ impl SafetyReport {
 
     /// Returns true if the check ran, every case was reached, and every case is safe. A held key is safe: the framework refuses to
     /// guess.
+    ///
+    /// A wait for a socket of a [provider](super::RetrySafety::provider) may not come again, as the machine decides about it. Such
+    /// a wait is no case; the report counts and names it.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         self.failure.is_none() && self.rows.iter().all(|row| row.verdict.is_safe())
@@ -189,18 +195,21 @@ fn write(report: &SafetyReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let not_reached = report.with(SafetyVerdict::NotReached).len();
     write!(f, "retry safety: ")?;
     match (bad.len() - not_reached, not_reached) {
-        (0, 0) => writeln!(f, "all {cases} cases are safe")?,
-        (bad, 0) => writeln!(f, "{bad} of {cases} cases are not safe")?,
-        (0, _) => writeln!(
+        (0, 0) => write!(f, "all {cases} cases are safe")?,
+        (bad, 0) => write!(f, "{bad} of {cases} cases are not safe")?,
+        (0, _) => write!(
             f,
             "not proven, {not_reached} of {cases} cases were not reached"
         )?,
-        (bad, _) => writeln!(
+        (bad, _) => write!(
             f,
             "{bad} of {cases} cases are not safe, and {not_reached} were not reached"
         )?,
     }
-    writeln!(f)?;
+    if !report.unplayed.is_empty() {
+        write!(f, "; {} more could not be played", report.unplayed.len())?;
+    }
+    writeln!(f, "\n")?;
     for row in report.rows.iter().filter(|row| row.fault.is_none()) {
         writeln!(f, "- {}: {}", row.point, row.verdict)?;
     }
@@ -211,6 +220,15 @@ fn write(report: &SafetyReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     for (index, row) in causes(&bad).into_iter().enumerate() {
         explain(if index == 0 { "fix first" } else { "then" }, row, f)?;
+    }
+    if !report.unplayed.is_empty() {
+        writeln!(
+            f,
+            "\ncould not be played, as no later run had this wait for a socket:\n"
+        )?;
+        for case in &report.unplayed {
+            writeln!(f, "- {case}")?;
+        }
     }
     if !report.unseen.is_empty() {
         writeln!(f, "\nnot looked at:\n")?;
@@ -344,6 +362,7 @@ mod tests {
             rows,
             failure: None,
             notes: Vec::new(),
+            unplayed: Vec::new(),
             unseen: Vec::new(),
         }
     }
@@ -374,6 +393,21 @@ mod tests {
         );
         assert!(
             text.contains("- delivery 1: killed\n- delivery 2: response\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_wait_that_did_not_come_again_is_counted_in_the_first_line_and_named() {
+        let mut report = report(vec![row(0, None, SafetyVerdict::Ok)]);
+        report
+            .unplayed
+            .push("`await 2 after POST /charges`, crash".to_owned());
+        let text = report.to_string();
+        let first = "retry safety: all 1 cases are safe; 1 more could not be played\n";
+        assert!(text.starts_with(first), "{text}");
+        assert!(
+            text.contains("\n- `await 2 after POST /charges`, crash\n"),
             "{text}"
         );
     }

@@ -49,6 +49,8 @@ pub(crate) enum Ending {
     StagesTooLarge,
     /// With an error.
     Fails,
+    /// With an error that a layer made up, such as that of a timeout. It reports no result.
+    FailsUnreported,
     /// With a panic, which reports no result.
     Panics,
 }
@@ -242,7 +244,7 @@ impl Delivery {
 impl Ending {
     /// Returns true if a handler can end so before it has passed all its steps.
     pub(crate) fn is_early(self) -> bool {
-        matches!(self, Self::Fails | Self::Panics)
+        matches!(self, Self::Fails | Self::FailsUnreported | Self::Panics)
     }
 
     /// Returns true if the run reported that its key may run again. A panic reports nothing.

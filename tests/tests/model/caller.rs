@@ -61,6 +61,7 @@ impl Scenario {
             Ending::RespondsUnreadably => HandlerResult::NotDeserializable,
             Ending::RespondsUnstored => HandlerResult::NotStored,
             Ending::Fails => HandlerResult::Failed("E".to_owned()),
+            Ending::FailsUnreported => HandlerResult::Unreported("E".to_owned()),
             Ending::Panics => HandlerResult::Panicked,
         };
         let ran = Self::after_steps(&active, ran);

@@ -160,6 +160,9 @@ mod each_fault_is_found {
         a_run_on_a_claim_that_failed: RunsOnAFailedClaim in two_calls breaks RunWithoutClaim in 2;
         a_second_run_by_a_late_owner: RunsAgainAfterLostOwnership in quiet breaks OneRunPerCall in 8;
         a_panic_that_frees_a_held_claim: PanicFreesAHeldClaim in quiet_holding_panics breaks SecondRunUnderHold in 6;
+        a_timeout_that_frees_a_held_claim:
+            UnreportedCountsAsFailure in quiet_holding_panics breaks SecondRunUnderHold in 6;
+        a_timeout_that_leaves_no_mark: UnreportedCountsAsFailure in three_runs breaks FirstThoughUnreported in 6;
         a_held_claim_that_time_frees: TimeFreesAHeldClaim in quiet_holding breaks SecondRunUnderHold in 6;
         a_claim_without_a_lease: ClaimWithoutLease in quiet breaks Stuck in 2;
         single_flight_that_ignores_the_payload:
@@ -193,7 +196,7 @@ mod each_fault_is_found {
             TakeoverOfAnotherPayload in quiet_step_of_two_payloads breaks StepOfAnotherPayload in 11;
         an_unfenced_step: UnfencedStep in quiet_step breaks LateOwner in 9;
         a_release_that_deletes_steps: ReleaseDeletesAll in quiet_failing_step breaks StepAgain in 9;
-        a_release_that_deletes_the_mark: ReleaseDeletesAll in three_runs breaks FirstThoughUnreported in 10;
+        a_release_that_deletes_the_mark: ReleaseDeletesAll in three_runs breaks FirstThoughUnreported in 6;
         a_decision_that_counts_as_a_report: DecisionReports in quiet_decided breaks FirstThoughUnreported in 8;
         unconfirmed_writes_that_count_as_the_callers_own:
             UnconfirmedWritesCountAsOwn in staged_and_unprotected breaks EffectAlone in 6;

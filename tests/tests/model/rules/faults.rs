@@ -330,6 +330,26 @@ impl Rules for PanicFreesAHeldClaim {
     }
 }
 
+/// An end that reports nothing counts as a failure that the handler reported.
+pub(crate) struct UnreportedCountsAsFailure;
+
+impl Rules for UnreportedCountsAsFailure {
+    fn receives(
+        &self,
+        _: &CallTerms,
+        _: CallView,
+        now: EpochMillis,
+        input: Input,
+    ) -> (EpochMillis, Input) {
+        match input {
+            Input::HandlerDone(HandlerResult::Unreported(name)) => {
+                (now, Input::HandlerDone(HandlerResult::Failed(name)))
+            }
+            other => (now, other),
+        }
+    }
+}
+
 /// A claim is written without a lease.
 pub(crate) struct ClaimWithoutLease;
 
