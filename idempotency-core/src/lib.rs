@@ -5,36 +5,48 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`key`] | a JSON payload becomes a digest: JMESPath, canonical JSON, hashes |
-//! | [`operation`] | the configuration of one protected function, and the identity of its calls |
-//! | [`config`] | settings, environment variables, defaults |
-//! | [`protocol`] | every decision, without I/O |
-//! | [`engine`] | the driver: performs the effects that the protocol asks for |
+//! | [`operation`] | the configuration of one protected function, the identity of its calls, and the call of a handler |
+//! | [`config`], [`policy`] | settings, environment variables, defaults |
 //! | [`store`] | the `Store` trait, and the store in memory that specifies it |
-//! | [`cache`] | confirmed responses in the process's memory |
 //! | [`record`], [`owner`], [`time`] | the attributes of a record, its owner token, points in time |
 //! | [`outcome`], [`error`] | the result that the caller gets |
 //! | [`event`] | the outcome event and the span of every call, and observers |
-//! | [`typed`] | a typed value from JSON text, with errors that name the field |
 //! | [`clock`], [`random`], [`future`] | the traits through which time and randomness are supplied |
 //! | `system` (feature `system`) | the clock and the random source of the operating system |
 //!
 //! Time, randomness and environment variables are arguments. Only the module `system` reads the clock and random bytes from the
 //! process.
+//!
+//! # Inside
+//!
+//! The other crates of this product also use the modules below. Their documentation is hidden, and no version number promises
+//! anything about them: each release of the other crates asks for one version of this crate.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `key` | a JSON payload becomes a digest: JMESPath, canonical JSON, hashes |
+//! | `protocol` | every decision, without I/O |
+//! | `engine` | the driver: performs the effects that the protocol asks for |
+//! | `cache` | confirmed responses in the process's memory |
+//! | `typed` | a typed value from JSON text, with errors that name the field |
 
+#[doc(hidden)]
 pub mod cache;
 pub mod clock;
 pub mod config;
+#[doc(hidden)]
 pub mod engine;
 pub mod error;
 pub mod event;
 #[doc(hidden)]
 pub mod example;
 pub mod future;
+#[doc(hidden)]
 pub mod key;
 pub mod operation;
 pub mod outcome;
 pub mod owner;
+#[doc(hidden)]
 pub mod protocol;
 pub mod random;
 pub mod record;
@@ -42,4 +54,7 @@ pub mod store;
 #[cfg(feature = "system")]
 pub mod system;
 pub mod time;
+#[doc(hidden)]
 pub mod typed;
+
+pub use protocol::policy;

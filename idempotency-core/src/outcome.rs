@@ -2,8 +2,9 @@
 
 use std::any::Any;
 
+pub use crate::protocol::Source;
+
 use crate::error::Error;
-use crate::protocol::Source;
 use crate::record::RecordId;
 use crate::time::EpochSeconds;
 

@@ -3,6 +3,9 @@
 //! The attribute macro checks expressions with this crate at compile time, and `idempotency-core` evaluates the same tree. So an
 //! expression that compiles is accepted when the program starts.
 //!
+//! It is an inner part of those crates: each of their releases asks for one version of this crate, and no version number promises
+//! anything about its items.
+//!
 //! | module | what it does |
 //! |---|---|
 //! | `tokens` | splits the text into tokens |

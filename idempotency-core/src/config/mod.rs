@@ -6,6 +6,7 @@ mod settings;
 mod value;
 mod variables;
 
+pub use crate::key::{HashAlgorithm, UnknownHashAlgorithm};
 pub use error::ConfigurationError;
 pub use key_required::{KeyRequired, UnknownKeyRequired};
 pub use settings::Settings;

@@ -24,6 +24,7 @@ mod report;
 mod span;
 mod summary;
 
+pub use crate::protocol::Circuit;
 pub use observer::observe;
 pub(crate) use report::Report;
 pub use summary::{CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd};

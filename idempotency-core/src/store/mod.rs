@@ -10,6 +10,7 @@ mod memory;
 mod rejection;
 mod staged;
 
+pub use crate::protocol::condition::{Condition, Operand};
 pub use crate::protocol::{Change, Consistency, Write};
 pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
@@ -18,7 +19,6 @@ pub use rejection::{RejectedWrite, Rejection};
 pub use staged::{RecordWrite, Staged, StagedWrites, TransactionRequest};
 
 use crate::future::BoxFuture;
-use crate::protocol::condition::Condition;
 use crate::record::{Record, RecordId};
 
 /// A store of records.
@@ -33,9 +33,8 @@ use crate::record::{Record, RecordId};
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, SendLog, Store, Write, WriteOutcome};
+/// use idempotency_core::store::{Condition, MemoryStore, SendLog, Store, Write, WriteOutcome};
 /// # idempotency_core::example::ready(async {
 /// let (store, id, log) = (MemoryStore::new(), RecordId::new("doc#1"), SendLog::new());
 /// let put = Write::Put(Record::default());
