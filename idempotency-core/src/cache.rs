@@ -189,5 +189,191 @@ impl std::fmt::Debug for LocalCache {
     }
 }
 
+/// The limits of the cache, and the order in which it drops records.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::owner::OwnerToken;
+    use crate::record::Data;
+
+    const OPERATION: &str = "charge";
+
+    fn id(number: usize) -> RecordId {
+        RecordId::new(format!("charge#{number}"))
+    }
+
+    /// Returns a completed record whose response has this many bytes.
+    fn response(length: usize) -> Record {
+        Record {
+            status: Field::Value(Status::Completed),
+            data: Field::Value(Data::new("7".repeat(length))),
+            ..Record::default()
+        }
+    }
+
+    fn limits(records: usize, bytes: usize) -> CacheLimits {
+        let records = NonZeroUsize::new(records).unwrap();
+        CacheLimits { records, bytes }
+    }
+
+    /// Returns limits of two records.
+    fn two() -> CacheLimits {
+        limits(2, usize::MAX)
+    }
+
+    /// Returns a cache of two records, which holds 1 and 2.
+    fn cache_of_two() -> LocalCache {
+        let cache = LocalCache::new();
+        for number in [1, 2] {
+            keep(&cache, number);
+        }
+        cache
+    }
+
+    fn keep(cache: &LocalCache, number: usize) {
+        cache.insert(OPERATION, two(), id(number), Record::default());
+    }
+
+    fn kept(cache: &LocalCache) -> Vec<usize> {
+        let is_kept = |number: &usize| cache.find(OPERATION, &id(*number)).is_some();
+        (1..=9).filter(is_kept).collect()
+    }
+
+    /// Returns the size that the cache has counted, and the size of its records.
+    fn weights(cache: &LocalCache) -> (usize, usize) {
+        let operations = cache.operations();
+        let kept = &operations[OPERATION];
+        let sum = kept.records.iter().map(|(id, record)| weight(id, record));
+        (kept.bytes, sum.sum())
+    }
+
+    #[test]
+    fn the_least_recently_used_record_is_dropped_for_the_next() {
+        let cache = cache_of_two();
+        keep(&cache, 3);
+        assert_eq!(kept(&cache), [2, 3]);
+        let cache = cache_of_two();
+        assert!(cache.find(OPERATION, &id(1)).is_some());
+        keep(&cache, 3);
+        assert_eq!(kept(&cache), [1, 3]);
+    }
+
+    #[test]
+    fn a_cleared_cache_is_empty() {
+        let cache = cache_of_two();
+        cache.clear();
+        assert!(kept(&cache).is_empty());
+    }
+
+    #[test]
+    fn a_cleared_cache_can_use_all_its_bytes_again() {
+        let cache = LocalCache::new();
+        let one = limits(9, weight(&id(1), &response(100)));
+        cache.insert(OPERATION, one, id(1), response(100));
+        cache.clear();
+        cache.insert(OPERATION, one, id(2), response(100));
+        assert_eq!(kept(&cache), [2]);
+        let (counted, weighed) = weights(&cache);
+        assert_eq!(counted, weighed);
+    }
+
+    #[test]
+    fn records_that_fill_the_limit_exactly_are_kept_and_one_more_byte_drops_the_oldest() {
+        let exactly = 2 * weight(&id(1), &response(1_000));
+        let cache = LocalCache::new();
+        cache.insert(OPERATION, limits(9, exactly), id(1), response(1_000));
+        cache.insert(OPERATION, limits(9, exactly), id(2), response(1_000));
+        assert_eq!(kept(&cache), [1, 2]);
+
+        let cache = LocalCache::new();
+        cache.insert(OPERATION, limits(9, exactly), id(1), response(1_000));
+        cache.insert(OPERATION, limits(9, exactly), id(2), response(1_001));
+        assert_eq!(kept(&cache), [2]);
+    }
+
+    #[test]
+    fn a_record_one_byte_larger_than_the_limit_is_not_kept_and_drops_no_other() {
+        let exactly = weight(&id(2), &response(1_000));
+        let cache = LocalCache::new();
+        cache.insert(OPERATION, limits(9, exactly), id(1), response(10));
+        cache.insert(OPERATION, limits(9, exactly - 1), id(2), response(1_000));
+        assert_eq!(kept(&cache), [1]);
+        cache.insert(OPERATION, limits(9, exactly), id(2), response(1_000));
+        assert_eq!(kept(&cache), [2]);
+    }
+
+    #[test]
+    fn a_large_record_drops_as_many_small_ones_as_it_needs() {
+        let small = weight(&id(1), &response(0));
+        let cache = LocalCache::new();
+        for number in 1..=4 {
+            cache.insert(OPERATION, limits(9, 4 * small), id(number), response(0));
+        }
+        cache.insert(OPERATION, limits(9, 4 * small), id(5), response(small + 1));
+        assert_eq!(kept(&cache), [4, 5]);
+    }
+
+    #[test]
+    fn a_record_that_replaces_another_of_its_key_frees_its_bytes() {
+        let room = weight(&id(1), &response(1_000)) + weight(&id(2), &response(10));
+        let cache = LocalCache::new();
+        cache.insert(OPERATION, limits(9, room), id(1), response(1_000));
+        cache.insert(OPERATION, limits(9, room), id(2), response(10));
+        for length in [900, 1_000, 0, 1_000] {
+            cache.insert(OPERATION, limits(9, room), id(1), response(length));
+            assert_eq!(kept(&cache), [1, 2]);
+            let (counted, weighed) = weights(&cache);
+            assert_eq!(counted, weighed);
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_drops_the_older_one_of_its_key() {
+        let cache = LocalCache::new();
+        cache.insert(OPERATION, limits(9, 1_000), id(1), response(1));
+        cache.insert(OPERATION, limits(9, 1_000), id(1), response(1_000));
+        assert!(kept(&cache).is_empty());
+        assert_eq!(weights(&cache), (0, 0));
+    }
+
+    #[test]
+    fn each_operation_has_its_own_limits() {
+        let one = limits(9, weight(&id(1), &response(100)));
+        let cache = LocalCache::new();
+        cache.insert(OPERATION, one, id(1), response(100));
+        cache.insert("refund", one, id(1), response(100));
+        assert_eq!(kept(&cache), [1]);
+        assert!(cache.find("refund", &id(1)).is_some());
+    }
+
+    #[test]
+    fn every_text_of_a_record_counts() {
+        let text = "x".repeat(100);
+        let record = Record {
+            status: Field::Value(Status::Other(text.clone())),
+            data: Field::Value(Data::new(text.clone())),
+            validation: Field::Value(text.clone()),
+            owner: Field::Value(OwnerToken::from_record(text.clone())),
+            failure: Field::Value(text.clone()),
+            operation: Field::Value(text.clone()),
+            ..Record::default()
+        };
+        assert_eq!(weight(&RecordId::new(text), &record), OVERHEAD + 700);
+    }
+
+    #[test]
+    fn the_overhead_covers_everything_except_the_texts() {
+        // A list node: id, record and two links. Its place in the table: a pointer to the id, a pointer to the node and a byte,
+        // in a table that may be half empty. The allocator: 16 bytes for each of eight allocations, and the counters of the
+        // shared text.
+        let pointer = size_of::<usize>();
+        let node = size_of::<(RecordId, Record)>() + 2 * pointer;
+        let place = 2 * (2 * pointer + 1);
+        assert!(node + place + 8 * 16 + 2 * pointer <= OVERHEAD);
+    }
+
+    #[test]
+    fn eight_mebibytes_are_kept_unless_the_settings_say_otherwise() {
+        assert_eq!(CacheLimits::DEFAULT_BYTES, 8_388_608);
+    }
+}

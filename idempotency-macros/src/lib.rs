@@ -27,7 +27,7 @@ mod fallback;
 mod parameters;
 mod parse;
 #[cfg(test)]
-mod properties;
+mod properties_tests;
 mod runtime;
 mod validate;
 mod values;

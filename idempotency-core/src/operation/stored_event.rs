@@ -121,4 +121,123 @@ impl Write for Bounded {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::super::CompiledOperation;
+    use crate::config::{KeyRequired, Settings, Variables};
+    use crate::operation::Identity;
+    use crate::record::StoredEvent;
+
+    fn operation(key: Option<&'static str>, store_event: &'static str) -> CompiledOperation {
+        let settings = Settings {
+            key: key.map(Into::into),
+            key_required: Some(KeyRequired::No),
+            store_event: Some(store_event.into()),
+            ..Settings::default()
+        };
+        CompiledOperation::new("shop::charge", &settings, &Variables::default()).unwrap()
+    }
+
+    fn kept(identity: &Identity) -> Option<&str> {
+        identity.event().map(StoredEvent::as_str)
+    }
+
+    const EVENT: &str = r#"{"id": 7, "card": {"number": "4242", "bank": "b"}, "amount": 1.50}"#;
+
+    #[test]
+    fn nothing_is_kept_unless_it_is_set() {
+        let settings = Settings::default();
+        let plain = CompiledOperation::new("a", &settings, &Variables::default()).unwrap();
+        let identity = plain.identify(EVENT, None).unwrap();
+        assert_eq!((kept(&identity), identity.event_left_out()), (None, None));
+        let variables =
+            Variables::from_iter([("IDEMPOTENCY_STORE_EVENT".to_owned(), "{id: id}".to_owned())]);
+        let by_variable = CompiledOperation::new("a", &settings, &variables).unwrap();
+        let identity = by_variable.identify(EVENT, None).unwrap();
+        assert_eq!(kept(&identity), Some(r#"{"id": 7}"#));
+        let off = Settings {
+            store_event: Some("off".into()),
+            ..Settings::default()
+        };
+        let off = CompiledOperation::new("a", &off, &variables).unwrap();
+        assert_eq!(kept(&off.identify(EVENT, None).unwrap()), None);
+    }
+
+    #[test]
+    fn all_keeps_the_text_as_it_was_sent() {
+        for key in [None, Some("id")] {
+            let whole = operation(key, "all");
+            assert_eq!(kept(&whole.identify(EVENT, None).unwrap()), Some(EVENT));
+            let value = serde_json::json!({ "id": 7, "note": "é" });
+            let identity = whole.identify_value(&value, None).unwrap();
+            assert_eq!(kept(&identity), Some("{\"id\":7,\"note\":\"é\"}"));
+        }
+    }
+
+    #[test]
+    fn an_expression_selects_what_is_kept_and_the_key_stays_the_same() {
+        for key in [None, Some("id")] {
+            let selects = operation(key, "{id: id, bank: card.bank}");
+            let expected = r#"{"bank": "b", "id": 7}"#;
+            let identity = selects.identify(EVENT, None).unwrap();
+            assert_eq!(kept(&identity), Some(expected));
+            let value: serde_json::Value = serde_json::from_str(EVENT).unwrap();
+            let of_value = selects.identify_value(&value, None).unwrap();
+            assert_eq!(kept(&of_value), Some(expected));
+            let without = operation(key, "off").identify(EVENT, None).unwrap();
+            assert_eq!(identity.key(), without.key());
+            assert!(!format!("{identity:?}").contains("4242"));
+            assert!(!format!("{identity:?}").contains("bank"));
+        }
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_kept_is_left_out_with_the_reason_and_the_call_goes_on() {
+        let long = format!(
+            r#"{{"id": 7, "text": "{}"}}"#,
+            "x".repeat(StoredEvent::LONGEST)
+        );
+        let value: serde_json::Value = serde_json::from_str(&long).unwrap();
+        for (store_event, event, why) in [
+            ("all", long.as_str(), "more than 64 KiB"),
+            ("text", long.as_str(), "more than 64 KiB"),
+            ("nothing", EVENT, "finds nothing"),
+            ("keys(id)", EVENT, "failed on it"),
+        ] {
+            for key in [None, Some("id")] {
+                let identity = operation(key, store_event).identify(event, None).unwrap();
+                assert_eq!(kept(&identity), None, "{store_event}");
+                let left_out = identity.event_left_out().unwrap();
+                assert!(left_out.contains(why), "{store_event}: {left_out}");
+            }
+        }
+        let identity = operation(Some("id"), "all").identify_value(&value, None);
+        assert!(
+            identity
+                .unwrap()
+                .event_left_out()
+                .unwrap()
+                .contains("64 KiB")
+        );
+    }
+
+    #[test]
+    fn a_call_without_a_key_keeps_nothing() {
+        let identity = operation(Some("nothing"), "all")
+            .identify(EVENT, None)
+            .unwrap();
+        assert!(identity.bypass().is_some());
+        assert_eq!((kept(&identity), identity.event_left_out()), (None, None));
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_used_is_an_error_of_the_setting() {
+        for wrong in ["", " ", "a."] {
+            let settings = Settings {
+                store_event: Some(wrong.into()),
+                ..Settings::default()
+            };
+            let error = CompiledOperation::new("a", &settings, &Variables::default()).unwrap_err();
+            assert!(error.to_string().contains("store_event"), "{error}");
+        }
+    }
+}
