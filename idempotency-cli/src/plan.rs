@@ -61,7 +61,7 @@ impl FromStr for Rate {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &PlanArguments) -> Result<Exit, Failure> {
+pub(crate) fn print_plan(arguments: &PlanArguments) -> Result<Exit, Failure> {
     let plan = once::plan(arguments.rate.0, arguments.lifetime)
         .own_bytes(arguments.own_bytes)
         .key_bytes(arguments.key_bytes)

@@ -19,9 +19,9 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
     let (result, as_json) = match &arguments.command {
         Command::Key(arguments) => {
             let variables = variables.into_iter().collect();
-            (key::run(arguments, &variables), arguments.json)
+            (key::print_key(arguments, &variables), arguments.json)
         }
-        Command::Cost(arguments) => (cost::run(arguments), arguments.json),
+        Command::Cost(arguments) => (cost::print_cost(arguments), arguments.json),
         Command::Get(arguments) => (
             on_store(&arguments.store, variables, async |connection| {
                 record::get(arguments, &connection).await
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, variables: Vec<(String, String)>) -> Ex
             }),
             store.json,
         ),
-        Command::Plan(arguments) => (plan::run(arguments), arguments.json),
+        Command::Plan(arguments) => (plan::print_plan(arguments), arguments.json),
     };
     result.unwrap_or_else(|failure| {
         report(&failure, as_json);

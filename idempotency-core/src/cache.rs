@@ -64,11 +64,11 @@ impl CacheLimits {
 /// ```
 #[derive(Default)]
 pub struct LocalCache {
-    operations: Mutex<HashMap<String, Kept>>,
+    operations: Mutex<HashMap<String, OperationCache>>,
 }
 
 /// The records of one operation, and their total size in bytes.
-struct Kept {
+struct OperationCache {
     records: LruCache<RecordId, Record>,
     bytes: usize,
 }
@@ -111,7 +111,7 @@ impl LocalCache {
             Some(kept) => kept.insert(limits, id, record),
             None => operations
                 .entry(operation.to_owned())
-                .or_insert_with(Kept::new)
+                .or_insert_with(OperationCache::new)
                 .insert(limits, id, record),
         }
     }
@@ -121,14 +121,14 @@ impl LocalCache {
         self.operations().clear();
     }
 
-    fn operations(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+    fn operations(&self) -> MutexGuard<'_, HashMap<String, OperationCache>> {
         self.operations
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl OperationCache {
     fn new() -> Self {
         Self {
             // Not `new`, which would allocate the whole configured capacity at once.

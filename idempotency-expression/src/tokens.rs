@@ -40,17 +40,17 @@ pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
                 continue;
             }
             'a'..='z' | 'A'..='Z' | '_' => {
-                at += run(&text[at..], |c| c.is_ascii_alphanumeric() || c == b'_');
+                at += length_of_run(&text[at..], |c| c.is_ascii_alphanumeric() || c == b'_');
                 Kind::Identifier(text[offset..at].to_owned())
             }
             '0'..='9' => {
-                at += run(&text[at..], |c| c.is_ascii_digit());
+                at += length_of_run(&text[at..], |c| c.is_ascii_digit());
                 Kind::Number(number(&text[offset..at]))
             }
             '-' if text[at + 1..].starts_with(|c: char| c.is_ascii_digit())
                 && !text[..at].ends_with(|c: char| c.is_ascii_alphabetic() || c == '_') =>
             {
-                at += 1 + run(&text[at + 1..], |c| c.is_ascii_digit());
+                at += 1 + length_of_run(&text[at + 1..], |c| c.is_ascii_digit());
                 Kind::Number(-number(&text[offset + 1..at]))
             }
             '"' | '\'' | '`' => {
@@ -117,7 +117,7 @@ fn lone_hyphen(text: &str, offset: usize) -> String {
 }
 
 /// Returns the length of the longest start of the text that has only such bytes.
-fn run(text: &str, member: fn(u8) -> bool) -> usize {
+fn length_of_run(text: &str, member: fn(u8) -> bool) -> usize {
     text.bytes()
         .position(|byte| !member(byte))
         .unwrap_or(text.len())

@@ -68,7 +68,7 @@ pub use idempotency_core::store::MemoryStore;
 pub use operation::{HttpCall, HttpOperation, HttpOperationBuilder, RequestEvent};
 pub use problem::{Problem, Reason};
 pub use received::ReceivedRequest;
-pub use reply::{FailureReport, Sent, ViewError};
+pub use reply::{ClientReply, FailureReport, ViewError};
 pub use rules::Unstorable;
 pub use service::{HttpIdempotencyLayer, HttpIdempotencyService, ResponseFuture};
 pub use stored::StoredResponse;

@@ -11,7 +11,7 @@ use crate::stored::StoredResponse;
 /// What is sent to the client.
 ///
 /// `Debug` shows the variant, never the response.
-pub enum Sent<R> {
+pub enum ClientReply<R> {
     /// The handler's own response, unchanged.
     Own(R),
     /// A stored response, or an error of this framework.
@@ -138,7 +138,7 @@ fn write<R>(reply: &Reply<R>) -> Written {
     }
 }
 
-impl<R> fmt::Debug for Sent<R> {
+impl<R> fmt::Debug for ClientReply<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Own(_) => "Own",

@@ -38,17 +38,17 @@ pub use std::borrow::Cow;
 pub use std::time::Duration;
 
 /// A call whose identity is known, before the handler's future is built.
-pub struct Prepared(Result<IdentifiedCall, Error>);
+pub struct PreparedCall(Result<IdentifiedCall, Error>);
 
-pub fn prepare_event<V: Event>(operation: &'static RegisteredOperation, event: &V) -> Prepared {
+pub fn prepare_event<V: Event>(operation: &'static RegisteredOperation, event: &V) -> PreparedCall {
     prepare(operation, event.payload(), Deadline::from(event.context()))
 }
 
 pub fn prepare_value<P: Payload + ?Sized>(
     operation: &'static RegisteredOperation,
     payload: &P,
-    found: Found,
-) -> Prepared {
+    found: ParameterDeadline,
+) -> PreparedCall {
     prepare(operation, payload, found.0)
 }
 
@@ -56,15 +56,15 @@ fn prepare<P: Payload + ?Sized>(
     operation: &'static RegisteredOperation,
     payload: &P,
     deadline: Deadline,
-) -> Prepared {
+) -> PreparedCall {
     let operation = operation.operation();
-    Prepared(operation.and_then(|operation| IdentifiedCall::new(operation, payload, deadline)))
+    PreparedCall(operation.and_then(|operation| IdentifiedCall::new(operation, payload, deadline)))
 }
 
 /// The deadline and tenant that were found among the parameters of a function, if any.
-pub struct Found(Deadline);
+pub struct ParameterDeadline(Deadline);
 
-impl Found {
+impl ParameterDeadline {
     /// Returns this, or `other` if nothing was found here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -77,16 +77,19 @@ impl Found {
 }
 
 /// Returns the deadline and tenant of the first of these contexts that is not empty.
-pub fn found(contexts: &[Option<&Context>]) -> Found {
+pub fn found(contexts: &[Option<&Context>]) -> ParameterDeadline {
     let said = contexts
         .iter()
         .flatten()
-        .map(|context| Found(Deadline::from(*context)));
-    said.fold(Found(Deadline::Inherited), Found::or)
+        .map(|context| ParameterDeadline(Deadline::from(*context)));
+    said.fold(
+        ParameterDeadline(Deadline::Inherited),
+        ParameterDeadline::or,
+    )
 }
 
 /// Returns the deadline and tenant of the context that the attribute names.
-pub fn context<C: HasContext + ?Sized>(named: &C) -> Found {
+pub fn context<C: HasContext + ?Sized>(named: &C) -> ParameterDeadline {
     found(&[named.context()])
 }
 
@@ -250,7 +253,7 @@ pub fn store(store: impl Into<StoreHandle>) -> StoreHandle {
 
 pub fn run<R, E>(
     operation: &'static RegisteredOperation,
-    prepared: Prepared,
+    prepared: PreparedCall,
     store: Option<StoreHandle>,
     codec: Codec<R>,
     convert: Convert<E>,
@@ -265,7 +268,7 @@ pub fn run<R, E>(
 /// Runs a handler that asks for its call.
 pub fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
     operation: &'static RegisteredOperation,
-    prepared: Prepared,
+    prepared: PreparedCall,
     store: Option<StoreHandle>,
     codec: Codec<R>,
     convert: Convert<E>,
@@ -279,7 +282,7 @@ pub fn run_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
 
 async fn run_started<R, E, Fut: Future<Output = Result<R, E>>>(
     operation: &'static RegisteredOperation,
-    prepared: Prepared,
+    prepared: PreparedCall,
     store: Option<StoreHandle>,
     codec: Codec<R>,
     convert: Convert<E>,
@@ -312,13 +315,13 @@ impl SuppliedCall for Call {
 }
 
 /// Supplies the call of a parameter. Only a [`Call`] can be supplied.
-pub struct Supplied<T>(fn(Call) -> T);
+pub struct CallSupplier<T>(fn(Call) -> T);
 
-pub fn supplied<T: SuppliedCall>() -> Supplied<T> {
-    Supplied(T::supplied)
+pub fn supplied<T: SuppliedCall>() -> CallSupplier<T> {
+    CallSupplier(T::supplied)
 }
 
-impl<T> Supplied<T> {
+impl<T> CallSupplier<T> {
     pub fn call(&self, call: Call) -> T {
         (self.0)(call)
     }
@@ -368,9 +371,9 @@ pub fn run_http_with_call<R, E, Fut: Future<Output = Result<R, E>>>(
     ))
 }
 
-impl fmt::Debug for Found {
+impl fmt::Debug for ParameterDeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Found")
+        f.write_str("ParameterDeadline")
     }
 }
 
@@ -380,14 +383,14 @@ impl<T> fmt::Debug for Parameter<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for Supplied<T> {
+impl<T> fmt::Debug for CallSupplier<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Supplied")
+        f.write_str("CallSupplier")
     }
 }
 
-impl fmt::Debug for Prepared {
+impl fmt::Debug for PreparedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Prepared")
+        f.write_str("PreparedCall")
     }
 }

@@ -23,7 +23,7 @@ const CALLS: f64 = 1e6;
 const LOOKUPS: [Lookup; 2] = [Lookup::ClaimFirst, Lookup::ReadFirst];
 
 /// Prints the tables, or their figures as JSON.
-pub(crate) fn run(arguments: &CostArguments) -> Result<Exit, Failure> {
+pub(crate) fn print_cost(arguments: &CostArguments) -> Result<Exit, Failure> {
     let responses = match arguments.response.as_slice() {
         [] => RESPONSES.as_slice(),
         given => given,

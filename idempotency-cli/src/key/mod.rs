@@ -19,7 +19,7 @@ use request::RequestQuery;
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.
 const MAX_BYTES: usize = 16 << 20;
 
-pub(crate) fn run(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
+pub(crate) fn print_key(arguments: &KeyArguments, variables: &Variables) -> Result<Exit, Failure> {
     let result = if arguments.http {
         let query = RequestQuery::new(arguments, variables)?;
         query.run(&event(arguments.file.as_deref())?)

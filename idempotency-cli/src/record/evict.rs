@@ -9,7 +9,7 @@ use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
 
 use super::confirm::confirm;
 use super::shown::{Shown, State};
-use super::{Found, missing, read};
+use super::{StoredRecord, missing, read};
 use crate::arguments::EvictArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -21,7 +21,7 @@ pub(crate) async fn evict(
 ) -> Result<Exit, Failure> {
     let id = &arguments.key;
     let found = read(id, connection).await?;
-    let Found { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
+    let StoredRecord { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
     let shown = Shown {
         id,
         record: &record,

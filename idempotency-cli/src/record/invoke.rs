@@ -12,7 +12,7 @@ use idempotency_core::record::{Record, RecordId, Status, StoredEvent};
 
 use super::confirm::confirm;
 use super::shown::{Shown, State};
-use super::{Found, read};
+use super::{StoredRecord, read};
 use crate::arguments::ReplayArguments;
 use crate::connection::{Connection, chain};
 use crate::endpoint::Service;
@@ -24,7 +24,7 @@ pub(super) async fn invoke(
     function: &str,
     arguments: &ReplayArguments,
     id: &RecordId,
-    found: &Found,
+    found: &StoredRecord,
     event: &StoredEvent,
     connection: &Connection,
 ) -> Result<Exit, Failure> {

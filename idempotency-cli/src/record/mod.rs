@@ -65,20 +65,20 @@ pub(crate) async fn get(
 }
 
 /// A record, and why its response cannot be read.
-struct Found {
+struct StoredRecord {
     record: Record,
     unreadable: Option<String>,
 }
 
 /// Reads the record; `None` if there is none.
-async fn read(id: &RecordId, connection: &Connection) -> Result<Option<Found>, Failure> {
+async fn read(id: &RecordId, connection: &Connection) -> Result<Option<StoredRecord>, Failure> {
     let log = SendLog::new();
     match connection
         .records()?
         .read(id, Consistency::Strong, &log)
         .await
     {
-        ReadOutcome::Found(record) => Ok(Some(Found {
+        ReadOutcome::Found(record) => Ok(Some(StoredRecord {
             record,
             unreadable: log.take_unreadable(),
         })),

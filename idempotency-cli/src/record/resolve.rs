@@ -11,7 +11,7 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::confirm::confirm;
 use super::shown::Shown;
-use super::{Found, missing, read};
+use super::{StoredRecord, missing, read};
 use crate::arguments::ResolveArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -29,7 +29,7 @@ pub(crate) async fn resolve(
         reason: arguments.reason.clone(),
     };
     let found = read(id, connection).await?;
-    let Found { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
+    let StoredRecord { record, unreadable } = found.ok_or_else(|| missing(id, connection))?;
     let shown = Shown {
         id,
         record: &record,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::CompiledOperation;
-use super::stored_event::{Kept, whole};
+use super::stored_event::{EventCopy, whole};
 use super::texts::too_large;
 use crate::config::KeyRequired;
 use crate::error::{Error, ErrorKind};
@@ -37,7 +37,7 @@ pub(super) enum State {
         /// The parts of the key that this payload does not have.
         missing: Vec<Arc<str>>,
         /// What the record keeps of the event; `None` if the operation keeps nothing.
-        kept: Option<Kept>,
+        kept: Option<EventCopy>,
     },
     Bypassed(Bypass),
 }
@@ -100,7 +100,7 @@ impl Identity {
     pub(super) fn event(&self) -> Option<&StoredEvent> {
         match &self.0 {
             State::Protected {
-                kept: Some(Kept::Event(event)),
+                kept: Some(EventCopy::Event(event)),
                 ..
             } => Some(event),
             _ => None,
@@ -111,7 +111,7 @@ impl Identity {
     pub(super) fn event_left_out(&self) -> Option<&'static str> {
         match &self.0 {
             State::Protected {
-                kept: Some(Kept::LeftOut(why)),
+                kept: Some(EventCopy::LeftOut(why)),
                 ..
             } => Some(why),
             _ => None,
@@ -119,7 +119,7 @@ impl Identity {
     }
 
     /// Returns the identity with what its record keeps of the event. An unprotected call has no record.
-    fn keeping(mut self, event: Option<Kept>) -> Self {
+    fn keeping(mut self, event: Option<EventCopy>) -> Self {
         if let State::Protected { kept, .. } = &mut self.0 {
             *kept = event;
         }

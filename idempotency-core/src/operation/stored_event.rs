@@ -20,23 +20,24 @@ pub(super) enum Keeps {
 
 /// What is kept of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum EventCopy {
     /// This text.
     Event(StoredEvent),
     /// Nothing, and why.
     LeftOut(&'static str),
 }
 
-const TOO_LARGE: Kept =
-    Kept::LeftOut("the event is not kept in the record: what is kept of it has more than 64 KiB");
-const FAILED: Kept = Kept::LeftOut(
+const TOO_LARGE: EventCopy = EventCopy::LeftOut(
+    "the event is not kept in the record: what is kept of it has more than 64 KiB",
+);
+const FAILED: EventCopy = EventCopy::LeftOut(
     "the event is not kept in the record: the expression of `store_event` failed on it",
 );
-const NOTHING: Kept = Kept::LeftOut(
+const NOTHING: EventCopy = EventCopy::LeftOut(
     "the event is not kept in the record: the expression of `store_event` finds nothing in it",
 );
-const NOT_JSON: Kept =
-    Kept::LeftOut("the event is not kept in the record: it cannot be written as JSON");
+const NOT_JSON: EventCopy =
+    EventCopy::LeftOut("the event is not kept in the record: it cannot be written as JSON");
 
 impl Keeps {
     /// Returns what the setting says: `all`, an expression, or nothing.
@@ -56,7 +57,7 @@ impl Keeps {
     }
 
     /// Returns what is kept of a payload that was sent as this text and contains these values.
-    pub(super) fn of_text(&self, text: &str, payload: &Json, budget: &mut Budget) -> Kept {
+    pub(super) fn of_text(&self, text: &str, payload: &Json, budget: &mut Budget) -> EventCopy {
         match self {
             Self::Whole => whole(text),
             Self::Selected(expression) => selected(expression, payload, budget),
@@ -69,7 +70,7 @@ impl Keeps {
         value: &T,
         payload: &Json,
         budget: &mut Budget,
-    ) -> Kept {
+    ) -> EventCopy {
         match self {
             Self::Whole => written(value),
             Self::Selected(expression) => selected(expression, payload, budget),
@@ -78,20 +79,20 @@ impl Keeps {
 }
 
 /// Returns the text of a whole payload, unless it is too long.
-pub(super) fn whole(text: &str) -> Kept {
-    StoredEvent::all(text).map_or(TOO_LARGE, Kept::Event)
+pub(super) fn whole(text: &str) -> EventCopy {
+    StoredEvent::all(text).map_or(TOO_LARGE, EventCopy::Event)
 }
 
-fn selected(expression: &Expression, payload: &Json, budget: &mut Budget) -> Kept {
+fn selected(expression: &Expression, payload: &Json, budget: &mut Budget) -> EventCopy {
     match expression.evaluate_within(payload, budget) {
         Ok(Json::Null) => NOTHING,
-        Ok(part) => StoredEvent::selected(&part.to_canonical()).map_or(TOO_LARGE, Kept::Event),
+        Ok(part) => StoredEvent::selected(&part.to_canonical()).map_or(TOO_LARGE, EventCopy::Event),
         Err(_) => FAILED,
     }
 }
 
 /// Returns the value as JSON text, unless that is too long. No more memory is taken than the longest text has.
-fn written<T: Serialize + ?Sized>(value: &T) -> Kept {
+fn written<T: Serialize + ?Sized>(value: &T) -> EventCopy {
     let mut text = Bounded(Vec::new());
     match serde_json::to_writer(&mut text, value) {
         Ok(()) => match String::from_utf8(text.0) {

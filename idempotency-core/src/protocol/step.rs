@@ -304,7 +304,7 @@ impl Attempt {
             }
             (State::Waiting(claiming), Input::Paused) => claim::read_again(&call, now, claiming),
             (State::BeforeUnprotected(unclaimed), Input::Local(_)) => {
-                unprotected::run(&call, &unclaimed)
+                unprotected::run_unclaimed(&call, &unclaimed)
             }
             (State::BeforeUnprotected(unclaimed), Input::LeaderProgress(other)) => {
                 unprotected::other_found(&call, now, unclaimed, other)

@@ -11,7 +11,7 @@ use super::{HttpOperation, MadeFor};
 use crate::host::Place;
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{CallFailed, Failure, Keep, Reply, Sent, ViewError, codec, errors};
+use crate::reply::{CallFailed, ClientReply, Failure, Keep, Reply, ViewError, codec, errors};
 use crate::rules::{Unstorable, Verdict};
 use crate::stored::StoredResponse;
 
@@ -24,7 +24,7 @@ use crate::stored::StoredResponse;
 /// ```
 /// use bytes::Bytes;
 /// use http::{Request, Response};
-/// use idempotency_http::{HttpOperation, MemoryStore, Place, ReceivedRequest, Sent, backend};
+/// use idempotency_http::{HttpOperation, MemoryStore, Place, ReceivedRequest, ClientReply, backend};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,7 +36,7 @@ use crate::stored::StoredResponse;
 /// let call = operation.call(Ok(place), &ReceivedRequest::new(&parts, body.as_bytes()));
 /// let handler = async { Ok::<_, std::convert::Infallible>(Response::new(Bytes::from("paid"))) };
 /// let sent = call.run(handler, |response| Ok(response.clone())).await?;
-/// assert!(matches!(sent, Sent::Own(response) if response.body() == "paid"));
+/// assert!(matches!(sent, ClientReply::Own(response) if response.body() == "paid"));
 /// # Ok(())
 /// # }
 /// ```
@@ -79,7 +79,7 @@ impl HttpOperation {
         place: &Place,
         identity: &Identity,
         start: impl FnOnce(OfferedCall<'_>) -> F,
-    ) -> Result<Sent<R>, E>
+    ) -> Result<ClientReply<R>, E>
     where
         F: Future<Output = Result<Reply<R>, Failure<R, E>>>,
     {
@@ -104,16 +104,16 @@ impl HttpOperation {
         let outcome = match (outcome, failure) {
             (Ok(outcome), _) => outcome,
             (Err(CallFailed::Framework(error)), _) => {
-                return Ok(Sent::Made(self.failed(place, error)));
+                return Ok(ClientReply::Made(self.failed(place, error)));
             }
             (Err(CallFailed::Handler(_)), Some(Failure::Service(error, _))) => return Err(error),
             (Err(CallFailed::Handler(_)), Some(Failure::Response(response, _))) => {
-                return Ok(Sent::Own(response));
+                return Ok(ClientReply::Own(response));
             }
             // Unreachable: the handler fails with its failure.
             (Err(CallFailed::Handler(_)), None) => {
                 let error = self.error(ErrorKind::Internal).with_handler_ran(true);
-                return Ok(Sent::Made(self.failed(place, error)));
+                return Ok(ClientReply::Made(self.failed(place, error)));
             }
         };
         let (key, stored) = match outcome.kind() {
@@ -129,17 +129,17 @@ impl HttpOperation {
         };
         Ok(match reply {
             // The store failed, and the user chose to go on without it.
-            Reply::Own(response, Keep::Refused(_)) if is_unprotected => Sent::Own(response),
+            Reply::Own(response, Keep::Refused(_)) if is_unprotected => ClientReply::Own(response),
             Reply::Own(_, Keep::Refused(why)) => {
                 let mut error = self.error(ErrorKind::ResponseUnavailable);
                 if let Some(key) = key {
                     error = error.with_key(key, backend.store().name());
                 }
                 let error = error.with_handler_ran(true).with_detail(why);
-                Sent::Made(self.refuse(&Problem::of_run(Reason::ResponseUnavailable, error)))
+                ClientReply::Made(self.refuse(&Problem::of_run(Reason::ResponseUnavailable, error)))
             }
-            Reply::Own(response, _) => Sent::Own(response),
-            Reply::Replayed(stored) => Sent::Made(self.replayed(stored)),
+            Reply::Own(response, _) => ClientReply::Own(response),
+            Reply::Replayed(stored) => ClientReply::Made(self.replayed(stored)),
         })
     }
 
@@ -243,7 +243,7 @@ impl HttpCall<'_> {
         self,
         handler: impl Future<Output = Result<R, E>>,
         view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
-    ) -> Result<Sent<R>, E> {
+    ) -> Result<ClientReply<R>, E> {
         self.run_with_offer(|_| handler, view).await
     }
 
@@ -257,7 +257,7 @@ impl HttpCall<'_> {
         self,
         start: impl FnOnce(OfferedCall<'_>) -> F,
         view: impl FnOnce(&R) -> Result<http::Response<Bytes>, ViewError>,
-    ) -> Result<Sent<R>, E> {
+    ) -> Result<ClientReply<R>, E> {
         let operation = self.operation;
         let made_for = self.made_for;
         let with_headers = |mut response: http::Response<Bytes>| {
@@ -266,7 +266,7 @@ impl HttpCall<'_> {
         };
         let (place, identity) = match self.state {
             Ok(identified) => identified,
-            Err(refused) => return Ok(Sent::Made(with_headers(*refused))),
+            Err(refused) => return Ok(ClientReply::Made(with_headers(*refused))),
         };
         let protected = identity.bypass().is_none();
         let start = |offered: OfferedCall<'_>| {
@@ -280,7 +280,7 @@ impl HttpCall<'_> {
             }
         };
         Ok(match operation.run(&place, &identity, start).await? {
-            Sent::Made(response) => Sent::Made(with_headers(response)),
+            ClientReply::Made(response) => ClientReply::Made(with_headers(response)),
             own => own,
         })
     }

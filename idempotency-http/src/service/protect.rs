@@ -19,7 +19,7 @@ use crate::host::{Host, backend};
 use crate::operation::{Head, HttpOperation, TOO_LARGE, unprotected};
 use crate::problem::{Problem, Reason};
 use crate::received::ReceivedRequest;
-use crate::reply::{Failure, FailureReport, Keep, Reply, Sent};
+use crate::reply::{ClientReply, Failure, FailureReport, Keep, Reply};
 use crate::rules::Verdict;
 
 /// Runs `inner` for one request.
@@ -39,8 +39,8 @@ where
     let made_for = operation.made_for(request.headers());
     let is_head = request.method() == Method::HEAD;
     Ok(match respond(&operation, host, inner, request).await? {
-        Sent::Own(response) => response,
-        Sent::Made(mut response) => {
+        ClientReply::Own(response) => response,
+        ClientReply::Made(mut response) => {
             if is_head {
                 // The body that a response to HEAD leaves out has another length.
                 response.headers_mut().remove(CONTENT_LENGTH);
@@ -57,7 +57,7 @@ async fn respond<S, H, B, R>(
     host: H,
     mut inner: S,
     request: Request<B>,
-) -> Result<Sent<Response<ResponseBody<R>>>, S::Error>
+) -> Result<ClientReply<Response<ResponseBody<R>>>, S::Error>
 where
     H: Host,
     S: Service<Request<B>, Response = Response<R>>,
@@ -77,14 +77,14 @@ where
                 parts.extensions.insert(call);
             }
             let response = inner.call(Request::from_parts(parts, body)).await?;
-            return Ok(Sent::Own(response.map(ResponseBody::passed)));
+            return Ok(ClientReply::Own(response.map(ResponseBody::passed)));
         }
-        Err(error) => return Ok(Sent::Made(operation.no_place(error))),
+        Err(error) => return Ok(ClientReply::Made(operation.no_place(error))),
     };
     let context = || host.request_context(&parts);
     let head = ReceivedRequest::new(&parts, b"").with_request_context(&context);
     let head = match operation.head(&head) {
-        Err(problem) => return Ok(Sent::Made(operation.refuse(&problem))),
+        Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
         Ok(Head::Unprotected(identity)) => {
             let start = |offered: OfferedCall<'_>| {
                 let call = give_call(operation, &mut parts, offered);
@@ -103,13 +103,13 @@ where
         Collected::Whole(body) => body,
         // Trailers of a request are dropped: a body in memory has none.
         Collected::WithTrailers(body) => body.read.unwrap_or_default(),
-        Collected::TooLarge(_) => return Ok(Sent::Made(too_large(operation))),
-        Collected::Failed(body) => return Ok(Sent::Made(unreadable(operation, body.error))),
+        Collected::TooLarge(_) => return Ok(ClientReply::Made(too_large(operation))),
+        Collected::Failed(body) => return Ok(ClientReply::Made(unreadable(operation, body.error))),
     };
     let received = ReceivedRequest::new(&parts, &body).with_request_context(&context);
     let identity = match operation.identity_after(head, &received, place.tenant.as_deref()) {
         Ok(identity) => identity,
-        Err(problem) => return Ok(Sent::Made(operation.refuse(&problem))),
+        Err(problem) => return Ok(ClientReply::Made(operation.refuse(&problem))),
     };
     let protected = identity.bypass().is_none();
     let start = |offered: OfferedCall<'_>| {

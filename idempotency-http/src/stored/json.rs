@@ -15,7 +15,7 @@ use super::StoredResponse;
 /// The members in the order in which they are stored.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written<'a> {
+struct ResponseJson<'a> {
     status_code: u16,
     headers: Map<String, Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -57,7 +57,7 @@ pub(super) fn write(response: &StoredResponse) -> Option<String> {
         }
     }
     let text = std::str::from_utf8(&response.body).ok();
-    let written = Written {
+    let written = ResponseJson {
         status_code: response.status.as_u16(),
         headers,
         multi_value_headers,

@@ -43,9 +43,9 @@ impl http_body::Body for Frames {
 }
 
 /// An empty body that does not tell its length, as that of `lambda_http`.
-struct Ended;
+struct EmptyBody;
 
-impl http_body::Body for Ended {
+impl http_body::Body for EmptyBody {
     type Data = Bytes;
     type Error = &'static str;
 
@@ -137,7 +137,7 @@ async fn an_empty_response_without_a_length_is_replayed() {
     let operation = with(Unstorable::Complete);
     let service = operation
         .layer(backend())
-        .layer(app(&runs, |_| Response::new(Ended)));
+        .layer(app(&runs, |_| Response::new(EmptyBody)));
     let first = send(&service, post().body(body("{}")).unwrap()).await;
     assert!(!is_replayed(&first));
     let again = send(&service, post().body(body("{}")).unwrap()).await;

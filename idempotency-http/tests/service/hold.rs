@@ -15,8 +15,8 @@ use idempotency_core::config::Settings;
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::store::MemoryStore;
 use idempotency_http::{
-    Backend, FailureReport, HttpIdempotencyLayer, HttpOperation, Place, ReceivedRequest, Sent,
-    ViewError,
+    Backend, ClientReply, FailureReport, HttpIdempotencyLayer, HttpOperation, Place,
+    ReceivedRequest, ViewError,
 };
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -245,8 +245,8 @@ async fn what_the_handler_of_a_request_in_memory_returns_is_a_report() {
             };
             let sent = call.run(handler, |response| Ok(response.clone())).await;
             let sent = sent.map(|sent| match sent {
-                Sent::Own(response) => response.status().as_u16(),
-                Sent::Made(response) => panic!("{response:?}"),
+                ClientReply::Own(response) => response.status().as_u16(),
+                ClientReply::Made(response) => panic!("{response:?}"),
             });
             assert_eq!(sent, result);
         }

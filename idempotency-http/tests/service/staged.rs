@@ -12,7 +12,7 @@ use idempotency_core::config::Settings;
 use idempotency_core::operation::{Call, Run};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites};
 use idempotency_http::{
-    HttpOperation, HttpOperationBuilder, Place, ReceivedRequest, Sent, Unstorable,
+    ClientReply, HttpOperation, HttpOperationBuilder, Place, ReceivedRequest, Unstorable,
 };
 use tower::ServiceExt;
 use tower_layer::Layer;
@@ -176,7 +176,7 @@ async fn a_request_in_memory_has_the_same_verdict_on_staged_writes_with_and_with
                 |response| Ok(response.clone()),
             );
             let sent = run.await.unwrap();
-            assert!(matches!(sent, Sent::Own(response) if response.status() == status));
+            assert!(matches!(sent, ClientReply::Own(response) if response.status() == status));
             assert_eq!(store.balance("shop"), applied, "{status}");
         }
     }

@@ -6,7 +6,7 @@ use idempotency_core::error::Error;
 use idempotency_core::event::refused;
 use idempotency_core::operation::{Call, OfferedCall};
 
-use super::run::{Function, Reader, run};
+use super::run::{Function, Reader, run_batch};
 use super::{DynamoDbStream, EventSource, FromRecord, Kinesis, Sqs};
 use crate::__private::{Codec, RecordConvert, RegisteredOperation};
 use crate::store::StoreHandle;
@@ -54,7 +54,9 @@ where
         handler: |argument, ()| handler(argument),
         named,
     };
-    run(batch, event, reader, function).await.map_err(convert)
+    run_batch(batch, event, reader, function)
+        .await
+        .map_err(convert)
 }
 
 /// Runs the function for each record, with its call.
@@ -79,7 +81,9 @@ where
         handler,
         named,
     };
-    run(batch, event, reader, function).await.map_err(convert)
+    run_batch(batch, event, reader, function)
+        .await
+        .map_err(convert)
 }
 
 /// The sources, by their names in the attribute.

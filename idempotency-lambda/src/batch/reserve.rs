@@ -23,7 +23,7 @@ pub(super) struct Reserve {
 
 /// A record that started.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct RecordStart {
     deadline: Deadline,
     /// The time that it needs.
     needed: Duration,
@@ -44,8 +44,8 @@ impl Reserve {
     }
 
     /// Returns the start of a record, or `None` if it would not end before the deadline.
-    pub(super) fn start(&self) -> Option<Started> {
-        let started = Started {
+    pub(super) fn start(&self) -> Option<RecordStart> {
+        let started = RecordStart {
             deadline: self.deadline.clone(),
             needed: self.rest.saturating_add(self.longest),
             left: None,
@@ -64,14 +64,14 @@ impl Reserve {
     }
 
     /// Learns from a record that ended.
-    pub(super) fn learn(&mut self, started: &Started) {
+    pub(super) fn learn(&mut self, started: &RecordStart) {
         if let (Some(before), Some(after)) = (started.left, self.deadline.time_left()) {
             self.longest = self.longest.max(before.saturating_sub(after));
         }
     }
 }
 
-impl Started {
+impl RecordStart {
     /// Starts the handler. Returns false if it would not end before the deadline, because the call waited for another one.
     pub(super) fn run(&mut self) -> bool {
         let left = self.deadline.time_left();

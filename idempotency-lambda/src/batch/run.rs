@@ -19,7 +19,7 @@ use super::catch::{catch, catch_call};
 use super::duplicates::{Duplicates, Meet};
 use super::plan::Plan;
 use super::report::Report;
-use super::reserve::{Reserve, Started};
+use super::reserve::{RecordStart, Reserve};
 use super::settings::{Batch, KeyFrom};
 use super::source::{EventSource, FromRecord};
 use super::verdict::{CallError, Done, Named, Verdict, Why};
@@ -66,7 +66,7 @@ pub(crate) struct Function<C, R, E, F> {
 /// # Errors
 ///
 /// If the batch cannot be handled at all. No handler has run.
-pub(crate) async fn run<S, A, C, R, E, F, Fut>(
+pub(crate) async fn run_batch<S, A, C, R, E, F, Fut>(
     batch: Batch,
     event: LambdaEvent<S::Event>,
     reader: Reader<S, A>,
@@ -385,11 +385,11 @@ fn prepare<S: EventSource, A>(
 /// Runs the call of one record.
 async fn call<A, C, R, E, F, Fut>(
     at: usize,
-    mut started: Started,
+    mut started: RecordStart,
     Ready { call, argument }: Ready<A>,
     function: &Function<C, R, E, F>,
     log_errors: bool,
-) -> (usize, Started, Verdict)
+) -> (usize, RecordStart, Verdict)
 where
     F: Fn(A, C) -> Fut,
     Fut: Future<Output = Result<R, E>>,

@@ -14,7 +14,7 @@ use lambda_runtime::LambdaEvent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::run::{Function, Reader, run};
+use super::run::{Function, Reader, run_batch};
 use super::source::{DynamoDbStream, FromRecord, Kinesis, Sqs};
 use crate::BoxError;
 use crate::diagnostic::named;
@@ -160,7 +160,7 @@ macro_rules! sources {
                         handler: move |record, ()| handler(record),
                         named,
                     };
-                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
+                    run_batch::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
                 }
 
                 #[doc = concat!("Does what [`", stringify!($name), "`](Self::", stringify!($name), ") does, and gives `handler` the [`Call`] of each record too.")]
@@ -186,7 +186,7 @@ macro_rules! sources {
                         handler,
                         named,
                     };
-                    run::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
+                    run_batch::<$source, _, _, _, _, _, _>(self, event, Reader::new(), function)
                 }
             )+
         }

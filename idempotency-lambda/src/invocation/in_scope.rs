@@ -10,7 +10,7 @@ use idempotency_core::time::EpochMillis;
 use lambda_runtime::Context;
 use pin_project_lite::pin_project;
 
-use super::scope::{Entered, Invocation, Scope};
+use super::scope::{Invocation, Scope, ScopeGuard};
 use crate::metrics::{InvocationMeter, Meter};
 
 /// A change of the scope around a future.
@@ -112,12 +112,12 @@ impl Change {
 
 /// A changed scope, and the outer scope that it was made from. It is reused while the outer scope is the same.
 #[derive(Debug)]
-struct Made {
+struct ChangedScope {
     around: Option<Arc<Scope>>,
     scope: Arc<Scope>,
 }
 
-impl Made {
+impl ChangedScope {
     fn new(change: &Change, around: Option<Arc<Scope>>) -> Self {
         let scope = Arc::new(change.apply(around.as_deref()));
         Self { around, scope }
@@ -140,8 +140,8 @@ pin_project! {
         #[pin]
         future: F,
         // The fields are dropped in this order: the future in its scope, then the scope ends, then the metrics are written.
-        leaving: Option<Entered>,
-        made: Option<Made>,
+        leaving: Option<ScopeGuard>,
+        made: Option<ChangedScope>,
         change: Change,
     }
 
@@ -171,7 +171,7 @@ impl<F: Future> InScope<F> {
         if change.is_none() {
             return Self::new(change, build());
         }
-        let made = Made::new(&change, Scope::surrounding());
+        let made = ChangedScope::new(&change, Scope::surrounding());
         let entered = Arc::clone(&made.scope).enter();
         let future = build();
         drop(entered);
@@ -195,7 +195,7 @@ impl<F: Future> Future for InScope<F> {
         let around = Scope::surrounding();
         let made = match this.made.take() {
             Some(made) if made.is_of(around.as_ref()) => made,
-            _ => Made::new(this.change, around),
+            _ => ChangedScope::new(this.change, around),
         };
         let entered = Arc::clone(&this.made.insert(made).scope).enter();
         let polled = this.future.poll(context);

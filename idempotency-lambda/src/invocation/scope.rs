@@ -67,17 +67,17 @@ impl Scope {
     }
 
     /// Makes this scope the current one until the result is dropped.
-    pub(super) fn enter(self: Arc<Self>) -> Entered {
+    pub(super) fn enter(self: Arc<Self>) -> ScopeGuard {
         if self.invocation.is_known {
             end_init_phase();
         }
-        Entered(CURRENT.replace(Some(self)))
+        ScopeGuard(CURRENT.replace(Some(self)))
     }
 
     /// Makes this scope the current one while a future is dropped, if the thread still has scopes.
-    pub(super) fn enter_for_drop(self: Arc<Self>) -> Option<Entered> {
+    pub(super) fn enter_for_drop(self: Arc<Self>) -> Option<ScopeGuard> {
         let before = CURRENT.try_with(|current| current.replace(Some(self)));
-        before.ok().map(Entered)
+        before.ok().map(ScopeGuard)
     }
 
     /// Returns the invocation around the running code, for a call that inherits it.
@@ -110,9 +110,9 @@ fn is_guess(scope: Option<&Scope>, in_lambda: bool) -> bool {
 
 /// Restores the scope before, also if the poll panics.
 #[derive(Debug)]
-pub(super) struct Entered(Option<Arc<Scope>>);
+pub(super) struct ScopeGuard(Option<Arc<Scope>>);
 
-impl Drop for Entered {
+impl Drop for ScopeGuard {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }

@@ -57,7 +57,7 @@ pub(super) fn handler(function: &Function, validated: &ValidatedFn) -> Option<To
         None => quote_spanned!(site=> handle),
         Some(_) => quote_spanned!(site=> handle_with_call),
     };
-    let call::Supplied {
+    let call::CallCode {
         before: supplied,
         parameter,
         binding,

@@ -8,7 +8,7 @@ use crate::validate::{CallParameter, ValidatedFn};
 
 /// The code that supplies the call, in three places of the function.
 #[derive(Default)]
-pub(super) struct Supplied {
+pub(super) struct CallCode {
     /// The statement that compiles only if the type of the parameter is the framework's.
     pub(super) before: TokenStream,
     /// The parameter of the closure that gets the call.
@@ -18,7 +18,7 @@ pub(super) struct Supplied {
 }
 
 /// Returns the code that supplies the call, or `None` if the function does not ask for it.
-pub(super) fn supplied(validated: &ValidatedFn) -> Option<Supplied> {
+pub(super) fn supplied(validated: &ValidatedFn) -> Option<CallCode> {
     let CallParameter {
         attributes,
         pattern,
@@ -30,7 +30,7 @@ pub(super) fn supplied(validated: &ValidatedFn) -> Option<Supplied> {
     let head = at.head(runtime, "supplied");
     let witness = quote_spanned!(at.end=> ::<#of>());
     let witness = quote_spanned!(at.start=> #head #witness);
-    Some(Supplied {
+    Some(CallCode {
         before: quote_spanned!(site=> let __supplied = #witness;),
         parameter: Some(quote_spanned!(site=> __call: #private::Call)),
         binding: quote_spanned!(site=> #(#attributes)* let #pattern: #of = __supplied.call(__call);),

@@ -41,7 +41,7 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
     let private = validated.runtime.private(site);
     let operation = operation::operation(function, validated);
     let runtime = &validated.runtime;
-    let payload::Prepared {
+    let payload::IdentityCode {
         before,
         prepared,
         destructure,
@@ -59,7 +59,7 @@ pub(crate) fn expand(function: &Function, validated: &ValidatedFn) -> TokenStrea
         (true, None) => quote_spanned!(site=> run_http),
         (true, Some(_)) => quote_spanned!(site=> run_http_with_call),
     };
-    let call::Supplied {
+    let call::CallCode {
         before: supplied,
         parameter,
         binding,

@@ -11,7 +11,7 @@ use crate::validate::{ContextSource, PayloadSource};
 
 /// The code that makes a call's identity, in three places of the function.
 #[derive(Default)]
-pub(super) struct Prepared {
+pub(super) struct IdentityCode {
     /// Statements that find the context and match the parameters' patterns.
     pub(super) before: TokenStream,
     /// The expression that makes the identity.
@@ -25,7 +25,7 @@ pub(super) fn prepared(
     payload: &PayloadSource,
     shape: Option<Shape>,
     runtime: &Runtime,
-) -> Prepared {
+) -> IdentityCode {
     let prepare_event = if shape == Some(Shape::Http) {
         "prepare_http"
     } else {
@@ -45,19 +45,19 @@ pub(super) fn prepared(
                 .as_ref()
                 .map(|pattern| quote_spanned!(Span::mixed_site()=> let #pattern = #name;));
             let call = quote_spanned!(at.end=> (__operation, #and #event));
-            Prepared {
+            IdentityCode {
                 before: TokenStream::new(),
                 prepared: quote_spanned!(at.start=> #head #call),
                 destructure: destructure.into_token_stream(),
             }
         }
         // `batch` makes the identity of each record.
-        PayloadSource::Record { .. } => Prepared::default(),
+        PayloadSource::Record { .. } => IdentityCode::default(),
         PayloadSource::Value { value, context } => {
             let at = SpanRange::of(value);
             let head = at.head(runtime, "prepare_value");
             let call = quote_spanned!(at.end=> (__operation, #value, __found));
-            Prepared {
+            IdentityCode {
                 before: match context {
                     ContextSource::Named(named) => named_context(named, runtime),
                     ContextSource::Parameters(parameters) => found(parameters, runtime),

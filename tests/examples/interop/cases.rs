@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::Harness;
 use crate::python::{Call, Python, Said};
-use crate::rust::{Ended, Rust, charge};
+use crate::rust::{CallResult, Rust, charge};
 
 /// Returns a response with everything that two JSON libraries could write differently.
 fn receipt(by: &str) -> Value {
@@ -28,7 +28,7 @@ pub(crate) async fn python_first(harness: &mut Harness) -> Result<(), BoxError> 
     assert_eq!(first, (Said::Returned(response.clone()), true));
     let rust = Rust::start(&harness.database, charge())?;
     let again = rust.call_returning(&order, &receipt("Rust")).await?;
-    assert_eq!(again, Ended::Replayed(response));
+    assert_eq!(again, CallResult::Replayed(response));
     Ok(())
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn rust_first(harness: &mut Harness) -> Result<(), BoxError> {
     let rust = Rust::start(&harness.database, charge())?;
     assert_eq!(
         rust.call_returning(&order, &response).await?,
-        Ended::Ran(response.clone())
+        CallResult::Ran(response.clone())
     );
     let again = harness
         .python
@@ -102,11 +102,11 @@ pub(crate) async fn both_at_once(harness: &mut Harness) -> Result<(), BoxError> 
         let (said, ended) = (said?, ended?);
         let (winner, agreed) = if python_wins {
             assert_eq!(said, (Said::Returned(by_python.clone()), true));
-            let refused = Ended::Refused(ErrorKind::AlreadyInProgress);
-            let given = Ended::Replayed(by_python.clone());
+            let refused = CallResult::Refused(ErrorKind::AlreadyInProgress);
+            let given = CallResult::Replayed(by_python.clone());
             (by_python, ended == refused || ended == given)
         } else {
-            assert_eq!(ended, Ended::Ran(by_rust.clone()));
+            assert_eq!(ended, CallResult::Ran(by_rust.clone()));
             let given = (Said::Returned(by_rust.clone()), false);
             (by_rust, said == (in_progress(), false) || said == given)
         };
@@ -125,7 +125,11 @@ pub(crate) async fn race(harness: &mut Harness) -> Result<(), BoxError> {
         let python_call = harness.python.call(Call::of(&order), &by_python);
         let (said, ended) = tokio::join!(python_call, rust.call_returning(&order, &by_rust));
         let ((_, python_ran), ended) = (said?, ended?);
-        assert_ne!(python_ran, ended == Ended::Ran(by_rust.clone()), "one runs");
+        assert_ne!(
+            python_ran,
+            ended == CallResult::Ran(by_rust.clone()),
+            "one runs"
+        );
         let winner = if python_ran { by_python } else { by_rust };
         both_replay(harness, &rust, &order, &winner).await?;
     }
@@ -142,7 +146,7 @@ async fn both_replay(
     let given = harness.python.call(Call::of(order), &Value::Null).await?;
     assert_eq!(given, (Said::Returned(response.clone()), false));
     let given = rust.call_returning(order, &Value::Null).await?;
-    assert_eq!(given, Ended::Replayed(response.clone()));
+    assert_eq!(given, CallResult::Replayed(response.clone()));
     Ok(())
 }
 
@@ -158,7 +162,7 @@ pub(crate) async fn changed_amount(harness: &mut Harness) -> Result<(), BoxError
     let mut changed = order.clone();
     changed["amount"] = json!(43);
     let refused = rust.call_returning(&changed, &json!(2)).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::PayloadMismatch));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::PayloadMismatch));
 
     let order = harness.order();
     rust.call_returning(&order, &json!(1)).await?;
@@ -181,7 +185,7 @@ pub(crate) async fn changed_amount_in_progress(harness: &mut Harness) -> Result<
     let order = harness.order();
     assert_eq!(harness.python.begin(Call::of(&order)).await?, Said::Running);
     let refused = rust.call_returning(&changed(&order), &json!(2)).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::PayloadMismatch));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::PayloadMismatch));
     harness.python.finish(&json!(1)).await?;
 
     let order = harness.order();
@@ -212,14 +216,14 @@ pub(crate) async fn in_progress_in_python(harness: &mut Harness) -> Result<(), B
     let rust = Rust::start(&harness.database, charge())?;
     assert_eq!(harness.python.begin(Call::of(&order)).await?, Said::Running);
     let refused = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
     let response = json!("Python");
     assert_eq!(
         harness.python.finish(&response).await?,
         Said::Returned(response.clone())
     );
     let given = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(given, Ended::Replayed(response));
+    assert_eq!(given, CallResult::Replayed(response));
     Ok(())
 }
 
@@ -240,7 +244,7 @@ pub(crate) async fn rust_waits_for_python(harness: &mut Harness) -> Result<(), B
     let nothing = json!("Rust");
     let (given, said) = tokio::join!(rust.call_returning(&order, &nothing), finish);
     assert_eq!(said?, Said::Returned(response.clone()));
-    assert_eq!(given?, Ended::Replayed(response));
+    assert_eq!(given?, CallResult::Replayed(response));
     harness.database.clear_faults();
     Ok(())
 }
@@ -266,7 +270,7 @@ pub(crate) async fn in_progress_in_rust(harness: &mut Harness) -> Result<(), Box
     };
     let (ended, said) = tokio::join!(runs, duplicate);
     assert_eq!(said?, (in_progress(), false));
-    assert_eq!(ended?, Ended::Ran(response.clone()));
+    assert_eq!(ended?, CallResult::Ran(response.clone()));
     let again = harness
         .python
         .call(Call::of(&order), &json!("Python"))
@@ -286,10 +290,10 @@ pub(crate) async fn python_without_a_deadline(harness: &mut Harness) -> Result<(
     let refused = rust(30 * 60)?
         .call_returning(&order, &json!("Rust"))
         .await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
     let ran = rust(61 * 60)?
         .call_returning(&order, &json!("Rust"))
         .await?;
-    assert_eq!(ran, Ended::Ran(json!("Rust")));
+    assert_eq!(ran, CallResult::Ran(json!("Rust")));
     Ok(())
 }

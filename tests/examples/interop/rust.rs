@@ -33,7 +33,7 @@ enum Now {
 
 /// The result of a call.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Ended {
+pub(crate) enum CallResult {
     /// The handler ran and returned this.
     Ran(Value),
     /// The response of an earlier call.
@@ -62,13 +62,13 @@ fn milliseconds() -> Result<i64, BoxError> {
     Ok(i64::try_from(since.as_millis())?)
 }
 
-fn ended(outcome: Result<Outcome<Value>, BoxError>) -> Ended {
+fn ended(outcome: Result<Outcome<Value>, BoxError>) -> CallResult {
     match outcome {
-        Ok(outcome) if outcome.is_replayed() => Ended::Replayed(outcome.into_response()),
-        Ok(outcome) => Ended::Ran(outcome.into_response()),
+        Ok(outcome) if outcome.is_replayed() => CallResult::Replayed(outcome.into_response()),
+        Ok(outcome) => CallResult::Ran(outcome.into_response()),
         Err(error) => match error.downcast::<idempotency_lambda::Error>() {
-            Ok(error) => Ended::Refused(error.kind()),
-            Err(_) => Ended::Failed,
+            Ok(error) => CallResult::Refused(error.kind()),
+            Err(_) => CallResult::Failed,
         },
     }
 }
@@ -143,7 +143,7 @@ impl Rust {
     }
 
     /// Makes a call with 30 s left.
-    pub(crate) async fn call<F>(&self, event: &Value, handler: F) -> Result<Ended, BoxError>
+    pub(crate) async fn call<F>(&self, event: &Value, handler: F) -> Result<CallResult, BoxError>
     where
         F: AsyncFnOnce() -> Result<Value, BoxError>,
     {
@@ -157,7 +157,7 @@ impl Rust {
         &self,
         event: &Value,
         handler: F,
-    ) -> Result<Ended, BoxError>
+    ) -> Result<CallResult, BoxError>
     where
         F: AsyncFnOnce(Call) -> Result<Value, BoxError>,
     {
@@ -181,7 +181,7 @@ impl Rust {
         &self,
         event: &Value,
         response: &Value,
-    ) -> Result<Ended, BoxError> {
+    ) -> Result<CallResult, BoxError> {
         self.call(event, async || Ok(response.clone())).await
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Harness;
 use crate::python::{Call, Said};
-use crate::rust::{Ended, Rust, charge};
+use crate::rust::{CallResult, Rust, charge};
 
 /// Checks that each of the two runs one order and replays the other's.
 async fn both_ways(
@@ -18,18 +18,18 @@ async fn both_ways(
     let ran = harness.python.call(call(&order), &by_python).await?;
     assert_eq!(ran, (Said::Returned(by_python.clone()), true));
     let given = rust.call_returning(&order, &by_rust).await?;
-    assert_eq!(given, Ended::Replayed(by_python.clone()));
+    assert_eq!(given, CallResult::Replayed(by_python.clone()));
 
     let order = harness.order();
     let ran = rust.call_returning(&order, &by_rust).await?;
-    assert_eq!(ran, Ended::Ran(by_rust.clone()));
+    assert_eq!(ran, CallResult::Ran(by_rust.clone()));
     let given = harness.python.call(call(&order), &by_python).await?;
     assert_eq!(given, (Said::Returned(by_rust.clone()), false));
 
     let order = harness.order();
     assert_eq!(harness.python.begin(call(&order)).await?, Said::Running);
     let refused = rust.call_returning(&order, &by_rust).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
     harness.python.finish(&by_python).await?;
     Ok(())
 }
@@ -74,7 +74,7 @@ pub(crate) async fn falsy_responses(harness: &mut Harness) -> Result<(), BoxErro
         let order = harness.order();
         harness.python.call(Call::of(&order), &response).await?;
         let given = rust.call_returning(&order, &json!("Rust")).await?;
-        assert_eq!(given, Ended::Replayed(response.clone()));
+        assert_eq!(given, CallResult::Replayed(response.clone()));
 
         let order = harness.order();
         rust.call_returning(&order, &response).await?;
@@ -93,10 +93,10 @@ pub(crate) async fn large_response(harness: &mut Harness) -> Result<(), BoxError
     let large = json!("x".repeat(410 * 1024));
     assert_eq!(
         rust.call_returning(&order, &large).await?,
-        Ended::Ran(large)
+        CallResult::Ran(large)
     );
     let refused = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::ResponseUnavailable));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::ResponseUnavailable));
     let given = harness
         .python
         .call(Call::of(&order), &json!("Python"))
@@ -111,9 +111,9 @@ pub(crate) async fn large_forms(harness: &mut Harness) -> Result<(), BoxError> {
     for large in [json!("x".repeat(20 * 1024)), json!(noise(800 * 1024))] {
         let order = harness.order();
         let ran = rust.call_returning(&order, &large).await?;
-        assert_eq!(ran, Ended::Ran(large.clone()));
+        assert_eq!(ran, CallResult::Ran(large.clone()));
         let given = rust.call_returning(&order, &json!("Rust")).await?;
-        assert_eq!(given, Ended::Replayed(large));
+        assert_eq!(given, CallResult::Replayed(large));
         let failed = harness
             .python
             .call(Call::of(&order), &json!("Python"))
@@ -145,6 +145,6 @@ pub(crate) async fn not_json(harness: &mut Harness) -> Result<(), BoxError> {
         .await?;
     let rust = Rust::start(&harness.database, charge())?;
     let refused = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::CorruptRecord));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::CorruptRecord));
     Ok(())
 }

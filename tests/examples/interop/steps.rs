@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use crate::Harness;
 use crate::python::{Call, Python, Said};
-use crate::rust::{Ended, Rust, charge};
+use crate::rust::{CallResult, Rust, charge};
 
 fn stepping() -> OperationBuilder {
     charge().steps(Steps::Keep)
@@ -39,7 +39,7 @@ pub(crate) async fn python_takes_over_steps(harness: &mut Harness) -> Result<(),
         assert_eq!(refused, (in_progress, false));
         Err("declined".into())
     });
-    assert_eq!(failed.await?, Ended::Failed);
+    assert_eq!(failed.await?, CallResult::Failed);
     assert_eq!(
         with_steps(harness).await?,
         kept + 1,
@@ -64,7 +64,7 @@ pub(crate) async fn python_takes_over_steps(harness: &mut Harness) -> Result<(),
     };
     let (late, ran) = tokio::join!(runs, winner);
     assert_eq!(ran?, (Said::Returned(response.clone()), true));
-    assert_eq!(late?, Ended::Replayed(response.clone()));
+    assert_eq!(late?, CallResult::Replayed(response.clone()));
     assert_eq!(
         with_steps(harness).await?,
         kept + 1,
@@ -72,7 +72,7 @@ pub(crate) async fn python_takes_over_steps(harness: &mut Harness) -> Result<(),
     );
     let rust = Rust::start(&harness.database, stepping())?;
     let ended = rust.call_stepping(&order, async |_| Ok(Value::Null));
-    assert_eq!(ended.await?, Ended::Replayed(response));
+    assert_eq!(ended.await?, CallResult::Replayed(response));
     Ok(())
 }
 
@@ -84,13 +84,13 @@ pub(crate) async fn python_after_kept_steps(harness: &mut Harness) -> Result<(),
         reserve(&call).await?;
         Err("declined".into())
     });
-    assert_eq!(failed.await?, Ended::Failed);
+    assert_eq!(failed.await?, CallResult::Failed);
     let response = json!("Python");
     let ran = harness.python.call(Call::of(&order), &response).await?;
     assert_eq!(ran, (Said::Returned(response.clone()), true));
     assert_eq!(with_steps(harness).await?, kept);
     let ended = rust.call_stepping(&order, async |_| Ok(Value::Null));
-    assert_eq!(ended.await?, Ended::Replayed(response));
+    assert_eq!(ended.await?, CallResult::Replayed(response));
     Ok(())
 }
 
@@ -103,9 +103,9 @@ pub(crate) async fn rust_with_steps_takes_over(harness: &mut Harness) -> Result<
     let rust = Rust::start(&harness.database, stepping())?;
     let runs = async |call: RustCall| Ok(json!(reserve(&call).await?));
     let refused = rust.call_stepping(&order, runs).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
     let ran = rust.at(31)?.call_stepping(&order, runs).await?;
-    assert_eq!(ran, Ended::Ran(json!(7)));
+    assert_eq!(ran, CallResult::Ran(json!(7)));
     let again = harness
         .python
         .call(Call::of(&order), &json!("Python"))

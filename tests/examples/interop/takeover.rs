@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use crate::Harness;
 use crate::python::{Call, Python, Said};
-use crate::rust::{Ended, Rust, charge};
+use crate::rust::{CallResult, Rust, charge};
 
 /// Checks that Rust takes over the claim of a Python process that was killed.
 pub(crate) async fn rust_takes_over_from_python(harness: &mut Harness) -> Result<(), BoxError> {
@@ -16,9 +16,9 @@ pub(crate) async fn rust_takes_over_from_python(harness: &mut Harness) -> Result
     drop(killed);
     let (rust, response) = (Rust::start(&harness.database, charge())?, json!("Rust"));
     let refused = rust.call_returning(&order, &response).await?;
-    assert_eq!(refused, Ended::Refused(ErrorKind::AlreadyInProgress));
+    assert_eq!(refused, CallResult::Refused(ErrorKind::AlreadyInProgress));
     let ran = rust.at(31)?.call_returning(&order, &response).await?;
-    assert_eq!(ran, Ended::Ran(response.clone()));
+    assert_eq!(ran, CallResult::Ran(response.clone()));
     let again = harness
         .python
         .call(Call::of(&order), &json!("Python"))
@@ -46,7 +46,7 @@ pub(crate) async fn python_takes_over_from_rust(harness: &mut Harness) -> Result
     assert_eq!(ran, (Said::Returned(response.clone()), true));
     let rust = Rust::start(&harness.database, charge())?;
     let ended = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(ended, Ended::Replayed(response));
+    assert_eq!(ended, CallResult::Replayed(response));
     Ok(())
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn held_by_rust(harness: &mut Harness) -> Result<(), BoxError> 
     }
     let rust = Rust::start(&harness.database, holding())?;
     let held = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(held, Ended::Refused(ErrorKind::Unresolved));
+    assert_eq!(held, CallResult::Refused(ErrorKind::Unresolved));
     let ran = harness
         .python
         .call(Call::of(&order), &json!("Python"))
@@ -100,9 +100,9 @@ pub(crate) async fn a_late_rust_run_changes_nothing(harness: &mut Harness) -> Re
         let (late, ran) = tokio::join!(runs, winner);
         assert_eq!(ran?, (Said::Returned(response.clone()), true));
         let expected = if rust_fails {
-            Ended::Failed
+            CallResult::Failed
         } else {
-            Ended::Replayed(response.clone())
+            CallResult::Replayed(response.clone())
         };
         assert_eq!(late?, expected);
         // The winner's record was neither overwritten nor deleted.
@@ -124,21 +124,21 @@ pub(crate) async fn a_late_python_run_overwrites(harness: &mut Harness) -> Resul
         assert_eq!(begun, Said::Running);
         let rust = Rust::start(&harness.database, charge())?.at(1)?;
         let ran = rust.call_returning(&order, &json!("Rust")).await?;
-        assert_eq!(ran, Ended::Ran(json!("Rust")));
+        assert_eq!(ran, CallResult::Ran(json!("Rust")));
         let expected = if python_fails {
             let failed = harness
                 .python
                 .instruct(&json!({ "raise": "declined" }))
                 .await?;
             assert_eq!(failed, Said::Raised("Declined".to_owned()));
-            Ended::Ran(json!("again"))
+            CallResult::Ran(json!("again"))
         } else {
             let late = json!("late");
             assert_eq!(
                 harness.python.finish(&late).await?,
                 Said::Returned(late.clone())
             );
-            Ended::Replayed(late)
+            CallResult::Replayed(late)
         };
         assert_eq!(
             rust.call_returning(&order, &json!("again")).await?,
@@ -153,7 +153,7 @@ pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) -> Result<()
     let order = harness.order();
     let rust = Rust::start(&harness.database, charge().on_error(OnError::Record))?;
     let failed = rust.call(&order, async || Err("declined".into())).await?;
-    assert_eq!(failed, Ended::Failed);
+    assert_eq!(failed, CallResult::Failed);
     let items = harness.database.items("idempotency").await?;
     assert!(
         items.iter().any(|item| item.contains_key("failure")),
@@ -168,7 +168,7 @@ pub(crate) async fn failure_recorded_by_rust(harness: &mut Harness) -> Result<()
         "the recorded failure is gone"
     );
     let ended = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(ended, Ended::Replayed(response));
+    assert_eq!(ended, CallResult::Replayed(response));
     Ok(())
 }
 
@@ -177,7 +177,7 @@ pub(crate) async fn failure_released(harness: &mut Harness) -> Result<(), BoxErr
     let rust = Rust::start(&harness.database, charge())?;
     let order = harness.order();
     let failed = rust.call(&order, async || Err("declined".into())).await?;
-    assert_eq!(failed, Ended::Failed);
+    assert_eq!(failed, CallResult::Failed);
     let ran = harness
         .python
         .call(Call::of(&order), &json!("Python"))
@@ -192,6 +192,6 @@ pub(crate) async fn failure_released(harness: &mut Harness) -> Result<(), BoxErr
         .await?;
     assert_eq!(failed, Said::Raised("Declined".to_owned()));
     let ran = rust.call_returning(&order, &json!("Rust")).await?;
-    assert_eq!(ran, Ended::Ran(json!("Rust")));
+    assert_eq!(ran, CallResult::Ran(json!("Rust")));
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use idempotency_testkit::dynamodb::Request;
 use serde_json::Value;
 
-use super::client::{Delivery, Ended};
+use super::client::{Delivery, DeliveryResult};
 use super::function::{Began, KEY_PREFIX, micros};
 use super::run::History;
 
@@ -99,7 +99,7 @@ fn given(history: &History) -> BTreeMap<&str, BTreeSet<String>> {
     let mut given: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for delivery in all(history) {
         let of_key = given.entry(&delivery.key).or_default();
-        if let Ended::Response(response) = &delivery.ended {
+        if let DeliveryResult::Response(response) = &delivery.ended {
             // Text that is not a response of the function counts as a different response.
             of_key.insert(run_of(response).unwrap_or_else(|| response.clone()));
         }

@@ -18,7 +18,7 @@ const SWEEP: Duration = Duration::from_secs(10);
 
 /// The result of one delivery.
 #[derive(Clone, Debug)]
-pub(super) enum Ended {
+pub(super) enum DeliveryResult {
     /// The caller received this response.
     Response(String),
     /// The caller received an error: its type and its text.
@@ -37,7 +37,7 @@ pub(super) struct Delivery {
     pub(super) took: Duration,
     /// True if the handler was made to take longer than the deadline.
     pub(super) overruns: bool,
-    pub(super) ended: Ended,
+    pub(super) ended: DeliveryResult,
 }
 
 /// Makes deliveries and records them.
@@ -112,7 +112,7 @@ impl Counter {
                 extra_ms: if overruns { 600 } else { 0 },
                 ..event.clone()
             };
-            if let Ended::Response(_) = self.deliver(&event, parameters).await? {
+            if let DeliveryResult::Response(_) = self.deliver(&event, parameters).await? {
                 return Ok(());
             }
             let pause = 50_u64 << number.min(5);
@@ -123,7 +123,11 @@ impl Counter {
 
     /// Delivers the key until it gets a response, or until the given time. The faults have ended by then, so it should get
     /// one as soon as the last lease has expired.
-    pub(super) async fn sweep(&self, key: &str, until: Instant) -> Result<Ended, BoxError> {
+    pub(super) async fn sweep(
+        &self,
+        key: &str,
+        until: Instant,
+    ) -> Result<DeliveryResult, BoxError> {
         let event = Event {
             key: key.to_owned(),
             work_ms: 1,
@@ -136,14 +140,18 @@ impl Counter {
                 overruns: false,
             };
             let ended = self.deliver(&event, parameters).await?;
-            if matches!(ended, Ended::Response(_)) || Instant::now() > until {
+            if matches!(ended, DeliveryResult::Response(_)) || Instant::now() > until {
                 return Ok(ended);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    async fn deliver(&self, event: &Event, parameters: Parameters) -> Result<Ended, BoxError> {
+    async fn deliver(
+        &self,
+        event: &Event,
+        parameters: Parameters,
+    ) -> Result<DeliveryResult, BoxError> {
         let process = self.processes.take().await;
         let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
         let pending = process
@@ -154,14 +162,16 @@ impl Counter {
             .start();
         let request_id = pending.request_id().to_owned();
         let ended = match pending.await {
-            Ok(reply) => Ended::Response(reply.payload),
+            Ok(reply) => DeliveryResult::Response(reply.payload),
             Err(InvokeError::Function {
                 error_type,
                 error_message,
                 ..
-            }) => Ended::Error(error_type, error_message),
-            Err(InvokeError::TimedOut { .. }) => Ended::Error("timed out".into(), String::new()),
-            Err(InvokeError::Exited { .. }) => Ended::Killed,
+            }) => DeliveryResult::Error(error_type, error_message),
+            Err(InvokeError::TimedOut { .. }) => {
+                DeliveryResult::Error("timed out".into(), String::new())
+            }
+            Err(InvokeError::Exited { .. }) => DeliveryResult::Killed,
             Err(other) => return Err(other.into()),
         };
         let took = began.elapsed();

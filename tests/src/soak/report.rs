@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::check::{disagreements, id};
-use super::client::{Delivery, Ended};
+use super::client::{Delivery, DeliveryResult};
 use super::function::micros;
 use super::run::History;
 
@@ -64,7 +64,7 @@ impl Report {
 
     fn count(&mut self, delivery: &Delivery, until: u64) {
         let took = u64::try_from(delivery.took.as_micros()).unwrap_or(u64::MAX);
-        let responded = matches!(delivery.ended, Ended::Response(_));
+        let responded = matches!(delivery.ended, DeliveryResult::Response(_));
         if responded && delivery.began_us + took <= until {
             self.responses += 1;
         }
@@ -76,9 +76,9 @@ impl Report {
         self.took += delivery.took;
         self.store_errors += usize::from(is_of_the_store(delivery));
         let name = match &delivery.ended {
-            Ended::Response(_) => "a response",
-            Ended::Killed => "killed",
-            Ended::Error(name, _) => name,
+            DeliveryResult::Response(_) => "a response",
+            DeliveryResult::Killed => "killed",
+            DeliveryResult::Error(name, _) => name,
         };
         let (count, all) = self.ended.entry(name.to_owned()).or_default();
         *count += 1;
@@ -107,7 +107,7 @@ impl Report {
 }
 
 fn is_of_the_store(delivery: &Delivery) -> bool {
-    matches!(&delivery.ended, Ended::Error(name, _) if OF_THE_STORE.contains(&name.as_str()))
+    matches!(&delivery.ended, DeliveryResult::Error(name, _) if OF_THE_STORE.contains(&name.as_str()))
 }
 
 impl fmt::Display for Report {
@@ -138,7 +138,9 @@ fn explain(delivery: &Delivery, history: &History) -> String {
     let id = id(&delivery.key);
     let ended_us = delivery.began_us + u64::try_from(delivery.took.as_micros()).unwrap_or_default();
     let mut text = match &delivery.ended {
-        Ended::Error(name, message) => format!("{} after {:?}: {message}\n", name, delivery.took),
+        DeliveryResult::Error(name, message) => {
+            format!("{} after {:?}: {message}\n", name, delivery.took)
+        }
         _ => String::new(),
     };
     for request in &history.requests {

@@ -9,7 +9,7 @@ use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
 use tokio::task::JoinSet;
 
-use super::client::{Counter, Delivery, Ended};
+use super::client::{Counter, Delivery, DeliveryResult};
 use super::faults::{Faults, Struck};
 use super::function::{Began, micros};
 use super::plan::Plan;
@@ -115,7 +115,10 @@ async fn sweep(counter: &Counter, deliveries: &[Delivery]) -> Result<Vec<String>
                 let Some(key) = lock(&keys).pop_first() else {
                     return Ok::<_, BoxError>(stuck);
                 };
-                if !matches!(counter.sweep(&key, until).await?, Ended::Response(_)) {
+                if !matches!(
+                    counter.sweep(&key, until).await?,
+                    DeliveryResult::Response(_)
+                ) {
                     stuck.push(key);
                 }
             }

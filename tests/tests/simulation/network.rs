@@ -19,7 +19,7 @@ const STALEST: u64 = 4;
 
 /// A write in transit.
 #[derive(Clone)]
-struct Sent {
+struct WriteInTransit {
     id: RecordId,
     write: Write,
     condition: Condition,
@@ -36,7 +36,7 @@ pub(crate) struct Network {
     /// The states of the only record, the latest last.
     states: Mutex<Vec<Option<Record>>>,
     /// Writes whose senders gave up. They may still arrive.
-    late: Mutex<Vec<Sent>>,
+    late: Mutex<Vec<WriteInTransit>>,
 }
 
 impl Network {
@@ -69,7 +69,7 @@ impl Network {
         }
     }
 
-    fn apply(&self, sent: &Sent, log: &SendLog) -> WriteOutcome {
+    fn apply(&self, sent: &WriteInTransit, log: &SendLog) -> WriteOutcome {
         let always = Condition::All(Vec::new());
         let fence = |condition| {
             if self.faults.fences {
@@ -126,7 +126,7 @@ impl Network {
         }
     }
 
-    async fn carry(&self, sent: Sent, log: SendLog) -> WriteOutcome {
+    async fn carry(&self, sent: WriteInTransit, log: SendLog) -> WriteOutcome {
         log.preparing();
         let mut lost = false;
         // Repeats a lost send within the same call, as the SDK does.
@@ -193,7 +193,7 @@ impl Store for Network {
         condition: &'a Condition,
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
-        let sent = Sent {
+        let sent = WriteInTransit {
             id: id.clone(),
             write: write.clone(),
             condition: condition.clone(),
@@ -208,7 +208,7 @@ impl Store for Network {
         log: &'a SendLog,
     ) -> BoxFuture<'a, WriteOutcome> {
         let record = transaction.record.unwrap();
-        let sent = Sent {
+        let sent = WriteInTransit {
             id: record.id.clone(),
             write: record.write.clone(),
             condition: record.condition.clone(),

@@ -22,12 +22,12 @@ struct Ready<'a> {
 /// What the blocks of one round took.
 #[derive(Default)]
 struct Round {
-    fresh: Taken,
-    duplicates: Taken,
+    fresh: Cost,
+    duplicates: Cost,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Cost {
     calls: u32,
     cpu: Duration,
     elapsed: Duration,
@@ -113,7 +113,7 @@ async fn blocks(
     Ok(())
 }
 
-impl Taken {
+impl Cost {
     fn add(&mut self, block: block::Block) {
         self.calls += u32::try_from(block.wall.len()).unwrap_or(u32::MAX);
         self.cpu += block.cpu;

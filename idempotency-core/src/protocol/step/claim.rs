@@ -210,7 +210,7 @@ pub(super) fn claim_written(
         WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
             claiming.maybe_applied |= result == WriteResult::AppliedMaybeAgain;
             let lease_end = call.lease_end(claiming.claimed_at);
-            run(call, now, claiming, lease_end, RecordedSteps::default())
+            run_claimed(call, now, claiming, lease_end, RecordedSteps::default())
         }
         WriteResult::ConditionFailed {
             existing,
@@ -289,8 +289,10 @@ fn record_found(call: &CallTerms, now: EpochMillis, claiming: Claiming, existing
                 .copied()
                 .unwrap_or_else(|| call.lease_end(claiming.claimed_at));
             match existing.steps {
-                Field::Absent => run(call, now, claiming, lease_end, RecordedSteps::default()),
-                Field::Value(steps) => run(call, now, claiming, lease_end, steps),
+                Field::Absent => {
+                    run_claimed(call, now, claiming, lease_end, RecordedSteps::default())
+                }
+                Field::Value(steps) => run_claimed(call, now, claiming, lease_end, steps),
                 Field::Unreadable => release(call, now, claiming, ErrorKind::CorruptRecord),
             }
         }
@@ -336,7 +338,7 @@ fn pause(claiming: Claiming, left: Duration) -> Next {
 }
 
 /// Runs the handler under this call's confirmed claim, unless its lease has expired.
-fn run(
+fn run_claimed(
     call: &CallTerms,
     now: EpochMillis,
     claiming: Claiming,

@@ -70,7 +70,7 @@ pub(super) fn instead_of_failing(
 }
 
 /// Runs the handler without a confirmed claim: no other call of this key runs in this process.
-pub(super) fn run(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
+pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
     let until = run_until(call, unclaimed);
     let Some(giving_up) = &unclaimed.giving_up else {
         let effect = Effect::RunUnprotected {
@@ -108,7 +108,7 @@ pub(super) fn other_found(
     other: InFlight,
 ) -> Next {
     let lease_end = match other.stage {
-        Stage::Claiming => return run(call, &unclaimed),
+        Stage::Claiming => return run_unclaimed(call, &unclaimed),
         Stage::Running | Stage::Storing => Some(other.until),
         Stage::Waiting { until, .. } => until,
     };

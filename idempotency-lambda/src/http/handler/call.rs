@@ -11,7 +11,9 @@ use http::{Response, StatusCode};
 use idempotency_core::config::Variables;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::{Call, OfferedCall, run_without_claim};
-use idempotency_http::{HttpOperation, Place, ReceivedRequest, RequestEvent, Sent, ViewError};
+use idempotency_http::{
+    ClientReply, HttpOperation, Place, ReceivedRequest, RequestEvent, ViewError,
+};
 
 use super::{HttpEvent, HttpResponse, RegisteredHttp};
 use crate::event::Event;
@@ -76,10 +78,10 @@ impl<R: HttpResponse> HttpForm<R> {
 
 impl<R> HttpForm<R> {
     /// Returns the response that is sent, in the handler's form.
-    fn of(&self, sent: Sent<R>) -> R {
+    fn of(&self, sent: ClientReply<R>) -> R {
         match sent {
-            Sent::Own(response) => response,
-            Sent::Made(mut response) => {
+            ClientReply::Own(response) => response,
+            ClientReply::Made(mut response) => {
                 // The platform writes it, for the body that it sends.
                 response.headers_mut().remove(CONTENT_LENGTH);
                 (self.from_http)(response.map(Vec::from))
@@ -258,7 +260,7 @@ async fn misconfigured<R, E>(
         // Unreachable: these rules need no setting.
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        return Ok(form.of(Sent::Made(response)));
+        return Ok(form.of(ClientReply::Made(response)));
     };
     let call = rules.call(Err(error), &prepared.request());
     Ok(form.of(call

@@ -13,14 +13,14 @@ use super::scenario::{Call, Item, Outcome};
 
 /// The result of a comparison.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct Comparison {
     /// The known differences.
     pub(crate) differences: BTreeSet<Difference>,
     /// All other differences.
     pub(crate) unexplained: Vec<String>,
 }
 
-impl Found {
+impl Comparison {
     fn is(&mut self, difference: Difference) {
         self.differences.insert(difference);
     }
@@ -44,8 +44,8 @@ pub(crate) async fn step(
     theirs: &Outcome,
     ours: &Played,
     conditions: &Conditions,
-) -> Result<Found, BoxError> {
-    let mut found = Found::default();
+) -> Result<Comparison, BoxError> {
+    let mut found = Comparison::default();
     responses(&mut found, theirs, ours);
     if !found.differences.contains(&Difference::EmptyVariable) {
         found.same("runs", theirs.function_executions, ours.runs);
@@ -61,7 +61,7 @@ pub(crate) async fn step(
     Ok(found)
 }
 
-fn responses(found: &mut Found, theirs: &Outcome, ours: &Played) {
+fn responses(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
     let class = theirs.error.as_ref().map(|error| error.class.as_str());
     match (class, &theirs.returned, &ours.result) {
         (None, Some(Value::Null), Ok(response)) if is_falsy(response) => {
@@ -124,7 +124,7 @@ fn means(class: &str, failure: Failure, runs: usize) -> bool {
     }
 }
 
-fn operations(found: &mut Found, theirs: &Outcome, ours: &Played) {
+fn operations(found: &mut Comparison, theirs: &Outcome, ours: &Played) {
     let wanted: Vec<_> = theirs.calls.iter().map(|call| call.op.as_str()).collect();
     let sent: Vec<_> = ours
         .requests
@@ -153,7 +153,7 @@ fn operations(found: &mut Found, theirs: &Outcome, ours: &Played) {
 }
 
 async fn compare_request(
-    found: &mut Found,
+    found: &mut Comparison,
     theirs: &Call,
     ours: &Request,
     played: &Played,
@@ -252,7 +252,7 @@ fn is_live(standing: Standing) -> bool {
 }
 
 /// Checks the fence of a write: Python's applies to any record, ours only to the claim of its token while it is in progress.
-fn fence(found: &mut Found, difference: Difference, theirs: &Value, ours: &LetThrough) {
+fn fence(found: &mut Comparison, difference: Difference, theirs: &Value, ours: &LetThrough) {
     let own = |standing: &Option<Standing>| {
         standing.is_some_and(|s| s.owner == Some(Owner::Named) && s.status == Some("INPROGRESS"))
     };
@@ -265,7 +265,7 @@ fn fence(found: &mut Found, difference: Difference, theirs: &Value, ours: &LetTh
     }
 }
 
-fn claim(found: &mut Found, theirs: &Value, ours: &Value) {
+fn claim(found: &mut Comparison, theirs: &Value, ours: &Value) {
     let mut ours = ours.clone();
     if let Some(owner) = ours.as_object_mut().and_then(|item| item.remove("owner"))
         && owner["S"].as_str().is_some_and(|token| token.len() == 32)
@@ -315,7 +315,7 @@ fn changes(update: &Value) -> Item {
         .collect()
 }
 
-fn completion(found: &mut Found, theirs: &Item, ours: &Item) {
+fn completion(found: &mut Comparison, theirs: &Item, ours: &Item) {
     let mut theirs = theirs.clone();
     let data = theirs
         .get("data")
@@ -344,7 +344,7 @@ fn is_compact(theirs: &str, text: &str) -> bool {
     compact.as_deref() == Some(text)
 }
 
-fn items(found: &mut Found, theirs: &[Item], ours: &[Item]) {
+fn items(found: &mut Comparison, theirs: &[Item], ours: &[Item]) {
     found.same("number of items", theirs.len(), ours.len());
     for (theirs, ours) in theirs.iter().zip(ours) {
         let (mut theirs, mut ours) = (theirs.clone(), ours.clone());
