@@ -213,7 +213,7 @@ impl DynamoDbStoreBuilder {
         let transport = match self.lean {
             Some(lean) => {
                 lean.check()?;
-                Transport::Lean(Box::new(Lean::new(lean)))
+                Transport::Lean(Box::new(Lean::new(lean, &table_ref.table)))
             }
             None => Transport::Sdk(SdkClient::new(client)),
         };

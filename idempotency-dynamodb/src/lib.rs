@@ -22,7 +22,7 @@
 //! | `composite` | names the keys of a table with a sort key |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
-//! | `lean` | the client of the feature `lean-client` |
+//! | `lean` | the client of the feature `lean-client`, on the crate `dynamodb-lean-client` |
 //! | `client`, `http_client` | make the SDK's client |
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |

@@ -13,7 +13,7 @@ if [[ $found != "$version" ]]; then
     failed=1
 fi
 # A requirement that is left behind would make the new crates depend on the old ones.
-others=$(sed -n '/^\[workspace.dependencies\]/,/^\[/p' Cargo.toml | grep '^idempotency-' | grep -vE "version = \"=?$version\"" || true)
+others=$(sed -n '/^\[workspace.dependencies\]/,/^\[/p' Cargo.toml | grep -E '^(dynamodb|idempotency)-' | grep -vE "version = \"=?$version\"" || true)
 if [[ -n $others ]]; then
     echo "Cargo.toml requires another version than $version in [workspace.dependencies]:"
     echo "$others"
@@ -24,7 +24,7 @@ if ! grep -qE "^idempotency-macros = .*version = \"=$version\"" Cargo.toml; then
     echo "Cargo.toml does not pin idempotency-macros: write version = \"=$version\""
     failed=1
 fi
-for changelog in idempotency-*/CHANGELOG.md; do
+for changelog in */CHANGELOG.md; do
     if ! grep -qF "## [$version]" "$changelog"; then
         echo "$changelog has no section \`## [$version]\`: rename \`## [Unreleased]\` and add the date"
         failed=1

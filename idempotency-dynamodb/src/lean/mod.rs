@@ -1,43 +1,28 @@
-//! A client for exactly the requests of the store, which costs less CPU than the SDK's.
+//! The client of the feature `lean-client`, which costs less CPU than the SDK's.
 //!
-//! It is made of AWS's own parts: the SDK prepares configuration, credentials and endpoint, `aws-sigv4` signs, and the SDK's
-//! HTTP client sends. What it leaves out is the orchestration of a general client for each call.
-//!
-//! | module | what it does |
-//! |---|---|
-//! | `prepared` | takes HTTP client, credentials, endpoint rules, timeouts and retries from the SDK |
-//! | `route` | an endpoint with the credentials for it |
-//! | `sign` | signs requests |
-//! | `clock` | corrects the clock that signs |
-//! | `body`, `reply` | write requests and read responses |
-//! | `send`, `retry` | send, wait, send again |
+//! [`dynamodb_lean_client`] signs and sends; `body` writes what it sends.
 
 mod body;
-mod clock;
-mod prepared;
-mod reply;
-mod retry;
-mod route;
-mod send;
-mod sign;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryMode;
 use aws_sdk_dynamodb::error::{ErrorMetadata, SdkError};
+use dynamodb_lean_client::{ItemReply, RetryQuota, SendNotes, SendResult, TableClient};
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::store::StoreError;
 
 use crate::client;
+use crate::failure;
 use crate::request::Request;
-use crate::sends::Sends;
+use crate::sends::{SendEnd, Sends};
 use crate::transport::Reply;
-use prepared::Prepared;
-use retry::Quota;
-use send::Outgoing;
+
+/// The begin of the header `user-agent`.
+const PRODUCT: &str = concat!("idempotency-dynamodb/", env!("CARGO_PKG_VERSION"));
 
 /// A client that sends the store's requests with less CPU than the SDK's client.
 ///
@@ -61,7 +46,7 @@ use send::Outgoing;
 #[derive(Clone)]
 pub struct LeanClient {
     client: Client,
-    quota: Arc<Quota>,
+    quota: RetryQuota,
 }
 
 impl LeanClient {
@@ -95,7 +80,7 @@ impl LeanClient {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            quota: Arc::default(),
+            quota: RetryQuota::default(),
         }
     }
 
@@ -126,23 +111,17 @@ impl fmt::Debug for LeanClient {
 }
 
 /// A [`LeanClient`] for one table.
-pub(crate) struct Lean {
-    client: LeanClient,
-    /// Set by the first request.
-    prepared: OnceLock<Prepared>,
-}
+pub(crate) struct Lean(TableClient);
 
 impl Lean {
-    pub(crate) fn new(client: LeanClient) -> Self {
-        Self {
-            client,
-            prepared: OnceLock::new(),
-        }
+    pub(crate) fn new(client: LeanClient, table: &str) -> Self {
+        let LeanClient { client, quota } = client;
+        Self(TableClient::new(client, table, quota, PRODUCT))
     }
 
     /// Returns the SDK's client from which this one has its settings.
     pub(crate) fn sdk(&self) -> &Client {
-        self.client.sdk()
+        self.0.sdk()
     }
 
     /// Sends a request.
@@ -153,43 +132,44 @@ impl Lean {
     ) -> Result<Reply, StoreError> {
         let body = body::write(sends.table(), &request)
             .map_err(|error| sends.error::<ErrorMetadata>(SdkError::construction_failure(error)))?;
-        let outgoing = Outgoing::new(body::target(&request), body);
-        let prepared = match self.prepared.get() {
-            Some(prepared) => prepared,
-            None => {
-                let app = self.client.client.config().app_name();
-                let user_agent = user_agent(app.map(AsRef::as_ref));
-                let prepared = Prepared::of(&self.client.client, sends.table(), &user_agent).await;
-                let prepared = prepared.map_err(|error| sends.error(error))?;
-                // Of two first requests one result is kept; they are equal.
-                self.prepared.get_or_init(|| prepared)
-            }
-        };
-        send::send(prepared, &self.client.quota, &outgoing, sends).await
+        match self.0.send(body::target(&request), body, sends).await {
+            Ok(ItemReply::Success(item)) => Ok(Reply::Success(item)),
+            Ok(ItemReply::ConditionFailed(item)) => Ok(Reply::ConditionFailed(item)),
+            Err(error) => Err(sends.error(error)),
+        }
     }
 }
 
-/// Returns the value of the header `user-agent`: this crate, the language, the system, and the application if it has a name.
-fn user_agent(app: Option<&str>) -> String {
-    let mut text = concat!(
-        "idempotency-dynamodb/",
-        env!("CARGO_PKG_VERSION"),
-        " lang/rust"
-    )
-    .to_owned();
-    text.push_str(" os/");
-    text.push_str(std::env::consts::OS);
-    if let Ok(environment) = std::env::var("AWS_EXECUTION_ENV") {
-        text.push_str(" exec-env/");
-        text.extend(
-            environment
-                .chars()
-                .filter(|letter| letter.is_ascii_graphic()),
-        );
+impl SendNotes for Sends {
+    fn timeout(&self, own: Duration) -> Duration {
+        self.timeout(own)
     }
-    if let Some(app) = app {
-        text.push_str(" app/");
-        text.push_str(app);
+
+    fn starts(&self, uri: &str) {
+        self.starts(uri);
     }
-    text
+
+    fn ends(&self, result: SendResult<'_>) {
+        self.ends(match result {
+            SendResult::Success => SendEnd::Success,
+            SendResult::Unsent => SendEnd::Unknown,
+            SendResult::Timeout => SendEnd::NoResponse {
+                never_connected: false,
+                timeout: true,
+            },
+            SendResult::NoResponse(error) => SendEnd::NoResponse {
+                never_connected: failure::never_connected(error),
+                timeout: error.is_timeout(),
+            },
+            SendResult::Response {
+                status,
+                code,
+                message,
+            } => SendEnd::ErrorResponse {
+                status: Some(status),
+                code,
+                message,
+            },
+        });
+    }
 }

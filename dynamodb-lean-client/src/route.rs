@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::endpoint::EndpointAuthScheme;
 
-use super::sign::{CONTENT_TYPE, Hex, Signer, Uri, credentials};
+use crate::sign::{CONTENT_TYPE, Hex, Signer, Uri, credentials};
 
 /// The name under which DynamoDB checks signatures.
 const SERVICE: &str = "dynamodb";
@@ -15,8 +15,8 @@ const SERVICE: &str = "dynamodb";
 /// An endpoint with the credentials for it.
 ///
 /// It has no `Debug`: it contains keys.
-pub(super) struct Route {
-    pub(super) signer: Signer,
+pub(crate) struct Route {
+    pub(crate) signer: Signer,
     /// A request without target, time, signature and body.
     request: HttpRequest,
 }
@@ -27,7 +27,7 @@ impl Route {
     /// # Errors
     ///
     /// If the endpoint has headers, which this client does not send, or is no URI.
-    pub(super) fn new(
+    pub(crate) fn new(
         identity: &Identity,
         endpoint: &Endpoint,
         region: &str,
@@ -60,12 +60,12 @@ impl Route {
     }
 
     /// Returns the URI of the endpoint.
-    pub(super) fn uri(&self) -> &str {
+    pub(crate) fn uri(&self) -> &str {
         self.request.uri()
     }
 
     /// Returns a signed request.
-    pub(super) fn request(
+    pub(crate) fn request(
         &self,
         target: &'static str,
         body: SdkBody,

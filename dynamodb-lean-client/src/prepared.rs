@@ -23,30 +23,30 @@ use aws_smithy_runtime_api::client::endpoint::{EndpointResolverParams, ResolveEn
 use aws_smithy_runtime_api::client::http::{HttpConnectorSettings, SharedHttpConnector};
 use aws_smithy_runtime_api::client::identity::{Identity, SharedIdentityResolver};
 
-use super::clock::Skew;
-use super::route::Route;
-use super::sign::credentials;
+use crate::clock::Skew;
+use crate::route::Route;
+use crate::sign::credentials;
 
 /// The way in which requests to DynamoDB are signed.
 const SIGV4: AuthSchemeId = AuthSchemeId::new("sigv4");
 
 /// The parts of a client that send requests to one table.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     components: RuntimeComponents,
     /// The configuration that the SDK's cache of credentials needs.
     config: ConfigBag,
     /// What the endpoint depends on, apart from the credentials.
     endpoint: Params,
     region: String,
-    pub(super) timeouts: TimeoutConfig,
-    pub(super) retries: RetryConfig,
-    pub(super) connector: SharedHttpConnector,
+    pub(crate) timeouts: TimeoutConfig,
+    pub(crate) retries: RetryConfig,
+    pub(crate) connector: SharedHttpConnector,
     /// `None` if the client has no credentials.
     resolver: Option<SharedIdentityResolver>,
     /// The value of the header `user-agent`.
     user_agent: String,
     /// `None` if the client must not correct its clock.
-    pub(super) skew: Option<Skew>,
+    pub(crate) skew: Option<Skew>,
     /// The route of the last send.
     route: Mutex<Option<Arc<Route>>>,
 }
@@ -57,7 +57,7 @@ impl Prepared {
     /// # Errors
     ///
     /// The error of the SDK, for example if the client has no HTTP client or no credentials.
-    pub(super) async fn of(
+    pub(crate) async fn of(
         client: &Client,
         table: &str,
         user_agent: &str,
@@ -79,12 +79,12 @@ impl Prepared {
     }
 
     /// Returns how long things wait here. `None` if the client has no timer: then it has neither timeouts nor pauses.
-    pub(super) fn sleep(&self) -> Option<SharedAsyncSleep> {
+    pub(crate) fn sleep(&self) -> Option<SharedAsyncSleep> {
         self.components.sleep_impl()
     }
 
     /// Returns the present time.
-    pub(super) fn now(&self) -> std::time::SystemTime {
+    pub(crate) fn now(&self) -> std::time::SystemTime {
         self.components.time_source().unwrap_or_default().now()
     }
 
@@ -92,7 +92,7 @@ impl Prepared {
     ///
     /// The SDK's cache keeps the credentials, and loads them again before they expire, once for all requests that wait. As long
     /// as it returns the same ones, the route of the last send is used again.
-    pub(super) async fn route(&self) -> Result<Arc<Route>, BoxError> {
+    pub(crate) async fn route(&self) -> Result<Arc<Route>, BoxError> {
         let resolver = self.resolver.clone();
         let resolver = resolver.ok_or("there is no identity resolver for AWS credentials")?;
         let cache = self.components.identity_cache();

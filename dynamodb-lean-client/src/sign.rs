@@ -19,7 +19,7 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use sha2::{Digest, Sha256};
 
 /// The type of every body.
-pub(super) const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
+pub(crate) const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
 
 /// The number of seconds in a day.
 const DAY: u64 = 24 * 60 * 60;
@@ -27,7 +27,7 @@ const DAY: u64 = 24 * 60 * 60;
 /// Signs requests to one endpoint with one set of credentials.
 ///
 /// It has no `Debug`: it contains keys.
-pub(super) struct Signer {
+pub(crate) struct Signer {
     identity: Identity,
     region: String,
     service: String,
@@ -57,16 +57,16 @@ struct Day {
 }
 
 /// The headers of one signature.
-pub(super) struct Signature {
+pub(crate) struct Signature {
     /// `x-amz-date`.
-    pub(super) date: String,
+    pub(crate) date: String,
     /// `authorization`.
-    pub(super) authorization: String,
+    pub(crate) authorization: String,
 }
 
 impl Signer {
     /// Returns a signer for the endpoint `uri`, with an absolute path and no query.
-    pub(super) fn new(
+    pub(crate) fn new(
         identity: &Identity,
         uri: &Uri<'_>,
         region: String,
@@ -97,12 +97,12 @@ impl Signer {
     }
 
     /// Returns the identity whose keys sign.
-    pub(super) fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
     /// Signs a request with this target, and a body with this digest, sent at `now`.
-    pub(super) fn sign(
+    pub(crate) fn sign(
         &self,
         target: &'static str,
         body: &Hex,
@@ -201,14 +201,14 @@ impl Signer {
 }
 
 /// Returns the keys of an identity.
-pub(super) fn credentials(identity: &Identity) -> Result<&Credentials, BoxError> {
+pub(crate) fn credentials(identity: &Identity) -> Result<&Credentials, BoxError> {
     identity
         .data()
         .ok_or_else(|| "the identity has no AWS credentials".into())
 }
 
 /// The URI of an endpoint.
-pub(super) struct Uri<'a>(pub(super) &'a str);
+pub(crate) struct Uri<'a>(pub(crate) &'a str);
 
 impl Uri<'_> {
     /// Returns host and port, as the header `host` has them: without the usual port of the scheme.
@@ -228,11 +228,11 @@ impl Uri<'_> {
 }
 
 /// A SHA-256 digest as lower-case hexadecimal digits.
-pub(super) struct Hex(String);
+pub(crate) struct Hex(String);
 
 impl Hex {
     /// Returns the digest of a body.
-    pub(super) fn of_body(body: &[u8]) -> Self {
+    pub(crate) fn of_body(body: &[u8]) -> Self {
         Self::of(Sha256::new_with_prefix(body))
     }
 
@@ -272,4 +272,116 @@ fn time(date: &str, second: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningParams, SigningSettings};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TARGET: &str = "DynamoDB_20120810.UpdateItem";
+
+    fn identity(access: &str, secret: &str, token: Option<&str>) -> Identity {
+        Credentials::new(access, secret, token.map(str::to_owned), None, "test").into()
+    }
+
+    fn signer(identity: &Identity, uri: &str, region: &str) -> Signer {
+        let region = region.to_owned();
+        Signer::new(identity, &Uri(uri), region, "dynamodb".to_owned()).unwrap()
+    }
+
+    /// Returns the time and the authorization by which `aws-sigv4` signs the same request.
+    fn reference(
+        identity: &Identity,
+        uri: &str,
+        region: &str,
+        body: &[u8],
+        now: SystemTime,
+    ) -> (String, String) {
+        let params = v4::SigningParams::builder()
+            .identity(identity)
+            .region(region)
+            .name("dynamodb")
+            .time(now)
+            .settings(SigningSettings::default())
+            .build()
+            .unwrap();
+        let headers = [("content-type", CONTENT_TYPE), ("x-amz-target", TARGET)];
+        let body = SignableBody::Bytes(body);
+        let request = SignableRequest::new("POST", uri, headers.into_iter(), body).unwrap();
+        let signed = aws_sigv4::http_request::sign(request, &SigningParams::V4(params)).unwrap();
+        let (instructions, _) = signed.into_parts();
+        let header = |name: &str| {
+            let found = instructions.headers().find(|(header, _)| *header == name);
+            found.unwrap().1.to_owned()
+        };
+        (header("x-amz-date"), header("authorization"))
+    }
+
+    fn signed(signer: &Signer, body: &[u8], now: SystemTime) -> (String, String) {
+        let signature = signer.sign(TARGET, &Hex::of_body(body), now).unwrap();
+        (signature.date, signature.authorization)
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    proptest! {
+        #[test]
+        fn a_signature_is_that_of_aws_sigv4(
+            body in proptest::collection::vec(any::<u8>(), 0..2_000),
+            access in "[A-Z0-9]{1,30}",
+            secret in "[A-Za-z0-9+/]{1,60}",
+            token in proptest::option::of("[A-Za-z0-9+/=]{1,900} ?"),
+            region in "[a-z]{2}-[a-z]{3,9}-[1-9]",
+            // From 1970 to 9999.
+            times in proptest::collection::vec(0_u64..253_402_300_800, 1..4),
+            host in prop_oneof![
+                Just("https://dynamodb.eu-west-1.amazonaws.com".to_owned()),
+                Just("https://dynamodb.eu-west-1.amazonaws.com/".to_owned()),
+                Just("https://host:443".to_owned()),
+                Just("https://host:80".to_owned()),
+                Just("http://host:80/".to_owned()),
+                "http://[a-z]{1,9}:[1-9][0-9]{0,3}",
+                "https://[a-z]{1,9}/[a-z%2/. ~]{0,9}".prop_map(|uri| uri.replace([' ', '%'], "%20")),
+            ],
+        ) {
+            let identity = identity(&access, &secret, token.as_deref());
+            let signer = signer(&identity, &host, &region);
+            for seconds in times {
+                let now = at(seconds);
+                prop_assert_eq!(
+                    signed(&signer, &body, now),
+                    reference(&identity, &host, &region, &body, now)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_signing_key_is_kept_for_a_day_and_renewed_with_the_next() {
+        let identity = identity("access", "secret", None);
+        let signer = signer(&identity, "https://host", "eu-west-1");
+        let midnight = 20_000 * DAY;
+        let keys: Vec<_> = [midnight - 1, midnight, midnight + DAY - 1, midnight + DAY]
+            .map(|second| signer.day(second / DAY).unwrap())
+            .into_iter()
+            .collect();
+        assert!(!Arc::ptr_eq(&keys[0], &keys[1]));
+        assert!(Arc::ptr_eq(&keys[1], &keys[2]));
+        assert!(!Arc::ptr_eq(&keys[2], &keys[3]));
+        for second in [midnight - 1, midnight, midnight + DAY - 1, midnight + DAY] {
+            let now = at(second);
+            let expected = reference(&identity, "https://host", "eu-west-1", b"{}", now);
+            assert_eq!(signed(&signer, b"{}", now), expected);
+        }
+    }
+
+    #[test]
+    fn a_clock_before_1970_counts_as_1970() {
+        let identity = identity("access", "secret", None);
+        let signer = signer(&identity, "https://host", "eu-west-1");
+        let before = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(signed(&signer, b"{}", before).0, "19700101T000000Z");
+    }
+}

@@ -1,39 +1,92 @@
 //! Sends a request, several times if a send fails temporarily.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::AsyncSleep as _;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::config::retry::ReconnectMode;
 use aws_sdk_dynamodb::error::{BoxError, ConnectorError, ErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_async::future::timeout::Timeout;
 use aws_smithy_runtime_api::client::connection::CaptureSmithyConnection;
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::retry::ErrorKind;
 
-use super::prepared::Prepared;
-use super::reply::{self, Body};
-use super::retry::{self, Attempts, Quota};
-use super::sign::Hex;
-use idempotency_core::store::StoreError;
+use crate::prepared::Prepared;
+use crate::reply::{self, Body};
+use crate::retry::{self, Attempts, RetryQuota};
+use crate::sign::Hex;
 
-use crate::failure;
-use crate::item::Item;
-use crate::sends::{CONDITION_FAILED, SendEnd, Sends};
-use crate::timer::{TimedOut, within};
-use crate::transport::Reply;
+/// An item.
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// The error code of a write whose condition failed.
+const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
+
+/// The reply of DynamoDB to a request for one item.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemReply {
+    /// A success. Contains the item of the response: the one that a read found, or that a put replaced.
+    Success(Option<HashMap<String, AttributeValue>>),
+    /// The condition did not hold. Contains the present item, if the request asked for it.
+    ConditionFailed(Option<HashMap<String, AttributeValue>>),
+}
+
+/// The result of one send.
+#[derive(Clone, Copy, Debug)]
+pub enum SendResult<'a> {
+    /// A success.
+    Success,
+    /// Nothing was sent: the request could not be prepared, for example without credentials.
+    Unsent,
+    /// There was no response in time.
+    Timeout,
+    /// There was no response. The error says whether there was a connection.
+    NoResponse(&'a ConnectorError),
+    /// An error response, or one that could not be read.
+    Response {
+        /// The status of the response.
+        status: u16,
+        /// The error code of DynamoDB, without its namespace.
+        code: Option<&'a str>,
+        /// The message, which can quote the item.
+        message: Option<&'a str>,
+    },
+}
+
+/// What a caller wants to hear of the sends of one request, and to decide about them. `()` wants nothing.
+pub trait SendNotes {
+    /// Returns the timeout of each send. `own` is that of the client's settings.
+    fn timeout(&self, own: Duration) -> Duration {
+        own
+    }
+
+    /// A send to this URI starts. If the caller drops the request before [`ends`](Self::ends), the send may still arrive.
+    fn starts(&self, uri: &str) {
+        let _ = uri;
+    }
+
+    /// A send ended, or failed before it started. Another one can follow.
+    fn ends(&self, result: SendResult<'_>) {
+        let _ = result;
+    }
+}
+
+impl SendNotes for () {}
 
 /// A request, ready to be signed and sent.
-pub(super) struct Outgoing {
-    pub(super) target: &'static str,
-    pub(super) body: SdkBody,
+pub(crate) struct Outgoing {
+    target: &'static str,
+    body: SdkBody,
     /// The digest of the body.
-    pub(super) digest: Hex,
+    digest: Hex,
 }
 
 impl Outgoing {
-    pub(super) fn new(target: &'static str, body: Vec<u8>) -> Self {
+    pub(crate) fn new(target: &'static str, body: Vec<u8>) -> Self {
         Self {
             target,
             digest: Hex::of_body(&body),
@@ -46,8 +99,8 @@ impl Outgoing {
 enum SendError {
     /// The request could not be prepared, for example without credentials.
     Unsent(BoxError),
-    /// The send took too long.
-    Timeout(TimedOut),
+    /// The send took longer than this.
+    Timeout(Duration),
     /// There was no response.
     Connector(ConnectorError),
     /// The response broke off.
@@ -61,52 +114,62 @@ enum SendError {
 }
 
 /// Sends `request` until a send succeeds, or fails for good.
-pub(super) async fn send(
+pub(crate) async fn send(
     prepared: &Prepared,
-    quota: &Quota,
+    quota: &RetryQuota,
     request: &Outgoing,
-    sends: &Sends,
-) -> Result<Reply, StoreError> {
-    let attempts = attempts(prepared, quota, request, sends);
-    match within(
-        prepared.sleep(),
-        prepared.timeouts.operation_timeout(),
-        attempts,
-    )
-    .await
-    {
+    notes: &impl SendNotes,
+) -> Result<ItemReply, SdkError<ErrorMetadata>> {
+    let limit = prepared.timeouts.operation_timeout();
+    let attempts = attempts(prepared, quota, request, notes);
+    match within(prepared, limit, attempts).await {
         Ok(result) => result,
-        Err(timed_out) => {
-            note(sends, &SendError::Timeout(timed_out.clone()));
-            SendError::Timeout(timed_out).into_result(sends)
+        Err(error) => {
+            notes.ends(error.as_result());
+            error.into_result()
         }
+    }
+}
+
+/// Waits for a future, for at most `limit`. Without a limit or a timer it waits to the end.
+async fn within<F: Future>(
+    prepared: &Prepared,
+    limit: Option<Duration>,
+    future: F,
+) -> Result<F::Output, SendError> {
+    match (limit, prepared.sleep()) {
+        (Some(limit), Some(timer)) => {
+            // A result that is there counts, however late it is.
+            let ended = Timeout::new(future, timer.sleep(limit)).await;
+            ended.map_err(|_| SendError::Timeout(limit))
+        }
+        _ => Ok(future.await),
     }
 }
 
 async fn attempts(
     prepared: &Prepared,
-    quota: &Quota,
+    quota: &RetryQuota,
     request: &Outgoing,
-    sends: &Sends,
-) -> Result<Reply, StoreError> {
+    notes: &impl SendNotes,
+) -> Result<ItemReply, SdkError<ErrorMetadata>> {
     let mut attempts = Attempts::new(&prepared.retries, quota);
     // A client without a timeout keeps none: that is the user's choice.
     let timeout = prepared.timeouts.operation_attempt_timeout();
-    let timeout = timeout.map(|own| sends.timeout(own));
+    let timeout = timeout.map(|own| notes.timeout(own));
     loop {
-        let sent = within(prepared.sleep(), timeout, attempt(prepared, request, sends)).await;
-        let error = match sent {
-            Ok(Ok(item)) => {
-                sends.ends(SendEnd::Success);
+        let sent = within(prepared, timeout, attempt(prepared, request, notes)).await;
+        let error = match sent.and_then(|sent| sent) {
+            Ok(item) => {
+                notes.ends(SendResult::Success);
                 attempts.succeeded();
-                return Ok(Reply::Success(item));
+                return Ok(ItemReply::Success(item));
             }
-            Ok(Err(error)) => error,
-            Err(timed_out) => SendError::Timeout(timed_out),
+            Err(error) => error,
         };
-        note(sends, &error);
+        notes.ends(error.as_result());
         let Some(pause) = attempts.next(error.kind(), error.retry_after()) else {
-            return error.into_result(sends);
+            return error.into_result();
         };
         // Without a timer there is no pause, as with the SDK's client.
         if let Some(sleep) = prepared.sleep() {
@@ -119,7 +182,7 @@ async fn attempts(
 async fn attempt(
     prepared: &Prepared,
     outgoing: &Outgoing,
-    sends: &Sends,
+    notes: &impl SendNotes,
 ) -> Result<Option<Item>, SendError> {
     let route = prepared.route().await.map_err(SendError::Unsent)?;
     let body = outgoing.body.try_clone();
@@ -132,7 +195,7 @@ async fn attempt(
     let connection = CaptureSmithyConnection::new();
     request.add_extension(connection.clone());
 
-    sends.starts(route.uri());
+    notes.starts(route.uri());
     let response = prepared.connector.call(request).await;
     let mut response = response.map_err(SendError::Connector)?;
     let skew = prepared.skew.as_ref();
@@ -176,32 +239,26 @@ fn reconnects(prepared: &Prepared) -> bool {
     !retry::is_v2_1(retries) && retries.reconnect_mode() == ReconnectMode::ReconnectOnTransientError
 }
 
-/// Notes a send that failed.
-fn note(sends: &Sends, error: &SendError) {
-    sends.ends(match error {
-        SendError::Unsent(_) => SendEnd::Unknown,
-        SendError::Timeout(_) => SendEnd::NoResponse {
-            never_connected: false,
-            timeout: true,
-        },
-        SendError::Connector(error) => SendEnd::NoResponse {
-            never_connected: failure::never_connected(error),
-            timeout: error.is_timeout(),
-        },
-        SendError::Broken(_, response) => SendEnd::ErrorResponse {
-            status: Some(response.status().as_u16()),
-            code: None,
-            message: None,
-        },
-        SendError::Response { response, body, .. } => SendEnd::ErrorResponse {
-            status: Some(response.status().as_u16()),
-            code: body.code(),
-            message: body.message.as_deref(),
-        },
-    });
-}
-
 impl SendError {
+    /// Returns the error as the caller notes it.
+    fn as_result(&self) -> SendResult<'_> {
+        match self {
+            Self::Unsent(_) => SendResult::Unsent,
+            Self::Timeout(_) => SendResult::Timeout,
+            Self::Connector(error) => SendResult::NoResponse(error),
+            Self::Broken(_, response) => SendResult::Response {
+                status: response.status().as_u16(),
+                code: None,
+                message: None,
+            },
+            Self::Response { response, body, .. } => SendResult::Response {
+                status: response.status().as_u16(),
+                code: body.code(),
+                message: body.message.as_deref(),
+            },
+        }
+    }
+
     /// Returns the kind of an error that is worth another send.
     fn kind(&self) -> Option<ErrorKind> {
         match self {
@@ -226,15 +283,15 @@ impl SendError {
     }
 
     /// Returns the result of a request that is not sent again. Errors are those that the SDK would report.
-    fn into_result(self, sends: &Sends) -> Result<Reply, StoreError> {
-        let error = match self {
+    fn into_result(self) -> Result<ItemReply, SdkError<ErrorMetadata>> {
+        Err(match self {
             Self::Unsent(error) => SdkError::construction_failure(error),
-            Self::Timeout(error) => SdkError::timeout_error(error),
+            Self::Timeout(limit) => SdkError::timeout_error(format!("timeout after {limit:?}")),
             Self::Connector(error) => SdkError::dispatch_failure(error),
             Self::Broken(error, response) => SdkError::response_error(error, response),
             Self::Response { response, body, .. } => {
                 if body.code() == Some(CONDITION_FAILED) {
-                    return Ok(Reply::ConditionFailed(body.item));
+                    return Ok(ItemReply::ConditionFailed(body.item));
                 }
                 let mut meta = ErrorMetadata::builder();
                 if let Some(code) = body.code() {
@@ -245,8 +302,7 @@ impl SendError {
                 }
                 SdkError::service_error(meta.build(), response)
             }
-        };
-        Err(sends.error(error))
+        })
     }
 }
 

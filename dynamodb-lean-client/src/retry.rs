@@ -1,0 +1,351 @@
+//! Decides whether a failed send is repeated, and after which pause. The rules and numbers are the SDK's.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::error::ConnectorError;
+use aws_smithy_types::retry::{ErrorKind, RetrySpec};
+
+/// The error codes of a service that asks for fewer requests.
+const THROTTLED: &[&str] = &[
+    "BandwidthLimitExceeded",
+    "EC2ThrottledException",
+    "LimitExceededException",
+    "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+    "TransactionInProgressException",
+];
+
+/// The error codes of a fault that passes.
+const TRANSIENT: &[&str] = &["RequestTimeout", "RequestTimeoutException"];
+
+/// The error code of a write that met a write from another region.
+const CONFLICT: &str = "ReplicatedWriteConflictException";
+
+/// The error codes that a wrong clock can cause.
+const CLOCK: &[&str] = &[
+    "AccessDeniedException",
+    "AuthFailure",
+    "InvalidSignatureException",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+];
+
+/// Returns the kind of an error response that is worth another send. `clock_is_wrong` is true if the clocks of the process and
+/// of DynamoDB differ so much that this can be the cause.
+pub(crate) fn of_response(
+    status: u16,
+    code: Option<&str>,
+    clock_is_wrong: bool,
+) -> Option<ErrorKind> {
+    match code.unwrap_or_default() {
+        code if THROTTLED.contains(&code) => Some(ErrorKind::ThrottlingError),
+        code if TRANSIENT.contains(&code) => Some(ErrorKind::TransientError),
+        CONFLICT => Some(ErrorKind::ClientError),
+        code if clock_is_wrong && CLOCK.contains(&code) => Some(ErrorKind::ServerError),
+        _ if matches!(status, 500 | 502..=504) => Some(ErrorKind::TransientError),
+        _ => None,
+    }
+}
+
+/// Returns the kind of a failed connection that is worth another send.
+pub(crate) fn of_connector(error: &ConnectorError) -> Option<ErrorKind> {
+    if error.is_timeout() || error.is_io() {
+        Some(ErrorKind::TransientError)
+    } else {
+        error.as_other()
+    }
+}
+
+/// Returns true if these settings are those of the SDK's retry behaviour 2.1, which a variable of the SDK switches on.
+pub(crate) fn is_v2_1(retries: &RetryConfig) -> bool {
+    let spec = retries.retry_spec();
+    spec.is_some_and(|spec| spec.is_at_least(aws_smithy_types::retry::RetrySpecVersion::V2_1))
+}
+
+/// The number of tokens of a client whose requests succeed.
+const CAPACITY: u32 = 500;
+
+/// A retry quota: a token bucket that stops the repetitions if requests keep failing. Clones are the same quota.
+#[derive(Clone, Debug)]
+pub struct RetryQuota(Arc<Mutex<u32>>);
+
+impl Default for RetryQuota {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(CAPACITY)))
+    }
+}
+
+impl RetryQuota {
+    /// Takes tokens. Returns false if there are too few.
+    fn take(&self, cost: u32) -> bool {
+        let mut tokens = self.tokens();
+        let left = tokens.checked_sub(cost);
+        *tokens = left.unwrap_or(*tokens);
+        left.is_some()
+    }
+
+    fn give(&self, tokens: u32) {
+        let mut all = self.tokens();
+        *all = CAPACITY.min(*all + tokens);
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, u32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sends of one request so far.
+pub(crate) struct Attempts<'a> {
+    retries: &'a RetryConfig,
+    quota: &'a RetryQuota,
+    sends: u32,
+    /// What the last repetition took from the quota.
+    taken: Option<u32>,
+}
+
+impl<'a> Attempts<'a> {
+    /// Begins with the first send.
+    pub(crate) fn new(retries: &'a RetryConfig, quota: &'a RetryQuota) -> Self {
+        Self {
+            retries,
+            quota,
+            sends: 1,
+            taken: None,
+        }
+    }
+
+    /// Returns the pause before another send, or `None` if there is none. `retry_after` is the pause that DynamoDB asks for.
+    pub(crate) fn next(
+        &mut self,
+        kind: Option<ErrorKind>,
+        retry_after: Option<Duration>,
+    ) -> Option<Duration> {
+        let kind = kind?;
+        if self.sends >= self.retries.max_attempts() {
+            return None;
+        }
+        let pause = self.pause(kind, retry_after);
+        let cost = self.cost(kind);
+        if !self.quota.take(cost) {
+            return None;
+        }
+        self.taken = Some(cost);
+        self.sends += 1;
+        Some(pause)
+    }
+
+    /// Notes that the last send succeeded: it gives back what its repetition took.
+    pub(crate) fn succeeded(&self) {
+        self.quota.give(self.taken.unwrap_or(1));
+    }
+
+    fn cost(&self, kind: ErrorKind) -> u32 {
+        match (is_v2_1(self.retries), kind) {
+            (_, ErrorKind::ThrottlingError) => 5,
+            (true, _) => 14,
+            (false, ErrorKind::TransientError) => 10,
+            (false, _) => 5,
+        }
+    }
+
+    /// Returns a random pause. Its limit doubles with each send.
+    fn pause(&self, kind: ErrorKind, retry_after: Option<Duration>) -> Duration {
+        let initial = match self.retries.retry_spec() {
+            Some(spec) if kind != ErrorKind::ThrottlingError => {
+                RetrySpec::non_throttling_initial_backoff(spec)
+            }
+            _ => self.retries.initial_backoff(),
+        };
+        let longest = self.retries.max_backoff();
+        let doubled = 2_u32.saturating_pow(self.sends - 1);
+        let limit = initial.checked_mul(doubled).unwrap_or(longest).min(longest);
+        let pause = if self.retries.use_static_exponential_base() {
+            limit
+        } else {
+            limit.mul_f64(random())
+        };
+        match retry_after {
+            None => pause,
+            Some(after) if is_v2_1(self.retries) => {
+                after.clamp(pause, pause + Duration::from_secs(5))
+            }
+            Some(after) => after.min(longest),
+        }
+    }
+}
+
+/// Returns a random number from 0 to 1. Without a random source it is 1, which is the longest pause.
+fn random() -> f64 {
+    getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn standard() -> RetryConfig {
+        RetryConfig::standard().with_initial_backoff(Duration::from_millis(100))
+    }
+
+    #[test]
+    fn only_a_fault_that_can_pass_is_worth_another_send() {
+        use ErrorKind::{ServerError, ThrottlingError, TransientError};
+        for (status, code, kind) in [
+            (400, Some("ThrottlingException"), Some(ThrottlingError)),
+            (
+                400,
+                Some("ProvisionedThroughputExceededException"),
+                Some(ThrottlingError),
+            ),
+            (400, Some("RequestTimeout"), Some(TransientError)),
+            (
+                400,
+                Some("ReplicatedWriteConflictException"),
+                Some(ErrorKind::ClientError),
+            ),
+            (500, Some("InternalServerError"), Some(TransientError)),
+            (500, Some("ThrottlingException"), Some(ThrottlingError)),
+            (502, None, Some(TransientError)),
+            (503, None, Some(TransientError)),
+            (504, None, Some(TransientError)),
+            (501, None, None),
+            (200, None, None),
+            (400, None, None),
+            (400, Some("ConditionalCheckFailedException"), None),
+            (400, Some("TransactionConflictException"), None),
+            (400, Some("SignatureDoesNotMatch"), None),
+        ] {
+            assert_eq!(of_response(status, code, false), kind, "{status} {code:?}");
+        }
+        // The next send is signed with the corrected clock.
+        let refused = Some("InvalidSignatureException");
+        assert_eq!(of_response(400, refused, true), Some(ServerError));
+        assert_eq!(of_response(400, Some("ValidationException"), true), None);
+    }
+
+    #[test]
+    fn the_error_codes_are_those_of_the_sdk() {
+        use aws_runtime::retries::classifiers::{THROTTLING_ERRORS, TRANSIENT_ERRORS};
+        for (own, of_sdk) in [
+            (THROTTLED, THROTTLING_ERRORS),
+            (TRANSIENT, TRANSIENT_ERRORS),
+        ] {
+            let mut of_sdk = of_sdk.to_vec();
+            of_sdk.sort_unstable();
+            assert_eq!(own, of_sdk);
+        }
+    }
+
+    #[test]
+    fn a_broken_connection_is_worth_another_send_and_a_bad_request_is_not() {
+        let cause = || Box::new(io::Error::from(io::ErrorKind::ConnectionReset));
+        let transient = Some(ErrorKind::TransientError);
+        assert_eq!(of_connector(&ConnectorError::io(cause())), transient);
+        assert_eq!(of_connector(&ConnectorError::timeout(cause())), transient);
+        assert_eq!(
+            of_connector(&ConnectorError::other(cause(), transient)),
+            transient
+        );
+        assert_eq!(of_connector(&ConnectorError::other(cause(), None)), None);
+        assert_eq!(of_connector(&ConnectorError::user(cause())), None);
+    }
+
+    #[test]
+    fn the_limit_of_a_pause_doubles_up_to_the_longest() {
+        let retries = standard()
+            .with_max_attempts(6)
+            .with_max_backoff(Duration::from_millis(500))
+            .with_use_static_exponential_base(true);
+        let quota = RetryQuota::default();
+        let mut attempts = Attempts::new(&retries, &quota);
+        let mut pauses = Vec::new();
+        while let Some(pause) = attempts.next(Some(ErrorKind::TransientError), None) {
+            pauses.push(pause.as_millis());
+        }
+        assert_eq!(pauses, [100, 200, 400, 500, 500]);
+    }
+
+    #[test]
+    fn an_error_that_does_not_pass_ends_the_sends() {
+        let (retries, quota) = (standard(), RetryQuota::default());
+        assert_eq!(Attempts::new(&retries, &quota).next(None, None), None);
+        let disabled = RetryConfig::disabled();
+        let transient = Some(ErrorKind::TransientError);
+        assert_eq!(Attempts::new(&disabled, &quota).next(transient, None), None);
+        assert_eq!(*quota.tokens(), CAPACITY);
+    }
+
+    #[test]
+    fn dynamodb_can_ask_for_a_longer_pause() {
+        let asked = Duration::from_millis(700);
+        let pause = |retries: &RetryConfig| {
+            let quota = RetryQuota::default();
+            let mut attempts = Attempts::new(retries, &quota);
+            attempts.next(Some(ErrorKind::ThrottlingError), Some(asked))
+        };
+        let short = standard().with_max_backoff(Duration::from_millis(300));
+        assert_eq!(pause(&standard()), Some(asked));
+        assert_eq!(pause(&short), Some(Duration::from_millis(300)));
+        assert_eq!(
+            pause(&short.with_retry_spec(RetrySpec::v2_1())),
+            Some(asked)
+        );
+    }
+
+    #[test]
+    fn repetitions_take_from_the_quota_and_a_success_gives_back() {
+        let quota = RetryQuota::default();
+        for (retries, kind, cost) in [
+            (standard(), ErrorKind::ThrottlingError, 5),
+            (standard(), ErrorKind::TransientError, 10),
+            (standard(), ErrorKind::ServerError, 5),
+            (
+                standard().with_retry_spec(RetrySpec::v2_1()),
+                ErrorKind::TransientError,
+                14,
+            ),
+        ] {
+            let mut attempts = Attempts::new(&retries, &quota);
+            assert!(attempts.next(Some(kind), None).is_some());
+            assert_eq!(*quota.tokens(), CAPACITY - cost);
+            attempts.succeeded();
+            assert_eq!(*quota.tokens(), CAPACITY);
+        }
+        // Without a repetition there is one more token, up to the capacity.
+        *quota.tokens() = CAPACITY - 2;
+        for left in [1, 0, 0] {
+            Attempts::new(&standard(), &quota).succeeded();
+            assert_eq!(*quota.tokens(), CAPACITY - left);
+        }
+    }
+
+    #[test]
+    fn without_tokens_nothing_is_repeated() {
+        let (retries, quota) = (standard(), RetryQuota::default());
+        *quota.tokens() = 4;
+        let mut attempts = Attempts::new(&retries, &quota);
+        assert_eq!(attempts.next(Some(ErrorKind::ThrottlingError), None), None);
+        assert_eq!(*quota.tokens(), 4);
+    }
+
+    #[test]
+    fn pauses_are_random() {
+        let numbers: Vec<_> = (0..100).map(|_| random()).collect();
+        assert!(numbers.iter().all(|number| (0.0..=1.0).contains(number)));
+        // Except in one of 10^17 runs.
+        assert!(numbers.iter().any(|number| *number < 0.34));
+        assert!(numbers.iter().any(|number| *number > 0.66));
+    }
+}
