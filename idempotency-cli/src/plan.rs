@@ -15,7 +15,7 @@ use crate::json;
 /// The arguments of `idempotency plan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The numbers are those of `once::plan` of the crate idempotency-dynamodb. DynamoDB accepts items of at most 400 KB, and one partition
+The numbers are those of `once::plan` of the crate dynamodb-writes. DynamoDB accepts items of at most 400 KB, and one partition
 takes 1,000 write units a second. The exit code is 1 if an item cannot hold the rate.")]
 pub(crate) struct PlanArguments {
     /// The writes of the busiest item, duplicates included: 2/s, 30/m, 500/h or 9000/d

@@ -1,20 +1,15 @@
 //! Classifies the errors of the SDK, and says what to do about each.
 
 use std::error::Error as StdError;
-use std::io;
 
-use aws_sdk_dynamodb::error::{ConnectorError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use dynamodb_writes::__private::{cause, chain, quoted};
+pub(crate) use dynamodb_writes::__private::{is_about_size, never_connected, without_values};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 
 use crate::sends::{TRANSACT, TRANSACTION_IN_PROGRESS};
 use crate::table_ref::{TableRef, is_of_aws};
 use crate::{large, size};
-
-/// The most characters of a message of IAM that an error quotes.
-const MAX_QUOTED: usize = 400;
-
-/// What an error has in place of a message of DynamoDB that may quote a value.
-const LEFT_OUT: &str = "its message is left out, because it may quote an item";
 
 impl TableRef {
     /// Returns the error of a failed call. `action` is the IAM action; `sent` is true if a request was sent.
@@ -339,73 +334,6 @@ impl TableRef {
 const TOO_LARGE: &str =
     "return a smaller response, or a reference to where the whole response is stored";
 
-/// Returns what an error may show of a message of DynamoDB.
-pub(crate) fn quoted(message: Option<&str>) -> String {
-    match message {
-        None => "no message".to_owned(),
-        Some(message) => without_values(message).unwrap_or_else(|| LEFT_OUT.to_owned()),
-    }
-}
-
-/// Returns the part of a message of DynamoDB that is known to quote no value, or `None`.
-///
-/// DynamoDB's messages about a write can quote what is written, in forms that no list covers. So a known phrase is returned, never
-/// the message around it. Messages of IAM quote the role, the action and the table, and no item.
-pub(crate) fn without_values(message: &str) -> Option<String> {
-    if message.starts_with("User") && message.contains(" is not authorized to perform") {
-        return Some(message.chars().take(MAX_QUOTED).collect());
-    }
-    let known = KNOWN.iter().find(|known| message.contains(**known));
-    known.map(|known| (*known).to_owned())
-}
-
-/// What messages of DynamoDB say without the values that can follow.
-const KNOWN: [&str; 26] = [
-    "An operand in the update expression has an incorrect data type",
-    "The provided expression refers to an attribute that does not exist in the item",
-    "The document path provided in the update expression is invalid for update",
-    "The update expression attempted to update the secondary index key to unsupported type",
-    "The provided key element does not match the schema",
-    "The number of conditions on the keys is invalid",
-    "One of the required keys was not given a value",
-    "Missing the key",
-    "Cannot update attribute",
-    "Type mismatch",
-    "contains duplicates",
-    "cannot contain an empty string value",
-    "An AttributeValue may not contain an empty",
-    "Number overflow",
-    "Number underflow",
-    "cannot be converted to a numeric value",
-    "exceeded the maximum allowed size",
-    "Invalid UpdateExpression",
-    "Invalid ConditionExpression",
-    "Transaction request cannot include multiple operations on one item",
-    "Cannot do operations on a non-existent table",
-    "Requested resource not found",
-    "KMS key access denied",
-    "The security token included in the request is expired",
-    "The security token included in the request is invalid",
-    "Signature expired",
-];
-
-/// Returns the cause of an error of the SDK. `None` if there was a response: the SDK's error then has its message, or its body, and
-/// both can quote an item.
-pub(crate) fn cause<E>(error: SdkError<E>) -> Option<Box<dyn StdError + Send + Sync>>
-where
-    E: StdError + Send + Sync + 'static,
-{
-    match error {
-        SdkError::ServiceError(_) | SdkError::ResponseError(_) => None,
-        error => error.into_source().ok(),
-    }
-}
-
-/// Returns true if a validation message is about the size of the item.
-pub(crate) fn is_about_size(message: &str) -> bool {
-    message.contains("maximum allowed size")
-}
-
 /// Returns true if a validation message is about the keys of the table. DynamoDB has no separate code for that.
 fn is_about_keys(message: &str) -> bool {
     [
@@ -418,37 +346,6 @@ fn is_about_keys(message: &str) -> bool {
     ]
     .iter()
     .any(|part| message.contains(part))
-}
-
-/// Returns true if a send certainly failed before it had a connection; false if that is not certain.
-pub(crate) fn never_connected(error: &ConnectorError) -> bool {
-    let mut chain = chain(error);
-    // If the HTTP client reports the stage of the failure, that decides, not the cause.
-    if let Some(error) = chain
-        .clone()
-        .find_map(|error| error.downcast_ref::<hyper_util::client::legacy::Error>())
-    {
-        return error.is_connect();
-    }
-    chain.any(|error| {
-        let refused = |error: &io::Error| {
-            use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-            matches!(
-                error.kind(),
-                ConnectionRefused | HostUnreachable | NetworkUnreachable
-            )
-        };
-        error.downcast_ref().is_some_and(refused)
-    })
-}
-
-/// Iterates over an error and its causes, outermost first.
-fn chain<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> + Clone {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
-        (*error).source()
-    })
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //! | [`capacity`] | what each path of a call costs, in capacity units |
 //! | [`transact`] | a handler's writes and the completion in one transaction |
 //! | [`record_of_piece`] | the record of an item that is a piece of a large response |
-//! | [`once`] | updates of your own items that count once for each key |
-//! | [`versioned`] | writes to your own items that expect the version that was read |
+//! | [`once`] | updates of your own items that count once for each key, of the crate `dynamodb-writes` |
+//! | [`versioned`] | writes to your own items that expect the version that was read, of the same crate |
 //!
 //! | module | what it does |
 //! |---|---|
@@ -27,7 +27,6 @@
 //! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
 //! | `sends` | notes for each send whether it may have been applied |
-//! | `business` | what writes to the user's own items share |
 //! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
 //!
 //! | feature | what it adds |
@@ -40,7 +39,6 @@
 
 mod attribute_names;
 mod builder;
-mod business;
 pub mod capacity;
 mod client;
 mod composite;
@@ -53,7 +51,6 @@ mod large;
 #[cfg(feature = "lean-client")]
 mod lean;
 mod number;
-pub mod once;
 mod request;
 mod sends;
 mod size;
@@ -63,7 +60,6 @@ mod table_ref;
 mod timer;
 pub mod transact;
 mod transport;
-pub mod versioned;
 
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -72,6 +68,7 @@ pub mod fuzzing;
 pub use attribute_names::AttributeNames;
 pub use builder::DynamoDbStoreBuilder;
 pub use client::default_client;
+pub use dynamodb_writes::{once, versioned};
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
 pub use http_client::http_client;
 pub use large::record_of_piece;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+pub(crate) use dynamodb_writes::__private::{CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS};
 use idempotency_core::store::{SendLog, StoreError};
 
 use crate::table_ref::TableRef;
@@ -32,41 +33,6 @@ pub(crate) struct Sends {
     at_a_time: u8,
     /// The number of sends before this request: one write can need a read before it.
     before: u32,
-}
-
-/// The end of one send.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum SendEnd<'a> {
-    /// A success.
-    Success,
-    /// An error response, or one that could not be read.
-    ErrorResponse {
-        status: Option<u16>,
-        /// The error code of DynamoDB, without its namespace.
-        code: Option<&'a str>,
-        message: Option<&'a str>,
-    },
-    /// There was no response.
-    NoResponse {
-        /// True if the send certainly failed before it had a connection.
-        never_connected: bool,
-        timeout: bool,
-    },
-    /// The client does not say.
-    Unknown,
-}
-
-impl SendEnd<'_> {
-    /// Returns true if it proves that the send applied nothing.
-    pub(crate) fn proves_not_applied(self) -> bool {
-        match self {
-            Self::Success | Self::Unknown => false,
-            Self::NoResponse {
-                never_connected, ..
-            } => never_connected,
-            Self::ErrorResponse { status, code, .. } => not_applied(status, code),
-        }
-    }
 }
 
 impl Sends {
@@ -175,21 +141,6 @@ pub(crate) const READ: &str = "dynamodb:GetItem";
 /// The action of a transaction, in errors. It needs the permissions of its writes.
 pub(crate) const TRANSACT: &str = "dynamodb:TransactWriteItems";
 
-/// The error code of a transaction whose token another send has, which may still be applied.
-pub(crate) const TRANSACTION_IN_PROGRESS: &str = "TransactionInProgressException";
-
-/// The error code of a write whose condition failed.
-pub(crate) const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
-
-/// Returns true if an error response proves that the write was not applied: DynamoDB itself rejected it, as its error code
-/// shows. An earlier send of a transaction can be in progress. After a 5xx the write may have been applied. A response without a code can come from a proxy, and so can 408: the proxy
-/// waited for too long.
-fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
-    let timeout = |code: &str| code.starts_with("RequestTimeout");
-    status.is_some_and(|status| (400..500).contains(&status) && status != 408)
-        && code.is_some_and(|code| !timeout(code) && code != TRANSACTION_IN_PROGRESS)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,30 +157,5 @@ mod tests {
             assert_eq!(timeout(Sends::new(&log, &table, READ)), of_record);
             assert_eq!(timeout(Sends::of_piece(&log, &table, READ)), of_piece);
         }
-    }
-
-    #[test]
-    fn only_an_error_with_a_code_of_dynamodb_proves_that_nothing_was_applied() {
-        assert!(not_applied(
-            Some(400),
-            Some("ConditionalCheckFailedException")
-        ));
-        assert!(not_applied(Some(400), Some("ThrottlingException")));
-        assert!(not_applied(Some(413), Some("RequestEntityTooLarge")));
-        assert!(not_applied(Some(400), Some("TransactionCanceledException")));
-        assert!(!not_applied(
-            Some(400),
-            Some("TransactionInProgressException")
-        ));
-        assert!(!not_applied(Some(400), None));
-        assert!(!not_applied(Some(408), Some("RequestTimeoutException")));
-        assert!(!not_applied(Some(408), Some("Timeout")));
-        assert!(!not_applied(Some(500), Some("InternalServerError")));
-        assert!(!not_applied(Some(503), Some("ThrottlingException")));
-        assert!(!not_applied(
-            Some(200),
-            Some("ConditionalCheckFailedException")
-        ));
-        assert!(!not_applied(None, None));
     }
 }

@@ -1,12 +1,10 @@
 //! The size of an item, as DynamoDB counts it.
 
+pub(crate) use dynamodb_writes::__private::LARGEST_ITEM as LARGEST;
 use idempotency_core::record::Attribute as Field;
 
 use crate::attribute_names::AttributeNames;
 use crate::request::{Attribute, Value};
-
-/// The largest item, in bytes: 400 KB, attribute names included.
-pub(crate) const LARGEST: usize = 400 * 1024;
 
 /// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set
 /// itself. A recorded failure is not counted, because a claim replaces it.

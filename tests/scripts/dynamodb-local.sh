@@ -48,7 +48,7 @@ fi
 
 # Compiled first: a compile error shows here, and the server runs only for the tests.
 cargo test -p idempotency-tests --example conformance --test transfers --no-run
-cargo test -p idempotency-dynamodb --test business --no-run
+cargo test -p dynamodb-writes --test business --no-run
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 # In memory and without telemetry. It has no option for the address, and listens on all of them while the tests run.
@@ -69,7 +69,7 @@ if conformance; then fail "the suite passes without a database"; fi
 export CONFORMANCE_DYNAMODB_ENDPOINT="http://$host:$port"
 conformance
 conformance differences
-CONFORMANCE_DYNAMODB_LOCAL="http://$host:$port" cargo test -p idempotency-dynamodb --test business -- dynamodb_local 2>&1 |
+CONFORMANCE_DYNAMODB_LOCAL="http://$host:$port" cargo test -p dynamodb-writes --test business -- dynamodb_local 2>&1 |
     tee "$scratch/business.log"
 grep -q ' 1 passed' "$scratch/business.log" || fail "the test of business items did not run"
 # Transfers of money with kills, lost replies and slow owners. TRANSFERS sets their number.

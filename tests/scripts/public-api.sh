@@ -17,8 +17,7 @@ export PATH="$PWD/.tools/bin:$PATH"
 write=false
 [[ ${1:-} == --write ]] && write=true
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-# `idempotency-expression` promises nothing: the crates that use it ask for one version of it.
-crates=(dynamodb-lean-client idempotency-core idempotency-http idempotency-macros idempotency-dynamodb idempotency-lambda idempotency-testkit)
+crates=(dynamodb-lean-client dynamodb-writes idempotency-core idempotency-http idempotency-macros idempotency-dynamodb idempotency-lambda idempotency-testkit)
 different=()
 mkdir -p tests/public-api
 for crate in "${crates[@]}"; do

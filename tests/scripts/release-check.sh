@@ -19,11 +19,14 @@ if [[ -n $others ]]; then
     echo "$others"
     failed=1
 fi
-# The attribute writes code against the hidden interface of one version of idempotency-lambda.
-if ! grep -qE "^idempotency-macros = .*version = \"=$version\"" Cargo.toml; then
-    echo "Cargo.toml does not pin idempotency-macros: write version = \"=$version\""
-    failed=1
-fi
+# The attribute writes code against the hidden interface of one version of idempotency-lambda, and idempotency-dynamodb uses the
+# hidden interface of dynamodb-writes.
+for crate in idempotency-macros dynamodb-writes; do
+    if ! grep -qE "^$crate = .*version = \"=$version\"" Cargo.toml; then
+        echo "Cargo.toml does not pin $crate: write version = \"=$version\""
+        failed=1
+    fi
+done
 for changelog in */CHANGELOG.md; do
     if ! grep -qF "## [$version]" "$changelog"; then
         echo "$changelog has no section \`## [$version]\`: rename \`## [Unreleased]\` and add the date"

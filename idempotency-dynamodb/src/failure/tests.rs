@@ -79,28 +79,3 @@ fn each_code_has_its_kind() {
         Kind::Internal
     );
 }
-
-#[test]
-fn a_refused_connection_never_connected_and_a_reset_one_may_have() {
-    let of = |kind: io::ErrorKind| ConnectorError::io(Box::new(io::Error::from(kind)));
-    assert!(never_connected(&of(io::ErrorKind::ConnectionRefused)));
-    assert!(!never_connected(&of(io::ErrorKind::ConnectionReset)));
-    assert!(!never_connected(&of(io::ErrorKind::TimedOut)));
-}
-
-#[test]
-fn a_message_that_can_quote_values_is_left_out() {
-    assert_eq!(
-        without_values("Type mismatch"),
-        Some("Type mismatch".to_owned())
-    );
-    assert_eq!(without_values("1 error: Value '[4242]' at 'items'"), None);
-    // Of a known message the phrase alone.
-    assert_eq!(
-        without_values("Input collection [a@b.c, a@b.c] contains duplicates."),
-        Some("contains duplicates".to_owned())
-    );
-    assert_eq!(without_values("a@b.c is no number"), None);
-    let denied = "User: arn:aws:iam::1:role/f is not authorized to perform: dynamodb:PutItem";
-    assert_eq!(without_values(denied), Some(denied.to_owned()));
-}

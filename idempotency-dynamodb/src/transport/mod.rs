@@ -12,7 +12,6 @@ mod notes;
 mod sdk;
 mod transact;
 
-pub(crate) use notes::end;
 pub(crate) use sdk::SdkClient;
 pub(crate) use sdk::to_value;
 pub(crate) use transact::{TransactReply, transact_item};

@@ -20,9 +20,9 @@ use aws_sdk_dynamodb::config::{
 };
 use aws_sdk_dynamodb::error::{BoxError, ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::interceptors::context::Error;
+use dynamodb_writes::__private::end;
 
-use crate::failure;
-use crate::sends::{SendEnd, Sends};
+use crate::sends::Sends;
 
 thread_local! {
     /// The call whose future is polled now.
@@ -156,37 +156,6 @@ fn current<T>(use_it: impl FnOnce(&Call) -> T) -> Result<T, BoxError> {
         Some(call) => Ok(use_it(call)),
         None => Err("a request of the store was polled without its notes".into()),
     })
-}
-
-/// Returns how a send ended. `meta` returns code and message of an error of the call's operation.
-pub(crate) fn end<'a>(
-    context: &'a FinalizerInterceptorContextRef<'_>,
-    meta: fn(&Error) -> Option<&ErrorMetadata>,
-) -> SendEnd<'a> {
-    let error = match context.output_or_error() {
-        None => return SendEnd::Unknown,
-        Some(Ok(_)) => return SendEnd::Success,
-        Some(Err(error)) => error,
-    };
-    if let Some(connector) = error.as_connector_error() {
-        return SendEnd::NoResponse {
-            never_connected: failure::never_connected(connector),
-            timeout: connector.is_timeout(),
-        };
-    }
-    if error.is_timeout_error() {
-        return SendEnd::NoResponse {
-            never_connected: false,
-            timeout: true,
-        };
-    }
-    let meta = error.as_operation_error().and_then(meta);
-    let response = context.response();
-    SendEnd::ErrorResponse {
-        status: response.map(|response| response.status().as_u16()),
-        code: meta.and_then(ErrorMetadata::code),
-        message: meta.and_then(ErrorMetadata::message),
-    }
 }
 
 #[cfg(test)]

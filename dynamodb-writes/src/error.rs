@@ -1,0 +1,121 @@
+//! The errors that all writes share.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+
+use crate::sdk_error;
+
+/// An expression, a placeholder or a setting is wrong. Nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidExpression {
+    message: String,
+}
+
+impl InvalidExpression {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { message }
+    }
+}
+
+impl fmt::Display for InvalidExpression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; nothing was sent", self.message)
+    }
+}
+
+impl StdError for InvalidExpression {}
+
+/// A request to DynamoDB failed: it was refused for another reason than a condition, or there was no reply.
+#[derive(Debug)]
+pub struct RequestError {
+    action: &'static str,
+    table: String,
+    code: Option<String>,
+    message: String,
+    is_too_large: bool,
+    maybe_applied: bool,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl RequestError {
+    /// Returns the error of a call of the SDK, without what a response quotes.
+    pub(crate) fn new<E>(
+        action: &'static str,
+        table: &str,
+        error: SdkError<E>,
+        maybe_applied: bool,
+    ) -> Self
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        let meta = error.meta();
+        let code = meta.code().map(str::to_owned);
+        let message = match (&error, meta.message()) {
+            (_, Some(message)) => sdk_error::quoted(Some(message)),
+            (SdkError::TimeoutError(_), _) => "no response in time".to_owned(),
+            (SdkError::DispatchFailure(failure), _) if failure.is_timeout() => {
+                "no response in time".to_owned()
+            }
+            (SdkError::DispatchFailure(_), _) => "the connection failed or broke".to_owned(),
+            (SdkError::ConstructionFailure(_), _) => "the request could not be prepared".to_owned(),
+            _ => "the response could not be read".to_owned(),
+        };
+        Self {
+            action,
+            table: table.to_owned(),
+            is_too_large: code.as_deref() == Some("ValidationException")
+                && meta.message().is_some_and(sdk_error::is_about_size),
+            code,
+            message,
+            maybe_applied,
+            source: sdk_error::cause(error),
+        }
+    }
+
+    /// Returns true if the write may have been applied: a reply was lost, or did not come in time.
+    #[must_use]
+    pub fn maybe_applied(&self) -> bool {
+        self.maybe_applied
+    }
+
+    /// Returns the error code of DynamoDB, such as `ThrottlingException`. `None` if there was no readable response.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.code.as_deref()
+    }
+
+    /// Returns the error of a write of which an earlier request may have been applied.
+    pub(crate) fn or_maybe_applied(mut self, earlier: bool) -> Self {
+        self.maybe_applied |= earlier;
+        self
+    }
+
+    /// Returns true if the item would be larger than DynamoDB accepts.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.is_too_large
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on table `{}` failed: ", self.action, self.table)?;
+        if let Some(code) = &self.code {
+            write!(f, "{code}: ")?;
+        }
+        let applied = if self.maybe_applied {
+            "may have been applied"
+        } else {
+            "was not applied"
+        };
+        write!(f, "{}; the write {applied}", self.message)
+    }
+}
+
+impl StdError for RequestError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

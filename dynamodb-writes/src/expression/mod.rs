@@ -1,0 +1,425 @@
+//! The expressions of the user: texts, names and values, checked before ours are added.
+//!
+//! Our placeholders begin with `#idem_` and `:idem_`, and the user's cannot. So neither side can refer to a placeholder of the
+//! other by accident.
+
+mod clauses;
+mod tokens;
+
+pub(crate) use clauses::Clause;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::error::InvalidExpression;
+use crate::send::Item;
+use clauses::Clauses;
+use tokens::{Token, unmatched};
+
+/// The start of our placeholders, after their `#` or `:`.
+const OURS: &str = "idem_";
+
+/// The longest expression, in bytes.
+const LONGEST: usize = 4096;
+
+/// The texts and placeholders that the user gave. `Debug` shows no values.
+#[derive(Clone, Default)]
+pub(crate) struct UserExpressions {
+    pub(crate) update: Option<String>,
+    pub(crate) condition: Option<String>,
+    pub(crate) names: HashMap<String, String>,
+    pub(crate) values: HashMap<String, AttributeValue>,
+}
+
+impl fmt::Debug for UserExpressions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserExpressions")
+            .field("names", &self.names.keys().collect::<BTreeSet<_>>())
+            .field("values", &self.values.keys().collect::<BTreeSet<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Expressions that were checked, to which ours can be added.
+#[derive(Clone)]
+pub(crate) struct Checked {
+    pub(crate) clauses: Clauses,
+    /// In parentheses, so that `AND` can be added.
+    pub(crate) condition: Option<String>,
+    pub(crate) names: HashMap<String, String>,
+    pub(crate) values: HashMap<String, AttributeValue>,
+}
+
+impl UserExpressions {
+    /// Checks the texts, and that each placeholder is both used and defined. `is_ours` is true for the attributes that the
+    /// update expression must leave alone.
+    pub(crate) fn check(
+        self,
+        is_ours: impl Fn(&str) -> bool,
+    ) -> Result<Checked, InvalidExpression> {
+        let mut used = Used::default();
+        let mut clauses = Clauses::default();
+        if let Some(text) = &self.update {
+            let tokens = tokens::split("update expression", text)?;
+            clauses = Clauses::split(text, &tokens)?;
+            used.note(&tokens);
+            for attribute in clauses::attributes(&tokens) {
+                let name = match attribute {
+                    Token::Name(placeholder) => self.names.get(placeholder).map(String::as_str),
+                    Token::Word(name) => Some(name),
+                    _ => None,
+                };
+                if let Some(name) = name.filter(|name| is_ours(name)) {
+                    return Err(InvalidExpression::new(format!(
+                        "the update expression uses the attribute `{name}`, which only this library may write"
+                    )));
+                }
+            }
+        }
+        let condition = match &self.condition {
+            Some(text) => {
+                let tokens = tokens::split("condition", text)?;
+                used.note(&tokens);
+                Some(in_parentheses(text, &tokens)?)
+            }
+            None => None,
+        };
+        used.agree("#", &used.names, self.names.keys())?;
+        used.agree(":", &used.values, self.values.keys())?;
+        Ok(Checked {
+            clauses,
+            condition,
+            names: self.names,
+            values: self.values,
+        })
+    }
+}
+
+impl Checked {
+    /// Defines one of our names, and returns its placeholder.
+    pub(crate) fn name(&mut self, short: &str, attribute: &str) -> String {
+        let placeholder = format!("#{OURS}{short}");
+        self.names.insert(placeholder.clone(), attribute.to_owned());
+        placeholder
+    }
+
+    /// Defines one of our values, and returns its placeholder.
+    pub(crate) fn value(&mut self, short: &str, value: AttributeValue) -> String {
+        let placeholder = format!(":{OURS}{short}");
+        self.values.insert(placeholder.clone(), value);
+        placeholder
+    }
+
+    /// Returns the names. `None` if there are none: DynamoDB rejects an empty map.
+    pub(crate) fn take_names(&mut self) -> Option<HashMap<String, String>> {
+        Some(std::mem::take(&mut self.names)).filter(|names| !names.is_empty())
+    }
+
+    /// Returns the values. `None` if there are none: DynamoDB rejects an empty map.
+    pub(crate) fn take_values(&mut self) -> Option<HashMap<String, AttributeValue>> {
+        Some(std::mem::take(&mut self.values)).filter(|values| !values.is_empty())
+    }
+}
+
+/// Collects the attributes of a key.
+pub(crate) fn key<N: Into<String>>(
+    attributes: impl IntoIterator<Item = (N, AttributeValue)>,
+) -> Item {
+    let attributes = attributes.into_iter();
+    attributes
+        .map(|(name, value)| (name.into(), value))
+        .collect()
+}
+
+/// Checks that no attribute of the key is one that only this library may write: a write would change the key, and so another item.
+pub(crate) fn check_key(
+    key: &Item,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<(), InvalidExpression> {
+    match key.keys().find(|name| is_ours(name)) {
+        Some(name) => Err(InvalidExpression::new(format!(
+            "the key has the attribute `{name}`, which only this library may write: choose another name for its attributes"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the error of a write that the SDK's builder does not make.
+pub(crate) fn not_built(error: aws_sdk_dynamodb::error::BuildError) -> InvalidExpression {
+    InvalidExpression::new(format!("the write could not be built: {error}"))
+}
+
+/// Checks that a whole expression, ours included, is not longer than DynamoDB accepts.
+pub(crate) fn check_length(what: &str, text: &str) -> Result<(), InvalidExpression> {
+    if text.len() > LONGEST {
+        return Err(InvalidExpression::new(format!(
+            "the {what} has {} bytes with the part that this library adds, and DynamoDB accepts at most {LONGEST}: shorten it",
+            text.len()
+        )));
+    }
+    Ok(())
+}
+
+/// The placeholders that texts use.
+#[derive(Default)]
+struct Used {
+    names: BTreeSet<String>,
+    values: BTreeSet<String>,
+}
+
+impl Used {
+    fn note(&mut self, tokens: &[(usize, Token<'_>)]) {
+        for (_, token) in tokens {
+            match token {
+                Token::Name(name) => self.names.insert((*name).to_owned()),
+                Token::Value(value) => self.values.insert((*value).to_owned()),
+                _ => continue,
+            };
+        }
+    }
+
+    fn agree<'a>(
+        &self,
+        sigil: &str,
+        used: &BTreeSet<String>,
+        defined: impl Iterator<Item = &'a String>,
+    ) -> Result<(), InvalidExpression> {
+        let defined: BTreeSet<_> = defined.cloned().collect();
+        for placeholder in defined.union(used) {
+            let name = placeholder.strip_prefix(sigil);
+            let problem = match name {
+                Some(name) if name.starts_with(OURS) => {
+                    format!("begins with `{sigil}{OURS}`, which is reserved: rename it")
+                }
+                Some(name) if tokens::is_placeholder(name) => {
+                    match (defined.contains(placeholder), used.contains(placeholder)) {
+                        (false, _) => "is used and not defined".to_owned(),
+                        (_, false) => "is defined and not used".to_owned(),
+                        _ => continue,
+                    }
+                }
+                _ => format!("must be `{sigil}`, then letters, digits or underscores"),
+            };
+            return Err(InvalidExpression::new(format!(
+                "the placeholder `{placeholder}` {problem}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the condition in one pair of parentheses. DynamoDB refuses a second pair around the first. Parentheses that do not
+/// match could put our part of the condition into another group, so they are refused.
+fn in_parentheses(text: &str, tokens: &[(usize, Token<'_>)]) -> Result<String, InvalidExpression> {
+    if tokens.is_empty() {
+        return Err(InvalidExpression::new("the condition is empty"));
+    }
+    let mut depth = 0_usize;
+    let mut first_group_ends = None;
+    for (index, (_, token)) in tokens.iter().enumerate() {
+        match token {
+            Token::Mark('(') => depth += 1,
+            Token::Mark(')') => {
+                let outside = depth.checked_sub(1);
+                depth = outside.ok_or_else(|| unmatched("condition"))?;
+                if depth == 0 && first_group_ends.is_none() {
+                    first_group_ends = Some(index);
+                }
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Err(unmatched("condition"));
+    }
+    let begins = tokens.first().map(|(_, token)| *token) == Some(Token::Mark('('));
+    let whole = begins && first_group_ends == Some(tokens.len() - 1);
+    let text = text.trim();
+    Ok(if whole {
+        text.to_owned()
+    } else {
+        format!("({text})")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(update: Option<&str>, condition: Option<&str>) -> UserExpressions {
+        UserExpressions {
+            update: update.map(str::to_owned),
+            condition: condition.map(str::to_owned),
+            ..UserExpressions::default()
+        }
+    }
+
+    fn with_name(
+        mut expressions: UserExpressions,
+        placeholder: &str,
+        name: &str,
+    ) -> UserExpressions {
+        expressions
+            .names
+            .insert(placeholder.to_owned(), name.to_owned());
+        expressions
+    }
+
+    fn with_value(mut expressions: UserExpressions, placeholder: &str) -> UserExpressions {
+        let value = AttributeValue::S("secret".to_owned());
+        expressions.values.insert(placeholder.to_owned(), value);
+        expressions
+    }
+
+    fn merged(text: &str) -> Result<String, InvalidExpression> {
+        let mut checked = with_value(user(Some(text), None), ":n").check(|name| name == "ours")?;
+        checked.clauses.add(Clause::Set, "x = :x");
+        checked.clauses.add(Clause::Remove, "y");
+        Ok(checked.clauses.to_string())
+    }
+
+    fn refusal(expressions: UserExpressions) -> String {
+        let checked = expressions.check(|name| name == "ours");
+        checked.map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn our_actions_are_added_to_the_clauses_of_the_user() {
+        let cases = [
+            ("ADD units :n", "SET x = :x REMOVE y ADD units :n"),
+            ("set a = a + :n", "SET a = a + :n, x = :x REMOVE y"),
+            (
+                "REMOVE b\nSET a = if_not_exists(a, :n), c.set = :n",
+                "SET a = if_not_exists(a, :n), c.set = :n, x = :x REMOVE b, y",
+            ),
+            (
+                "DELETE tags :n Add l[0].m :n",
+                "SET x = :x REMOVE y ADD l[0].m :n DELETE tags :n",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(merged(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_update_expression_that_cannot_be_split_is_refused() {
+        let cases = [
+            ("", "must begin with"),
+            ("units :n", "must begin with"),
+            ("SET REMOVE a", "SET clause without an action"),
+            ("SET a = :n SET b = :n", "two SET clauses"),
+            ("SET a = 'b' + :n", "character at byte 8"),
+            ("SET a = : + :n", "placeholder without a name at byte 8"),
+            ("SET ä = :n", "character at byte 4"),
+        ];
+        for (text, expected) in cases {
+            let error = merged(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_keyword_where_an_operand_must_be_starts_no_clause() {
+        for (text, word, at) in [
+            ("SET a = if_not_exists(add, :n)", "add", 22),
+            ("SET a = list_append(:n, Remove)", "Remove", 24),
+            ("SET a = set", "set", 8),
+            ("SET a = :n + delete", "delete", 13),
+            ("SET a = :n - ADD + b", "ADD", 13),
+            ("SET a = :n, remove = :n", "remove", 12),
+            ("REMOVE a, delete", "delete", 10),
+            ("SET a = if_not_exists(b, :n ADD c :n", "ADD", 28),
+        ] {
+            let error = merged(text).unwrap_err().to_string();
+            let place = format!("keyword `{word}` at byte {at}, where");
+            let hint = format!("such as `#{}`", word.to_ascii_lowercase());
+            assert!(error.contains(&place) && error.contains(&hint), "{error}");
+        }
+        for text in ["SET a = if_not_exists(b, :n", "SET a = b) ADD c :n"] {
+            let error = merged(text).unwrap_err().to_string();
+            assert!(error.contains("parentheses of the update"), "{error}");
+        }
+        // Behind a complete action, and as a part of a path.
+        for text in [
+            "SET a = if_not_exists(b, :n) REMOVE c[0] ADD d :n",
+            "SET a.add = if_not_exists(b.remove, :n)",
+        ] {
+            assert!(merged(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_update_expression_leaves_our_attributes_alone() {
+        for text in [
+            "SET ours = :n",
+            "SET a = :n REMOVE ours",
+            "ADD ours[0].b :n",
+        ] {
+            let error = merged(text).unwrap_err().to_string();
+            assert!(error.contains("the attribute `ours`"), "{text}: {error}");
+        }
+        let by_placeholder = with_name(user(Some("REMOVE #o"), None), "#o", "ours");
+        assert!(refusal(by_placeholder).contains("the attribute `ours`"));
+        // A member of another attribute may have the name, and a condition may read ours.
+        assert!(merged("SET a.ours = :n").is_ok());
+        let reads = user(Some("REMOVE a"), Some("attribute_exists(ours)"));
+        assert!(reads.check(|name| name == "ours").is_ok());
+    }
+
+    #[test]
+    fn placeholders_are_used_and_defined_and_not_ours() {
+        let update = || user(Some("SET #a = :n"), None);
+        let named = || with_name(update(), "#a", "units");
+        assert_eq!(
+            refusal(update()),
+            "the placeholder `#a` is used and not defined; nothing was sent"
+        );
+        assert_eq!(
+            refusal(named()),
+            "the placeholder `:n` is used and not defined; nothing was sent"
+        );
+        let more = with_value(with_value(named(), ":n"), ":m");
+        assert_eq!(
+            refusal(more),
+            "the placeholder `:m` is defined and not used; nothing was sent"
+        );
+        let without_sigil = with_value(with_value(named(), ":n"), "m");
+        assert!(refusal(without_sigil).contains("must be `:`"));
+        let borrowed = user(Some("REMOVE a"), Some("a = :idem_k0"));
+        assert!(refusal(borrowed).contains("reserved"));
+        assert!(refusal(with_value(with_name(named(), "#idem_p", "a"), ":n")).contains("reserved"));
+    }
+
+    #[test]
+    fn a_condition_is_in_one_pair_of_parentheses_and_cannot_leave_it() {
+        let cases = [
+            ("a = b", "(a = b)"),
+            ("(a = b)", "(a = b)"),
+            ("(a) AND (b)", "((a) AND (b))"),
+            (" size(a) <= b ", "(size(a) <= b)"),
+            ("(a = b OR size(c) > d)", "(a = b OR size(c) > d)"),
+        ];
+        for (text, expected) in cases {
+            let checked = user(None, Some(text)).check(|_| false).unwrap();
+            assert_eq!(checked.condition.as_deref(), Some(expected));
+        }
+        for text in ["a) OR (b", "(a", "a)", "", " "] {
+            assert!(user(None, Some(text)).check(|_| false).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_value() {
+        let expressions = with_value(user(Some("SET a = :n"), None), ":n");
+        assert!(!format!("{expressions:?}").contains("secret"));
+    }
+
+    #[test]
+    fn an_expression_can_have_4096_bytes() {
+        assert!(check_length("condition", &"x".repeat(4_096)).is_ok());
+        assert!(check_length("condition", &"x".repeat(4_097)).is_err());
+    }
+}

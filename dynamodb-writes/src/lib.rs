@@ -1,0 +1,49 @@
+//! Writes to items of a DynamoDB table that are safe to send again: updates that count once for each key, and versioned items.
+//!
+//! Each is one request to one item, in the caller's own table, with an expression of the caller to which a condition is added. No
+//! other table or item is needed.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`once`] | updates that count once for each key |
+//! | [`versioned`] | writes that expect the version that was read |
+//! | `expression` | checks the caller's expressions and adds ours |
+//! | `send` | sends one write, and notes whether it may have been applied |
+//! | `error` | the errors that all writes share |
+//! | `sdk_error` | what an error of the SDK means, for this crate and for `idempotency-dynamodb` |
+//!
+//! Their staged form, as a part of a transaction: [`once::PreparedUpdate::transact_item`], [`versioned::PreparedWrite::transact_item`].
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use aws_sdk_dynamodb::types::AttributeValue;
+//! use dynamodb_writes::once::{self, Once};
+//! use std::time::Duration;
+//!
+//! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let once = Once::new(once::plan(0.1, Duration::from_secs(3600)))?;
+//! let customer = [("id", AttributeValue::S("c-1".into()))];
+//! let count = once.update("usage", customer, "evt-1").expression("ADD units :n").value(":n", AttributeValue::N("5".into()));
+//! let outcome = count.send(&client).await?;
+//! println!("counted now: {}", outcome.is_applied());
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod expression;
+pub mod once;
+mod sdk_error;
+mod send;
+pub mod versioned;
+
+/// What `idempotency-dynamodb` shares with this crate. It has no promise of stability: the two have the same version.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::sdk_error::{
+        CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS, cause, chain, end, is_about_size,
+        never_connected, quoted, without_values,
+    };
+    pub use crate::send::LARGEST_ITEM;
+}

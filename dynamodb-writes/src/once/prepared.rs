@@ -1,0 +1,674 @@
+//! An update that counts once, built and not sent: the one expression, and what its failed condition means.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update as SdkUpdate,
+};
+
+use idempotency_core::store::RejectedWrite;
+
+use super::error::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
+use super::layout::{FEW, Layout};
+use super::outcome::AlreadyApplied;
+use super::stored::{self, Slot};
+use crate::error::InvalidExpression;
+use crate::expression::{Checked, Clause, check_length, not_built};
+use crate::send::Item;
+
+/// An update that counts once, ready to be sent or to be part of a transaction.
+///
+/// It belongs to the moment at which it was built: send it soon. Late, it is refused as [`OnceError::ClockBehind`] if another
+/// writer is two buckets ahead by then, and never counts twice. `Debug` shows the table alone.
+///
+/// # Examples
+///
+/// ```no_run
+/// use aws_sdk_dynamodb::types::AttributeValue;
+/// use dynamodb_writes::once::Once;
+///
+/// # async fn example(client: aws_sdk_dynamodb::Client, once: Once) -> Result<(), Box<dyn std::error::Error>> {
+/// let customer = [("id", AttributeValue::S("c-1".into()))];
+/// let count = once.update("usage", customer, "evt-1").expression("ADD units :n").value(":n", AttributeValue::N("5".into()));
+/// let count = count.prepare(&client).await?;
+/// client.transact_write_items().transact_items(count.transact_item()).send().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PreparedUpdate {
+    pub(super) layout: Layout,
+    pub(super) table: String,
+    pub(super) key: Item,
+    pub(super) user: Checked,
+    pub(super) idempotency_key: Vec<u8>,
+    pub(super) bucket: i64,
+    /// The buckets whose slots have many old keys, with the number that each slot has now.
+    stale: BTreeMap<i64, i64>,
+    update: SdkUpdate,
+}
+
+/// What a failed condition of an update means.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OnceRefusal {
+    /// The item knows the key.
+    AlreadyApplied(AlreadyApplied),
+    /// The item has many old keys, or other ones than when it was read: send this instead, which removes them.
+    SendInstead(Box<PreparedUpdate>),
+    /// The condition of the caller does not hold, or the item cannot be written by this plan and clock.
+    Error(OnceError),
+}
+
+impl PreparedUpdate {
+    /// Builds the update.
+    pub(super) fn new(
+        layout: Layout,
+        table: String,
+        key: Item,
+        user: Checked,
+        idempotency_key: Vec<u8>,
+        bucket: i64,
+    ) -> Result<Self, InvalidExpression> {
+        let stale = BTreeMap::new();
+        let parts = Parts {
+            layout: &layout,
+            idempotency_key: &idempotency_key,
+            bucket,
+            stale: &stale,
+        };
+        let update = parts.build(&table, &key, user.clone())?;
+        Ok(Self {
+            layout,
+            table,
+            key,
+            user,
+            idempotency_key,
+            bucket,
+            stale,
+            update,
+        })
+    }
+
+    /// Returns the update as a part of a transaction, which asks for the present item if its condition fails.
+    #[must_use]
+    pub fn transact_item(&self) -> TransactWriteItem {
+        let mut update = self.update.clone();
+        update.return_values_on_condition_check_failure =
+            Some(ReturnValuesOnConditionCheckFailure::AllOld);
+        TransactWriteItem::builder().update(update).build()
+    }
+
+    /// Returns the update that also removes the old keys of this item, if there are many.
+    pub(super) fn for_item(self, item: &Item) -> Result<Self, OnceError> {
+        match self.explain(item, false) {
+            Ok(Explained::Stale(stale)) => Ok(self.replacing(stale)?),
+            // What else the item says, the transaction finds out.
+            _ => Ok(self),
+        }
+    }
+
+    pub(super) fn update(&self) -> SdkUpdate {
+        self.update.clone()
+    }
+
+    /// Returns what it means that the condition of this update failed. `item` is the present item, as the error or the
+    /// cancellation reason has it; `maybe_applied` is true if an earlier send may have been applied.
+    #[must_use]
+    pub fn refusal(&self, item: Option<Item>, maybe_applied: bool) -> OnceRefusal {
+        let Some(item) = item else {
+            return self.condition_failed(None, maybe_applied);
+        };
+        match self.explain(&item, maybe_applied) {
+            Ok(Explained::HasKey) => OnceRefusal::AlreadyApplied(AlreadyApplied {
+                item: stored::without_keys(&self.layout, item),
+                maybe_by_this_call: maybe_applied,
+            }),
+            Ok(Explained::Stale(stale)) => match self.replacing(stale) {
+                Ok(instead) => OnceRefusal::SendInstead(Box::new(instead)),
+                Err(error) => OnceRefusal::Error(error.into()),
+            },
+            Ok(Explained::Ours) => self.condition_failed(
+                Some(stored::without_keys(&self.layout, item)),
+                maybe_applied,
+            ),
+            Err(error) => OnceRefusal::Error(error),
+        }
+    }
+
+    /// Returns what it means that the transaction of a protected handler was rejected for this update, or `None` if its condition is
+    /// not the reason.
+    ///
+    /// `write` is from [`Error::rejection`](idempotency_core::error::Error::rejection). No earlier send of that transaction was applied.
+    #[must_use]
+    pub fn rejected(&self, write: &RejectedWrite) -> Option<OnceRefusal> {
+        let is_condition = write.is_condition();
+        is_condition.then(|| self.refusal(write.item::<Item>().cloned(), false))
+    }
+
+    fn condition_failed(&self, item: Option<Item>, may_still_arrive: bool) -> OnceRefusal {
+        OnceRefusal::Error(OnceError::ConditionFailed(OnceConditionFailed {
+            item,
+            may_still_arrive,
+        }))
+    }
+
+    /// Returns which part of the condition the item does not meet.
+    fn explain(&self, item: &Item, maybe_applied: bool) -> Result<Explained, OnceError> {
+        let layout = &self.layout;
+        let foreign = |attribute| OnceError::Foreign { attribute };
+        let own = layout.plan_text();
+        match stored::plan(layout, item).map_err(foreign)? {
+            Some(plan) if plan != own => {
+                let stored = plan.to_owned();
+                return Err(OnceError::OtherPlan(OtherPlan { stored, own }));
+            }
+            _ => {}
+        }
+        let mut stale = BTreeMap::new();
+        let mut latest = None;
+        let mut has_key = false;
+        for bucket in layout.seen_from(self.bucket) {
+            let digest = layout.digest(bucket, &self.idempotency_key);
+            let slot = stored::slot(layout, item, bucket, &digest).map_err(foreign)?;
+            has_key |= slot.has_key;
+            match slot {
+                Slot {
+                    number: Some(number),
+                    ..
+                } if number > bucket => latest = latest.max(Some(number)),
+                Slot {
+                    number: Some(number),
+                    keys,
+                    ..
+                } if number < bucket && keys >= FEW => {
+                    stale.insert(bucket, number);
+                }
+                _ => {}
+            }
+        }
+        let removed = layout.removed_from(self.bucket);
+        let slot = stored::slot(layout, item, removed, &[]).map_err(foreign)?;
+        if slot.number.is_some_and(|number| number >= removed) {
+            latest = latest.max(slot.number);
+        }
+        if has_key {
+            return Ok(Explained::HasKey);
+        }
+        if let Some(latest) = latest {
+            return Err(OnceError::ClockBehind(ClockBehind {
+                at_least: self.behind(latest),
+                maybe_applied,
+            }));
+        }
+        if stale != self.stale {
+            return Ok(Explained::Stale(stale));
+        }
+        if self.user.condition.is_none() {
+            // All parts of our condition hold for these values: only another type explains it.
+            let attribute = layout.set(self.bucket);
+            return Err(OnceError::Foreign { attribute });
+        }
+        Ok(Explained::Ours)
+    }
+
+    /// Returns how far the clock is behind at least, if another writer was in the bucket `latest`.
+    fn behind(&self, latest: i64) -> Duration {
+        let buckets = latest.saturating_sub(self.bucket).saturating_sub(1).max(0);
+        let seconds = buckets.saturating_mul(self.layout.bucket);
+        Duration::from_secs(seconds.unsigned_abs())
+    }
+
+    /// Returns the update that also removes what these slots hold.
+    fn replacing(&self, stale: BTreeMap<i64, i64>) -> Result<Self, InvalidExpression> {
+        let parts = Parts {
+            layout: &self.layout,
+            idempotency_key: &self.idempotency_key,
+            bucket: self.bucket,
+            stale: &stale,
+        };
+        let update = parts.build(&self.table, &self.key, self.user.clone())?;
+        Ok(Self {
+            stale,
+            update,
+            ..self.clone()
+        })
+    }
+}
+
+/// Why a condition failed.
+enum Explained {
+    /// The item knows the key.
+    HasKey,
+    /// These slots, which the update did not replace, have many old keys; or those that it replaced have changed.
+    Stale(BTreeMap<i64, i64>),
+    /// Our part of the condition holds.
+    Ours,
+}
+
+impl fmt::Debug for PreparedUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedUpdate")
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the expression is made of.
+struct Parts<'a> {
+    layout: &'a Layout,
+    idempotency_key: &'a [u8],
+    bucket: i64,
+    stale: &'a BTreeMap<i64, i64>,
+}
+
+impl Parts<'_> {
+    /// Builds the one UpdateItem.
+    fn build(
+        &self,
+        table: &str,
+        key: &Item,
+        mut checked: Checked,
+    ) -> Result<SdkUpdate, InvalidExpression> {
+        let layout = self.layout;
+        let (mut conditions, mut refusals) = (Vec::new(), Vec::new());
+        let plan = checked.name("p", &layout.plan());
+        let plan_text = checked.value("p", AttributeValue::S(layout.plan_text()));
+        conditions.push(format!(
+            "(attribute_not_exists({plan}) OR {plan} = {plan_text})"
+        ));
+        checked
+            .clauses
+            .add(Clause::Set, format!("{plan} = {plan_text}"));
+
+        for bucket in layout.seen_from(self.bucket) {
+            match self.stale.get(&bucket) {
+                Some(number) => conditions.push(self.replaced(&mut checked, bucket, *number)),
+                None => refusals.push(self.refused(&mut checked, bucket)),
+            }
+        }
+        self.add_key(&mut checked);
+
+        let removed = layout.removed_from(self.bucket);
+        let (set, number) = self.names(&mut checked, removed);
+        let ahead = self.number(&mut checked, "b", removed, removed);
+        refusals.push(format!("{number} >= {ahead}"));
+        conditions.push(format!("NOT ({})", refusals.join(" OR ")));
+        checked
+            .clauses
+            .add(Clause::Remove, format!("{set}, {number}"));
+
+        conditions.extend(checked.condition.take());
+        let (update, condition) = (checked.clauses.to_string(), conditions.join(" AND "));
+        check_length("update expression", &update)?;
+        check_length("condition", &condition)?;
+        SdkUpdate::builder()
+            .table_name(table)
+            .set_key(Some(key.clone()))
+            .update_expression(update)
+            .condition_expression(condition)
+            .set_expression_attribute_names(checked.take_names())
+            .set_expression_attribute_values(checked.take_values())
+            .build()
+            .map_err(not_built)
+    }
+
+    /// Returns the condition that a slot was written by a clock far ahead, has many old keys, or has the key. A part about an
+    /// attribute that is absent is false.
+    fn refused(&self, checked: &mut Checked, bucket: i64) -> String {
+        let (set, number) = self.names(checked, bucket);
+        let own = self.number(checked, "b", bucket, bucket);
+        let few = checked.value("few", AttributeValue::N(FEW.to_string()));
+        let digest = self.layout.digest(bucket, self.idempotency_key);
+        let short = format!("k{}", self.layout.slot(bucket));
+        let digest = checked.value(&short, AttributeValue::B(Blob::new(digest)));
+        format!(
+            "{number} > {own} OR ({number} < {own} AND size({set}) >= {few}) OR contains({set}, {digest})"
+        )
+    }
+
+    /// Returns the condition that a slot still has the old keys that were seen, and adds their removal. A slot of the current
+    /// bucket is overwritten by [`add_key`](Self::add_key) instead.
+    fn replaced(&self, checked: &mut Checked, bucket: i64, stale: i64) -> String {
+        let (set, number) = self.names(checked, bucket);
+        let seen = self.number(checked, "o", bucket, stale);
+        if bucket != self.bucket {
+            checked
+                .clauses
+                .add(Clause::Remove, format!("{set}, {number}"));
+        }
+        format!("{number} = {seen}")
+    }
+
+    /// Adds the key to the set of the current bucket, or makes it the only one there.
+    fn add_key(&self, checked: &mut Checked) {
+        let (set, number) = self.names(checked, self.bucket);
+        let own = self.number(checked, "b", self.bucket, self.bucket);
+        checked
+            .clauses
+            .add(Clause::Set, format!("{number} = {own}"));
+        let digest = self.layout.digest(self.bucket, self.idempotency_key);
+        let one = checked.value("add", AttributeValue::Bs(vec![Blob::new(digest)]));
+        if self.stale.contains_key(&self.bucket) {
+            checked.clauses.add(Clause::Set, format!("{set} = {one}"));
+        } else {
+            checked.clauses.add(Clause::Add, format!("{set} {one}"));
+        }
+    }
+
+    /// Returns the placeholders of the names of a slot: its set and its number.
+    fn names(&self, checked: &mut Checked, bucket: i64) -> (String, String) {
+        let (layout, slot) = (self.layout, self.layout.slot(bucket));
+        let set = checked.name(&format!("s{slot}"), &layout.set(bucket));
+        let number = checked.name(&format!("b{slot}"), &layout.number(bucket));
+        (set, number)
+    }
+
+    /// Returns the placeholder of a number for the slot of a bucket.
+    fn number(&self, checked: &mut Checked, short: &str, bucket: i64, number: i64) -> String {
+        let short = format!("{short}{}", self.layout.slot(bucket));
+        checked.value(&short, AttributeValue::N(number.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use idempotency_core::time::EpochMillis;
+
+    use super::*;
+    use crate::once::{Once, OnceUpdate, plan};
+
+    /// A clock that stands still in bucket 1,000.
+    struct Still;
+
+    /// The bucket of [`Still`], with the plan of [`update`].
+    const BUCKET: i64 = 1_000;
+
+    impl idempotency_core::clock::Clock for Still {
+        fn now(&self) -> EpochMillis {
+            EpochMillis::new(BUCKET * 900_000)
+        }
+
+        fn sleep(&self, _: Duration) -> idempotency_core::future::BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn update() -> OnceUpdate {
+        let once = Once::new(plan(0.1, Duration::from_secs(4_440))).unwrap();
+        let once = once.clock(Arc::new(Still));
+        let key = [("id", AttributeValue::S("c-1".to_owned()))];
+        let update = once.update("usage", key, "evt-1");
+        update
+            .expression("ADD units :n")
+            .value(":n", AttributeValue::N("5".to_owned()))
+    }
+
+    fn prepared() -> PreparedUpdate {
+        update().build().unwrap()
+    }
+
+    fn number(number: i64) -> AttributeValue {
+        AttributeValue::N(number.to_string())
+    }
+
+    /// Returns an item whose slot has this number and so many other keys.
+    fn item(bucket: i64, stored: i64, keys: u32) -> Item {
+        let layout = prepared().layout;
+        let keys = (0..keys).map(|key| Blob::new(key.to_be_bytes()));
+        let set = AttributeValue::Bs(keys.collect());
+        Item::from([
+            ("units".to_owned(), number(7)),
+            (layout.plan(), AttributeValue::S(layout.plan_text())),
+            (layout.set(bucket), set),
+            (layout.number(bucket), number(stored)),
+        ])
+    }
+
+    /// Returns the item with the key in a bucket.
+    fn with_key(mut item: Item, bucket: i64) -> Item {
+        let prepared = prepared();
+        let digest = Blob::new(prepared.layout.digest(bucket, b"evt-1"));
+        let set = item.entry(prepared.layout.set(bucket));
+        match set.or_insert(AttributeValue::Bs(Vec::new())) {
+            AttributeValue::Bs(digests) => digests.push(digest),
+            _ => panic!("a set is expected"),
+        }
+        item
+    }
+
+    fn meaning(prepared: &PreparedUpdate, item: Item) -> &'static str {
+        match prepared.refusal(Some(item), false) {
+            OnceRefusal::AlreadyApplied(_) => "already",
+            OnceRefusal::SendInstead(_) => "instead",
+            OnceRefusal::Error(OnceError::ConditionFailed(_)) => "condition",
+            OnceRefusal::Error(OnceError::ClockBehind(_)) => "clock",
+            OnceRefusal::Error(OnceError::OtherPlan(_)) => "plan",
+            OnceRefusal::Error(OnceError::Foreign { .. }) => "foreign",
+            OnceRefusal::Error(_) => "other",
+        }
+    }
+
+    #[test]
+    fn the_expression_is_the_users_with_ours() {
+        let update = prepared().update;
+        assert_eq!(
+            update.update_expression,
+            "SET #idem_p = :idem_p, #idem_b1 = :idem_b1 REMOVE #idem_s3, #idem_b3 ADD units :n, #idem_s1 :idem_add"
+        );
+        let condition = update.condition_expression.unwrap();
+        assert!(condition.len() < 1_000, "{}", condition.len());
+        let per_slot = "#idem_b1 > :idem_b1 OR (#idem_b1 < :idem_b1 AND size(#idem_s1) >= :idem_few) OR contains(#idem_s1, :idem_k1) OR ";
+        assert!(condition.contains(per_slot), "{condition}");
+        assert!(
+            condition.ends_with(" OR #idem_b3 >= :idem_b3)"),
+            "{condition}"
+        );
+        let names = update.expression_attribute_names.unwrap();
+        assert_eq!(names["#idem_s1"], "once_1");
+        assert_eq!(names["#idem_b1"], "once_1b");
+    }
+
+    #[test]
+    fn the_key_in_each_bucket_that_can_have_it_means_that_it_was_applied() {
+        let prepared = prepared();
+        for bucket in BUCKET - 6..=BUCKET + 1 {
+            assert_eq!(
+                meaning(&prepared, with_key(item(bucket, bucket, 1), bucket)),
+                "already"
+            );
+        }
+        // In another bucket the same key has another digest.
+        for bucket in [BUCKET - 7, BUCKET + 2] {
+            assert_ne!(
+                meaning(&prepared, with_key(item(bucket, bucket, 1), bucket)),
+                "already"
+            );
+        }
+    }
+
+    #[test]
+    fn a_condition_of_the_caller_counts_only_if_the_key_is_not_known() {
+        let prepared = update().condition("units < :n").build().unwrap();
+        assert_eq!(meaning(&prepared, item(BUCKET, BUCKET, 1)), "condition");
+        assert_eq!(
+            meaning(&prepared, with_key(item(BUCKET, BUCKET, 1), BUCKET)),
+            "already"
+        );
+        let absent = prepared.refusal(None, true);
+        let OnceRefusal::Error(OnceError::ConditionFailed(failed)) = absent else {
+            panic!("a failed condition is expected");
+        };
+        assert!(failed.item().is_none() && failed.may_still_arrive());
+    }
+
+    #[test]
+    fn the_item_is_returned_without_the_keys() {
+        let OnceRefusal::AlreadyApplied(already) =
+            prepared().refusal(Some(with_key(item(BUCKET, BUCKET, 1), BUCKET)), true)
+        else {
+            panic!("the key is known");
+        };
+        assert!(already.maybe_by_this_call());
+        assert_eq!(already.item, Item::from([("units".to_owned(), number(7))]));
+    }
+
+    #[test]
+    fn a_bucket_far_ahead_means_that_the_clock_is_behind() {
+        let prepared = prepared();
+        for (ahead, seconds) in [(2, 900), (3, 1_800), (7, 5_400), (70, 62_100)] {
+            let bucket = BUCKET + ahead;
+            let refusal = prepared.refusal(Some(item(bucket, bucket, 1)), false);
+            let OnceRefusal::Error(OnceError::ClockBehind(behind)) = refusal else {
+                panic!("the clock is behind");
+            };
+            assert_eq!(behind.at_least().as_secs(), seconds);
+            assert!(!behind.maybe_applied());
+        }
+        // One bucket ahead is within the plan: the condition holds, so the failure has another reason.
+        assert_eq!(
+            meaning(&prepared, item(BUCKET + 1, BUCKET + 1, 1)),
+            "foreign"
+        );
+    }
+
+    #[test]
+    fn a_slot_with_many_old_keys_is_replaced_by_the_next_update() {
+        let prepared = prepared();
+        let old = item(BUCKET, BUCKET - 9, 4);
+        let OnceRefusal::SendInstead(instead) = prepared.refusal(Some(old.clone()), false) else {
+            panic!("another update is expected");
+        };
+        assert_eq!(
+            instead.update.update_expression,
+            "SET #idem_p = :idem_p, #idem_b1 = :idem_b1, #idem_s1 = :idem_add REMOVE #idem_s3, #idem_b3 ADD units :n"
+        );
+        let condition = instead.update.condition_expression.clone().unwrap();
+        assert!(
+            condition.contains("AND #idem_b1 = :idem_o1 AND"),
+            "{condition}"
+        );
+        let elsewhere = item(BUCKET - 3, BUCKET - 12, 4);
+        let OnceRefusal::SendInstead(instead) = instead.refusal(Some(elsewhere), false) else {
+            panic!("another update is expected");
+        };
+        assert_eq!(
+            instead.update.update_expression,
+            "SET #idem_p = :idem_p, #idem_b1 = :idem_b1 REMOVE #idem_s7, #idem_b7, #idem_s3, #idem_b3 ADD units :n, #idem_s1 :idem_add"
+        );
+        // Another writer removed them in the meantime: back to the first form.
+        let OnceRefusal::SendInstead(first) =
+            instead.refusal(Some(item(BUCKET, BUCKET, 50)), false)
+        else {
+            panic!("another update is expected");
+        };
+        assert_eq!(first.update, prepared.update);
+    }
+
+    #[test]
+    fn an_update_for_an_item_that_was_read_removes_its_old_keys() {
+        let old = item(BUCKET, BUCKET - 9, 4);
+        let for_item = |item: &Item| prepared().for_item(item).unwrap().update;
+        let OnceRefusal::SendInstead(instead) = prepared().refusal(Some(old.clone()), false) else {
+            panic!("another update is expected");
+        };
+        assert_eq!(for_item(&old), instead.update);
+        for same in [
+            Item::new(),
+            item(BUCKET, BUCKET - 9, 3),
+            item(BUCKET, BUCKET, 50),
+            with_key(old, BUCKET - 1),
+            item(BUCKET + 2, BUCKET + 2, 1),
+        ] {
+            assert_eq!(for_item(&same), prepared().update);
+        }
+    }
+
+    #[test]
+    fn a_rejection_that_is_no_condition_says_nothing_of_the_item() {
+        let known = with_key(item(BUCKET, BUCKET, 1), BUCKET);
+        for (code, is_known) in [
+            (RejectedWrite::CONDITION, true),
+            ("ValidationError", false),
+            ("", false),
+        ] {
+            let write = RejectedWrite::new(0, "update", code).with_item(known.clone());
+            let refusal = prepared().rejected(&write);
+            assert_eq!(
+                matches!(refusal, Some(OnceRefusal::AlreadyApplied(_))),
+                is_known,
+                "{code}"
+            );
+            assert_eq!(refusal.is_some(), is_known, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_few_old_keys_need_no_other_update() {
+        let prepared = update().condition("units < :n").build().unwrap();
+        assert_eq!(meaning(&prepared, item(BUCKET, BUCKET - 9, 3)), "condition");
+        assert_eq!(meaning(&prepared, item(BUCKET, BUCKET, 5_000)), "condition");
+    }
+
+    #[test]
+    fn what_another_program_or_plan_wrote_is_refused() {
+        let prepared = prepared();
+        let layout = &prepared.layout;
+        let mut other = item(BUCKET, BUCKET, 1);
+        other.insert(layout.plan(), AttributeValue::S("4x60s 12B".to_owned()));
+        assert_eq!(meaning(&prepared, other), "plan");
+        // An error shows a plan, and no value of another program.
+        for text in ["gold", "", "x", "4x60s 12B secret", "4xs 12B", "sx4 B"] {
+            let mut other = item(BUCKET, BUCKET, 1);
+            other.insert(layout.plan(), AttributeValue::S(text.to_owned()));
+            assert_eq!(meaning(&prepared, other), "foreign", "{text}");
+        }
+        for attribute in [
+            layout.plan(),
+            layout.set(BUCKET - 1),
+            layout.number(BUCKET + 2),
+        ] {
+            let mut foreign = item(BUCKET, BUCKET, 1);
+            foreign.insert(attribute, AttributeValue::Bool(true));
+            assert_eq!(meaning(&prepared, foreign), "foreign");
+        }
+    }
+
+    #[test]
+    fn an_update_without_an_expression_or_a_key_is_refused() {
+        let key = || [("id", AttributeValue::S("c-1".to_owned()))];
+        let once = Once::new(plan(0.1, Duration::from_secs(60))).unwrap();
+        let without_expression = once.update("usage", key(), "evt-1").build();
+        let without_key = once
+            .update("usage", key(), "")
+            .expression("REMOVE a")
+            .build();
+        let key_of_ours = [("once_1", AttributeValue::S("c-1".to_owned()))];
+        let key_of_ours = once.update("usage", key_of_ours, "evt-1");
+        let key_of_ours = key_of_ours.expression("REMOVE a").build();
+        let of_ours = once
+            .update("usage", key(), "evt-1")
+            .expression("REMOVE once_3")
+            .build();
+        let long = format!("SET a = {}b", "b + ".repeat(1_000));
+        let too_long = once
+            .update("usage", key(), "evt-1")
+            .expression(long)
+            .build();
+        for refused in [
+            without_expression,
+            without_key,
+            key_of_ours,
+            of_ours,
+            too_long,
+        ] {
+            assert!(matches!(refused, Err(OnceError::Invalid(_))), "{refused:?}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What an error of the SDK means: whether the send was applied, and what of it another error may quote.
+
+use std::error::Error as StdError;
+use std::io;
+
+use aws_sdk_dynamodb::config::interceptors::FinalizerInterceptorContextRef;
+use aws_sdk_dynamodb::error::{ConnectorError, ErrorMetadata, SdkError};
+use aws_smithy_runtime_api::client::interceptors::context::Error;
+
+/// The most characters of a message of IAM that an error quotes.
+const MAX_QUOTED: usize = 400;
+
+/// What an error has in place of a message of DynamoDB that may quote a value.
+const LEFT_OUT: &str = "its message is left out, because it may quote an item";
+
+/// The end of one send.
+#[derive(Clone, Copy, Debug)]
+pub enum SendEnd<'a> {
+    /// A success.
+    Success,
+    /// An error response, or one that could not be read.
+    ErrorResponse {
+        /// The status of the response, if it has one.
+        status: Option<u16>,
+        /// The error code of DynamoDB, without its namespace.
+        code: Option<&'a str>,
+        /// The message, which can quote the item.
+        message: Option<&'a str>,
+    },
+    /// There was no response.
+    NoResponse {
+        /// True if the send certainly failed before it had a connection.
+        never_connected: bool,
+        /// True if there was none in time.
+        timeout: bool,
+    },
+    /// The client does not say.
+    Unknown,
+}
+
+impl SendEnd<'_> {
+    /// Returns true if it proves that the send applied nothing.
+    pub fn proves_not_applied(self) -> bool {
+        match self {
+            Self::Success | Self::Unknown => false,
+            Self::NoResponse {
+                never_connected, ..
+            } => never_connected,
+            Self::ErrorResponse { status, code, .. } => not_applied(status, code),
+        }
+    }
+}
+
+/// Returns how a send ended. `meta` returns code and message of an error of the call's operation.
+pub fn end<'a>(
+    context: &'a FinalizerInterceptorContextRef<'_>,
+    meta: fn(&Error) -> Option<&ErrorMetadata>,
+) -> SendEnd<'a> {
+    let error = match context.output_or_error() {
+        None => return SendEnd::Unknown,
+        Some(Ok(_)) => return SendEnd::Success,
+        Some(Err(error)) => error,
+    };
+    if let Some(connector) = error.as_connector_error() {
+        return SendEnd::NoResponse {
+            never_connected: never_connected(connector),
+            timeout: connector.is_timeout(),
+        };
+    }
+    if error.is_timeout_error() {
+        return SendEnd::NoResponse {
+            never_connected: false,
+            timeout: true,
+        };
+    }
+    let meta = error.as_operation_error().and_then(meta);
+    let response = context.response();
+    SendEnd::ErrorResponse {
+        status: response.map(|response| response.status().as_u16()),
+        code: meta.and_then(ErrorMetadata::code),
+        message: meta.and_then(ErrorMetadata::message),
+    }
+}
+
+/// The error code of a transaction whose token another send has, which may still be applied.
+pub const TRANSACTION_IN_PROGRESS: &str = "TransactionInProgressException";
+
+/// The error code of a write whose condition failed.
+pub const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
+
+/// Returns true if an error response proves that the write was not applied: DynamoDB itself rejected it, as its error code
+/// shows. An earlier send of a transaction can be in progress. After a 5xx the write may have been applied. A response without a
+/// code can come from a proxy, and so can 408: the proxy waited for too long.
+fn not_applied(status: Option<u16>, code: Option<&str>) -> bool {
+    let timeout = |code: &str| code.starts_with("RequestTimeout");
+    status.is_some_and(|status| (400..500).contains(&status) && status != 408)
+        && code.is_some_and(|code| !timeout(code) && code != TRANSACTION_IN_PROGRESS)
+}
+
+/// Returns what an error may show of a message of DynamoDB.
+pub fn quoted(message: Option<&str>) -> String {
+    match message {
+        None => "no message".to_owned(),
+        Some(message) => without_values(message).unwrap_or_else(|| LEFT_OUT.to_owned()),
+    }
+}
+
+/// Returns the part of a message of DynamoDB that is known to quote no value, or `None`.
+///
+/// DynamoDB's messages about a write can quote what is written, in forms that no list covers. So a known phrase is returned, never
+/// the message around it. Messages of IAM quote the role, the action and the table, and no item.
+pub fn without_values(message: &str) -> Option<String> {
+    if message.starts_with("User") && message.contains(" is not authorized to perform") {
+        return Some(message.chars().take(MAX_QUOTED).collect());
+    }
+    let known = KNOWN.iter().find(|known| message.contains(**known));
+    known.map(|known| (*known).to_owned())
+}
+
+/// What messages of DynamoDB say without the values that can follow.
+const KNOWN: [&str; 26] = [
+    "An operand in the update expression has an incorrect data type",
+    "The provided expression refers to an attribute that does not exist in the item",
+    "The document path provided in the update expression is invalid for update",
+    "The update expression attempted to update the secondary index key to unsupported type",
+    "The provided key element does not match the schema",
+    "The number of conditions on the keys is invalid",
+    "One of the required keys was not given a value",
+    "Missing the key",
+    "Cannot update attribute",
+    "Type mismatch",
+    "contains duplicates",
+    "cannot contain an empty string value",
+    "An AttributeValue may not contain an empty",
+    "Number overflow",
+    "Number underflow",
+    "cannot be converted to a numeric value",
+    "exceeded the maximum allowed size",
+    "Invalid UpdateExpression",
+    "Invalid ConditionExpression",
+    "Transaction request cannot include multiple operations on one item",
+    "Cannot do operations on a non-existent table",
+    "Requested resource not found",
+    "KMS key access denied",
+    "The security token included in the request is expired",
+    "The security token included in the request is invalid",
+    "Signature expired",
+];
+
+/// Returns the cause of an error of the SDK. `None` if there was a response: the SDK's error then has its message, or its body, and
+/// both can quote an item.
+pub fn cause<E>(error: SdkError<E>) -> Option<Box<dyn StdError + Send + Sync>>
+where
+    E: StdError + Send + Sync + 'static,
+{
+    match error {
+        SdkError::ServiceError(_) | SdkError::ResponseError(_) => None,
+        error => error.into_source().ok(),
+    }
+}
+
+/// Returns true if a validation message is about the size of the item.
+pub fn is_about_size(message: &str) -> bool {
+    message.contains("maximum allowed size")
+}
+
+/// Returns true if a send certainly failed before it had a connection; false if that is not certain.
+pub fn never_connected(error: &ConnectorError) -> bool {
+    let mut chain = chain(error);
+    // If the HTTP client reports the stage of the failure, that decides, not the cause.
+    if let Some(error) = chain
+        .clone()
+        .find_map(|error| error.downcast_ref::<hyper_util::client::legacy::Error>())
+    {
+        return error.is_connect();
+    }
+    chain.any(|error| {
+        let refused = |error: &io::Error| {
+            use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+            matches!(
+                error.kind(),
+                ConnectionRefused | HostUnreachable | NetworkUnreachable
+            )
+        };
+        error.downcast_ref().is_some_and(refused)
+    })
+}
+
+/// Iterates over an error and its causes, outermost first.
+pub fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> + Clone {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
+        (*error).source()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_error_with_a_code_of_dynamodb_proves_that_nothing_was_applied() {
+        assert!(not_applied(
+            Some(400),
+            Some("ConditionalCheckFailedException")
+        ));
+        assert!(not_applied(Some(400), Some("ThrottlingException")));
+        assert!(not_applied(Some(413), Some("RequestEntityTooLarge")));
+        assert!(not_applied(Some(400), Some("TransactionCanceledException")));
+        assert!(!not_applied(
+            Some(400),
+            Some("TransactionInProgressException")
+        ));
+        assert!(!not_applied(Some(400), None));
+        assert!(!not_applied(Some(408), Some("RequestTimeoutException")));
+        assert!(!not_applied(Some(408), Some("Timeout")));
+        assert!(!not_applied(Some(500), Some("InternalServerError")));
+        assert!(!not_applied(Some(503), Some("ThrottlingException")));
+        assert!(!not_applied(
+            Some(200),
+            Some("ConditionalCheckFailedException")
+        ));
+        assert!(!not_applied(None, None));
+    }
+
+    #[test]
+    fn a_refused_connection_never_connected_and_a_reset_one_may_have() {
+        let of = |kind: io::ErrorKind| ConnectorError::io(Box::new(io::Error::from(kind)));
+        assert!(never_connected(&of(io::ErrorKind::ConnectionRefused)));
+        assert!(!never_connected(&of(io::ErrorKind::ConnectionReset)));
+        assert!(!never_connected(&of(io::ErrorKind::TimedOut)));
+    }
+
+    #[test]
+    fn a_message_that_can_quote_values_is_left_out() {
+        assert_eq!(
+            without_values("Type mismatch"),
+            Some("Type mismatch".to_owned())
+        );
+        assert_eq!(without_values("1 error: Value '[4242]' at 'items'"), None);
+        // Of a known message the phrase alone.
+        assert_eq!(
+            without_values("Input collection [a@b.c, a@b.c] contains duplicates."),
+            Some("contains duplicates".to_owned())
+        );
+        assert_eq!(without_values("a@b.c is no number"), None);
+        let denied = "User: arn:aws:iam::1:role/f is not authorized to perform: dynamodb:PutItem";
+        assert_eq!(without_values(denied), Some(denied.to_owned()));
+    }
+}

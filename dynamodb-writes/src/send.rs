@@ -1,0 +1,265 @@
+//! Sends one write with the SDK's client, and notes whether it may have been applied.
+//!
+//! The SDK sends again inside one call and reports only the last result. If the first send is applied and its reply is lost, the
+//! call ends with "the condition failed".
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::interceptors::{
+    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
+};
+use aws_sdk_dynamodb::config::{
+    Builder, ConfigBag, Intercept, RuntimeComponents, SharedInterceptor,
+};
+use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
+};
+
+use crate::error::RequestError;
+use crate::sdk_error::{CONDITION_FAILED, end};
+
+/// The largest item, in bytes: 400 KB, attribute names included.
+pub const LARGEST_ITEM: usize = 400 * 1024;
+
+/// An item.
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// Returns the present item with a failed condition, without the cost of a read.
+const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
+
+/// The result of a write.
+pub(crate) enum Reply {
+    /// It was applied. With the item if the caller asked for it.
+    Applied(Option<Item>),
+    /// The condition failed.
+    Refused {
+        /// The present item; `None` if there is none.
+        current: Option<Item>,
+        /// True if an earlier send of this write may have been applied.
+        maybe_applied: bool,
+    },
+}
+
+/// Sends an UpdateItem. Returns the new item if `returns_item` is true.
+pub(crate) async fn update(
+    client: &Client,
+    write: Update,
+    returns_item: bool,
+) -> Result<Reply, RequestError> {
+    let notes = Notes::<UpdateItemError>::new();
+    let table = write.table_name.clone();
+    let call = client
+        .update_item()
+        .table_name(write.table_name)
+        .set_key(Some(write.key))
+        .update_expression(write.update_expression)
+        .set_condition_expression(write.condition_expression)
+        .set_expression_attribute_names(write.expression_attribute_names)
+        .set_expression_attribute_values(write.expression_attribute_values)
+        .return_values_on_condition_check_failure(ALL_OLD)
+        .set_return_values(returns_item.then_some(ReturnValue::AllNew));
+    match call
+        .customize()
+        .config_override(notes.config())
+        .send()
+        .await
+    {
+        Ok(output) => Ok(Reply::Applied(output.attributes)),
+        Err(error) => notes.failed("dynamodb:UpdateItem", &table, error, |error| match error {
+            UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
+            _ => None,
+        }),
+    }
+}
+
+/// Sends a PutItem.
+pub(crate) async fn put(client: &Client, write: Put) -> Result<Reply, RequestError> {
+    let notes = Notes::<PutItemError>::new();
+    let table = write.table_name.clone();
+    let call = client
+        .put_item()
+        .table_name(write.table_name)
+        .set_item(Some(write.item))
+        .set_condition_expression(write.condition_expression)
+        .set_expression_attribute_names(write.expression_attribute_names)
+        .set_expression_attribute_values(write.expression_attribute_values)
+        .return_values_on_condition_check_failure(ALL_OLD);
+    match call
+        .customize()
+        .config_override(notes.config())
+        .send()
+        .await
+    {
+        Ok(_) => Ok(Reply::Applied(None)),
+        Err(error) => notes.failed("dynamodb:PutItem", &table, error, |error| match error {
+            PutItemError::ConditionalCheckFailedException(failure) => failure.item,
+            _ => None,
+        }),
+    }
+}
+
+/// Sends a DeleteItem. Returns the deleted item if `returns_item` is true.
+pub(crate) async fn delete(
+    client: &Client,
+    write: Delete,
+    returns_item: bool,
+) -> Result<Reply, RequestError> {
+    let notes = Notes::<DeleteItemError>::new();
+    let table = write.table_name.clone();
+    let call = client
+        .delete_item()
+        .table_name(write.table_name)
+        .set_key(Some(write.key))
+        .set_condition_expression(write.condition_expression)
+        .set_expression_attribute_names(write.expression_attribute_names)
+        .set_expression_attribute_values(write.expression_attribute_values)
+        .return_values_on_condition_check_failure(ALL_OLD)
+        .set_return_values(returns_item.then_some(ReturnValue::AllOld));
+    match call
+        .customize()
+        .config_override(notes.config())
+        .send()
+        .await
+    {
+        Ok(output) => Ok(Reply::Applied(output.attributes)),
+        Err(error) => notes.failed("dynamodb:DeleteItem", &table, error, |error| match error {
+            DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
+            _ => None,
+        }),
+    }
+}
+
+/// Reads an item. `None` if there is none.
+pub(crate) async fn read(
+    client: &Client,
+    table: &str,
+    key: &Item,
+) -> Result<Option<Item>, RequestError> {
+    let call = client.get_item().table_name(table).consistent_read(true);
+    match call.set_key(Some(key.clone())).send().await {
+        Ok(output) => Ok(output.item),
+        Err(error) => Err(RequestError::new("dynamodb:GetItem", table, error, false)),
+    }
+}
+
+/// Notes the sends of one SDK call. `E` is the error type of its operation.
+struct Notes<E> {
+    state: Arc<State>,
+    error: PhantomData<fn() -> E>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// True while a send has no result.
+    sending: AtomicBool,
+    /// True if a send that ended may have been applied.
+    maybe_applied: AtomicBool,
+}
+
+impl<E> Notes<E> {
+    fn new() -> Self {
+        Self {
+            state: Arc::default(),
+            error: PhantomData,
+        }
+    }
+
+    /// Returns a configuration that notes the sends of one call. The timeouts of the client stay: no deadline of a caller is known.
+    fn config(&self) -> Builder
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        let mut config = Builder::new();
+        // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
+        config.push_interceptor(SharedInterceptor::permanent(self.clone()));
+        config
+    }
+
+    /// Returns the result of a call that failed. `item` takes the present item out of a failed condition.
+    fn failed(
+        &self,
+        action: &'static str,
+        table: &str,
+        error: SdkError<E>,
+        item: impl FnOnce(E) -> Option<Item>,
+    ) -> Result<Reply, RequestError>
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        let state = &self.state;
+        let maybe_applied =
+            state.maybe_applied.load(Ordering::SeqCst) || state.sending.load(Ordering::SeqCst);
+        match error {
+            SdkError::ServiceError(failure) if failure.err().code() == Some(CONDITION_FAILED) => {
+                Ok(Reply::Refused {
+                    current: item(failure.into_err()),
+                    maybe_applied,
+                })
+            }
+            error => Err(RequestError::new(action, table, error, maybe_applied)),
+        }
+    }
+}
+
+impl<E> Clone for Notes<E> {
+    fn clone(&self) -> Self {
+        Self {
+            state: Arc::clone(&self.state),
+            error: PhantomData,
+        }
+    }
+}
+
+impl<E> fmt::Debug for Notes<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Notes").field(&self.state).finish()
+    }
+}
+
+impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Notes<E> {
+    fn name(&self) -> &'static str {
+        "idempotency sends to business items"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        components: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        // The SDK looks for the HTTP client after this step. Without one it sends nothing.
+        if components.http_client().is_some() {
+            self.state.sending.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        // An error before the send, such as missing credentials, applies nothing.
+        if !self.state.sending.swap(false, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let end = end(context, |error| {
+            error.downcast_ref::<E>().map(ProvideErrorMetadata::meta)
+        });
+        if !end.proves_not_applied() {
+            self.state.maybe_applied.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}

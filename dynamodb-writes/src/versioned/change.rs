@@ -1,0 +1,239 @@
+//! Updates and deletes a versioned item: what both share is the expected version and the caller's condition.
+
+use std::fmt;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{AttributeValue, Delete as SdkDelete, Update as SdkUpdate};
+
+use super::layout::{Layout, blob, value};
+use super::prepared::{PreparedWrite, Write, WrittenItem};
+use super::version::Version;
+use super::{VersionedError, new_token};
+use crate::error::InvalidExpression;
+use crate::expression::{Checked, Clause, UserExpressions, check_key, check_length, not_built};
+use crate::send::Item;
+
+/// What an update and a deletion share.
+#[derive(Clone)]
+pub(super) struct Change {
+    pub(super) layout: Layout,
+    pub(super) table: String,
+    pub(super) key: Item,
+    pub(super) expected: Version,
+    pub(super) user: UserExpressions,
+    pub(super) returns_item: bool,
+}
+
+impl Change {
+    /// Returns the checked expressions, and the condition that the item has the expected version.
+    fn check(&self) -> Result<(Checked, String), InvalidExpression> {
+        check_key(&self.key, |name| self.layout.is_ours(name))?;
+        let mut checked = self.user.clone().check(|name| self.layout.is_ours(name))?;
+        let number = checked.name("version", self.layout.number());
+        let expected = &self.expected;
+        let value = checked.value("version", value(expected.number()));
+        let mut condition = if *expected == Version::NONE {
+            let key = self.key_name(&mut checked)?;
+            // Some programs begin with version 0.
+            format!(
+                "attribute_exists({key}) AND (attribute_not_exists({number}) OR {number} = {value})"
+            )
+        } else {
+            format!("{number} = {value}")
+        };
+        if let Some(token) = expected.token() {
+            let name = checked.name("token", &self.layout.token(expected.number()));
+            let value = checked.value("token", blob(token));
+            condition.push_str(&format!(" AND {name} = {value}"));
+        }
+        if let Some(user) = &checked.condition {
+            condition.push_str(" AND ");
+            condition.push_str(user);
+        }
+        Ok((checked, condition))
+    }
+
+    fn key_name(&self, checked: &mut Checked) -> Result<String, InvalidExpression> {
+        let key = self.key.keys().next();
+        let key = key.ok_or_else(|| InvalidExpression::new("the key has no attribute"))?;
+        Ok(checked.name("key", key))
+    }
+
+    fn prepare_update(self) -> Result<PreparedWrite, VersionedError> {
+        let (mut checked, condition) = self.check()?;
+        let (number, token) = (self.expected.next()?, new_token()?);
+        let [_, (token_name, _)] = self.layout.attributes(number, token);
+        let set_number = checked.name("version", self.layout.number());
+        let next = checked.value("next", value(number));
+        let set_token = checked.name("made", &token_name);
+        let made = checked.value("made", blob(token));
+        let action = format!("{set_number} = {next}, {set_token} = {made}");
+        checked.clauses.add(Clause::Set, action);
+        let update = checked.clauses.to_string();
+        check_length("update expression", &update)?;
+        check_length("condition", &condition)?;
+        let update = SdkUpdate::builder()
+            .table_name(self.table)
+            .set_key(Some(self.key))
+            .update_expression(update)
+            .condition_expression(condition)
+            .set_expression_attribute_names(checked.take_names())
+            .set_expression_attribute_values(checked.take_values())
+            .build()
+            .map_err(not_built)?;
+        Ok(PreparedWrite {
+            write: Write::Update(update),
+            layout: self.layout,
+            expected: Some(self.expected),
+            made: Some((number, token)),
+            returns_item: self.returns_item,
+        })
+    }
+
+    fn prepare_delete(self) -> Result<PreparedWrite, VersionedError> {
+        let (mut checked, condition) = self.check()?;
+        let key = self.key_name(&mut checked)?;
+        let condition = format!("attribute_not_exists({key}) OR ({condition})");
+        check_length("condition", &condition)?;
+        let delete = SdkDelete::builder()
+            .table_name(self.table)
+            .set_key(Some(self.key))
+            .condition_expression(condition)
+            .set_expression_attribute_names(checked.take_names())
+            .set_expression_attribute_values(checked.take_values())
+            .build()
+            .map_err(not_built)?;
+        Ok(PreparedWrite {
+            write: Write::Delete(delete),
+            layout: self.layout,
+            expected: Some(self.expected),
+            made: None,
+            returns_item: self.returns_item,
+        })
+    }
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change")
+            .field("table", &self.table)
+            .field("expected", &self.expected)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An update of an item: made by [`update`](super::update). `Debug` shows table and version.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent before `send`"]
+pub struct Update(pub(super) Change);
+
+/// A deletion of an item: made by [`delete`](super::delete). `Debug` shows table and version.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent before `send`"]
+pub struct Delete(pub(super) Change);
+
+impl Update {
+    /// Sets the update expression, in DynamoDB's syntax, such as `SET balance = balance - :amount REMOVE hold`.
+    ///
+    /// It must not change the attributes of the version. They are added to it.
+    pub fn expression(mut self, update: impl Into<String>) -> Self {
+        self.0.user.update = Some(update.into());
+        self
+    }
+
+    /// Sets a further condition, in DynamoDB's syntax.
+    ///
+    /// If it does not hold for the expected version, the update ends in [`VersionedError::ConditionFailed`].
+    pub fn condition(mut self, condition: impl Into<String>) -> Self {
+        self.0.user.condition = Some(condition.into());
+        self
+    }
+
+    /// Defines a placeholder of an attribute name, such as `#status`.
+    pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
+        self.0
+            .user
+            .names
+            .insert(placeholder.into(), attribute.into());
+        self
+    }
+
+    /// Defines a placeholder of a value, such as `:amount`.
+    pub fn value(mut self, placeholder: impl Into<String>, value: AttributeValue) -> Self {
+        self.0.user.values.insert(placeholder.into(), value);
+        self
+    }
+
+    /// Asks for the new item: [`WrittenItem::item`]. It costs no capacity.
+    pub fn return_item(mut self) -> Self {
+        self.0.returns_item = true;
+        self
+    }
+
+    /// Builds the write without sending it.
+    ///
+    /// # Errors
+    ///
+    /// [`VersionedError::Invalid`] and [`VersionedError::Random`].
+    pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
+        self.0.prepare_update()
+    }
+
+    /// Updates the item if it has the expected version, and raises the version by one.
+    ///
+    /// # Errors
+    ///
+    /// [`VersionedError::Conflict`] if it has another version or is absent. [`VersionedError::ConditionFailed`] if it has the
+    /// expected version and the condition does not hold. Otherwise see [`VersionedError`].
+    pub async fn send(self, client: &Client) -> Result<WrittenItem, VersionedError> {
+        self.prepare()?.send(client).await
+    }
+}
+
+impl Delete {
+    /// Sets a further condition, in DynamoDB's syntax. An absent item is a success in any case.
+    pub fn condition(mut self, condition: impl Into<String>) -> Self {
+        self.0.user.condition = Some(condition.into());
+        self
+    }
+
+    /// Defines a placeholder of an attribute name, such as `#status`.
+    pub fn name(mut self, placeholder: impl Into<String>, attribute: impl Into<String>) -> Self {
+        self.0
+            .user
+            .names
+            .insert(placeholder.into(), attribute.into());
+        self
+    }
+
+    /// Defines a placeholder of a value, such as `:amount`.
+    pub fn value(mut self, placeholder: impl Into<String>, value: AttributeValue) -> Self {
+        self.0.user.values.insert(placeholder.into(), value);
+        self
+    }
+
+    /// Asks for the deleted item: [`WrittenItem::item`]. It costs no capacity.
+    pub fn return_item(mut self) -> Self {
+        self.0.returns_item = true;
+        self
+    }
+
+    /// Builds the write without sending it.
+    ///
+    /// # Errors
+    ///
+    /// [`VersionedError::Invalid`].
+    pub fn prepare(self) -> Result<PreparedWrite, VersionedError> {
+        self.0.prepare_delete()
+    }
+
+    /// Deletes the item if it has the expected version. If there is no item, that is a success.
+    ///
+    /// # Errors
+    ///
+    /// [`VersionedError::Conflict`] if it has another version. [`VersionedError::ConditionFailed`] if it has the expected version
+    /// and the condition does not hold. Otherwise see [`VersionedError`].
+    pub async fn send(self, client: &Client) -> Result<WrittenItem, VersionedError> {
+        self.prepare()?.send(client).await
+    }
+}

@@ -1,0 +1,182 @@
+//! Versioned items (optimistic locking): a write succeeds only if the item is still the one that was read.
+//!
+//! Each item has a number, `version`, that each write raises by one, and the random tokens of its last four writes. A write expects
+//! the version that was read. If another write was first, the result is a [`Conflict`] with the current item: decide again.
+//!
+//! - **A lost reply is no conflict.** The SDK sends a write again if its reply is lost, and the condition of the second send fails
+//!   because of the first. The token of the write is in the item then, also if up to three other writes followed: the result is a
+//!   success. If it cannot be known, [`Conflict::maybe_applied`] is true.
+//! - **A key that is used again is noticed.** An item that was deleted and created again has other tokens, so neither an update nor
+//!   a deletion of the earlier item is applied to it.
+//! - **Deleting what is absent is a success.**
+//!
+//! The attributes `version` and `version_w0` to `version_w3` take at most 120 bytes of the item. All writers of the item must use
+//! this module, or raise `version` by one under the condition that it is what they read.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use aws_sdk_dynamodb::types::AttributeValue;
+//! use dynamodb_writes::versioned::{self, VersionedError, Version};
+//!
+//! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let key = || [("id", AttributeValue::S("a-1".into()))];
+//! let made = versioned::create("accounts", key()).attribute("balance", AttributeValue::N("100".into())).send(&client).await?;
+//!
+//! let mut version = made.version().clone();
+//! loop {
+//!     let debit = versioned::update("accounts", key(), &version)
+//!         .expression("SET balance = balance - :n")
+//!         .condition("balance >= :n")
+//!         .value(":n", AttributeValue::N("30".into()));
+//!     match debit.send(&client).await {
+//!         Ok(_) => break,
+//!         Err(VersionedError::Conflict(conflict)) if !conflict.maybe_applied() => match conflict.version() {
+//!             Some(current) => version = current.clone(),
+//!             None => return Err("the account is closed".into()),
+//!         },
+//!         Err(error) => return Err(error.into()),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod change;
+mod create;
+mod error;
+mod layout;
+mod prepared;
+mod version;
+
+pub use change::{Delete, Update};
+pub use create::Create;
+pub use error::{Conflict, VersionedConditionFailed, VersionedError};
+pub use prepared::{PreparedWrite, VersionedRefusal, WrittenItem};
+pub use version::{InvalidVersion, Version};
+
+pub use crate::error::{InvalidExpression, RequestError};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency_core::random::Random;
+use idempotency_core::system::SystemRandom;
+
+use crate::expression::{self, UserExpressions};
+use crate::send::Item;
+use change::Change;
+use layout::Layout;
+use version::Token;
+
+/// Versioned items with a version attribute of another name than `version`.
+///
+/// # Examples
+///
+/// ```
+/// use dynamodb_writes::versioned::Versioned;
+/// let documents = Versioned::by("revision");
+/// # let _ = documents;
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Versioned {
+    layout: Layout,
+}
+
+impl Versioned {
+    /// Returns versioned items with this version attribute. The tokens are in attributes of this name with `_w0` to `_w3`.
+    pub fn by(attribute: impl Into<String>) -> Self {
+        let layout = Layout::new(attribute.into());
+        Self { layout }
+    }
+
+    /// Returns the version of an item that was read.
+    ///
+    /// # Errors
+    ///
+    /// If the version attribute is not a whole number. An item without the attribute has [`Version::NONE`].
+    pub fn version(&self, item: &Item) -> Result<Version, InvalidVersion> {
+        self.layout.version(item)
+    }
+
+    /// Creates an item, as [`create`](create()) does.
+    pub fn create<N: Into<String>>(
+        &self,
+        table: impl Into<String>,
+        key: impl IntoIterator<Item = (N, AttributeValue)>,
+    ) -> Create {
+        Create {
+            layout: self.layout.clone(),
+            table: table.into(),
+            key: expression::key(key),
+            attributes: Item::new(),
+        }
+    }
+
+    /// Updates an item, as [`update`] does.
+    pub fn update<N: Into<String>>(
+        &self,
+        table: impl Into<String>,
+        key: impl IntoIterator<Item = (N, AttributeValue)>,
+        expected: &Version,
+    ) -> Update {
+        Update(self.change(table, key, expected))
+    }
+
+    /// Deletes an item, as [`delete`] does.
+    pub fn delete<N: Into<String>>(
+        &self,
+        table: impl Into<String>,
+        key: impl IntoIterator<Item = (N, AttributeValue)>,
+        expected: &Version,
+    ) -> Delete {
+        Delete(self.change(table, key, expected))
+    }
+
+    fn change<N: Into<String>>(
+        &self,
+        table: impl Into<String>,
+        key: impl IntoIterator<Item = (N, AttributeValue)>,
+        expected: &Version,
+    ) -> Change {
+        Change {
+            layout: self.layout.clone(),
+            table: table.into(),
+            key: expression::key(key),
+            expected: expected.clone(),
+            user: UserExpressions::default(),
+            returns_item: false,
+        }
+    }
+}
+
+/// Creates an item with version 1. If there is an item with this key, that is a [`Conflict`].
+pub fn create<N: Into<String>>(
+    table: impl Into<String>,
+    key: impl IntoIterator<Item = (N, AttributeValue)>,
+) -> Create {
+    Versioned::default().create(table, key)
+}
+
+/// Updates an item that has the version `expected`, and raises the version by one.
+///
+/// With [`Version::NONE`], the item must exist without a version: that is how an existing item becomes a versioned one.
+pub fn update<N: Into<String>>(
+    table: impl Into<String>,
+    key: impl IntoIterator<Item = (N, AttributeValue)>,
+    expected: &Version,
+) -> Update {
+    Versioned::default().update(table, key, expected)
+}
+
+/// Deletes an item that has the version `expected`. If there is no item, that is a success.
+pub fn delete<N: Into<String>>(
+    table: impl Into<String>,
+    key: impl IntoIterator<Item = (N, AttributeValue)>,
+    expected: &Version,
+) -> Delete {
+    Versioned::default().delete(table, key, expected)
+}
+
+/// Returns the token of a new write. From the operating system, so that processes that were restored from one snapshot differ.
+fn new_token() -> Result<Token, VersionedError> {
+    SystemRandom.bytes().map_err(VersionedError::Random)
+}

@@ -1,0 +1,351 @@
+//! A versioned write that is built and not sent: for `send`, and for a transaction of the caller.
+
+use std::fmt;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+
+use idempotency_core::store::RejectedWrite;
+
+use super::error::{Conflict, VersionedConditionFailed, VersionedError};
+use super::layout::{Layout, TOKENS};
+use super::version::{Token, Version};
+use crate::error::RequestError;
+use crate::send::{self, Item, Reply};
+
+/// A versioned write, ready to be sent or to be part of a transaction.
+///
+/// It has its token already, so it is the same write however often it is sent. `Debug` shows the versions alone.
+///
+/// # Examples
+///
+/// ```no_run
+/// use aws_sdk_dynamodb::types::AttributeValue;
+/// use dynamodb_writes::versioned::{self, Version};
+///
+/// # async fn example(client: aws_sdk_dynamodb::Client, read: Version) -> Result<(), Box<dyn std::error::Error>> {
+/// let order = [("id", AttributeValue::S("o-1".into()))];
+/// let ship = versioned::update("orders", order, &read).expression("SET shipped = :yes").value(":yes", AttributeValue::Bool(true));
+/// let ship = ship.prepare()?;
+/// client.transact_write_items().transact_items(ship.transact_item()).send().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PreparedWrite {
+    pub(super) write: Write,
+    pub(super) layout: Layout,
+    /// The version that the write expects; `None` for a creation.
+    pub(super) expected: Option<Version>,
+    /// The version that the write makes; `None` for a deletion.
+    pub(super) made: Option<(u64, Token)>,
+    pub(super) returns_item: bool,
+}
+
+/// The write, as the SDK's part of a transaction.
+#[derive(Clone)]
+pub(super) enum Write {
+    Create(Put),
+    Update(Update),
+    Delete(Delete),
+}
+
+/// What a failed condition of a write means.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum VersionedRefusal {
+    /// The write was applied by an earlier send of it. The item is the current one; `None` after a deletion.
+    Applied(WrittenItem),
+    /// Another write was first, or the condition of the caller does not hold.
+    Error(VersionedError),
+}
+
+/// A write that was applied.
+///
+/// `Debug` shows no attribute of the item.
+pub struct WrittenItem {
+    pub(super) version: Option<Version>,
+    pub(super) item: Option<Item>,
+    pub(super) by_earlier_send: bool,
+}
+
+impl WrittenItem {
+    /// Returns the version that this write made: what the next write expects. [`Version::NONE`] after a deletion.
+    #[must_use]
+    pub fn version(&self) -> &Version {
+        static NONE: Version = Version::NONE;
+        self.version.as_ref().unwrap_or(&NONE)
+    }
+
+    /// Returns the item, if the write asked for it: after an update the new one, after a deletion the deleted one.
+    ///
+    /// If the reply was lost, it is the current item, which other writes may have changed since; after a deletion `None`.
+    #[must_use]
+    pub fn item(&self) -> Option<&Item> {
+        self.item.as_ref()
+    }
+
+    /// Returns the item, by value.
+    #[must_use]
+    pub fn into_item(self) -> Option<Item> {
+        self.item
+    }
+
+    /// Returns true if the reply was lost, and the write was recognised by its token.
+    #[must_use]
+    pub fn by_earlier_send(&self) -> bool {
+        self.by_earlier_send
+    }
+}
+
+impl fmt::Debug for WrittenItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WrittenItem")
+            .field("version", &self.version)
+            .field("by_earlier_send", &self.by_earlier_send)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PreparedWrite {
+    /// Returns the write as a part of a transaction, which asks for the current item if its condition fails.
+    #[must_use]
+    pub fn transact_item(&self) -> TransactWriteItem {
+        let all_old = Some(ReturnValuesOnConditionCheckFailure::AllOld);
+        let item = TransactWriteItem::builder();
+        match &self.write {
+            Write::Create(put) => {
+                let mut put = put.clone();
+                put.return_values_on_condition_check_failure = all_old;
+                item.put(put)
+            }
+            Write::Update(update) => {
+                let mut update = update.clone();
+                update.return_values_on_condition_check_failure = all_old;
+                item.update(update)
+            }
+            Write::Delete(delete) => {
+                let mut delete = delete.clone();
+                delete.return_values_on_condition_check_failure = all_old;
+                item.delete(delete)
+            }
+        }
+        .build()
+    }
+
+    /// Returns what it means that the condition of this write failed in a transaction. `current` is the item of the
+    /// cancellation reason; `maybe_applied` is true if an earlier send of the transaction may have been applied.
+    #[must_use]
+    pub fn refusal(&self, current: Option<Item>, maybe_applied: bool) -> VersionedRefusal {
+        let conflict = |current, version, maybe_applied| {
+            VersionedRefusal::Error(VersionedError::Conflict(Conflict {
+                current,
+                version,
+                maybe_applied,
+            }))
+        };
+        let Some(item) = current else {
+            return conflict(None, None, maybe_applied);
+        };
+        let Ok(version) = self.layout.version(&item) else {
+            return conflict(Some(item), None, maybe_applied);
+        };
+        if let Some((number, token)) = self.made
+            && self.layout.token_in(&item, number) == Some(token)
+        {
+            return VersionedRefusal::Applied(WrittenItem {
+                version: Some(Version::new(number, Some(token))),
+                item: Some(item),
+                by_earlier_send: true,
+            });
+        }
+        match &self.expected {
+            Some(expected) if expected.matches(&version) => {
+                VersionedRefusal::Error(VersionedError::ConditionFailed(VersionedConditionFailed {
+                    current: item,
+                    may_still_arrive: maybe_applied,
+                }))
+            }
+            expected => {
+                let excluded = expected
+                    .as_ref()
+                    .is_some_and(|expected| self.excluded(&item, &version, expected));
+                conflict(Some(item), Some(version), maybe_applied && !excluded)
+            }
+        }
+    }
+
+    /// Returns what it means that the transaction of a protected handler was rejected for this write, or `None` if its condition is
+    /// not the reason.
+    ///
+    /// `write` is from [`Error::rejection`](idempotency_core::error::Error::rejection). No earlier send of that transaction was applied.
+    #[must_use]
+    pub fn rejected(&self, write: &RejectedWrite) -> Option<VersionedRefusal> {
+        let is_condition = write.is_condition();
+        is_condition.then(|| self.refusal(write.item::<Item>().cloned(), false))
+    }
+
+    /// Returns true if the tokens of the item prove that this write was not applied: the item is the one that was read, and the
+    /// token of the version that this write would have made is there and another one.
+    fn excluded(&self, item: &Item, current: &Version, expected: &Version) -> bool {
+        let is_update = matches!(self.write, Write::Update(_));
+        let token = expected.token();
+        is_update
+            && token.is_some()
+            && self.layout.token_in(item, expected.number()) == token
+            && current.number() > expected.number()
+            && current.number() - expected.number() < TOKENS
+    }
+
+    /// Sends the write.
+    pub(super) async fn send(&self, client: &Client) -> Result<WrittenItem, VersionedError> {
+        let reply: Result<_, RequestError> = match self.write.clone() {
+            Write::Create(put) => send::put(client, put).await,
+            Write::Update(update) => send::update(client, update, self.returns_item).await,
+            Write::Delete(delete) => send::delete(client, delete, self.returns_item).await,
+        };
+        match reply? {
+            Reply::Applied(item) => Ok(WrittenItem {
+                version: self
+                    .made
+                    .map(|(number, token)| Version::new(number, Some(token))),
+                item,
+                by_earlier_send: false,
+            }),
+            Reply::Refused {
+                current,
+                maybe_applied,
+            } => match self.refusal(current, maybe_applied) {
+                VersionedRefusal::Applied(mut written) => {
+                    written.item = written.item.filter(|_| self.returns_item);
+                    Ok(written)
+                }
+                VersionedRefusal::Error(error) => Err(error),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for PreparedWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedWrite")
+            .field("expected", &self.expected)
+            .field("makes", &self.made.map(|(number, _)| number))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+
+    use super::*;
+    use crate::versioned;
+
+    const READ: Token = [1; 16];
+    const OTHER: Token = [2; 16];
+
+    /// Returns an update of version 5, with the token that it will write.
+    fn update(expected: &Version) -> (PreparedWrite, Token) {
+        let key = [("id", AttributeValue::S("a".to_owned()))];
+        let update = versioned::update("accounts", key, expected).expression("REMOVE hold");
+        let prepared = update.prepare().unwrap();
+        let (_, token) = prepared.made.unwrap();
+        (prepared, token)
+    }
+
+    /// Returns an item of this version, whose tokens are given from the newest to the oldest.
+    fn item(number: u64, tokens: &[Token]) -> Item {
+        let layout = Layout::default();
+        let mut item = Item::new();
+        for (age, token) in tokens.iter().enumerate().rev() {
+            item.extend(layout.attributes(number - age as u64, *token));
+        }
+        item
+    }
+
+    /// Returns what a refusal says, with `maybe_applied` for a conflict.
+    fn meaning(refusal: VersionedRefusal) -> (&'static str, bool) {
+        match refusal {
+            VersionedRefusal::Applied(written) => ("applied", written.by_earlier_send()),
+            VersionedRefusal::Error(VersionedError::Conflict(conflict)) => {
+                ("conflict", conflict.maybe_applied())
+            }
+            VersionedRefusal::Error(VersionedError::ConditionFailed(_)) => ("condition", false),
+            VersionedRefusal::Error(_) => ("other", false),
+        }
+    }
+
+    #[test]
+    fn a_write_finds_its_token_behind_up_to_three_later_writes() {
+        let (update, own) = update(&Version::new(5, Some(READ)));
+        let later = [OTHER; 4];
+        for count in 0..4 {
+            let mut tokens = later[..count].to_vec();
+            tokens.push(own);
+            let item = item(6 + count as u64, &tokens);
+            assert_eq!(meaning(update.refusal(Some(item), true)), ("applied", true));
+        }
+        let overwritten = item(10, &later);
+        assert_eq!(
+            meaning(update.refusal(Some(overwritten), true)),
+            ("conflict", true)
+        );
+    }
+
+    #[test]
+    fn the_tokens_of_the_item_show_that_a_write_was_not_applied() {
+        let (update, _) = update(&Version::new(5, Some(READ)));
+        let mut tokens = vec![OTHER, READ];
+        for number in 6..9 {
+            let item = item(number, &tokens);
+            assert_eq!(
+                meaning(update.refusal(Some(item), true)),
+                ("conflict", false)
+            );
+            tokens.insert(0, OTHER);
+        }
+    }
+
+    #[test]
+    fn an_item_that_was_created_again_leaves_open_what_happened_to_the_earlier_one() {
+        let (update, _) = update(&Version::new(5, Some(READ)));
+        for (number, tokens) in [(5, [OTHER; 2]), (6, [OTHER; 2]), (2, [OTHER; 2])] {
+            let current = || Some(item(number, &tokens));
+            assert_eq!(meaning(update.refusal(current(), true)), ("conflict", true));
+            assert_eq!(
+                meaning(update.refusal(current(), false)),
+                ("conflict", false)
+            );
+        }
+        assert_eq!(meaning(update.refusal(None, true)), ("conflict", true));
+        assert_eq!(meaning(update.refusal(None, false)), ("conflict", false));
+    }
+
+    #[test]
+    fn a_condition_of_the_caller_failed_if_the_version_is_the_expected_one() {
+        let current = || Some(item(5, &[READ]));
+        for expected in [Version::new(5, Some(READ)), Version::from_number(5)] {
+            let (update, _) = update(&expected);
+            assert_eq!(
+                meaning(update.refusal(current(), true)),
+                ("condition", false)
+            );
+        }
+    }
+
+    #[test]
+    fn an_item_whose_version_is_no_number_is_a_conflict_without_a_version() {
+        let (update, _) = update(&Version::NONE);
+        let foreign = Item::from([("version".to_owned(), AttributeValue::S("v1".to_owned()))]);
+        let VersionedRefusal::Error(VersionedError::Conflict(conflict)) =
+            update.refusal(Some(foreign), false)
+        else {
+            panic!("a conflict is expected");
+        };
+        assert_eq!(conflict.version(), None);
+        assert!(conflict.into_current().is_some());
+    }
+}

@@ -1,0 +1,181 @@
+//! The version of an item: a number, and the token of the write that made it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::layout::Layout;
+use crate::error::InvalidExpression;
+use crate::send::Item;
+
+/// The bytes of a token.
+const TOKEN: usize = 16;
+
+/// The token of one write: 128 random bits.
+pub(super) type Token = [u8; TOKEN];
+
+/// The version of an item: a number that each write raises by one, and the random token of the write that made it.
+///
+/// The token tells an item from a later one with the same key: an item that was deleted and created again has the same numbers
+/// and other tokens. Its text form, such as `3-0c8b6e3f0f6f4d0f9a4bd4c0a7d15c0e`, suits an `ETag`.
+///
+/// # Examples
+///
+/// ```
+/// use dynamodb_writes::versioned::Version;
+///
+/// let version: Version = "3-0c8b6e3f0f6f4d0f9a4bd4c0a7d15c0e".parse()?;
+/// assert_eq!(version.number(), 3);
+/// // Without a token: for items of another program, which writes a number alone.
+/// assert_eq!("3".parse::<Version>()?, Version::from_number(3));
+/// # Ok::<(), dynamodb_writes::versioned::InvalidVersion>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    number: u64,
+    token: Option<Token>,
+}
+
+impl Version {
+    /// The version of an item that exists without a version attribute, or with the number 0 and no token. The first write through
+    /// this module gives it version 1.
+    pub const NONE: Self = Self::from_number(0);
+
+    /// Returns the version with this number and without a token.
+    ///
+    /// A write that expects it cannot tell the item from one that was deleted and created again with the same number. Prefer
+    /// [`Version::of`].
+    #[must_use]
+    pub const fn from_number(number: u64) -> Self {
+        let token = None;
+        Self { number, token }
+    }
+
+    /// Returns the version of an item that was read with the attribute name `version`.
+    ///
+    /// # Errors
+    ///
+    /// If the version attribute is not a whole number. An item without the attribute has [`Version::NONE`].
+    pub fn of(item: &Item) -> Result<Self, InvalidVersion> {
+        Layout::default().version(item)
+    }
+
+    /// Returns the number; 0 for an item without a version attribute.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn new(number: u64, token: Option<Token>) -> Self {
+        Self { number, token }
+    }
+
+    pub(super) fn token(&self) -> Option<Token> {
+        self.token
+    }
+
+    /// Returns true if an item of the version `current` is the expected one.
+    pub(super) fn matches(&self, current: &Self) -> bool {
+        self.number == current.number && (self.token.is_none() || self.token == current.token)
+    }
+
+    /// Returns the number of the next version.
+    pub(super) fn next(&self) -> Result<u64, InvalidExpression> {
+        let next = self.number.checked_add(1);
+        next.ok_or_else(|| InvalidExpression::new("the version has no successor"))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number)?;
+        match self.token {
+            Some(token) => write!(f, "-{:032x}", u128::from_be_bytes(token)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Version {
+    type Err = InvalidVersion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (number, token) = match text.split_once('-') {
+            Some((number, token)) => (number, Some(token)),
+            None => (text, None),
+        };
+        let digits =
+            |text: &str, radix| !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
+        if !digits(number, 10) {
+            return Err(InvalidVersion(()));
+        }
+        let number = number.parse().map_err(|_| InvalidVersion(()))?;
+        let token = match token {
+            Some(token) if token.len() == 2 * TOKEN && digits(token, 16) => {
+                let token = u128::from_str_radix(token, 16).map_err(|_| InvalidVersion(()))?;
+                Some(token.to_be_bytes())
+            }
+            Some(_) => return Err(InvalidVersion(())),
+            None => None,
+        };
+        Ok(Self { number, token })
+    }
+}
+
+/// The version attribute of an item is not a whole number of at most 64 bits, or a text is not the form of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidVersion(pub(super) ());
+
+impl fmt::Display for InvalidVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a version must be a whole number, or a number, a hyphen and 32 hex digits")
+    }
+}
+
+impl std::error::Error for InvalidVersion {}
+
+/// Returns the token that an attribute holds. `None` if it holds something else.
+pub(super) fn token_of(value: Option<&AttributeValue>) -> Option<Token> {
+    match value {
+        Some(AttributeValue::B(bytes)) => bytes.as_ref().try_into().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_back_from_its_text() {
+        let versions = [
+            Version::NONE,
+            Version::from_number(7),
+            Version::new(u64::MAX, Some([0; TOKEN])),
+            Version::new(3, Some([0xfe; TOKEN])),
+        ];
+        for version in versions {
+            assert_eq!(version.to_string().parse(), Ok(version));
+        }
+        let token = "0".repeat(31);
+        for text in [
+            "",
+            "-",
+            "+1",
+            "1-",
+            "1-+",
+            &format!("1-{token}"),
+            &format!("1-+{token}"),
+            "1.5",
+            "a",
+        ] {
+            assert_eq!(text.parse::<Version>(), Err(InvalidVersion(())), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_version_has_no_successor() {
+        assert!(Version::from_number(u64::MAX).next().is_err());
+    }
+}
