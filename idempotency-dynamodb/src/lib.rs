@@ -10,7 +10,6 @@
 //! | `http_client` | the HTTP client of that client, for other AWS clients of the process |
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`AttributeNames`] | the names of a record's attributes |
-//! | [`capacity`] | what each path of a call costs, in capacity units |
 //! | [`transact`] | a handler's writes and the completion in one transaction |
 //! | [`record_of_piece`] | the record of an item that is a piece of a large response |
 //! | [`once`] | updates of your own items that count once for each key, of the crate `dynamodb-writes` |
@@ -39,7 +38,6 @@
 
 mod attribute_names;
 mod builder;
-pub mod capacity;
 mod client;
 mod composite;
 mod failure;

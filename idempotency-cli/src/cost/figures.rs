@@ -2,8 +2,8 @@
 
 use idempotency_core::key::Json;
 use idempotency_core::protocol::policy::Lookup;
-use idempotency_dynamodb::capacity::{Path, Prices, RecordSize};
 
+use super::capacity::{Path, Prices, RecordSize};
 use super::{CALLS, LOOKUPS, lookup_name};
 use crate::json::{object, text};
 
@@ -86,7 +86,6 @@ fn name(path: Path) -> &'static str {
         Path::Released => "released",
         Path::Recorded => "recorded",
         Path::WarmUp => "warm_up",
-        _ => "other",
     }
 }
 

@@ -1,16 +1,17 @@
 //! `idempotency cost`: what each path of a call costs, in units and in money, as Markdown tables or as JSON.
 
+mod capacity;
 mod figures;
 mod table;
 
 use std::io::Write;
 
 use idempotency_core::protocol::policy::Lookup;
-use idempotency_dynamodb::capacity::{Capacity, Path, Prices, RecordSize};
 
 use crate::arguments::CostArguments;
 use crate::exit::{Exit, Failure};
 use crate::json;
+use capacity::{Capacity, Path, Prices, RecordSize};
 use table::Table;
 
 /// The sizes of responses without `--response`, in bytes.
@@ -118,7 +119,6 @@ fn name(path: Path) -> &'static str {
         Path::Released => "handler failed, `release`",
         Path::Recorded => "handler failed, `record`",
         Path::WarmUp => "cold start",
-        _ => "another path",
     }
 }
 
@@ -163,14 +163,4 @@ fn amount(money: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_and_amounts_have_the_digits_that_they_need() {
-        let shown: Vec<_> = [500, 1_000, 4_096, 40_000].map(kilobytes).into();
-        assert_eq!(shown, ["0.5 KB", "1 KB", "4.096 KB", "40 KB"]);
-        let shown: Vec<_> = [0.0625, 1.25, 99.994, 250.4].map(amount).into();
-        assert_eq!(shown, ["0.0625", "1.250", "99.99", "250"]);
-    }
-}
+mod tests;

@@ -1,7 +1,6 @@
 //! The whole framework on the embedded DynamoDB, through the AWS SDK: requests, faults on the wire, crashes.
 #![allow(clippy::unwrap_used)]
 
-mod capacity;
 mod costs;
 mod crash_matrix;
 mod events;

@@ -1,11 +1,7 @@
 //! What each path of a call costs, in DynamoDB's capacity units.
 //!
-//! The figures follow from DynamoDB's documented rules and the requests of the protocol. `tests/tests/dynamodb/capacity.rs` of the
-//! repository compares them with the units that a database reports for each request. `idempotency cost` prints them.
-
-mod steps;
-
-pub use steps::StepResults;
+//! The figures follow from DynamoDB's documented rules and the requests of the protocol. `tests.rs` compares them with the units
+//! that a database reports for each request.
 
 use std::ops::Add;
 
@@ -14,29 +10,12 @@ use idempotency_core::store::Consistency;
 
 /// Returns the write units of one write. `bytes` is the larger of the item before and after it; of a refused write, the item that
 /// refused it.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_dynamodb::capacity::write_units;
-/// assert_eq!((write_units(0), write_units(1_024), write_units(1_025)), (1.0, 1.0, 2.0));
-/// ```
-pub fn write_units(bytes: usize) -> f64 {
+pub(super) fn write_units(bytes: usize) -> f64 {
     units(bytes, 1_024)
 }
 
 /// Returns the read units of one read of an item of this size. An item that does not exist has no bytes.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::store::Consistency;
-/// use idempotency_dynamodb::capacity::read_units;
-/// assert_eq!(read_units(4_097, Consistency::Strong), 2.0);
-/// assert_eq!(read_units(4_097, Consistency::Eventual), 1.0);
-/// assert_eq!(read_units(0, Consistency::Eventual), 0.5);
-/// ```
-pub fn read_units(bytes: usize, consistency: Consistency) -> f64 {
+pub(super) fn read_units(bytes: usize, consistency: Consistency) -> f64 {
     let whole = units(bytes, 4_096);
     match consistency {
         Consistency::Strong => whole,
@@ -52,23 +31,22 @@ fn units(bytes: usize, unit: usize) -> f64 {
 
 /// Capacity that requests consume.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Capacity {
+pub(super) struct Capacity {
     /// Write units.
-    pub write: f64,
+    pub(super) write: f64,
     /// Read units.
-    pub read: f64,
+    pub(super) read: f64,
 }
 
 impl Capacity {
-    fn of_write(bytes: usize) -> Self {
+    pub(super) fn of_write(bytes: usize) -> Self {
         Self {
             write: write_units(bytes),
             read: 0.0,
         }
     }
 
-    fn of_read(bytes: usize, consistency: Consistency) -> Self {
+    pub(super) fn of_read(bytes: usize, consistency: Consistency) -> Self {
         Self {
             write: 0.0,
             read: read_units(bytes, consistency),
@@ -88,30 +66,21 @@ impl Add for Capacity {
 }
 
 /// The size of one record as DynamoDB counts it: names and values of all attributes.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_dynamodb::capacity::RecordSize;
-/// let size = RecordSize::of_response(4_000);
-/// assert_eq!((size.claim, size.completed), (256, 4_256));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecordSize {
+pub(super) struct RecordSize {
     /// The bytes of the claim.
-    pub claim: usize,
+    pub(super) claim: usize,
     /// The bytes of the completed record.
-    pub completed: usize,
+    pub(super) completed: usize,
 }
 
 impl RecordSize {
     /// How many bytes are reckoned for all attributes but the response. A record whose key prefix and path have 40 bytes together
     /// takes about 220.
-    pub const OTHER_ATTRIBUTES: usize = 256;
+    pub(super) const OTHER_ATTRIBUTES: usize = 256;
 
     /// Returns the size of a record whose response has this many bytes as JSON text, in one attribute and not compressed.
-    pub fn of_response(bytes: usize) -> Self {
+    pub(super) fn of_response(bytes: usize) -> Self {
         Self {
             claim: Self::OTHER_ATTRIBUTES,
             completed: Self::OTHER_ATTRIBUTES + bytes,
@@ -121,8 +90,7 @@ impl RecordSize {
 
 /// A path of a call, as the requests that it makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Path {
+pub(super) enum Path {
     /// The first call of a key: it claims, runs and completes.
     FirstRun,
     /// A duplicate of a finished call.
@@ -141,7 +109,7 @@ pub enum Path {
 
 impl Path {
     /// All paths.
-    pub const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::FirstRun,
         Self::Duplicate,
         Self::InProgress,
@@ -152,16 +120,7 @@ impl Path {
     ];
 
     /// Returns the requests of the path, in their order. `!` marks a write whose condition fails.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::protocol::policy::Lookup;
-    /// use idempotency_dynamodb::capacity::Path;
-    /// assert_eq!(Path::Duplicate.requests(Lookup::ClaimFirst), ["PutItem!"]);
-    /// assert_eq!(Path::Duplicate.requests(Lookup::ReadFirst), ["GetItem"]);
-    /// ```
-    pub fn requests(self, lookup: Lookup) -> Vec<&'static str> {
+    pub(super) fn requests(self, lookup: Lookup) -> Vec<&'static str> {
         let after_the_read = match self {
             Self::FirstRun | Self::Recorded => vec!["PutItem", "UpdateItem"],
             Self::Released => vec!["PutItem", "DeleteItem"],
@@ -176,17 +135,7 @@ impl Path {
     }
 
     /// Returns what the path consumes.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_core::protocol::policy::Lookup;
-    /// use idempotency_dynamodb::capacity::{Path, RecordSize};
-    /// let size = RecordSize::of_response(4_000);
-    /// assert_eq!(Path::Duplicate.capacity(Lookup::ClaimFirst, size).write, 5.0);
-    /// assert_eq!(Path::Duplicate.capacity(Lookup::ReadFirst, size).read, 1.0);
-    /// ```
-    pub fn capacity(self, lookup: Lookup, size: RecordSize) -> Capacity {
+    pub(super) fn capacity(self, lookup: Lookup, size: RecordSize) -> Capacity {
         let RecordSize { claim, completed } = size;
         let refused = Capacity::of_write;
         let eventual = |bytes| Capacity::of_read(bytes, Consistency::Eventual);
@@ -212,64 +161,31 @@ impl Path {
     }
 }
 
-/// Returns what a first run with staged writes consumes: the claim, and one transaction with the completion and these items, of
-/// which each costs twice its units. `staged` has the size of each item in bytes, the larger of before and after.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_dynamodb::capacity::{RecordSize, first_run_with_transaction};
-/// let two_small_items = first_run_with_transaction(RecordSize::of_response(500), [100, 100]);
-/// assert_eq!(two_small_items.write, 7.0);
-/// ```
-pub fn first_run_with_transaction(
-    size: RecordSize,
-    staged: impl IntoIterator<Item = usize>,
-) -> Capacity {
-    let items = staged.into_iter().chain([size.completed]);
-    let transaction: f64 = items.map(|bytes| 2.0 * write_units(bytes)).sum();
-    Capacity::of_write(size.claim)
-        + Capacity {
-            write: transaction,
-            read: 0.0,
-        }
-}
-
 /// What one unit costs, in any currency. A unit of the same kind costs the same on demand and, at full use, provisioned.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
+pub(super) struct Prices {
     /// One write unit.
-    pub write: f64,
+    pub(super) write: f64,
     /// One read unit.
-    pub read: f64,
+    pub(super) read: f64,
 }
 
 impl Prices {
     /// Returns what this capacity costs.
-    pub fn of(self, capacity: Capacity) -> f64 {
+    pub(super) fn of(self, capacity: Capacity) -> f64 {
         capacity.write * self.write + capacity.read * self.read
     }
 
     /// Returns what a call costs on average, if this share of the calls (0 to 1) are duplicates of finished calls, and the
     /// others run.
-    pub fn average(self, lookup: Lookup, size: RecordSize, duplicates: f64) -> f64 {
+    pub(super) fn average(self, lookup: Lookup, size: RecordSize, duplicates: f64) -> f64 {
         let of = |path: Path| self.of(path.capacity(lookup, size));
         (1.0 - duplicates) * of(Path::FirstRun) + duplicates * of(Path::Duplicate)
     }
 
     /// Returns the share of duplicates of finished calls (0 to 1) above which `read-first` is cheaper than `claim-first`; `None`
     /// if it never is.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_dynamodb::capacity::{Prices, RecordSize};
-    /// // A write unit costs five times as much as a read unit.
-    /// let prices = Prices { write: 5.0, read: 1.0 };
-    /// let share = prices.read_first_pays_above(RecordSize::of_response(500)).unwrap();
-    /// assert!((share - 0.1).abs() < 1e-9);
-    /// ```
-    pub fn read_first_pays_above(self, size: RecordSize) -> Option<f64> {
+    pub(super) fn read_first_pays_above(self, size: RecordSize) -> Option<f64> {
         let of = |path: Path, lookup| self.of(path.capacity(lookup, size));
         let extra = of(Path::FirstRun, Lookup::ReadFirst) - of(Path::FirstRun, Lookup::ClaimFirst);
         let saved =
@@ -280,4 +196,82 @@ impl Prices {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_rounded_up_and_never_none() {
+        for (bytes, write, strong, eventual) in [
+            (0, 1.0, 1.0, 0.5),
+            (1, 1.0, 1.0, 0.5),
+            (1_024, 1.0, 1.0, 0.5),
+            (1_025, 2.0, 1.0, 0.5),
+            (4_096, 4.0, 1.0, 0.5),
+            (4_097, 5.0, 2.0, 1.0),
+            (409_600, 400.0, 100.0, 50.0),
+        ] {
+            assert_eq!(write_units(bytes), write, "{bytes}");
+            assert_eq!(read_units(bytes, Consistency::Strong), strong, "{bytes}");
+            assert_eq!(
+                read_units(bytes, Consistency::Eventual),
+                eventual,
+                "{bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_larger_record_of_a_write_counts() {
+        let size = RecordSize::of_response(40_000);
+        let first = Path::FirstRun.capacity(Lookup::ClaimFirst, size);
+        assert_eq!((first.write, first.read), (1.0 + 40.0, 0.0));
+        let failed = Path::Released.capacity(Lookup::ClaimFirst, size);
+        assert_eq!((failed.write, failed.read), (2.0, 0.0));
+    }
+
+    #[test]
+    fn each_path_has_as_many_requests_as_its_units_need() {
+        for lookup in [Lookup::ClaimFirst, Lookup::ReadFirst] {
+            for path in Path::ALL {
+                let size = RecordSize {
+                    claim: 1,
+                    completed: 1,
+                };
+                let requests = path.requests(lookup);
+                let reads = requests.iter().filter(|name| **name == "GetItem").count();
+                let writes = requests.len() - reads;
+                let capacity = path.capacity(lookup, size);
+                assert_eq!(capacity.write, writes as f64, "{path:?} {lookup:?}");
+                let is_read = capacity.read > 0.0;
+                assert_eq!(is_read, reads > 0, "{path:?} {lookup:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn at_the_share_both_lookups_cost_the_same_and_beyond_it_read_first_costs_less() {
+        let prices = Prices {
+            write: 0.625,
+            read: 0.125,
+        };
+        for response in [0, 500, 1_000, 4_000, 40_000, 400_000] {
+            let size = RecordSize::of_response(response);
+            let share = prices.read_first_pays_above(size).unwrap();
+            let average = |lookup, share| prices.average(lookup, size, share);
+            let (claim, read) = (Lookup::ClaimFirst, Lookup::ReadFirst);
+            assert!((average(claim, share) - average(read, share)).abs() < 1e-9);
+            assert!(average(read, share + 0.01) < average(claim, share + 0.01));
+            assert!(average(read, share - 0.001) > average(claim, share - 0.001));
+        }
+    }
+
+    #[test]
+    fn read_first_never_pays_if_a_read_costs_more_than_the_write() {
+        let prices = Prices {
+            write: 1.0,
+            read: 3.0,
+        };
+        let size = RecordSize::of_response(100);
+        assert_eq!(prices.read_first_pays_above(size), None);
+    }
+}

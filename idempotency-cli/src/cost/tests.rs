@@ -1,5 +1,4 @@
-//! The units of each request, as the database reports them, against `idempotency_dynamodb::capacity`, which `idempotency cost`
-//! prints.
+//! The units of each request, as the database reports them, against those that `idempotency cost` prints.
 //!
 //! DynamoDB reports no units for a refused write, and neither does the embedded database. Its documentation says that such a write
 //! consumes units by the size of the item. For these writes the rule is applied to the stored item.
@@ -22,24 +21,36 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity};
 use idempotency_core::clock::Clock;
+use idempotency_core::config::Variables;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, SendLog, Store, Write};
+use idempotency_core::store::{Change, Consistency, SendLog, Store, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::capacity::{
-    Path, RecordSize, StepResults, first_run_with_transaction, write_units,
-};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{
-    Backend, BoxError, Call, Deadline, DynamoDbStore, Lookup, OnError, OnInProgress, Operation,
-    Steps, with_backend,
+    Backend, BoxError, Call, Deadline, DynamoDbStore, HashAlgorithm, Lookup, OnError, OnInProgress,
+    Operation, OperationBuilder, Steps, with_backend,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{START, id, operation};
 use serde_json::{Value, json};
+
+use super::capacity::{Capacity, Path, RecordSize, write_units};
+use super::{amount, kilobytes};
+
+/// The time at which tests start, in milliseconds since the epoch.
+const START: i64 = 1_700_000_000_500;
+
+/// Returns the builder of an operation that reads no environment variables.
+fn operation() -> OperationBuilder {
+    Operation::builder("shop::charge")
+        .variables(Variables::default())
+        .key_prefix("local.shop.charge")
+        // Each test stands for a program of its own.
+        .shared_key_prefix(true)
+}
 
 /// The responses, as bytes of JSON text.
 const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
@@ -274,7 +285,8 @@ async fn requests_of(
             return Ok(seen);
         }
         Path::Waited => {
-            let id = id(&charge, &json!(7));
+            let digest = HashAlgorithm::Md5.hex("7");
+            let id = RecordId::new(format!("{}#{digest}", charge.key_prefix()));
             let claim = Write::Put(Record {
                 expiration: Field::Value(EpochSeconds::new(START / 1_000 + 3_600)),
                 in_progress_expiration: Field::Value(EpochMillis::new(START + 30_000)),
@@ -308,7 +320,6 @@ async fn requests_of(
             drop(measured.call(&records, clock(), fails).await.unwrap_err());
         }
         Path::WarmUp => measured.store.warm_up().await?,
-        other => panic!("{other:?} is not measured"),
     }
     let size = measured.item_size().await.unwrap_or_default();
     Ok((measured.take(), size))
@@ -350,6 +361,49 @@ async fn each_path_consumes_the_units_of_the_documentation() -> Result<(), BoxEr
         }
     }
     Ok(())
+}
+
+/// The bytes of an empty map of steps: the attribute's name, and three bytes.
+const MAP: usize = 5 + 3;
+
+/// The results of the steps of one key, in the order in which they are recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct StepResults(Vec<usize>);
+
+impl StepResults {
+    /// Adds a step with this name, whose result has this many bytes as it is stored: JSON text, or compressed.
+    fn add(&mut self, name: &str, bytes: usize) {
+        // One byte for a member of a map.
+        self.0.push(name.len() + bytes + 1);
+    }
+
+    /// Returns what a run consumes that finds no record, runs all steps and completes.
+    fn first_run(&self, size: RecordSize) -> Capacity {
+        Capacity::of_write(size.claim + MAP) + self.run_after(size, 0)
+    }
+
+    /// Returns what a run consumes that takes over a record with the first `recorded` of the results, runs the other steps and
+    /// completes.
+    fn takeover(&self, size: RecordSize, recorded: usize) -> Capacity {
+        let found = self.record(size, recorded);
+        let (refused, update) = (Capacity::of_write(found), Capacity::of_write(found));
+        let read = Capacity::of_read(found, Consistency::Strong);
+        refused + update + read + self.run_after(size, recorded)
+    }
+
+    /// Returns what a run consumes after its claim.
+    fn run_after(&self, size: RecordSize, recorded: usize) -> Capacity {
+        let steps = (recorded..self.0.len()).map(|step| self.record(size, step + 1));
+        let steps = steps.map(Capacity::of_write);
+        // A write counts the larger of the record before and after it.
+        let completed = self.record(size, self.0.len()).max(size.completed);
+        steps.fold(Capacity::of_write(completed), |sum, step| sum + step)
+    }
+
+    /// Returns the size of a record in progress with so many results.
+    fn record(&self, size: RecordSize, results: usize) -> usize {
+        size.claim + MAP + self.0.iter().take(results).sum::<usize>()
+    }
 }
 
 /// The names of steps, and the bytes of their results.
@@ -412,6 +466,21 @@ async fn runs_with_steps_consume_the_units_of_the_documentation() -> Result<(), 
     Ok(())
 }
 
+/// Returns what a first run with staged writes consumes: the claim, and one transaction with the completion and these items, of
+/// which each costs twice its units. `staged` has the size of each item in bytes, the larger of before and after.
+fn first_run_with_transaction(
+    size: RecordSize,
+    staged: impl IntoIterator<Item = usize>,
+) -> Capacity {
+    let items = staged.into_iter().chain([size.completed]);
+    let transaction: f64 = items.map(|bytes| 2.0 * write_units(bytes)).sum();
+    Capacity::of_write(size.claim)
+        + Capacity {
+            write: transaction,
+            read: 0.0,
+        }
+}
+
 #[tokio::test]
 async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), BoxError> {
     for (response_bytes, staged_bytes) in [(500, [100, 200]), (4_000, [100, 3_000])] {
@@ -447,6 +516,9 @@ async fn a_transaction_consumes_twice_the_units_of_each_item() -> Result<(), Box
         let size = RecordSize::of_response(response_bytes);
         assert_eq!(units, first_run_with_transaction(size, staged).write);
     }
+    // As docs/reference/cost.md shows.
+    let two_small_items = first_run_with_transaction(RecordSize::of_response(500), [100, 100]);
+    assert_eq!(two_small_items.write, 7.0);
     Ok(())
 }
 
@@ -459,4 +531,12 @@ async fn the_other_attributes_of_a_record_take_no_more_than_is_reckoned() -> Res
         "{others}"
     );
     Ok(())
+}
+
+#[test]
+fn sizes_and_amounts_have_the_digits_that_they_need() {
+    let shown: Vec<_> = [500, 1_000, 4_096, 40_000].map(kilobytes).into();
+    assert_eq!(shown, ["0.5 KB", "1 KB", "4.096 KB", "40 KB"]);
+    let shown: Vec<_> = [0.0625, 1.25, 99.994, 250.4].map(amount).into();
+    assert_eq!(shown, ["0.0625", "1.250", "99.99", "250"]);
 }
