@@ -1,39 +1,27 @@
 //! Shows each promise of the framework at work: real function processes, events in AWS's form, and what each event cost.
 //!
-//! | file | what it holds |
-//! |---|---|
-//! | `functions.rs` | the example functions: this program, started again |
-//! | `events.rs` | the events, in AWS's form |
-//! | `harness.rs` | the embedded DynamoDB, the local Lambda and the functions' processes; sends events |
-//! | `observation.rs` | what was observed of one event |
-//! | `response.rs` | the parts of a function's response that the output shows |
-//! | `expectation.rs` | what is expected of one event, and the error if it differs |
-//! | `metrics.rs` | the metrics that the functions wrote for CloudWatch |
-//! | `timeline.rs` | the printed output |
-//! | `scenario/` | the steps, in order |
+//! `steps.rs` sends the events, `steps.txt` says what each does, and `stage.rs` compares that with what is `observed`.
 
-mod events;
-mod expectation;
-mod functions;
-mod harness;
-mod metrics;
-mod observation;
-mod response;
-mod scenario;
-mod timeline;
+mod observed;
+mod stage;
+mod steps;
 
-use std::path::Path;
 use std::process::ExitCode;
+
+use anyhow::{Result, bail};
 
 const HELP: &str = "\
 usage: cargo run [-- --metrics FILE]   FILE gets the lines that the functions wrote for CloudWatch
 Sends events to the example functions and checks each result; the exit code is 1 if a result is not as promised.";
 
+/// Names the example function that a process runs. The processes of the functions are this program, started again.
+const FUNCTION: &str = "DEMO_FUNCTION";
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let result = match functions::Role::of_this_process() {
-        Some(role) => role.serve().await,
-        None => demo().await,
+    let result = match std::env::var(FUNCTION) {
+        Ok(name) => serve(&name).await,
+        Err(_) => demo().await,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,21 +32,32 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Runs an example function until Lambda ends the process.
+async fn serve(name: &str) -> Result<()> {
+    tracing_subscriber::fmt().with_ansi(false).init();
+    match name {
+        "payment" => payment::start().await,
+        "orders" => orders::start().await,
+        "shipping" => shipping::start().await,
+        "ledger" => ledger::start().await,
+        "http-api" => http_api::start().await,
+        _ => bail!("there is no function `{name}`"),
+    }
+    .map_err(|error| anyhow::anyhow!(error))
+}
+
 /// Runs the demo as the arguments ask.
-async fn demo() -> anyhow::Result<()> {
+async fn demo() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        [] => scenario::run(None).await,
-        ["--metrics", file] => scenario::run(Some(Path::new(file))).await,
+        [] => steps::run(None).await,
+        ["--metrics", file] => steps::run(Some(file)).await,
         ["-h" | "--help"] => {
             println!("{HELP}");
             Ok(())
         }
-        ["--metrics"] => Err(anyhow::anyhow!("`--metrics` needs a file\n{HELP}")),
-        _ => {
-            let unknown = arguments.join(" ");
-            Err(anyhow::anyhow!("unknown argument `{unknown}`\n{HELP}"))
-        }
+        ["--metrics"] => bail!("`--metrics` needs a file\n{HELP}"),
+        _ => bail!("unknown argument `{}`\n{HELP}", arguments.join(" ")),
     }
 }
