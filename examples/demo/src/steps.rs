@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use idempotency_testkit::dynamodb::Fault;
-use idempotency_testkit::events::{self, KinesisRecord};
+use idempotency_testkit::events::{self, AwsRecord};
 use serde_json::json;
 
 use crate::stage::{LONG, Process, Stage};
@@ -60,8 +60,7 @@ fn refund(user: &str, key: Option<&str>, amount: u32) -> String {
 /// Returns an event of EventBridge for a paid order.
 fn paid(order_id: &str) -> String {
     let order = json!({ "order_id": order_id, "user_id": "u-1" });
-    let event = events::event_bridge("shop.orders", "OrderPaid");
-    event.detail(&order).to_string()
+    events::event_bridge("shop.orders", "OrderPaid", &order).to_string()
 }
 
 async fn a_payment_and_its_duplicates(
@@ -159,7 +158,7 @@ async fn a_batch_and_its_redelivery(
 async fn a_record_that_fails(stage: &mut Stage, [here, _]: &[Process; 2]) -> Result<()> {
     let record = |entry_id: &str, account: &str| {
         let entry = json!({ "entry_id": entry_id, "account": account, "amount": 5_000 });
-        KinesisRecord::json(&entry).partition_key(account)
+        AwsRecord::json(&entry).partition_key(account)
     };
     let locked = || record("e-3", ledger::book::LOCKED_ONCE);
     let batch = events::kinesis("ledger")

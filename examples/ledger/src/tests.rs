@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use idempotency_lambda::{Context, LambdaEvent, MemoryStore, backend_over, with_backend};
-use idempotency_testkit::events::{self, KinesisBatch};
+use idempotency_testkit::events::{self, AwsBatch};
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,7 +18,7 @@ async fn failed(store: &Arc<MemoryStore>, event: Value) -> Vec<String> {
 }
 
 /// Returns a batch of entries, each with its id and amount.
-fn batch(entries: &[(&str, i64)]) -> KinesisBatch {
+fn batch(entries: &[(&str, i64)]) -> AwsBatch {
     let entries = entries.iter();
     let entry =
         |(entry_id, amount)| json!({ "entry_id": entry_id, "account": "acc-1", "amount": amount });
@@ -43,7 +43,7 @@ async fn the_entries_behind_one_that_fails_are_not_posted() {
     let store = Arc::new(MemoryStore::new());
     let batch = batch(&[("e-1", 100), ("e-2", 0), ("e-3", 300)]);
     let failed = failed(&store, batch.to_value()).await;
-    assert_eq!(failed, batch.sequence_numbers()[1..2]);
+    assert_eq!(failed, batch.ids()[1..2]);
     assert_eq!(store.len(), 1);
 }
 
@@ -52,15 +52,12 @@ async fn the_id_of_an_entry_with_another_amount_is_an_error() {
     let store = Arc::new(MemoryStore::new());
     let batch = batch(&[("e-1", 100), ("e-1", 900)]);
     let failed = failed(&store, batch.to_value()).await;
-    assert_eq!(failed, batch.sequence_numbers()[1..]);
+    assert_eq!(failed, batch.ids()[1..]);
 }
 
 #[tokio::test]
 async fn a_record_that_is_not_an_entry_is_named() {
     let store = Arc::new(MemoryStore::new());
     let batch = events::kinesis("ledger").json("not an entry");
-    assert_eq!(
-        failed(&store, batch.to_value()).await,
-        batch.sequence_numbers()
-    );
+    assert_eq!(failed(&store, batch.to_value()).await, batch.ids());
 }

@@ -47,38 +47,9 @@
 //!
 //! With the [local Lambda](crate::lambda), an event is passed as it is: `lambda.invoke(events::sqs("orders").json(&order))`.
 
-#[macro_use]
-mod macros;
-mod alb;
-mod api_gateway_v1;
-mod api_gateway_v2;
-mod dynamodb_stream;
-mod event_bridge;
-mod function_url;
-mod ids;
-mod kinesis;
-mod request;
-mod sqs;
-mod value;
+mod batch;
+mod event;
+mod template;
 
-pub use alb::{Alb, alb};
-pub use api_gateway_v1::{ApiGatewayV1, api_gateway_v1};
-pub use api_gateway_v2::{ApiGatewayV2, api_gateway_v2};
-pub use dynamodb_stream::{DynamoDbStreamBatch, StreamRecord, dynamodb_stream};
-pub use event_bridge::{EventBridge, event_bridge};
-pub use function_url::{FunctionUrl, function_url};
-pub use kinesis::{KinesisBatch, KinesisRecord, kinesis};
-pub use sqs::{SqsBatch, SqsMessage, sqs};
-
-/// The account of every event.
-const ACCOUNT: &str = "123456789012";
-/// The region of every event.
-const REGION: &str = "eu-central-1";
-/// The address of the client of every request, from the range for documentation.
-const CLIENT_IP: &str = "192.0.2.10";
-/// The time of every event, in milliseconds since the epoch.
-const TIME: u64 = 1_744_193_729_512;
-/// [`TIME`] as API Gateway and function URLs write it.
-const TIME_OF_REQUEST: &str = "09/Apr/2025:10:15:29 +0000";
-/// [`TIME`] as EventBridge writes it.
-const TIME_OF_EVENT: &str = "2025-04-09T10:15:29Z";
+pub use batch::{AwsBatch, AwsRecord, dynamodb_stream, kinesis, sqs};
+pub use event::{AwsEvent, alb, api_gateway_v1, api_gateway_v2, event_bridge, function_url};

@@ -109,9 +109,9 @@ fn queue(orders: &[&str]) -> String {
     let messages = orders.iter().map(|text| {
         let (id, does) = text.split_once('!').unwrap_or((text, "good"));
         let body = json!({ "order_id": id, "does": does });
-        events::SqsMessage::json(&body).id(format!("m-{id}"))
+        events::AwsRecord::json(&body).id(format!("m-{id}"))
     });
-    events::sqs("orders").messages(messages).to_string()
+    events::sqs("orders").records(messages).to_string()
 }
 
 fn returned(reply: &Reply) -> Vec<String> {
@@ -184,7 +184,7 @@ async fn after_a_kill_the_first_retry_of_a_stream_waits_for_the_lease_and_runs()
     let killed = lambda.start_process().await?;
     killed.ready().await?;
     let record = |id: &str, does: &str| {
-        events::KinesisRecord::json(&json!({ "order_id": id, "does": does })).partition_key("p")
+        events::AwsRecord::json(&json!({ "order_id": id, "does": does })).partition_key("p")
     };
     let shard = |does| {
         events::kinesis("orders").records([
@@ -284,9 +284,9 @@ async fn duplicates_inside_and_across_batches_run_once() -> Result<(), BoxError>
     let process = lambda.start_process().await?;
     let body = json!({ "order_id": "a", "does": "good" });
     for ids in [["m-1", "m-2"], ["m-3", "m-4"]] {
-        let messages = ids.map(|id| events::SqsMessage::json(&body).id(id));
+        let messages = ids.map(|id| events::AwsRecord::json(&body).id(id));
         let reply = process
-            .invoke(events::sqs("orders").messages(messages).to_string())
+            .invoke(events::sqs("orders").records(messages).to_string())
             .await?;
         assert!(returned(&reply).is_empty());
     }

@@ -42,14 +42,14 @@ impl Shop {
         Ok(named(&response))
     }
 
-    async fn changes(&self, batch: &Batch, event: &events::DynamoDbStreamBatch) -> Vec<String> {
+    async fn changes(&self, batch: &Batch, event: &events::AwsBatch) -> Vec<String> {
         self.try_changes(batch, event.parse().unwrap())
             .await
             .unwrap()
     }
 }
 
-fn changes() -> events::DynamoDbStreamBatch {
+fn changes() -> events::AwsBatch {
     events::dynamodb_stream("orders")
         .insert(&key("a"), &item("a", 1))
         .modify(&key("a"), &item("a", 1), &item("a", 2))
@@ -75,7 +75,7 @@ async fn the_first_failure_is_the_checkpoint() {
     let shop = Shop::new();
     let batch = Batch::new(&builder("batch.stream.failure").build().unwrap());
     shop.set("a:1-2", Does::Fail);
-    let numbers = changes().sequence_numbers();
+    let numbers = changes().ids();
     assert_eq!(
         shop.changes(&batch, &changes()).await,
         [numbers[1].as_str()]
@@ -92,7 +92,7 @@ async fn an_image_that_does_not_fit_its_type_is_the_checkpoint() {
         .insert(&key("b"), &json!({ "order_id": "b", "amount": "many" }));
     assert_eq!(
         shop.changes(&batch, &event).await,
-        [event.sequence_numbers()[1].as_str()]
+        [event.ids()[1].as_str()]
     );
     assert_eq!(shop.ran(), ["a:-1"]);
 }

@@ -14,11 +14,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Returns an event of a FIFO queue. Each text is a group and an order: `a1` is the order `a1` of the group `a`.
 fn fifo(orders: &[&str]) -> SqsEvent {
     let messages = orders.iter().map(|id| {
-        let message = events::SqsMessage::json(&order(id)).id(format!("m-{id}"));
+        let message = events::AwsRecord::json(&order(id)).id(format!("m-{id}"));
         message.group(&id[..1])
     });
     events::sqs("orders.fifo")
-        .messages(messages)
+        .records(messages)
         .parse()
         .unwrap()
 }
@@ -46,15 +46,15 @@ async fn after_a_failure_only_its_own_group_is_returned() {
 async fn a_body_that_cannot_be_read_stops_its_group_alone() {
     let shop = Shop::new();
     let operation = shop.operation("batch.fifo.undecodable");
-    let poison = events::SqsMessage::text("no order")
+    let poison = events::AwsRecord::text("no order")
         .id("m-poison")
         .group("a");
     let message = |id: &str| {
-        events::SqsMessage::json(&order(id))
+        events::AwsRecord::json(&order(id))
             .id(format!("m-{id}"))
             .group(&id[..1])
     };
-    let event = events::sqs("orders.fifo").messages([poison, message("a1"), message("b1")]);
+    let event = events::sqs("orders.fifo").records([poison, message("a1"), message("b1")]);
     let returned = shop.sqs(&operation, event.parse().unwrap()).await;
     assert_eq!(returned, ["m-poison", "m-a1"]);
     assert_eq!(shop.ran(), ["b1"]);
@@ -87,11 +87,11 @@ async fn a_duplicate_in_another_group_waits_and_keeps_the_order_of_its_group() {
     let operation = shop.operation("batch.fifo.duplicate");
     shop.set("x", Does::Yield);
     let message = |id: &str, group: &str, order_id: &str| {
-        events::SqsMessage::json(&order(order_id))
+        events::AwsRecord::json(&order(order_id))
             .id(id)
             .group(group)
     };
-    let event = events::sqs("orders.fifo").messages([
+    let event = events::sqs("orders.fifo").records([
         message("m-1", "a", "x"),
         message("m-2", "b", "x"),
         message("m-3", "b", "y"),
@@ -140,8 +140,8 @@ async fn the_deadline_returns_the_rest_of_every_group() {
 #[tokio::test]
 async fn a_message_that_its_producer_sends_again_later_runs_again_unless_the_key_says_otherwise() {
     let sent = |id: &str| {
-        let message = events::SqsMessage::json(&order("a")).id(id).group("g");
-        let event = events::sqs("orders.fifo").message(message.deduplication_id("d-1"));
+        let message = events::AwsRecord::json(&order("a")).id(id).group("g");
+        let event = events::sqs("orders.fifo").record(message.deduplication_id("d-1"));
         event.parse::<SqsEvent>().unwrap()
     };
     for (name, key, runs) in [

@@ -7,7 +7,7 @@ use aws_lambda_events::kinesis::KinesisEvent;
 use aws_lambda_events::sqs::SqsEvent;
 use idempotency_lambda::batch::{self, Batch, Body, ItemChange, KeyFrom, RecordOrder, Undecodable};
 use idempotency_lambda::{BoxError, LambdaEvent, with_backend};
-use idempotency_testkit::events::{self, KinesisRecord, SqsMessage};
+use idempotency_testkit::events::{self, AwsRecord};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -38,8 +38,8 @@ impl Serialize for Fragile {
 async fn a_body_that_makes_the_code_of_its_type_panic_is_returned_alone() {
     let shop = Shop::new();
     let operation = builder("batch.hostile.fragile").key("@").build().unwrap();
-    let event = ["a", "not read", "not written", "b"].map(|text| SqsMessage::text(text).id(text));
-    let event = events::sqs("orders").messages(event).parse::<SqsEvent>();
+    let event = ["a", "not read", "not written", "b"].map(|text| AwsRecord::text(text).id(text));
+    let event = events::sqs("orders").records(event).parse::<SqsEvent>();
     let event = shop.event(event.unwrap(), MINUTE);
     let batch = batch::sqs(event, &operation, |Fragile(text)| shop.handle(text));
     let response = with_backend(shop.harness.backend.clone(), batch).await;
@@ -63,7 +63,7 @@ async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() 
         .build()
         .unwrap();
     let record = |entry: &str, amount| {
-        KinesisRecord::json(&json!({ "id": "k", "amount": amount, "entry": entry }))
+        AwsRecord::json(&json!({ "id": "k", "amount": amount, "entry": entry }))
             .partition_key(entry)
     };
     // Both have the key `k`. The second waits for the first, and the first fails.
@@ -75,7 +75,7 @@ async fn a_record_that_waited_for_its_key_does_not_start_after_the_checkpoint() 
     let payload = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
     let batch = batch.kinesis(payload, |entry: Entry| shop.handle(entry.entry));
     let response = with_backend(shop.harness.backend.clone(), batch).await;
-    let numbers = event.sequence_numbers();
+    let numbers = event.ids();
     assert_eq!(named(&response.unwrap()), [numbers[0].as_str()]);
     assert_eq!(shop.ran(), ["a"]);
 }
@@ -157,12 +157,12 @@ async fn a_hot_key_with_ten_thousand_amounts_ends_at_the_deadline_and_what_is_do
         .unwrap();
     shop.set("hot", Does::TakeAndFail(Duration::from_secs(5)));
     let message = |order: &str, amount: usize| {
-        SqsMessage::json(&json!({ "order_id": order, "amount": amount })).id(format!("m-{amount}"))
+        AwsRecord::json(&json!({ "order_id": order, "amount": amount })).id(format!("m-{amount}"))
     };
     let hot = (1..10_000).map(|amount| message("hot", amount));
     let event = events::sqs("orders")
-        .message(message("first", 0))
-        .messages(hot);
+        .record(message("first", 0))
+        .records(hot);
     let event = event.parse().unwrap();
     // A fourth call of the hot key would end at the deadline.
     let batch = Batch::new(&operation);

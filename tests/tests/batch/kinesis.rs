@@ -28,7 +28,7 @@ impl Shop {
         Ok(named(&response))
     }
 
-    async fn kinesis(&self, batch: &Batch, event: &events::KinesisBatch) -> Vec<String> {
+    async fn kinesis(&self, batch: &Batch, event: &events::AwsBatch) -> Vec<String> {
         self.try_kinesis(batch, event.parse().unwrap(), MINUTE)
             .await
             .unwrap()
@@ -36,10 +36,10 @@ impl Shop {
 }
 
 /// Returns an event with one record for each order. The partition key is the first letter of the order.
-fn stream(orders: &[&str]) -> events::KinesisBatch {
+fn stream(orders: &[&str]) -> events::AwsBatch {
     let records = orders
         .iter()
-        .map(|id| events::KinesisRecord::json(&order(id)).partition_key(&id[..1]));
+        .map(|id| events::AwsRecord::json(&order(id)).partition_key(&id[..1]));
     events::kinesis("ledger").records(records)
 }
 
@@ -49,7 +49,7 @@ async fn the_first_failure_is_the_checkpoint_and_nothing_after_it_runs() {
     let batch = Batch::new(&shop.operation("batch.kinesis.failure"));
     let event = stream(&["a1", "a2", "b1", "a3"]);
     shop.set("a2", Does::Fail);
-    let numbers = event.sequence_numbers();
+    let numbers = event.ids();
     assert_eq!(shop.kinesis(&batch, &event).await, [numbers[1].as_str()]);
     assert_eq!(shop.ran(), ["a1", "a2"]);
     shop.set("a2", Does::Succeed);
@@ -62,9 +62,9 @@ async fn a_record_that_cannot_be_read_is_the_checkpoint() {
     let shop = Shop::new();
     let batch = Batch::new(&shop.operation("batch.kinesis.undecodable"));
     let event = stream(&["a1"])
-        .record(events::KinesisRecord::bytes([0xff, 0x00]))
+        .record(events::AwsRecord::bytes([0xff, 0x00]))
         .json(&order("a2"));
-    let numbers = event.sequence_numbers();
+    let numbers = event.ids();
     assert_eq!(shop.kinesis(&batch, &event).await, [numbers[1].as_str()]);
     assert_eq!(shop.ran(), ["a1"]);
 }
@@ -95,7 +95,7 @@ async fn a_record_before_the_checkpoint_still_runs_and_one_after_it_is_replayed_
     shop.set("a1", Does::Yield);
     shop.set("b1", Does::Fail);
     shop.set("c1", Does::Yield);
-    let numbers = event.sequence_numbers();
+    let numbers = event.ids();
     assert_eq!(shop.kinesis(&batch, &event).await, [numbers[1].as_str()]);
     assert_eq!(shop.ran(), ["a1", "b1", "c1"]);
     shop.set("b1", Does::Succeed);
@@ -124,7 +124,7 @@ async fn shards_in_one_event_have_a_checkpoint_each() {
     shop.set("a1", Does::Fail);
     shop.set("b2", Does::Fail);
     let returned = shop.try_kinesis(&batch, event, MINUTE).await.unwrap();
-    let expected = [&one.sequence_numbers()[0], &other.sequence_numbers()[1]];
+    let expected = [&one.ids()[0], &other.ids()[1]];
     assert_eq!(returned.iter().collect::<Vec<_>>(), expected);
     assert_eq!(shop.ran(), ["a1", "b1", "b2"]);
 }
@@ -139,7 +139,7 @@ async fn the_first_record_without_time_is_the_checkpoint() {
         .try_kinesis(&batch, event.parse().unwrap(), Duration::from_secs(30))
         .await
         .unwrap();
-    assert_eq!(returned, [event.sequence_numbers()[1].as_str()]);
+    assert_eq!(returned, [event.ids()[1].as_str()]);
     assert_eq!(shop.ran(), ["a1"]);
 }
 
@@ -187,7 +187,7 @@ async fn a_record_without_an_event_id_is_returned_if_the_id_is_its_key() {
         .try_kinesis(&named_by_id, event.clone(), MINUTE)
         .await
         .unwrap();
-    assert_eq!(returned, stream(&["a1"]).sequence_numbers());
+    assert_eq!(returned, stream(&["a1"]).ids());
     assert!(shop.ran().is_empty());
     let named_by_body = Batch::new(&shop.operation("batch.kinesis.no_event_id.body"));
     assert!(
@@ -217,7 +217,7 @@ async fn a_key_over_the_record_sees_data_that_is_not_json_as_text_or_base64() {
         .key("[kinesis.partitionKey, kinesis.data]")
         .build()
         .unwrap();
-    let datum = |bytes: &[u8]| events::KinesisRecord::bytes(bytes).partition_key("a");
+    let datum = |bytes: &[u8]| events::AwsRecord::bytes(bytes).partition_key("a");
     let event = events::kinesis("lines").records([datum(b"o-1,100"), datum(&[0xff, 0])]);
     let event = shop.event(event.parse::<KinesisEvent>().unwrap(), MINUTE);
     let batch = Batch::new(&operation).key_from(KeyFrom::Record);

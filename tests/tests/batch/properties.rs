@@ -134,7 +134,7 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
     match case.source {
         Source::Standard | Source::Fifo => {
             let messages = case.records.iter().enumerate().map(|(at, record)| {
-                let message = events::SqsMessage::text(body(record)).id(format!("m-{at}"));
+                let message = events::AwsRecord::text(body(record)).id(format!("m-{at}"));
                 match case.source {
                     Source::Fifo => message.group(record.group.to_string()),
                     _ => message,
@@ -144,7 +144,7 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
                 Source::Fifo => "orders.fifo",
                 _ => "orders",
             };
-            let event = events::sqs(name).messages(messages);
+            let event = events::sqs(name).records(messages);
             let ids = event.ids();
             let event = shop.event(event.parse().unwrap(), MINUTE);
             let response = with_backend(backend, batch.sqs(event, handler)).await;
@@ -152,11 +152,11 @@ async fn deliver(shop: &Shop, case: &Case) -> (Vec<String>, Vec<String>) {
         }
         Source::Shard | Source::PartitionKey => {
             let records = case.records.iter().map(|record| {
-                let data = events::KinesisRecord::bytes(body(record));
+                let data = events::AwsRecord::bytes(body(record));
                 data.partition_key(record.group.to_string())
             });
             let event = events::kinesis("ledger").records(records);
-            let ids = event.sequence_numbers();
+            let ids = event.ids();
             let event = shop.event(event.parse().unwrap(), MINUTE);
             if case.source == Source::PartitionKey {
                 batch = batch.order(RecordOrder::PartitionKey);

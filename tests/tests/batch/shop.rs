@@ -139,8 +139,8 @@ pub(crate) fn order(id: &str) -> Value {
 pub(crate) fn queue(orders: &[&str]) -> SqsEvent {
     let messages = orders
         .iter()
-        .map(|id| events::SqsMessage::json(&order(id)).id(format!("m-{id}")));
-    events::sqs("orders").messages(messages).parse().unwrap()
+        .map(|id| events::AwsRecord::json(&order(id)).id(format!("m-{id}")));
+    events::sqs("orders").records(messages).parse().unwrap()
 }
 
 /// Returns the identifiers that a partial batch response names.

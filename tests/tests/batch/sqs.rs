@@ -128,8 +128,8 @@ async fn two_messages_with_one_key_run_once_and_end_alike() {
         let shop = Shop::new();
         let operation = shop.operation("batch.sqs.duplicates");
         shop.set("a", does);
-        let messages = ["m-1", "m-2"].map(|id| events::SqsMessage::json(&order("a")).id(id));
-        let event = events::sqs("orders").messages(messages).parse().unwrap();
+        let messages = ["m-1", "m-2"].map(|id| events::AwsRecord::json(&order("a")).id(id));
+        let event = events::sqs("orders").records(messages).parse().unwrap();
         assert_eq!(shop.sqs(&operation, event).await, returned);
         assert_eq!(shop.ran(), ["a"]);
     }
@@ -142,8 +142,8 @@ async fn an_identifier_that_is_repeated_is_returned_once() {
     for order in ["a", "b"] {
         shop.set(order, Does::Fail);
     }
-    let messages = ["a", "b"].map(|id| events::SqsMessage::json(&order(id)).id("m-1"));
-    let event = events::sqs("orders").messages(messages).parse().unwrap();
+    let messages = ["a", "b"].map(|id| events::AwsRecord::json(&order(id)).id("m-1"));
+    let event = events::sqs("orders").records(messages).parse().unwrap();
     assert_eq!(shop.sqs(&operation, event).await, ["m-1"]);
     assert_eq!(shop.ran(), ["a", "b"]);
 }
@@ -157,11 +157,11 @@ async fn a_message_with_the_key_of_another_and_another_amount_is_returned() {
         .build()
         .unwrap();
     let message =
-        |amount, id| events::SqsMessage::json(&json!({ "order_id": "a", "amount": amount })).id(id);
+        |amount, id| events::AwsRecord::json(&json!({ "order_id": "a", "amount": amount })).id(id);
     let event = events::sqs("orders")
-        .message(message(1, "m-1"))
-        .message(message(2, "m-2"))
-        .message(message(1, "m-3"));
+        .record(message(1, "m-1"))
+        .record(message(2, "m-2"))
+        .record(message(1, "m-3"));
     let returned = shop.sqs(&operation, event.parse().unwrap()).await;
     assert_eq!(returned, ["m-2"]);
     assert_eq!(shop.ran(), ["a"]);
@@ -293,12 +293,12 @@ async fn a_key_over_the_record_sees_the_messages_attributes_and_the_parsed_body(
         .build()
         .unwrap();
     let batch = Batch::new(&operation).key_from(KeyFrom::Record);
-    let message = events::SqsMessage::json(&order("a"))
+    let message = events::AwsRecord::json(&order("a"))
         .id("m-1")
         .group("g")
         .deduplication_id("d-1")
         .attribute("kind", "new");
-    let event: SqsEvent = events::sqs("orders.fifo").message(message).parse().unwrap();
+    let event: SqsEvent = events::sqs("orders.fifo").record(message).parse().unwrap();
     let response = shop.try_sqs(&batch, event, MINUTE).await.unwrap();
     assert!(named(&response).is_empty());
     shop.harness.record(&operation, &json!(["d-1", "a", "new"]));
@@ -313,7 +313,7 @@ async fn a_key_over_the_record_needs_no_json_in_the_body() {
         .build()
         .unwrap();
     let lines = |body, id| {
-        let message = events::SqsMessage::text(body).id(id);
+        let message = events::AwsRecord::text(body).id(id);
         message.attribute("file", "orders.csv")
     };
     let messages = [
@@ -321,7 +321,7 @@ async fn a_key_over_the_record_needs_no_json_in_the_body() {
         lines("o-1,100", "m-2"),
         lines("o-1,999", "m-3"),
     ];
-    let event: SqsEvent = events::sqs("orders").messages(messages).parse().unwrap();
+    let event: SqsEvent = events::sqs("orders").records(messages).parse().unwrap();
     let batch = Batch::new(&operation).key_from(KeyFrom::Record);
     let event = shop.event(event, MINUTE);
     let batch = batch.sqs(event, |body: RawBody| {

@@ -141,7 +141,7 @@ async fn put(_event: Request) -> Result<ApiGatewayV2httpResponse, BoxError> {
     Ok(paid())
 }
 
-fn event() -> events::ApiGatewayV2 {
+fn event() -> events::AwsEvent {
     events::api_gateway_v2("POST", "/payments")
         .header("Idempotency-Key", "k-1")
         .header("X-Request-Id", "k-1")

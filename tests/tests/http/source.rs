@@ -62,47 +62,29 @@ impl Request {
 
     /// Returns the event of the source.
     pub(crate) fn event(&self, source: Source) -> String {
-        macro_rules! filled {
-            ($event:expr) => {{
-                let mut event = $event.header("Content-Type", "application/json");
-                for (name, value) in &self.headers {
-                    event = event.header(*name, value.as_str());
-                }
-                match std::str::from_utf8(&self.body) {
-                    Ok(text) => event.body(text),
-                    Err(_) => event.bytes(self.body.clone()),
-                }
-            }};
-        }
         let (method, path) = (self.method, self.path);
-        match (source, self.user) {
-            (Source::ApiGatewayV1, Some(user)) => {
-                filled!(events::api_gateway_v1(method, path).claim("sub", user)).to_string()
-            }
-            (Source::ApiGatewayV1, None) => {
-                filled!(events::api_gateway_v1(method, path)).to_string()
-            }
-            (Source::ApiGatewayV2, Some(user)) => {
-                filled!(events::api_gateway_v2(method, path).claim("sub", user)).to_string()
-            }
-            (Source::ApiGatewayV2, None) => {
-                filled!(events::api_gateway_v2(method, path)).to_string()
-            }
-            (Source::FunctionUrl, Some(user)) => {
-                filled!(events::function_url(method, path).iam_user(user)).to_string()
-            }
-            (Source::FunctionUrl, None) => filled!(events::function_url(method, path)).to_string(),
-            (Source::Alb | Source::AlbMultiValue, user) => {
-                let mut event = events::alb(method, path);
-                if let Some(user) = user {
-                    event = event.header("X-Amzn-Oidc-Identity", user);
-                }
-                if source == Source::AlbMultiValue {
-                    event = event.multi_value_headers();
-                }
-                filled!(event).to_string()
-            }
+        let event = match source {
+            Source::ApiGatewayV1 => events::api_gateway_v1(method, path),
+            Source::ApiGatewayV2 => events::api_gateway_v2(method, path),
+            Source::FunctionUrl => events::function_url(method, path),
+            Source::Alb => events::alb(method, path),
+            Source::AlbMultiValue => events::alb(method, path).multi_value_headers(),
+        };
+        let mut event = match (source, self.user) {
+            (_, None) => event,
+            (Source::ApiGatewayV1 | Source::ApiGatewayV2, Some(user)) => event.claim("sub", user),
+            (Source::FunctionUrl, Some(user)) => event.iam_user(user),
+            (_, Some(user)) => event.header("X-Amzn-Oidc-Identity", user),
+        };
+        event = event.header("Content-Type", "application/json");
+        for (name, value) in &self.headers {
+            event = event.header(*name, value.as_str());
         }
+        let event = match std::str::from_utf8(&self.body) {
+            Ok(text) => event.body(text),
+            Err(_) => event.bytes(self.body.clone()),
+        };
+        event.to_string()
     }
 }
 

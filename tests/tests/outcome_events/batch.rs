@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use idempotency_lambda::batch::Batch;
 use idempotency_lambda::{BoxError, Context, LambdaEvent, with_backend};
-use idempotency_testkit::events::{self, SqsMessage};
+use idempotency_testkit::events::{self, AwsRecord};
 use idempotency_tests::Harness;
 use serde_json::{Value, json};
 
@@ -15,12 +15,12 @@ async fn lines(name: &str, log_errors: bool) -> Vec<String> {
     let harness = Harness::default();
     let operation = builder().key_prefix(name).validate("card").build().unwrap();
     let message = |id: &str, order: u32| {
-        SqsMessage::json(&json!({ "order_id": order, "card": "s3cr3t" })).id(id)
+        AwsRecord::json(&json!({ "order_id": order, "card": "s3cr3t" })).id(id)
     };
-    let event = events::sqs("orders").messages([
+    let event = events::sqs("orders").records([
         message("ok", 1),
         message("again", 1),
-        SqsMessage::text("s3cr3t").id("broken"),
+        AwsRecord::text("s3cr3t").id("broken"),
         message("fails", 2),
         message("late", 3),
     ]);

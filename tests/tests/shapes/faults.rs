@@ -303,17 +303,17 @@ async fn after_a_kill_in_the_middle_of_a_batch_only_what_was_not_done_runs() -> 
 #[tokio::test]
 async fn a_record_without_its_key_or_with_another_body_does_not_stop_other_groups()
 -> Result<(), BoxError> {
-    use idempotency_testkit::events::{self, SqsMessage};
+    use idempotency_testkit::events::{self, AwsRecord};
     let function = Function::start(Shape::Fifo).await?;
-    let good = |id: &str, group: &str| SqsMessage::json(&order(id, Card::Good)).group(group);
+    let good = |id: &str, group: &str| AwsRecord::json(&order(id, Card::Good)).group(group);
     let batch = events::sqs("orders.fifo")
-        .message(SqsMessage::text("no order").group("a"))
-        .message(good("o-1", "a"))
-        .message(SqsMessage::json(&json!({ "card": "Good" })).group("b"))
-        .message(good("o-2", "c"))
-        .message(SqsMessage::json(&order("o-3", Card::Declined)).group("c"))
-        .message(good("o-4", "c"))
-        .message(good("o-2", "d"));
+        .record(AwsRecord::text("no order").group("a"))
+        .record(good("o-1", "a"))
+        .record(AwsRecord::json(&json!({ "card": "Good" })).group("b"))
+        .record(good("o-2", "c"))
+        .record(AwsRecord::json(&order("o-3", Card::Declined)).group("c"))
+        .record(good("o-4", "c"))
+        .record(good("o-2", "d"));
     let ids = batch.ids();
     let reply = function.lambda.invoke(batch).await?;
     assert_eq!(

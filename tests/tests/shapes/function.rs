@@ -9,7 +9,7 @@ use axum::{Json, Router};
 use idempotency_lambda::{
     BoxError, IdempotencyLayer, KeyRequired, LambdaEvent, Operation, batch, time_left,
 };
-use idempotency_testkit::events::{self, KinesisRecord, SqsMessage};
+use idempotency_testkit::events::{self, AwsRecord};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -102,16 +102,16 @@ impl Shape {
 }
 
 /// The messages of one group. The message ids do not depend on the card, as those of a redelivered message.
-pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::SqsBatch {
+pub(crate) fn fifo(orders: impl IntoIterator<Item = Order>) -> events::AwsBatch {
     let message = |order: Order| {
         let id = format!("message-{}", order.order_id);
-        SqsMessage::json(&order).group("g-1").id(id)
+        AwsRecord::json(&order).group("g-1").id(id)
     };
-    events::sqs("orders.fifo").messages(orders.into_iter().map(message))
+    events::sqs("orders.fifo").records(orders.into_iter().map(message))
 }
 
-pub(crate) fn kinesis(orders: impl IntoIterator<Item = Order>) -> events::KinesisBatch {
-    let record = |order: Order| KinesisRecord::json(&order).partition_key("p-1");
+pub(crate) fn kinesis(orders: impl IntoIterator<Item = Order>) -> events::AwsBatch {
+    let record = |order: Order| AwsRecord::json(&order).partition_key("p-1");
     events::kinesis("ledger").records(orders.into_iter().map(record))
 }
 

@@ -1,0 +1,528 @@
+//! Batches: messages of SQS, records of Kinesis, changes of a DynamoDB table.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::template::{default, filled, hex32, json_value, md5, set_all, sha256, uuid};
+
+/// The time of every event, in milliseconds since the epoch.
+const TIME: u64 = 1_744_193_729_512;
+/// Where a message has its group.
+const GROUP: &str = "/attributes/MessageGroupId";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Sqs,
+    Kinesis,
+    DynamoDbStream,
+}
+
+/// A batch of records. [`sqs`], [`kinesis`] and [`dynamodb_stream`] make it.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct AwsBatch {
+    source: Source,
+    /// The queue, the stream or the table.
+    name: String,
+    shard: u32,
+    position: u64,
+    records: Vec<AwsRecord>,
+    changes: Vec<(String, Value)>,
+}
+
+/// Starts a batch of messages of a queue. A queue whose name ends in `.fifo` is a FIFO queue.
+///
+/// The id of a message is computed from the queue, the body and the group: a message that is delivered again in another event
+/// has the same id. A second message with the same body in one event has an id of its own.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_testkit::events::{self, AwsRecord};
+/// use serde_json::json;
+///
+/// let event = events::sqs("orders.fifo")
+///     .record(AwsRecord::json(&json!({"order_id": "o-1"})).group("u-1"))
+///     .record(AwsRecord::json(&json!({"order_id": "o-2"})).group("u-1"))
+///     .to_value();
+/// assert_eq!(event["Records"][1]["attributes"]["MessageGroupId"], "u-1");
+/// assert_eq!(event["Records"][1]["attributes"]["SequenceNumber"], "18849496460467696129");
+/// ```
+pub fn sqs(queue: impl Into<String>) -> AwsBatch {
+    AwsBatch::new(Source::Sqs, queue.into())
+}
+
+/// Starts a batch of records of a Kinesis stream. All records of a batch come from one shard.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_testkit::events::{self, AwsRecord};
+/// use serde_json::json;
+///
+/// let event = events::kinesis("ledger")
+///     .json(&json!({"entry": 1}))
+///     .record(AwsRecord::json(&json!({"entry": 2})).partition_key("account-7"))
+///     .to_value();
+/// assert_eq!(event["Records"][1]["kinesis"]["partitionKey"], "account-7");
+/// assert_eq!(event["Records"][0]["kinesis"]["data"], "eyJlbnRyeSI6MX0=");
+/// ```
+pub fn kinesis(stream: impl Into<String>) -> AwsBatch {
+    AwsBatch::new(Source::Kinesis, stream.into())
+}
+
+/// Starts a batch of changes of a table, as a stream with new and old images sends them.
+///
+/// Keys and images are given as plain JSON objects. The event has them as DynamoDB writes them.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_testkit::events;
+/// use serde_json::json;
+///
+/// let event = events::dynamodb_stream("orders")
+///     .insert(&json!({"id": "o-1"}), &json!({"id": "o-1", "amount": 42}))
+///     .remove(&json!({"id": "o-2"}), &json!({"id": "o-2"}))
+///     .to_value();
+/// assert_eq!(event["Records"][0]["dynamodb"]["NewImage"]["amount"], json!({"N": "42"}));
+/// assert_eq!(event["Records"][1]["eventName"], "REMOVE");
+/// ```
+pub fn dynamodb_stream(table: impl Into<String>) -> AwsBatch {
+    AwsBatch::new(Source::DynamoDbStream, table.into())
+}
+
+impl AwsBatch {
+    fn new(source: Source, name: String) -> Self {
+        Self {
+            source,
+            name,
+            shard: 0,
+            position: 1,
+            records: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Adds a message or a record with this JSON.
+    ///
+    /// # Panics
+    ///
+    /// If the value cannot be written as JSON, or the batch is one of a DynamoDB stream.
+    pub fn json<T: Serialize + ?Sized>(self, data: &T) -> Self {
+        self.record(AwsRecord::json(data))
+    }
+
+    /// Adds a message or a record with this text.
+    ///
+    /// # Panics
+    ///
+    /// If the batch is one of a DynamoDB stream.
+    pub fn text(self, data: impl Into<String>) -> Self {
+        self.record(AwsRecord::text(data))
+    }
+
+    /// Adds a message or a record.
+    ///
+    /// # Panics
+    ///
+    /// If the batch is one of a DynamoDB stream.
+    pub fn record(self, record: AwsRecord) -> Self {
+        self.records([record])
+    }
+
+    /// Adds several messages or records.
+    ///
+    /// # Panics
+    ///
+    /// If the batch is one of a DynamoDB stream.
+    pub fn records(mut self, records: impl IntoIterator<Item = AwsRecord>) -> Self {
+        let is_stream = self.source == Source::DynamoDbStream;
+        assert!(
+            !is_stream,
+            "a DynamoDB stream has changes: `insert`, `modify`, `remove`"
+        );
+        self.records.extend(records);
+        self
+    }
+
+    /// Adds the change of a new item.
+    ///
+    /// # Panics
+    ///
+    /// If a value cannot be written as a JSON object, or the batch is not one of a DynamoDB stream.
+    pub fn insert<K, N>(self, keys: &K, new: &N) -> Self
+    where
+        K: Serialize + ?Sized,
+        N: Serialize + ?Sized,
+    {
+        self.change("INSERT", item(keys), [("NewImage", item(new))])
+    }
+
+    /// Adds the change of an item that existed.
+    ///
+    /// # Panics
+    ///
+    /// If a value cannot be written as a JSON object, or the batch is not one of a DynamoDB stream.
+    pub fn modify<K, O, N>(self, keys: &K, old: &O, new: &N) -> Self
+    where
+        K: Serialize + ?Sized,
+        O: Serialize + ?Sized,
+        N: Serialize + ?Sized,
+    {
+        let images = [("OldImage", item(old)), ("NewImage", item(new))];
+        self.change("MODIFY", item(keys), images)
+    }
+
+    /// Adds the deletion of an item.
+    ///
+    /// # Panics
+    ///
+    /// If a value cannot be written as a JSON object, or the batch is not one of a DynamoDB stream.
+    pub fn remove<K, O>(self, keys: &K, old: &O) -> Self
+    where
+        K: Serialize + ?Sized,
+        O: Serialize + ?Sized,
+    {
+        self.change("REMOVE", item(keys), [("OldImage", item(old))])
+    }
+
+    fn change<const N: usize>(
+        mut self,
+        name: &str,
+        keys: Value,
+        images: [(&str, Value); N],
+    ) -> Self {
+        let is_stream = self.source == Source::DynamoDbStream;
+        assert!(is_stream, "only a DynamoDB stream has changes of items");
+        let record = AwsRecord::text("").with("/eventName", name);
+        let mut record = record.with("/dynamodb/Keys", keys);
+        for (image, item) in images {
+            record = record.with(format!("/dynamodb/{image}"), item);
+        }
+        self.records.push(record);
+        self
+    }
+
+    /// Sets how often all messages of SQS have been received, this time included.
+    pub fn receive_count(mut self, count: u32) -> Self {
+        let set = |message: AwsRecord| {
+            message.with("/attributes/ApproximateReceiveCount", count.to_string())
+        };
+        self.records = self.records.into_iter().map(set).collect();
+        self
+    }
+
+    /// Sets the number of the shard of Kinesis. By default it is 0.
+    pub fn shard(mut self, number: u32) -> Self {
+        self.shard = number;
+        self
+    }
+
+    /// Sets the position of the first record in its shard, counted from 1: the sequence numbers follow from it.
+    ///
+    /// By default every batch begins at 1. So two batches with other data need other positions, or their records have the same
+    /// sequence numbers.
+    pub fn starting_at(mut self, position: u64) -> Self {
+        self.position = position;
+        self
+    }
+
+    /// Sets the field at a JSON pointer, such as `/Records/0/awsRegion`, after all other methods.
+    ///
+    /// Missing objects on the way are created. The event panics when it is written if a list has no such item.
+    pub fn with(mut self, pointer: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.changes.push((pointer.into(), value.into()));
+        self
+    }
+
+    /// Returns what a partial batch response names, in order: message ids of SQS, sequence numbers of a stream.
+    #[must_use]
+    pub fn ids(&self) -> Vec<String> {
+        let event = self.to_value();
+        let records = event["Records"].as_array().into_iter().flatten();
+        let ids = records.filter_map(|record| record.pointer(self.source.id())?.as_str());
+        ids.map(str::to_owned).collect()
+    }
+
+    /// Returns the event as a JSON value.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let records: Vec<Value> = (0..self.records.len()).map(|at| self.written(at)).collect();
+        let mut event = json!({ "Records": records });
+        set_all(&mut event, &self.changes);
+        event
+    }
+
+    /// Reads the event as a handler of this type receives it.
+    ///
+    /// # Errors
+    ///
+    /// If the event does not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.to_string())
+    }
+
+    /// Writes the record at an index: the template, what the test has set, and what follows from both.
+    fn written(&self, at: usize) -> Value {
+        let record = &self.records[at];
+        let template = match self.source {
+            Source::Sqs => include_str!("templates/sqs.json"),
+            Source::Kinesis => include_str!("templates/kinesis.json"),
+            Source::DynamoDbStream => include_str!("templates/dynamodb_stream.json"),
+        };
+        let mut event = filled(template, &[("name", &self.name)]);
+        set_all(&mut event, &record.changes);
+        if let Some(id) = &record.id {
+            set_all(
+                &mut event,
+                &[(self.source.id().to_owned(), id.as_str().into())],
+            );
+        }
+        let position = self.position + at as u64;
+        match self.source {
+            Source::Sqs => self.finish_message(&mut event, at),
+            Source::Kinesis => {
+                let kinesis = &mut event["kinesis"];
+                kinesis["data"] = STANDARD.encode(&record.data).into();
+                // As Kinesis writes it: seconds, with milliseconds as a fraction.
+                kinesis["approximateArrivalTimestamp"] = json!((TIME + position) as f64 / 1000.0);
+                let number = &mut kinesis["sequenceNumber"];
+                let prefix = "49590338271490296256608559692538361571095921575";
+                default(number, || format!("{prefix}{position:09}"));
+                let number = number.as_str().unwrap_or_default().to_owned();
+                let shard = self.shard;
+                default(&mut event["eventID"], || {
+                    format!("shardId-{shard:012}:{number}")
+                });
+            }
+            Source::DynamoDbStream => {
+                let change = &mut event["dynamodb"];
+                let number = &mut change["SequenceNumber"];
+                let before = 4_421_584_500_000_000_017_450_439_090_u128;
+                default(number, || (before + u128::from(position)).to_string());
+                let number = number.as_str().unwrap_or_default().to_owned();
+                let images = ["Keys", "OldImage", "NewImage"];
+                let sizes = images.map(|image| change.get(image).map_or(1, size));
+                change["SizeBytes"] = sizes.iter().sum::<usize>().into();
+                default(&mut event["eventID"], || hex32(&[&self.name, &number]));
+            }
+        }
+        event
+    }
+
+    fn finish_message(&self, event: &mut Value, at: usize) {
+        let message = &self.records[at];
+        let body = match std::str::from_utf8(&message.data) {
+            Ok(body) => body,
+            Err(error) => panic!("the body of a message is a text: {error}"),
+        };
+        event["body"] = body.into();
+        event["md5OfBody"] = md5(&message.data).into();
+        let same = |other: &&AwsRecord| {
+            other.data == message.data && other.message_group() == message.message_group()
+        };
+        let copy = self.records[..at].iter().filter(same).count().to_string();
+        let id = || uuid(&[&self.name, body, message.message_group(), &copy]);
+        default(&mut event["messageId"], id);
+        let attributes = &mut event["attributes"];
+        if self.name.ends_with(".fifo") {
+            let number = 18_849_496_460_467_696_128_u128 + at as u128;
+            default(&mut attributes["SequenceNumber"], || number.to_string());
+            default(&mut attributes["MessageDeduplicationId"], || {
+                sha256(&message.data)
+            });
+            default(&mut attributes["MessageGroupId"], || "1".to_owned());
+        }
+        let text = |pointer| event.pointer(pointer).and_then(Value::as_str);
+        let (id, count) = (
+            text("/messageId"),
+            text("/attributes/ApproximateReceiveCount"),
+        );
+        let handle = [id, count].map(Option::unwrap_or_default).concat();
+        event["receiptHandle"] = format!("AQEB{}", sha256(handle.as_bytes())).into();
+        if let Some(digest) = md5_of_attributes(&event["messageAttributes"]) {
+            event["md5OfMessageAttributes"] = digest.into();
+        }
+    }
+}
+
+impl Source {
+    /// Returns where a record has what a partial batch response names.
+    fn id(self) -> &'static str {
+        match self {
+            Self::Sqs => "/messageId",
+            Self::Kinesis => "/kinesis/sequenceNumber",
+            Self::DynamoDbStream => "/dynamodb/SequenceNumber",
+        }
+    }
+}
+
+/// Writes the event as JSON text.
+impl fmt::Display for AwsBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
+}
+
+impl From<AwsBatch> for String {
+    fn from(event: AwsBatch) -> Self {
+        event.to_string()
+    }
+}
+
+/// A message of SQS or a record of Kinesis.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct AwsRecord {
+    data: Vec<u8>,
+    id: Option<String>,
+    changes: Vec<(String, Value)>,
+}
+
+impl AwsRecord {
+    /// Makes a record with this JSON.
+    ///
+    /// # Panics
+    ///
+    /// If the value cannot be written as JSON.
+    pub fn json<T: Serialize + ?Sized>(data: &T) -> Self {
+        Self::bytes(json_value(data).to_string())
+    }
+
+    /// Makes a record with this text.
+    pub fn text(data: impl Into<String>) -> Self {
+        Self::bytes(data.into())
+    }
+
+    /// Makes a record of Kinesis with these bytes. The body of a message of SQS is a text.
+    pub fn bytes(data: impl Into<Vec<u8>>) -> Self {
+        Self {
+            data: data.into(),
+            id: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// Sets what a partial batch response names: the id of a message of SQS, the sequence number of a record of Kinesis.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Sets the group of a message of SQS. Messages of a FIFO queue are in the group `1` by default.
+    pub fn group(self, group: impl Into<String>) -> Self {
+        self.with(GROUP, group.into())
+    }
+
+    /// Sets the deduplication id of a message of SQS. For a FIFO queue it is the SHA-256 digest of the body by default.
+    pub fn deduplication_id(self, id: impl Into<String>) -> Self {
+        self.with("/attributes/MessageDeduplicationId", id.into())
+    }
+
+    /// Adds a message attribute of type `String`, which the sender of a message of SQS sets.
+    pub fn attribute(self, name: impl AsRef<str>, value: impl Into<String>) -> Self {
+        let name = name.as_ref().replace('~', "~0").replace('/', "~1");
+        let value = json!({
+            "stringValue": value.into(),
+            "stringListValues": [],
+            "binaryListValues": [],
+            "dataType": "String",
+        });
+        self.with(format!("/messageAttributes/{name}"), value)
+    }
+
+    /// Sets the partition key of a record of Kinesis. By default it is `1`.
+    pub fn partition_key(self, key: impl Into<String>) -> Self {
+        self.with("/kinesis/partitionKey", key.into())
+    }
+
+    /// Sets the field at a JSON pointer, such as `/attributes/AWSTraceHeader`. Data and digests are set after it.
+    pub fn with(mut self, pointer: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.changes.push((pointer.into(), value.into()));
+        self
+    }
+
+    /// Returns the group, or an empty text if the test has set none.
+    fn message_group(&self) -> &str {
+        let mut groups = self
+            .changes
+            .iter()
+            .rev()
+            .filter(|(pointer, _)| pointer == GROUP);
+        groups
+            .find_map(|(_, group)| group.as_str())
+            .unwrap_or_default()
+    }
+}
+
+/// Returns the digest that SQS documents: names in order, each part with its length in front. `None` without attributes.
+fn md5_of_attributes(attributes: &Value) -> Option<String> {
+    let attributes = attributes
+        .as_object()
+        .filter(|attributes| !attributes.is_empty())?;
+    let mut bytes = Vec::new();
+    let part = |bytes: &mut Vec<u8>, text: &str| {
+        bytes.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+        bytes.extend(text.as_bytes());
+    };
+    for (name, attribute) in attributes {
+        part(&mut bytes, name);
+        part(
+            &mut bytes,
+            attribute["dataType"].as_str().unwrap_or_default(),
+        );
+        // 1: the value is a text, not binary.
+        bytes.push(1);
+        part(
+            &mut bytes,
+            attribute["stringValue"].as_str().unwrap_or_default(),
+        );
+    }
+    Some(md5(&bytes))
+}
+
+/// Turns a JSON object into an item.
+///
+/// # Panics
+///
+/// If the value cannot be written as a JSON object.
+fn item<T: Serialize + ?Sized>(value: &T) -> Value {
+    let Value::Object(fields) = json_value(value) else {
+        panic!("keys and images are JSON objects");
+    };
+    let fields = fields
+        .into_iter()
+        .map(|(name, value)| (name, attribute(value)));
+    Value::Object(fields.collect())
+}
+
+/// Turns a JSON value into an attribute value.
+fn attribute(value: Value) -> Value {
+    match value {
+        Value::Null => json!({"NULL": true}),
+        Value::Bool(value) => json!({ "BOOL": value }),
+        Value::Number(value) => json!({"N": value.to_string()}),
+        Value::String(value) => json!({ "S": value }),
+        Value::Array(values) => json!({"L": values.into_iter().map(attribute).collect::<Vec<_>>()}),
+        Value::Object(_) => json!({"M": item(&value)}),
+    }
+}
+
+/// Returns the length of all names and values of an item, which is about what DynamoDB counts.
+fn size(item: &Value) -> usize {
+    match item {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(fields) => {
+            let sizes = fields.iter().map(|(name, value)| name.len() + size(value));
+            sizes.sum()
+        }
+    }
+}
