@@ -348,4 +348,18 @@ mod tests {
         assert_eq!(conflict.version(), None);
         assert!(conflict.into_current().is_some());
     }
+
+    #[test]
+    fn a_rejection_that_is_no_condition_says_nothing_of_the_item() {
+        let (update, _) = update(&Version::new(5, Some(READ)));
+        let other = item(6, &[OTHER, READ]);
+        for (code, says) in [
+            (RejectedWrite::CONDITION, Some(("conflict", false))),
+            ("TransactionConflict", None),
+            ("ValidationError", None),
+        ] {
+            let write = RejectedWrite::new(0, "update", code).with_item(other.clone());
+            assert_eq!(update.rejected(&write).map(meaning), says, "{code}");
+        }
+    }
 }
