@@ -122,12 +122,19 @@ pub(crate) async fn send(
 ) -> Result<ItemReply, SdkError<ErrorMetadata>> {
     let limit = prepared.timeouts.operation_timeout();
     let attempts = attempts(prepared, quota, request, notes);
-    match within(prepared, limit, attempts).await {
+    let result = match within(prepared, limit, attempts).await {
         Ok(result) => result,
         Err(error) => {
             notes.ends(error.as_result());
-            error.into_result()
+            Err(error)
         }
+    };
+    match result {
+        Ok(item) => Ok(ItemReply::Success(item)),
+        Err(SendError::Response { body, .. }) if body.code() == Some(CONDITION_FAILED) => {
+            Ok(ItemReply::ConditionFailed(body.item))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -147,29 +154,29 @@ async fn within<F: Future>(
     }
 }
 
+/// Sends until a send succeeds, or fails for good. Returns the item of the response.
 async fn attempts(
     prepared: &Prepared,
     quota: &RetryQuota,
     request: &Outgoing,
     notes: &impl SendNotes,
-) -> Result<ItemReply, SdkError<ErrorMetadata>> {
+) -> Result<Option<Item>, SendError> {
     let mut attempts = Attempts::new(&prepared.retries, quota);
     // A client without a timeout keeps none: that is the user's choice.
     let timeout = prepared.timeouts.operation_attempt_timeout();
     let timeout = timeout.map(|own| notes.timeout(own));
     loop {
-        let sent = within(prepared, timeout, attempt(prepared, request, notes)).await;
-        let error = match sent.and_then(|sent| sent) {
-            Ok(item) => {
+        let error = match within(prepared, timeout, attempt(prepared, request, notes)).await {
+            Ok(Ok(item)) => {
                 notes.ends(SendResult::Success);
                 attempts.succeeded();
-                return Ok(ItemReply::Success(item));
+                return Ok(item);
             }
-            Err(error) => error,
+            Ok(Err(error)) | Err(error) => error,
         };
         notes.ends(error.as_result());
         let Some(pause) = attempts.next(error.kind(), error.retry_after()) else {
-            return error.into_result();
+            return Err(error);
         };
         // Without a timer there is no pause, as with the SDK's client.
         if let Some(sleep) = prepared.sleep() {
@@ -281,18 +288,17 @@ impl SendError {
         let after = response.headers().get("x-amz-retry-after")?;
         after.parse().ok().map(Duration::from_millis)
     }
+}
 
-    /// Returns the result of a request that is not sent again. Errors are those that the SDK would report.
-    fn into_result(self) -> Result<ItemReply, SdkError<ErrorMetadata>> {
-        Err(match self {
-            Self::Unsent(error) => SdkError::construction_failure(error),
-            Self::Timeout(limit) => SdkError::timeout_error(format!("timeout after {limit:?}")),
-            Self::Connector(error) => SdkError::dispatch_failure(error),
-            Self::Broken(error, response) => SdkError::response_error(error, response),
-            Self::Response { response, body, .. } => {
-                if body.code() == Some(CONDITION_FAILED) {
-                    return Ok(ItemReply::ConditionFailed(body.item));
-                }
+/// The error that the SDK would report.
+impl From<SendError> for SdkError<ErrorMetadata> {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Unsent(error) => Self::construction_failure(error),
+            SendError::Timeout(limit) => Self::timeout_error(format!("timeout after {limit:?}")),
+            SendError::Connector(error) => Self::dispatch_failure(error),
+            SendError::Broken(error, response) => Self::response_error(error, response),
+            SendError::Response { response, body, .. } => {
                 let mut meta = ErrorMetadata::builder();
                 if let Some(code) = body.code() {
                     meta = meta.code(code);
@@ -300,9 +306,9 @@ impl SendError {
                 if let Some(message) = &body.message {
                     meta = meta.message(message);
                 }
-                SdkError::service_error(meta.build(), response)
+                Self::service_error(meta.build(), response)
             }
-        })
+        }
     }
 }
 
