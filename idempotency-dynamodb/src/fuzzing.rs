@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::record::{Attribute, Data, Record, StoredEvent};
 
-use crate::attribute_names::AttributeNames;
+use crate::config::AttributeNames;
 use crate::item::{self, Item};
 use crate::large::{Form, Settings, Taken, decompressed};
 use crate::request::Value;

@@ -17,16 +17,16 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `store`, `builder` | decide the request of each operation, and what its reply means |
-//! | `composite` | names the keys of a table with a sort key |
+//! | `store` | decides the request of each operation, and what its reply means |
+//! | `config` | the settings: of the builder, from variables, names of attributes and keys |
 //! | `request` | a request as data; renders conditions and changes as DynamoDB's expressions |
 //! | `transport` | the client that sends a request |
+//! | `client` | makes the SDK's client and its HTTP client |
 //! | `lean` | the client of the feature `lean-client`, on the crate `dynamodb-lean-client` |
-//! | `client`, `http_client` | make the SDK's client |
-//! | `item`, `number`, `json`, `size` | convert a record to an item, and back |
+//! | `item` | converts a record to an item, and back; the size of an item |
 //! | `large` | compresses large responses, and cuts what does not fit one item into pieces |
 //! | `sends` | notes for each send whether it may have been applied |
-//! | `failure`, `table_ref` | say what an error of the SDK means for which table, and what to do about it |
+//! | `failure` | says what an error of the SDK means for which table, and what to do about it |
 //!
 //! | feature | what it adds |
 //! |---|---|
@@ -36,26 +36,16 @@
 //! With neither, a client needs an HTTP client of the caller, or that of the SDK's feature `default-https-client`. A caller who needs
 //! AWS-LC as it is validated for FIPS 140-3 sets an HTTP client of `aws-smithy-http-client` with its feature `rustls-aws-lc-fips`.
 
-mod attribute_names;
-mod builder;
 mod client;
-mod composite;
+mod config;
 mod failure;
-#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-mod http_client;
 mod item;
-mod json;
 mod large;
 #[cfg(feature = "lean-client")]
 mod lean;
-mod number;
 mod request;
 mod sends;
-mod size;
 mod store;
-mod table_config;
-mod table_ref;
-mod timer;
 pub mod transact;
 mod transport;
 
@@ -63,14 +53,12 @@ mod transport;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use attribute_names::AttributeNames;
-pub use builder::DynamoDbStoreBuilder;
 pub use client::default_client;
-pub use dynamodb_writes::{once, versioned};
 #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-pub use http_client::http_client;
+pub use client::http_client;
+pub use config::{AttributeNames, DynamoDbStoreBuilder, TableConfig};
+pub use dynamodb_writes::{once, versioned};
 pub use large::record_of_piece;
 #[cfg(feature = "lean-client")]
 pub use lean::LeanClient;
 pub use store::DynamoDbStore;
-pub use table_config::TableConfig;

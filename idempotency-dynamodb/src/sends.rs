@@ -8,11 +8,13 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::{AsyncSleep as _, SharedAsyncSleep};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_smithy_async::future::timeout::Timeout;
 pub(crate) use dynamodb_writes::__private::{CONDITION_FAILED, SendEnd, TRANSACTION_IN_PROGRESS};
 use idempotency_core::store::{SendLog, StoreError};
 
-use crate::table_ref::TableRef;
+use crate::failure::table_ref::TableRef;
 
 /// The most pieces of one response that are sent or fetched at a time. Each takes about 1 MB of memory meanwhile.
 pub(crate) const PIECES_AT_A_TIME: u8 = 4;
@@ -135,6 +137,27 @@ impl Sends {
     }
 }
 
+/// A future took longer than this.
+pub(crate) struct TimedOut(pub(crate) Duration);
+
+/// Waits for a future, for at most `limit`. Without a limit or a timer it waits to the end.
+///
+/// # Errors
+///
+/// If the future takes longer. It is dropped then.
+pub(crate) async fn within<F: Future>(
+    timer: Option<SharedAsyncSleep>,
+    limit: Option<Duration>,
+    future: F,
+) -> Result<F::Output, TimedOut> {
+    let (Some(limit), Some(timer)) = (limit, timer) else {
+        return Ok(future.await);
+    };
+    // A result that is there counts, however late it is.
+    let ended = Timeout::new(future, timer.sleep(limit)).await;
+    ended.map_err(|_| TimedOut(limit))
+}
+
 /// The IAM action of a read, which never changes a record.
 pub(crate) const READ: &str = "dynamodb:GetItem";
 
@@ -148,7 +171,7 @@ mod tests {
     #[test]
     fn a_piece_has_the_time_of_all_pieces_that_are_sent_with_it() {
         let own = Duration::from_millis(1_500);
-        let table = Arc::new(crate::table_ref::tests::table());
+        let table = Arc::new(crate::failure::table_ref::tests::table());
         for (limit, of_record, of_piece) in [(None, 1_500, 6_000), (Some(2_000), 1_000, 1_000)] {
             let log = limit.map_or_else(SendLog::new, |limit| {
                 SendLog::with_limit(Duration::from_millis(limit))

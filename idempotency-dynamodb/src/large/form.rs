@@ -8,7 +8,7 @@ use idempotency_core::record::{Attribute, Data};
 use super::compression::{compress, decompress};
 use super::manifest::{Encoding, Manifest, PIECE_BYTES};
 use super::{COMPRESSED, LARGEST_TEXT, SPLIT, Settings};
-use crate::attribute_names::{AttributeNames, Further};
+use crate::config::{AttributeNames, Further};
 use crate::item::{self, Item};
 use crate::request::Value;
 

@@ -214,7 +214,7 @@ mod tests {
     use serde_json::{Value as Json, json};
 
     use super::*;
-    use crate::attribute_names::AttributeNames;
+    use crate::config::AttributeNames;
     use crate::request::Shapes;
 
     /// Returns the body of a put of this item.

@@ -17,15 +17,15 @@ use idempotency_core::store::{
     Consistency, ReadOutcome, SendLog, Store, StoreError, TransactionRequest, Write, WriteOutcome,
 };
 
-use crate::attribute_names::AttributeNames;
-use crate::builder::DynamoDbStoreBuilder;
-use crate::composite::{Composite, MAX_PARTITION_BYTES, MAX_SORT_BYTES};
+use crate::config::AttributeNames;
+use crate::config::DynamoDbStoreBuilder;
+use crate::config::{Composite, MAX_PARTITION_BYTES, MAX_SORT_BYTES};
+use crate::failure::table_ref::TableRef;
+use crate::item::size;
 use crate::item::{self, Item};
 use crate::large::{Form, PieceName, Settings};
 use crate::request::{Attribute, Request, Shapes, Value};
 use crate::sends::{READ, Sends};
-use crate::size;
-use crate::table_ref::TableRef;
 use crate::transport::{Reply, Transport};
 pub(crate) use events::EventForm;
 use events::has_event;

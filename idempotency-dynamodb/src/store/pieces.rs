@@ -18,8 +18,7 @@ use super::DynamoDbStore;
 use crate::item::{self, Item};
 use crate::large::{Manifest, Stored, Taken, decompressed, record_of_piece};
 use crate::request::{Request, Value};
-use crate::sends::{PIECES_AT_A_TIME, READ, Sends};
-use crate::timer::{TimedOut, within};
+use crate::sends::{PIECES_AT_A_TIME, READ, Sends, TimedOut, within};
 
 /// The most requests for one piece, each of which the client repeats on its own.
 const MAX_TRIES: u32 = 4;

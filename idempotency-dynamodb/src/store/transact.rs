@@ -7,8 +7,8 @@ use idempotency_core::store::{
 
 use super::{DynamoDbStore, EventForm, not_sent};
 use crate::item::Item;
+use crate::item::size;
 use crate::sends::{Sends, TRANSACT};
-use crate::size;
 use crate::transact::{self, Cancellation, Writes};
 use crate::transport::{TransactReply, to_value, transact_item};
 

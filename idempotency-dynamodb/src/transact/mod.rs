@@ -7,27 +7,52 @@
 //! |---|---|
 //! | `handler` | `call.transaction()` |
 //! | `staged` | one staged write: its table, its key, its size, its name in errors |
-//! | `limits` | DynamoDB's limits, checked when a write is staged |
 //! | `reasons` | says what the cancellation of a transaction means |
 
 mod handler;
-mod limits;
 mod reasons;
 mod staged;
 
 pub use handler::{NotStaged, Transaction, Transactional};
-pub use limits::LimitError;
 pub(crate) use reasons::Cancellation;
+
+use std::error::Error as StdError;
+use std::fmt;
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use idempotency_core::store::{Staged, StagedWrites};
 
 use crate::item::Item;
-use limits::LARGEST_TRANSACTION;
 use staged::Write;
 
 /// The most writes that a handler can stage. DynamoDB accepts 100 items, and the record of the call is one of them.
 pub const MAX_STAGED: usize = 99;
+
+/// The largest size of all items of a transaction, in bytes.
+const LARGEST_TRANSACTION: usize = 4 * 1024 * 1024;
+
+/// A write cannot be a part of a transaction. It was not staged, and nothing was sent.
+///
+/// The text names the write by its position and its table, never by its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitError {
+    message: String,
+}
+
+impl LimitError {
+    fn new(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { message }
+    }
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for LimitError {}
 
 /// The staged writes of one call.
 #[derive(Default)]

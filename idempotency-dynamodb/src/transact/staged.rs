@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
 
 use super::LimitError;
 use crate::item::Item;
-use crate::size;
+use crate::item::size;
 
 /// A staged write, as the parts that its limits are about.
 #[derive(Clone, Copy)]

@@ -18,7 +18,7 @@ use aws_smithy_types::body::SdkBody;
 use idempotency_core::store::SendLog;
 
 use super::*;
-use crate::table_ref::tests::table;
+use crate::failure::table_ref::tests::table;
 
 /// Loses the reply to a request that names `lost`, and throttles every other one. Each takes two polls.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,11 @@
 //! Makes DynamoDB clients with timeouts and retries that suit a Lambda function.
 
+#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+mod http;
+
+#[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
+pub use http::http_client;
+
 use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableRegionProvider;
@@ -114,7 +120,7 @@ fn no_tls() -> ConfigurationError {
 /// Returns the HTTP client of this crate's features. `None` without them: then the SDK uses its own, if it has one.
 fn own_http_client() -> Option<SharedHttpClient> {
     #[cfg(any(feature = "rustls-ring", feature = "rustls-aws-lc"))]
-    let client = Some(crate::http_client::http_client());
+    let client = Some(http_client());
     #[cfg(not(any(feature = "rustls-ring", feature = "rustls-aws-lc")))]
     let client = None;
     client

@@ -1,5 +1,9 @@
 //! Converts a record to an item and back. The stored format is frozen: the tests compare it as DynamoDB JSON.
 
+mod json;
+mod number;
+pub(crate) mod size;
+
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -7,10 +11,9 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
-use crate::attribute_names::AttributeNames;
+use crate::config::AttributeNames;
 use crate::large::decompressed_up_to;
 use crate::request::Value;
-use crate::{json, number};
 
 /// An item, as the SDK represents it.
 pub(crate) type Item = HashMap<String, AttributeValue>;

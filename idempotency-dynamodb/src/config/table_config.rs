@@ -3,9 +3,8 @@
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::{ConfigurationError, Variables};
 
-use crate::attribute_names::AttributeNames;
-use crate::builder::DynamoDbStoreBuilder;
-use crate::composite::check_partition;
+use super::attribute_names::{AttributeNames, check_partition};
+use crate::config::DynamoDbStoreBuilder;
 use crate::large::Settings;
 use crate::store::DynamoDbStore;
 

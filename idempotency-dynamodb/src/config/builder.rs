@@ -8,14 +8,13 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::config::ConfigurationError;
 
-use crate::attribute_names::AttributeNames;
+use super::attribute_names::{AttributeNames, Composite, check_partition};
 use crate::client;
-use crate::composite::{Composite, check_partition};
+use crate::failure::table_ref::TableRef;
 use crate::large::Settings;
 #[cfg(feature = "lean-client")]
 use crate::lean::{Lean, LeanClient};
 use crate::store::DynamoDbStore;
-use crate::table_ref::TableRef;
 use crate::transport::{SdkClient, Transport};
 
 /// Builds a [`DynamoDbStore`]. A table and a client are required.

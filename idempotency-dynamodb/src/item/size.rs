@@ -3,7 +3,7 @@
 pub(crate) use dynamodb_writes::__private::LARGEST_ITEM as LARGEST;
 use idempotency_core::record::Attribute as Field;
 
-use crate::attribute_names::AttributeNames;
+use crate::config::AttributeNames;
 use crate::request::{Attribute, Value};
 
 /// Returns an upper bound of the size of the attributes that an update keeps, in bytes: those of a claim that it does not set
