@@ -5,8 +5,6 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,13 +15,14 @@ use aws_sdk_dynamodb::config::interceptors::{
 use aws_sdk_dynamodb::config::{
     Builder, ConfigBag, Intercept, RuntimeComponents, SharedInterceptor,
 };
-use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{BoxError, ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, Update,
 };
+use aws_smithy_runtime_api::client::interceptors::context::Error;
 
 use crate::error::RequestError;
 use crate::sdk_error::{CONDITION_FAILED, end};
@@ -56,7 +55,7 @@ pub(crate) async fn update(
     write: Update,
     returns_item: bool,
 ) -> Result<Reply, RequestError> {
-    let notes = Notes::<UpdateItemError>::new();
+    let notes = Notes::of::<UpdateItemError>();
     let table = write.table_name.clone();
     let call = client
         .update_item()
@@ -68,23 +67,22 @@ pub(crate) async fn update(
         .set_expression_attribute_values(write.expression_attribute_values)
         .return_values_on_condition_check_failure(ALL_OLD)
         .set_return_values(returns_item.then_some(ReturnValue::AllNew));
-    match call
-        .customize()
-        .config_override(notes.config())
-        .send()
-        .await
-    {
-        Ok(output) => Ok(Reply::Applied(output.attributes)),
-        Err(error) => notes.failed("dynamodb:UpdateItem", &table, error, |error| match error {
+    let sent = call.customize().config_override(notes.config()).send();
+    let applied = sent.await.map(|output| output.attributes);
+    notes.reply(
+        "dynamodb:UpdateItem",
+        &table,
+        applied,
+        |error| match error {
             UpdateItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
-        }),
-    }
+        },
+    )
 }
 
 /// Sends a PutItem.
 pub(crate) async fn put(client: &Client, write: Put) -> Result<Reply, RequestError> {
-    let notes = Notes::<PutItemError>::new();
+    let notes = Notes::of::<PutItemError>();
     let table = write.table_name.clone();
     let call = client
         .put_item()
@@ -94,18 +92,12 @@ pub(crate) async fn put(client: &Client, write: Put) -> Result<Reply, RequestErr
         .set_expression_attribute_names(write.expression_attribute_names)
         .set_expression_attribute_values(write.expression_attribute_values)
         .return_values_on_condition_check_failure(ALL_OLD);
-    match call
-        .customize()
-        .config_override(notes.config())
-        .send()
-        .await
-    {
-        Ok(_) => Ok(Reply::Applied(None)),
-        Err(error) => notes.failed("dynamodb:PutItem", &table, error, |error| match error {
-            PutItemError::ConditionalCheckFailedException(failure) => failure.item,
-            _ => None,
-        }),
-    }
+    let sent = call.customize().config_override(notes.config()).send();
+    let applied = sent.await.map(|_| None);
+    notes.reply("dynamodb:PutItem", &table, applied, |error| match error {
+        PutItemError::ConditionalCheckFailedException(failure) => failure.item,
+        _ => None,
+    })
 }
 
 /// Sends a DeleteItem. Returns the deleted item if `returns_item` is true.
@@ -114,7 +106,7 @@ pub(crate) async fn delete(
     write: Delete,
     returns_item: bool,
 ) -> Result<Reply, RequestError> {
-    let notes = Notes::<DeleteItemError>::new();
+    let notes = Notes::of::<DeleteItemError>();
     let table = write.table_name.clone();
     let call = client
         .delete_item()
@@ -125,18 +117,17 @@ pub(crate) async fn delete(
         .set_expression_attribute_values(write.expression_attribute_values)
         .return_values_on_condition_check_failure(ALL_OLD)
         .set_return_values(returns_item.then_some(ReturnValue::AllOld));
-    match call
-        .customize()
-        .config_override(notes.config())
-        .send()
-        .await
-    {
-        Ok(output) => Ok(Reply::Applied(output.attributes)),
-        Err(error) => notes.failed("dynamodb:DeleteItem", &table, error, |error| match error {
+    let sent = call.customize().config_override(notes.config()).send();
+    let applied = sent.await.map(|output| output.attributes);
+    notes.reply(
+        "dynamodb:DeleteItem",
+        &table,
+        applied,
+        |error| match error {
             DeleteItemError::ConditionalCheckFailedException(failure) => failure.item,
             _ => None,
-        }),
-    }
+        },
+    )
 }
 
 /// Reads an item. `None` if there is none.
@@ -152,10 +143,12 @@ pub(crate) async fn read(
     }
 }
 
-/// Notes the sends of one SDK call. `E` is the error type of its operation.
-struct Notes<E> {
+/// Notes the sends of one SDK call.
+#[derive(Clone, Debug)]
+struct Notes {
     state: Arc<State>,
-    error: PhantomData<fn() -> E>,
+    /// Returns code and message of an error of the call's operation.
+    meta: fn(&Error) -> Option<&ErrorMetadata>,
 }
 
 #[derive(Debug, Default)]
@@ -166,31 +159,29 @@ struct State {
     maybe_applied: AtomicBool,
 }
 
-impl<E> Notes<E> {
-    fn new() -> Self {
+impl Notes {
+    /// Returns the notes of a call whose operation has this error type.
+    fn of<E: ProvideErrorMetadata + StdError + Send + Sync + 'static>() -> Self {
         Self {
             state: Arc::default(),
-            error: PhantomData,
+            meta: |error| error.downcast_ref::<E>().map(ProvideErrorMetadata::meta),
         }
     }
 
     /// Returns a configuration that notes the sends of one call. The timeouts of the client stay: no deadline of a caller is known.
-    fn config(&self) -> Builder
-    where
-        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
-    {
+    fn config(&self) -> Builder {
         let mut config = Builder::new();
         // Permanent: nothing disables it, so the SDK need not look for that before each step of the call.
         config.push_interceptor(SharedInterceptor::permanent(self.clone()));
         config
     }
 
-    /// Returns the result of a call that failed. `item` takes the present item out of a failed condition.
-    fn failed(
+    /// Returns the result of the call. `item` takes the present item out of a failed condition.
+    fn reply<E>(
         &self,
         action: &'static str,
         table: &str,
-        error: SdkError<E>,
+        applied: Result<Option<Item>, SdkError<E>>,
         item: impl FnOnce(E) -> Option<Item>,
     ) -> Result<Reply, RequestError>
     where
@@ -199,34 +190,22 @@ impl<E> Notes<E> {
         let state = &self.state;
         let maybe_applied =
             state.maybe_applied.load(Ordering::SeqCst) || state.sending.load(Ordering::SeqCst);
-        match error {
-            SdkError::ServiceError(failure) if failure.err().code() == Some(CONDITION_FAILED) => {
+        match applied {
+            Ok(item) => Ok(Reply::Applied(item)),
+            Err(SdkError::ServiceError(failure))
+                if failure.err().code() == Some(CONDITION_FAILED) =>
+            {
                 Ok(Reply::Refused {
                     current: item(failure.into_err()),
                     maybe_applied,
                 })
             }
-            error => Err(RequestError::new(action, table, error, maybe_applied)),
+            Err(error) => Err(RequestError::new(action, table, error, maybe_applied)),
         }
     }
 }
 
-impl<E> Clone for Notes<E> {
-    fn clone(&self) -> Self {
-        Self {
-            state: Arc::clone(&self.state),
-            error: PhantomData,
-        }
-    }
-}
-
-impl<E> fmt::Debug for Notes<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Notes").field(&self.state).finish()
-    }
-}
-
-impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for Notes<E> {
+impl Intercept for Notes {
     fn name(&self) -> &'static str {
         "idempotency sends to business items"
     }
@@ -254,9 +233,7 @@ impl<E: ProvideErrorMetadata + StdError + Send + Sync + 'static> Intercept for N
         if !self.state.sending.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
-        let end = end(context, |error| {
-            error.downcast_ref::<E>().map(ProvideErrorMetadata::meta)
-        });
+        let end = end(context, self.meta);
         if !end.proves_not_applied() {
             self.state.maybe_applied.store(true, Ordering::SeqCst);
         }
