@@ -275,15 +275,16 @@ impl Stage {
             _ => "\x1b[31m",
         };
         let columns = format!("{key:<8} {action:<15} {requests:<11} {response}");
-        self.line(colour, &format!("{number} {sent:<31} {columns}"), "")
+        let line = format!("{number} {sent:<31} {columns}");
+        print(colour, &line)?;
+        self.compare(&line, "")
     }
 
-    /// Prints a line and compares it with the script, which has `{}` in the place of a value.
-    fn line(&mut self, colour: &str, line: &str, value: &str) -> Result<()> {
-        print(colour, line)?;
+    /// Compares a line with the script, which has `{}` in the place of a value.
+    fn compare(&mut self, line: &str, value: &str) -> Result<()> {
         let expected = self.expected().replace("{}", value);
         self.script.next();
-        Ok(compare(&expected, line)?)
+        compare(&expected, line)
     }
 
     /// Prints the summary. The functions' metrics are written to a file, if one is named.
@@ -316,24 +317,22 @@ impl Stage {
             (events + 1, charges + runs)
         });
         let all: usize = self.runs.iter().map(|(_, runs)| runs).sum();
-        for (colour, line) in [
+        let kept = format!(
+            "{} events sent, {all} handler runs, {seconds} s.",
+            self.events
+        );
+        let card = format!("{charges} of {events} payment events reached the card gateway");
+        let lines = [
             (PLAIN, String::new()),
-            (
-                BOLD,
-                format!(
-                    "Every promise was kept: {} events sent, {all} handler runs, {seconds} s.",
-                    self.events
-                ),
-            ),
-            (
-                PLAIN,
-                format!(
-                    "{charges} of {events} payment events reached the card gateway; without the attribute all of them would."
-                ),
-            ),
+            (BOLD, format!("Every promise was kept: {kept}")),
+            (PLAIN, card + "; without the attribute all of them would."),
             (PLAIN, format!("In CloudWatch: {names} ({reasons}).")),
-        ] {
-            self.line(colour, &line, seconds)?;
+        ];
+        for (_, line) in &lines {
+            self.compare(line, seconds)?;
+        }
+        for (colour, line) in &lines {
+            print(colour, line)?;
         }
         print(PLAIN, self.expected())
     }
