@@ -12,8 +12,6 @@
 //!
 //! The modules `dynamodb`, `events` and `lambda` are cargo features, and so is `retry-safety`. All are on by default.
 
-#[cfg(any(feature = "dynamodb", feature = "lambda"))]
-mod background;
 mod clock;
 pub mod conformance;
 #[cfg(feature = "dynamodb")]

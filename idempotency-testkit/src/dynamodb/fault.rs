@@ -1,8 +1,11 @@
-//! Faults: which requests they apply to, and what happens to those.
+//! Faults: which requests they apply to, and what happens to those; the active ones; the handle of an injected one.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::request::Request;
+use tokio::sync::watch;
+
+use super::proxy::Request;
 
 /// A failure of one or more requests: built with [`Fault::on`], injected with
 /// [`EmbeddedDynamoDb::inject`](super::EmbeddedDynamoDb::inject).
@@ -284,5 +287,205 @@ impl FaultBuilder {
         };
         same(&self.operation, Some(&request.operation))
             && same(&self.table, request.table.as_deref())
+    }
+}
+
+/// A fault that was injected. It stays active when this handle is dropped.
+///
+/// # Examples
+///
+/// ```no_run
+/// # use idempotency_testkit::dynamodb::*;
+/// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+/// let denied = db.inject(Fault::on("ListTables").access_denied());
+/// assert!(db.client().list_tables().send().await.is_err());
+/// assert_eq!(denied.applied_count(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Injected {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    open: watch::Sender<bool>,
+    applied: watch::Sender<usize>,
+    done: watch::Sender<usize>,
+}
+
+impl Injected {
+    pub(super) fn new() -> Self {
+        Self {
+            state: Arc::new(State {
+                open: watch::Sender::new(false),
+                applied: watch::Sender::new(0),
+                done: watch::Sender::new(0),
+            }),
+        }
+    }
+
+    /// Returns the number of requests that the fault has applied to.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let denied = db.inject(Fault::on("ListTables").access_denied());
+    /// for _ in 0..3 {
+    ///     let _ = db.client().list_tables().send().await;
+    /// }
+    /// assert_eq!(denied.applied_count(), 1, "a fault applies to one request unless `times` or `always` is set");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn applied_count(&self) -> usize {
+        *self.state.applied.borrow()
+    }
+
+    /// Waits until the fault has applied to its first request.
+    ///
+    /// If the fault holds the request, the request is held now. If it drops or holds the reply, the request has been applied.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use idempotency_testkit::dynamodb::*;
+    /// # async fn example(db: EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = db.inject(Fault::on("ListTables").hold());
+    /// let tables = tokio::spawn(db.client().list_tables().send());
+    /// held.reached().await;
+    /// assert_eq!(db.requests().len(), 1);
+    /// held.release().await;
+    /// tables.await??;
+    /// # Ok(()) }
+    /// ```
+    pub async fn reached(&self) {
+        self.reached_times(1).await;
+    }
+
+    /// Waits until the fault has applied to this many requests, for example to release two claims at once.
+    pub async fn reached_times(&self, times: usize) {
+        let mut applied = self.state.applied.subscribe();
+        // The sender lives in `self`, so the wait cannot fail.
+        let _ = applied.wait_for(|applied| *applied >= times).await;
+    }
+
+    /// Releases the held requests, and waits until the database has processed each of them.
+    ///
+    /// Requests that the fault applies to later do not wait. Has no effect on a fault that holds nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use aws_sdk_dynamodb::types::AttributeValue;
+    /// # use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = EmbeddedDynamoDb::start().await?;
+    /// # db.create_table(TableSpec::new("orders")).await?;
+    /// let held = db.inject(Fault::on("PutItem").hold());
+    /// let put = db.client().put_item().table_name("orders").item("id", AttributeValue::S("o-1".into()));
+    /// let put = tokio::spawn(put.send());
+    ///
+    /// held.reached().await;
+    /// assert!(db.items("orders").await?.is_empty());
+    /// held.release().await;
+    /// assert_eq!(db.items("orders").await?.len(), 1);
+    /// put.await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn release(&self) {
+        self.state.open.send_replace(true);
+        let applied = self.applied_count();
+        let mut done = self.state.done.subscribe();
+        let _ = done.wait_for(|done| *done >= applied).await;
+    }
+
+    pub(super) async fn released(&self) {
+        let mut open = self.state.open.subscribe();
+        let _ = open.wait_for(|open| *open).await;
+    }
+
+    /// Counts the request as processed when the guard is dropped, however the processing ends.
+    pub(super) fn processing(&self) -> Processing {
+        self.state.applied.send_modify(|applied| *applied += 1);
+        Processing(self.clone())
+    }
+}
+
+pub(super) struct Processing(Injected);
+
+impl Drop for Processing {
+    fn drop(&mut self) {
+        self.0.state.done.send_modify(|done| *done += 1);
+    }
+}
+
+/// All active faults, in the order of their injection.
+#[derive(Default)]
+pub(super) struct Faults(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    armed: Vec<Armed>,
+    choose: Option<Choose>,
+}
+
+/// Chooses the fault of a request that no injected fault applies to.
+pub(super) type Choose = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
+
+#[derive(Debug)]
+struct Armed {
+    fault: Fault,
+    seen: usize,
+    injected: Injected,
+}
+
+impl Faults {
+    pub(super) fn inject(&self, fault: Fault) -> Injected {
+        let injected = Injected::new();
+        self.table().armed.push(Armed {
+            fault,
+            seen: 0,
+            injected: injected.clone(),
+        });
+        injected
+    }
+
+    pub(super) fn choose(&self, choose: Choose) {
+        self.table().choose = Some(choose);
+    }
+
+    pub(super) fn clear(&self) {
+        *self.table() = Table::default();
+    }
+
+    /// Returns the fault that applies to this request: the first injected one, otherwise the chosen one. Every injected
+    /// fault that matches counts the request.
+    pub(super) fn apply_to(&self, request: &Request) -> Option<(Kind, Injected)> {
+        let mut found = None;
+        let mut table = self.table();
+        for armed in &mut table.armed {
+            let target = &armed.fault.target;
+            if !target.matches(request) {
+                continue;
+            }
+            armed.seen += 1;
+            let due = armed.seen >= target.first && armed.seen - target.first < target.times;
+            if due && found.is_none() {
+                found = Some((armed.fault.kind.clone(), armed.injected.clone()));
+            }
+        }
+        found.or_else(|| {
+            let fault = table.choose.as_mut()?(request)?;
+            Some((fault.kind, Injected::new()))
+        })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,16 @@
-//! The helpers of a test: they read and write the database directly, so they are not counted and no fault applies.
+//! Tables and items: what a test creates, writes and reads directly, so that it is not counted and no fault applies.
 
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::io;
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
     ScalarAttributeType, SseSpecification, SseType, TimeToLiveSpecification,
 };
 
-use super::table::{Item, TableSpec};
-use super::{DatabaseError, EmbeddedDynamoDb};
+use super::EmbeddedDynamoDb;
 
 impl EmbeddedDynamoDb {
     /// Creates a table. It can be used at once.
@@ -212,4 +216,152 @@ fn key((attribute, kind): &(String, KeyType)) -> Option<KeySchemaElement> {
         .key_type(kind.clone())
         .build()
         .ok()
+}
+
+/// An item as the SDK represents it: attribute names and values.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// A table to create. By default: partition key `id` (a string), on-demand billing, TTL on `expiration`.
+///
+/// # Examples
+///
+/// ```
+/// use idempotency_testkit::dynamodb::TableSpec;
+///
+/// let plain = TableSpec::new("idempotency");
+/// let shared = TableSpec::new("everything").partition_key("pk").with_sort_key("sk").without_ttl();
+/// # let _ = (plain, shared);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "pass it to `EmbeddedDynamoDb::create_table`"]
+pub struct TableSpec {
+    pub(crate) name: String,
+    pub(crate) partition_key: String,
+    pub(crate) sort_key: Option<String>,
+    pub(super) ttl: Option<String>,
+    pub(super) encrypted: bool,
+}
+
+impl TableSpec {
+    /// Describes a table with the default layout.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            partition_key: "id".to_owned(),
+            sort_key: None,
+            ttl: Some("expiration".to_owned()),
+            encrypted: false,
+        }
+    }
+
+    /// Sets the name of the partition key, a string attribute.
+    pub fn partition_key(mut self, attribute: impl Into<String>) -> Self {
+        self.partition_key = attribute.into();
+        self
+    }
+
+    /// Adds a sort key, a string attribute.
+    pub fn with_sort_key(mut self, attribute: impl Into<String>) -> Self {
+        self.sort_key = Some(attribute.into());
+        self
+    }
+
+    /// Sets the TTL attribute (a number, in seconds since the epoch).
+    pub fn ttl(mut self, attribute: impl Into<String>) -> Self {
+        self.ttl = Some(attribute.into());
+        self
+    }
+
+    /// Encrypts the table with a key of KMS, as its description says it. The embedded database encrypts nothing.
+    pub fn encrypted(mut self) -> Self {
+        self.encrypted = true;
+        self
+    }
+
+    /// Leaves TTL off.
+    pub fn without_ttl(mut self) -> Self {
+        self.ttl = None;
+        self
+    }
+}
+
+/// Why the embedded DynamoDB could not do what the test asked for.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(db: idempotency_testkit::dynamodb::EmbeddedDynamoDb) -> Result<(), Box<dyn std::error::Error>> {
+/// use idempotency_testkit::dynamodb::DatabaseError;
+/// let refused = db.items("payments").await;
+/// assert!(matches!(refused, Err(DatabaseError::Refused { operation: "Scan", .. })), "no such table");
+/// # Ok(()) }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// No thread or port is available.
+    #[error("the embedded DynamoDB could not start: check the limits on open files and threads")]
+    Start(#[source] io::Error),
+
+    /// The requested port is not available.
+    #[error(
+        "the embedded DynamoDB could not listen on port {port}: choose another one, or 0 for an unused one"
+    )]
+    #[non_exhaustive]
+    Port {
+        /// The requested port; 0 means any.
+        port: u16,
+        /// The error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+
+    /// The database did not open.
+    #[error("the embedded database could not be opened: {0}")]
+    Open(String),
+
+    /// The database rejected the request of a helper.
+    #[error(
+        "{operation} on table `{table}` failed: {reason}; create the table first, and set every key attribute"
+    )]
+    #[non_exhaustive]
+    Refused {
+        /// The API operation.
+        operation: &'static str,
+        /// The table.
+        table: String,
+        /// The code and message of the database.
+        reason: String,
+    },
+
+    /// The thread of the server has ended.
+    #[error("the embedded DynamoDB has stopped: keep the value alive while it is used")]
+    Stopped,
+}
+
+impl DatabaseError {
+    /// Classifies an error of the SDK.
+    pub(super) fn refused<E>(operation: &'static str, table: &str, error: SdkError<E>) -> Self
+    where
+        E: ProvideErrorMetadata + StdError + 'static,
+    {
+        // Code and message only: the SDK's full context would print the raw response, which contains the item.
+        let reason = match &error {
+            SdkError::ServiceError(context) => {
+                let code = context.err().code().unwrap_or("unknown error");
+                let message = context.err().message().unwrap_or("no message");
+                format!("{code}: {message}")
+            }
+            SdkError::DispatchFailure(_) | SdkError::TimeoutError(_) => {
+                "the database did not respond".to_owned()
+            }
+            SdkError::ConstructionFailure(_) => "the request could not be built".to_owned(),
+            _ => "the response of the database could not be read".to_owned(),
+        };
+        Self::Refused {
+            operation,
+            table: table.to_owned(),
+            reason,
+        }
+    }
 }

@@ -26,20 +26,12 @@
 //! # }
 //! ```
 
-mod control;
 mod embedded;
-mod error;
 mod fault;
-mod faults;
-mod injected;
 mod items;
 mod proxy;
-mod request;
-mod table;
 
 pub use embedded::EmbeddedDynamoDb;
-pub use error::DatabaseError;
-pub use fault::{Fault, FaultBuilder};
-pub use injected::Injected;
-pub use request::Request;
-pub use table::{Item, TableSpec};
+pub use fault::{Fault, FaultBuilder, Injected};
+pub use items::{DatabaseError, Item, TableSpec};
+pub use proxy::Request;

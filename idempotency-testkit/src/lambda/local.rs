@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 
-use super::child;
+use super::api::serve_invoke_api;
 use super::function::FunctionSpec;
-use super::function_process::{FunctionProcess, Inner};
+use super::function_process::{FunctionProcess, Inner, start_process};
 use super::invocation::{Invocation, Target};
-use super::invoke_api;
 use super::outcome::{InvokeError, StartError};
 use super::state::{Event, State};
-use crate::background::Background;
+use crate::wire::Background;
 
 /// A Lambda with one function. It runs as long as this value lives.
 ///
@@ -130,7 +129,7 @@ impl LocalLambda {
         if let Some(endpoint) = &*endpoint {
             return Ok(endpoint.clone());
         }
-        let started = invoke_api::start(self.background.handle(), &self.function)?;
+        let started = serve_invoke_api(self.background.handle(), &self.function)?;
         Ok(endpoint.insert(started).clone())
     }
 }
@@ -160,7 +159,7 @@ impl Function {
     fn add(&self, processes: &mut Vec<FunctionProcess>) -> Result<FunctionProcess, StartError> {
         let number = processes.len() + 1;
         let state = Arc::new(State::new());
-        let process_id = child::start(&self.runtime, &self.spec, number, &state)
+        let process_id = start_process(&self.runtime, &self.spec, number, &state)
             .map_err(|error| start_error(&self.spec, error))?;
         let process = FunctionProcess {
             inner: Arc::new(Inner {

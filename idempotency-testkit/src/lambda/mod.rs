@@ -32,11 +32,9 @@
 // `function_process`, `invocation` and `local` refer to each other: a process and the Lambda create invocations, and an
 // invocation keeps which of the two it is sent to.
 mod api;
-mod child;
 mod function;
 mod function_process;
 mod invocation;
-mod invoke_api;
 mod local;
 mod log;
 mod outcome;

@@ -16,9 +16,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::background::Background;
 use crate::dynamodb::{DatabaseError, TableSpec};
-use crate::wire;
+use crate::wire::{self, Background};
 
 /// The thread that runs the databases of a check.
 pub(super) struct Server {
