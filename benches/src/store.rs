@@ -3,11 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{
-    Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome,
-};
+use idempotency_core::record::Record;
+use idempotency_core::store::{MemoryStore, RecordWrite, Reply, SendLog, Store, StoreRequest};
 
 /// What the store replies.
 enum Mode {
@@ -52,37 +49,22 @@ impl NoStore {
 }
 
 impl Store for NoStore {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
+            let Some(RecordWrite { id, .. }) = request.record() else {
+                return Reply::found(None);
+            };
             match &mut *self.mode() {
                 Mode::Records(records, last) => {
-                    let written =
-                        idempotency_core::example::ready(records.write(id, write, condition, log));
+                    let written = idempotency_core::example::ready(records.send(request, log));
                     *last = records.record(id);
                     written
                 }
-                Mode::Applies => WriteOutcome::Applied,
-                Mode::Finds(record) => WriteOutcome::ConditionFailed {
-                    existing: Some(record.clone()),
-                    maybe_applied: false,
-                },
+                // As a store that takes no notes: it may have sent more than once.
+                Mode::Applies => Reply::applied().or_earlier(),
+                Mode::Finds(record) => Reply::condition_failed(Some(record.clone())),
             }
         })
-    }
-
-    fn read<'a>(
-        &'a self,
-        _: &'a RecordId,
-        _: Consistency,
-        _: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(std::future::ready(ReadOutcome::NotFound))
     }
 
     fn name(&self) -> String {

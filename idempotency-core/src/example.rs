@@ -15,7 +15,8 @@ use crate::protocol::policy::Policy;
 use crate::random::{Random, RandomError};
 use crate::record::{Record, RecordId};
 use crate::store::{
-    Change, Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write, WriteOutcome,
+    Change, Consistency, MemoryStore, Reply, SendLog, Store, StoreRequest, TransactionRequest,
+    Write,
 };
 use crate::time::EpochMillis;
 
@@ -82,53 +83,68 @@ pub fn ready<T>(future: impl Future<Output = T>) -> T {
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, ReadOutcome, WriteOutcome};
+/// use idempotency_core::store::{MemoryStore, Reply};
 /// use idempotency_core::example::StoreExt;
 /// # idempotency_core::example::ready(async {
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
 /// let put = store.put(&id, &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(put, WriteOutcome::Applied));
-/// assert!(matches!(store.get(&id).await, ReadOutcome::Found(_)));
+/// assert!(matches!(put, Reply::Applied { .. }));
+/// assert!(matches!(store.get(&id).await, Reply::Found { record: Some(_), .. }));
 /// # });
 /// ```
 pub trait StoreExt: Store {
+    /// Performs a write if the condition holds.
+    fn write<'a>(
+        &'a self,
+        id: &'a RecordId,
+        write: Write,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let request = StoreRequest::write(id, &write, condition);
+            self.send(request, &SendLog::new()).await
+        })
+    }
+
+    /// Performs a transaction.
+    fn transact<'a>(&'a self, transaction: TransactionRequest<'a>) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let request = StoreRequest::Transact(transaction);
+            self.send(request, &SendLog::new()).await
+        })
+    }
+
     /// Replaces the whole record if the condition holds.
     fn put<'a>(
         &'a self,
         id: &'a RecordId,
-        record: &'a Record,
+        record: &Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let write = Write::Put(record.clone());
-        Box::pin(async move { self.write(id, &write, condition, &SendLog::new()).await })
+    ) -> BoxFuture<'a, Reply> {
+        self.write(id, Write::Put(record.clone()), condition)
     }
 
     /// Changes some attributes if the condition holds.
     fn update<'a>(
         &'a self,
         id: &'a RecordId,
-        change: &'a Change,
+        change: &Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let write = Write::Update(change.clone());
-        Box::pin(async move { self.write(id, &write, condition, &SendLog::new()).await })
+    ) -> BoxFuture<'a, Reply> {
+        self.write(id, Write::Update(change.clone()), condition)
     }
 
     /// Deletes the record if the condition holds.
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            self.write(id, &Write::Delete, condition, &SendLog::new())
-                .await
-        })
+    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Reply> {
+        self.write(id, Write::Delete, condition)
     }
 
     /// Reads the record.
-    fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move { self.read(id, Consistency::Strong, &SendLog::new()).await })
+    fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let request = StoreRequest::Read(id, Consistency::Strong);
+            self.send(request, &SendLog::new()).await
+        })
     }
 }
 

@@ -66,11 +66,6 @@ impl Sends {
         &self.table.table
     }
 
-    /// Returns true if a send may have been applied. Call it after the request has failed.
-    pub(crate) fn maybe_applied(&self) -> bool {
-        self.log.maybe_applied()
-    }
-
     /// Returns true if the request was sent. An error before that is local, such as missing credentials.
     fn sent(&self) -> bool {
         self.log.sends() > self.before

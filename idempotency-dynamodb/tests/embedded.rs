@@ -15,9 +15,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{
-    Change, MemoryStore, ReadOutcome, SendLog, Store, StoreErrorKind, Write, WriteOutcome,
-};
+use idempotency_core::store::{Change, MemoryStore, Reply, Store, StoreErrorKind};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 
@@ -177,19 +175,24 @@ async fn conditions_on_foreign_records_hold_in_dynamodb_exactly_if_they_hold_in_
                 .send()
         };
         raw().await.unwrap();
-        let ReadOutcome::Found(record) = store.get(&id).await else {
+        let Reply::Found {
+            record: Some(record),
+            ..
+        } = store.get(&id).await
+        else {
             panic!("the item exists")
         };
         for condition in conditions() {
             raw().await.unwrap();
             match store.delete(&id, &condition).await {
-                WriteOutcome::Applied => {
+                Reply::Applied { .. } => {
                     applied += 1;
                     assert!(condition.holds(Some(&record)), "{condition:?} of {item:?}");
                 }
-                WriteOutcome::ConditionFailed {
+                Reply::ConditionFailed {
                     existing,
                     maybe_applied,
+                    ..
                 } => {
                     assert!(!condition.holds(Some(&record)), "{condition:?} of {item:?}");
                     assert_eq!(existing.as_ref(), Some(&record));
@@ -210,12 +213,12 @@ async fn conditions_without_a_record_hold_in_dynamodb_exactly_if_they_hold_in_me
         let write = store.delete(&RecordId::new("missing#1"), &condition).await;
         let expected = condition.holds(None);
         assert_eq!(
-            matches!(write, WriteOutcome::Applied),
+            matches!(write, Reply::Applied { .. }),
             expected,
             "{condition:?}: {write:?}"
         );
         assert_eq!(
-            matches!(write, WriteOutcome::ConditionFailed { existing: None, .. }),
+            matches!(write, Reply::ConditionFailed { existing: None, .. }),
             !expected,
             "{condition:?}: {write:?}"
         );
@@ -242,10 +245,10 @@ async fn a_record_behaves_in_dynamodb_as_in_memory() {
             ..Record::default()
         };
         let put = store.put(&id, &claim, &Condition::NoRecord).await;
-        assert!(matches!(put, WriteOutcome::Applied), "{put:?}");
+        assert!(matches!(put, Reply::Applied { .. }), "{put:?}");
         let again = store.put(&id, &claim, &Condition::NoRecord).await;
         assert!(
-            matches!(again, WriteOutcome::ConditionFailed { existing: Some(existing), maybe_applied: false } if existing == claim)
+            matches!(again, Reply::ConditionFailed { existing: Some(existing), maybe_applied: false, .. } if existing == claim)
         );
         let change = Change {
             set: Record {
@@ -256,31 +259,36 @@ async fn a_record_behaves_in_dynamodb_as_in_memory() {
             remove: vec![Attribute::InProgressExpiration],
         };
         let update = store.update(&id, &change, &held_by(&token())).await;
-        assert!(matches!(update, WriteOutcome::Applied), "{update:?}");
+        assert!(matches!(update, Reply::Applied { .. }), "{update:?}");
         let completed = Record {
             in_progress_expiration: Field::Absent,
             status: Field::Value(Status::Completed),
             data: Field::Value(Data::new("{\"paid\":true}")),
             ..claim.clone()
         };
-        assert!(matches!(store.get(&id).await, ReadOutcome::Found(record) if record == completed));
+        assert!(
+            matches!(store.get(&id).await, Reply::Found { record: Some(record), .. } if record == completed)
+        );
         let replaced = store
             .put(&id, &Record::default(), &Condition::Exists(Attribute::Data))
             .await;
-        assert!(matches!(replaced, WriteOutcome::Applied), "{replaced:?}");
+        assert!(matches!(replaced, Reply::Applied { .. }), "{replaced:?}");
         assert!(
-            matches!(store.get(&id).await, ReadOutcome::Found(record) if record == Record::default())
+            matches!(store.get(&id).await, Reply::Found { record: Some(record), .. } if record == Record::default())
         );
         let delete = store
             .delete(&id, &Condition::Missing(Attribute::Owner))
             .await;
-        assert!(matches!(delete, WriteOutcome::Applied), "{delete:?}");
-        assert!(matches!(store.get(&id).await, ReadOutcome::NotFound));
+        assert!(matches!(delete, Reply::Applied { .. }), "{delete:?}");
+        assert!(matches!(
+            store.get(&id).await,
+            Reply::Found { record: None, .. }
+        ));
     }
 }
 
 #[tokio::test]
-async fn a_claim_notes_the_record_that_it_replaces() {
+async fn a_claim_brings_back_the_record_that_it_replaces() {
     let client = database().await;
     let stores: [&dyn Store; 2] = [&MemoryStore::new(), &store(&client, "simple")];
     for store in stores {
@@ -292,11 +300,14 @@ async fn a_claim_notes_the_record_that_it_replaces() {
         };
         let condition = claimable(EpochMillis::new(NOW), OnTimeout::Rerun);
         for (record, replaced) in [(&killed, None), (&Record::default(), Some(&killed))] {
-            let log = SendLog::new();
-            let put = Write::Put(record.clone());
-            let put = store.write(&id, &put, &condition, &log).await;
-            assert!(matches!(put, WriteOutcome::Applied), "{put:?}");
-            assert_eq!(log.take_replaced(), Some(replaced.cloned()));
+            let put = store.put(&id, record, &condition).await;
+            let Reply::Applied {
+                replaced: known, ..
+            } = put
+            else {
+                panic!("the claim is applied: {put:?}");
+            };
+            assert_eq!(known, Some(replaced.cloned()));
         }
     }
 }
@@ -315,7 +326,7 @@ async fn a_warm_up_detects_a_missing_table_and_other_keys() {
             &Condition::NoRecord,
         )
         .await;
-    let WriteOutcome::Failed {
+    let Reply::Failed {
         maybe_applied: false,
         error,
     } = put

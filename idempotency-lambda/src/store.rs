@@ -10,9 +10,9 @@ use std::sync::Arc;
 pub use idempotency_core::future::BoxFuture;
 pub use idempotency_core::protocol::condition::{Condition, Operand};
 pub use idempotency_core::store::{
-    Change, Consistency, MemoryStore, ReadOutcome, RecordWrite, RejectedWrite, Rejection, SendLog,
-    Staged, StagedWrites, Store, StoreError, StoreErrorKind, TransactionRequest, Write,
-    WriteOutcome,
+    Change, Consistency, MemoryStore, RecordWrite, RejectedWrite, Rejection, Reply, SendLog,
+    Staged, StagedWrites, Store, StoreError, StoreErrorKind, StoreRequest, TransactionRequest,
+    Write,
 };
 
 /// A store for one operation. It is made from an `Arc` of a [`Store`], or from a reference to one.

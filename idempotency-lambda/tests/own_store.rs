@@ -4,11 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use idempotency_lambda::record::RecordId;
-use idempotency_lambda::store::{
-    BoxFuture, Condition, Consistency, MemoryStore, ReadOutcome, SendLog, Store, Write,
-    WriteOutcome,
-};
+use idempotency_lambda::store::{BoxFuture, MemoryStore, Reply, SendLog, Store, StoreRequest};
 use idempotency_lambda::{
     BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, backend_over, idempotent,
     set_global_backend,
@@ -23,24 +19,11 @@ struct Counting {
 }
 
 impl Store for Counting {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.inner.write(id, write, condition, log)
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        self.inner.read(id, consistency, log)
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+        if let StoreRequest::Write(_) = request {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+        }
+        self.inner.send(request, log)
     }
 
     fn name(&self) -> String {

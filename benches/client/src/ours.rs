@@ -17,7 +17,7 @@ use idempotency_core::protocol::{
 };
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::record::{Data, RecordId};
-use idempotency_core::store::{SendLog, Store, WriteOutcome};
+use idempotency_core::store::{Reply, SendLog, Store, StoreRequest};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use serde_json::Value;
@@ -83,11 +83,15 @@ async fn written(store: &dyn Store, id: &RecordId, effect: Effect) -> WriteResul
         panic!("a write comes next: {effect:?}")
     };
     let log = SendLog::with_limit(Duration::from_secs(3));
-    match store.write(id, &write, &condition, &log).await {
-        WriteOutcome::Applied => WriteResult::Applied,
-        WriteOutcome::ConditionFailed {
+    match store
+        .send(StoreRequest::write(id, &write, &condition), &log)
+        .await
+    {
+        Reply::Applied { .. } => WriteResult::APPLIED,
+        Reply::ConditionFailed {
             existing,
             maybe_applied,
+            ..
         } => WriteResult::ConditionFailed {
             existing,
             maybe_applied,

@@ -26,7 +26,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, Consistency, SendLog, Store, Write};
+use idempotency_core::store::{Change, SendLog, Store, StoreRequest, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{
@@ -247,7 +247,10 @@ impl Clock for CompletesInThePause {
             });
             let always = Condition::All(Vec::new());
             store
-                .write(&id, &completion, &always, &SendLog::new())
+                .send(
+                    StoreRequest::write(&id, &completion, &always),
+                    &SendLog::new(),
+                )
                 .await;
         })
     }
@@ -297,7 +300,7 @@ async fn requests_of(
             let always = Condition::All(Vec::new());
             measured
                 .store
-                .write(&id, &claim, &always, &SendLog::new())
+                .send(StoreRequest::write(&id, &claim, &always), &SendLog::new())
                 .await;
             measured.take();
             let clock = CompletesInThePause {

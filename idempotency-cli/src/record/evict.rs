@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::unchanged;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
+use idempotency_core::store::{Reply, SendLog, Store, StoreRequest, Write};
 
 use super::confirm::confirm;
 use super::shown::{Shown, State};
@@ -64,20 +64,24 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
     let store = connection.records()?;
     let refused = |message: String| Err(Failure::new(Exit::Refused, message));
     match store
-        .write(id, &Write::Delete, &unchanged(record), &SendLog::new())
+        .send(
+            StoreRequest::write(id, &Write::Delete, &unchanged(record)),
+            &SendLog::new(),
+        )
         .await
     {
         // If an earlier send may have been applied, it most likely deleted the record.
-        WriteOutcome::Applied
-        | WriteOutcome::ConditionFailed {
+        Reply::Applied { .. }
+        | Reply::ConditionFailed {
             existing: None,
             maybe_applied: true,
+            ..
         } => Ok(()),
-        WriteOutcome::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
-        WriteOutcome::ConditionFailed { .. } => refused(format!(
+        Reply::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
+        Reply::ConditionFailed { .. } => refused(format!(
             "`{id}` changed after it was shown and was not evicted: read it again with `idempotency get`"
         )),
-        WriteOutcome::Failed {
+        Reply::Failed {
             maybe_applied,
             error,
         } => {

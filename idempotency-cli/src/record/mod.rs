@@ -17,7 +17,7 @@ use std::io::Write;
 
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Consistency, ReadOutcome, SendLog, Store};
+use idempotency_core::store::{Consistency, Reply, SendLog, Store, StoreRequest};
 
 use crate::arguments::GetArguments;
 use crate::connection::Connection;
@@ -72,18 +72,13 @@ struct StoredRecord {
 
 /// Reads the record; `None` if there is none.
 async fn read(id: &RecordId, connection: &Connection) -> Result<Option<StoredRecord>, Failure> {
-    let log = SendLog::new();
-    match connection
-        .records()?
-        .read(id, Consistency::Strong, &log)
-        .await
-    {
-        ReadOutcome::Found(record) => Ok(Some(StoredRecord {
-            record,
-            unreadable: log.take_unreadable(),
-        })),
-        ReadOutcome::NotFound => Ok(None),
-        ReadOutcome::Failed(error) => Err(Failure::new(Exit::Failed, error)),
+    let request = StoreRequest::Read(id, Consistency::Strong);
+    let records = connection.records()?;
+    match records.send(request, &SendLog::new()).await {
+        Reply::Found { record, unreadable } => {
+            Ok(record.map(|record| StoredRecord { record, unreadable }))
+        }
+        Reply::Failed { error, .. } => Err(Failure::new(Exit::Failed, error)),
         other => Err(Failure::new(
             Exit::Failed,
             format_args!("unknown result {other:?}"),

@@ -6,7 +6,7 @@ use idempotency_core::key::Json;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided};
 use idempotency_core::record::{Data, RecordId};
-use idempotency_core::store::{SendLog, Store, WriteOutcome};
+use idempotency_core::store::{Reply, SendLog, Store, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::confirm::confirm;
@@ -118,16 +118,19 @@ fn undecided(id: &RecordId, why: Undecided, shown: &Shown<'_>) -> Failure {
 async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Result<(), Failure> {
     let store = connection.records()?;
     match store
-        .write(id, &decided.write, &decided.condition, &SendLog::new())
+        .send(
+            StoreRequest::write(id, &decided.write, &decided.condition),
+            &SendLog::new(),
+        )
         .await
     {
-        WriteOutcome::Applied => Ok(()),
+        Reply::Applied { .. } => Ok(()),
         // An earlier send of this write was applied, and its reply was lost.
-        WriteOutcome::ConditionFailed {
+        Reply::ConditionFailed {
             existing: Some(existing),
             ..
         } if decided.is_in(&existing) => Ok(()),
-        WriteOutcome::ConditionFailed { maybe_applied, .. } => {
+        Reply::ConditionFailed { maybe_applied, .. } => {
             let applied = if maybe_applied {
                 "; the decision may have been applied before it changed"
             } else {
@@ -138,7 +141,7 @@ async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Res
             );
             Err(Failure::new(Exit::Refused, message))
         }
-        WriteOutcome::Failed {
+        Reply::Failed {
             maybe_applied,
             error,
         } => {

@@ -11,7 +11,7 @@ use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{
-    Change, SendLog, Store, StoreError, StoreErrorKind, Write, WriteOutcome,
+    Change, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest, Write,
 };
 
 use crate::connection::Connection;
@@ -236,9 +236,11 @@ async fn permissions(connection: &Connection) -> Vec<Finding> {
         ("dynamodb:UpdateItem", Write::Update(Change::default())),
         ("dynamodb:DeleteItem", Write::Delete),
     ] {
-        let written = store.write(&id, &write, &never, &SendLog::new()).await;
+        let written = store
+            .send(StoreRequest::write(&id, &write, &never), &SendLog::new())
+            .await;
         let result = match written {
-            WriteOutcome::Failed { error, .. } => Err(error),
+            Reply::Failed { error, .. } => Err(error),
             _ => Ok(()),
         };
         findings.push(allowed(action, result));

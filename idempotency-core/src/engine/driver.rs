@@ -2,28 +2,21 @@
 //!
 //! It makes no decision. The decisions are in [`protocol`](crate::protocol).
 
-use std::time::Duration;
-
 use super::call::{Made, OfferedCall};
 use super::handler::{self, Finished, StoreWhen};
+use super::request::{Reasons, send};
 use super::single_flight::FlightGuard;
-use super::timeout::timeout;
-use super::write_result::write_result;
-use super::{Backend, Codec, Errors, circuit};
+use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
 use crate::error::{Error, ErrorKind};
-use crate::event::{Report, StagedEnd};
-use crate::future::BoxFuture;
+use crate::event::{CircuitChange, Report, StagedEnd};
 use crate::outcome::{Ending, Outcome};
-use crate::protocol::condition::Condition;
 use crate::protocol::{
-    Attempt, CallTerms, Effect, HandlerResult, InFlight, Input, Run, Write, WriteResult,
+    Admission, Attempt, CallTerms, Circuit, Effect, HandlerResult, InFlight, Input, Run,
     transaction_token,
 };
 use crate::record::Record;
-use crate::store::{
-    Consistency, ReadOutcome, RecordWrite, SendLog, Staged, StoreError, TransactionRequest,
-};
+use crate::store::{Consistency, RecordWrite, Staged, StoreRequest, TransactionRequest};
 
 /// One call, ready to be driven.
 pub(crate) struct Driver<'a, R> {
@@ -38,14 +31,6 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) codec: Codec<R>,
 }
 
-/// A write that the protocol asks for, and the staged writes that are in one transaction with it.
-#[derive(Clone, Copy)]
-struct Asked<'a> {
-    write: &'a Write,
-    condition: &'a Condition,
-    staged: Option<&'a Staged>,
-}
-
 impl<R> Driver<'_, R> {
     /// Drives the call to its end. The handler is built and polled only under a claim.
     pub(crate) async fn drive<E, F: Future<Output = Result<R, E>>>(
@@ -57,7 +42,7 @@ impl<R> Driver<'_, R> {
         let mut start = Some(start);
         let mut made = Made::default();
         let mut finished: Option<Finished<R, E>> = None;
-        let mut store_error: Option<StoreError> = None;
+        let mut reasons = Reasons::default();
         let mut staged: Option<Staged> = None;
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(self.call.clone());
@@ -72,48 +57,50 @@ impl<R> Driver<'_, R> {
                     guard.wait(|| self.backend.clock().sleep(at_most)).await
                 }
                 Effect::CheckCircuit(at_most) => {
-                    Input::Circuit(circuit::ask(self.backend, at_most, report))
-                }
-                Effect::Write(write, condition) => {
-                    let limit = attempt.time_limit(self.backend.clock().now());
-                    let asked = Asked {
-                        write: &write,
-                        condition: &condition,
-                        staged: None,
-                    };
-                    let (written, log) = self.write(asked, limit, &mut store_error, report).await;
-                    // Without a reply the claim does not count as applied, also if the store has noted a reply.
-                    let applied = matches!(
-                        written,
-                        WriteResult::Applied | WriteResult::AppliedMaybeAgain
-                    );
-                    if applied && let Some(replaced) = log.take_replaced() {
-                        attempt = attempt.replacing(replaced.as_ref());
+                    let now = self.backend.clock().now();
+                    let admission = self.backend.breaker().admit(now, at_most);
+                    if let Admission::Open { until } = admission {
+                        report.circuit_open(until);
                     }
-                    Input::Written(written)
+                    Input::Circuit(admission)
                 }
-                Effect::Transact(write, condition) => {
+                Effect::Write(ref write, ref condition)
+                | Effect::Transact(ref write, ref condition) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
-                    // The last transaction explains how the call ends.
-                    store_error = None;
-                    let asked = Asked {
-                        write: &write,
-                        condition: &condition,
-                        staged: staged.as_ref(),
+                    let record = RecordWrite {
+                        id: &self.call.id,
+                        write,
+                        condition,
                     };
-                    let written = self.write(asked, limit, &mut store_error, report);
-                    // Boxed, so that the future of a call without a transaction stays small.
-                    Input::Written(Box::pin(written).await.0)
+                    let staged = staged.as_ref();
+                    let staged = staged.filter(|_| matches!(effect, Effect::Transact(..)));
+                    let token = staged.map(|_| transaction_token(&self.call.owner, write));
+                    let request = match (staged, &token) {
+                        (Some(staged), Some(token)) => StoreRequest::Transact(TransactionRequest {
+                            record: Some(record),
+                            staged,
+                            token,
+                        }),
+                        _ => StoreRequest::Write(record),
+                    };
+                    send(self.backend, request, limit, &mut reasons, report).await
                 }
                 Effect::Read(consistency) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
-                    self.read(consistency, limit, &mut store_error, report)
-                        .await
+                    let request = StoreRequest::Read(&self.call.id, consistency);
+                    let input = send(self.backend, request, limit, &mut reasons, report).await;
+                    // The claim decides all the same. If it fails too, its own error is the cause.
+                    if consistency == Consistency::Eventual
+                        && let Some(error) = reasons.error.take()
+                    {
+                        report.note(format!("the read before the claim failed: {error}"));
+                    }
+                    input
                 }
                 Effect::Pause(at_most) => {
                     if finished.is_none() {
                         // Earlier errors did not end the wait. Only the last read explains why it ended.
-                        store_error = None;
+                        reasons.error = None;
                     }
                     let pause = self.backend.jitter(at_most);
                     self.backend.clock().sleep(pause).await;
@@ -121,7 +108,7 @@ impl<R> Driver<'_, R> {
                 }
                 Effect::Run => {
                     let start = self.only_run(&mut start).map_err(Ending::Refused)?;
-                    store_error = None;
+                    reasons.error = None;
                     let run = attempt.run().unwrap_or(Run::Unknown);
                     if let Run::Rerun { .. } = run {
                         report.took_over();
@@ -172,7 +159,7 @@ impl<R> Driver<'_, R> {
                         lease_end,
                         &mut made,
                     ));
-                    report.runs_unprotected(store_error.take().as_ref());
+                    report.runs_unprotected(reasons.error.take().as_ref());
                     let (result, own) = if maybe_claimed {
                         handler::run(handler, self.codec, errors, &self.store_when, report).await
                     } else {
@@ -188,7 +175,7 @@ impl<R> Driver<'_, R> {
                     self.remember(&resolution);
                     guard.finish(resolution.confirmed_record());
                     let staged_end = staged.is_some().then(|| self.staged_end(&resolution));
-                    let ended = self.finish(resolution, finished, store_error, report);
+                    let ended = self.finish(resolution, finished, reasons, report);
                     let Some(staged_end) = staged_end else {
                         return ended;
                     };
@@ -205,7 +192,13 @@ impl<R> Driver<'_, R> {
             };
             let now = self.backend.clock().now();
             if let Some(reply) = attempt.store_reply(&input) {
-                circuit::take(self.backend, now, reply, report);
+                let mut breaker = self.backend.breaker();
+                if breaker.take(now, reply) {
+                    report.circuit(match breaker.circuit() {
+                        Circuit::Closed => CircuitChange::Closed,
+                        Circuit::Open | Circuit::HalfOpen => CircuitChange::Opened,
+                    });
+                }
             }
             (attempt, effect) = attempt.step(now, input);
             if let Some(in_flight) = attempt.in_flight() {
@@ -231,93 +224,6 @@ impl<R> Driver<'_, R> {
             Some(leader) => Input::LeaderProgress(leader),
             None => Input::Local(None),
         }
-    }
-
-    /// Performs a write, together with the staged writes of the handler if there are any. Returns what the store noted too.
-    async fn write(
-        &self,
-        asked: Asked<'_>,
-        limit: Duration,
-        store_error: &mut Option<StoreError>,
-        report: &mut Report<'_>,
-    ) -> (WriteResult, SendLog) {
-        let Asked {
-            write,
-            condition,
-            staged,
-        } = asked;
-        let store = self.backend.store();
-        let log = SendLog::with_limit(limit);
-        let id = &self.call.id;
-        let token = staged.map(|_| transaction_token(&self.call.owner, write));
-        let request = match (staged, &token) {
-            (Some(staged), Some(token)) => {
-                let record = RecordWrite {
-                    id,
-                    write,
-                    condition,
-                };
-                let transaction = TransactionRequest {
-                    record: Some(record),
-                    staged,
-                    token,
-                };
-                store.transact(transaction, &log)
-            }
-            _ => store.write(id, write, condition, &log),
-        };
-        let reply = self.in_time(request, limit, report).await;
-        let (result, error) = write_result(reply, &log, store, staged.is_some());
-        // The first error is the cause. Later ones come from dealing with it.
-        if let Some(error) = error {
-            store_error.get_or_insert(error);
-        }
-        if let WriteResult::ConditionFailed { .. } = result {
-            report.unreadable(log.take_unreadable());
-        }
-        (result, log)
-    }
-
-    async fn read(
-        &self,
-        consistency: Consistency,
-        limit: Duration,
-        store_error: &mut Option<StoreError>,
-        report: &mut Report<'_>,
-    ) -> Input {
-        let store = self.backend.store();
-        let log = SendLog::with_limit(limit);
-        let request = store.read(&self.call.id, consistency, &log);
-        let error = match self.in_time(request, limit, report).await {
-            Some(ReadOutcome::Found(record)) => {
-                report.unreadable(log.take_unreadable());
-                return Input::Read(Some(record));
-            }
-            Some(ReadOutcome::NotFound) => return Input::Read(None),
-            Some(ReadOutcome::Failed(error)) => error,
-            None => log.timed_out(&store.name()).1,
-        };
-        match consistency {
-            Consistency::Strong => drop(store_error.get_or_insert(error)),
-            // The claim decides all the same. If it fails too, its own error is the cause.
-            Consistency::Eventual => {
-                report.note(format!("the read before the claim failed: {error}"))
-            }
-        }
-        Input::ReadFailed
-    }
-
-    /// Waits for a request for at most `limit`. Returns `None` if it takes longer.
-    async fn in_time<T>(
-        &self,
-        request: BoxFuture<'_, T>,
-        limit: Duration,
-        report: &mut Report<'_>,
-    ) -> Option<T> {
-        report.store_request_started();
-        let reply = timeout(request, || self.backend.clock().sleep(limit)).await;
-        report.store_request_ended();
-        reply
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::driver::Driver;
 use super::handler::Finished;
+use super::request::Reasons;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
 use crate::outcome::{Ending, Outcome, Replay};
@@ -17,13 +18,13 @@ impl<R> Driver<'_, R> {
         &self,
         resolution: Resolution,
         finished: Option<Finished<R, E>>,
-        store_error: Option<StoreError>,
+        reasons: Reasons,
         report: &mut Report<'_>,
     ) -> Result<Outcome<R>, Ending<E>> {
         let ran = finished.is_some();
         match (resolution, finished) {
             (Resolution::Own(completion), Some(finished)) => {
-                if let (Completion::Unclaimed, Some(error)) = (&completion, store_error) {
+                if let (Completion::Unclaimed, Some(error)) = (&completion, reasons.error) {
                     report.note(format!("its response is not stored: {error}"));
                 }
                 self.own(&completion, finished, report)
@@ -39,10 +40,10 @@ impl<R> Driver<'_, R> {
                     }
                     _ => {}
                 }
-                let mut error = self.refusal(&refusal, ran, store_error);
+                let mut error = self.refusal(&refusal, ran, reasons.error);
                 // The store knows more about this defect than the protocol.
                 if refusal.detail == Some(RefusalDetail::Defect(UNREADABLE_DATA))
-                    && let Some(reason) = report.take_unreadable()
+                    && let Some(reason) = reasons.unreadable
                 {
                     error = error.with_detail(reason);
                 }

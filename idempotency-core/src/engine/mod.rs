@@ -3,32 +3,28 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `driver` | performs the effects that the protocol asks for |
+//! | `request` | sends one request to the store |
 //! | `call` | the call that a handler can ask for |
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the protocol's resolution into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
 //! | `unprotected` | applies the staged writes of a handler that ran unprotected |
-//! | `write_result` | what the protocol needs of the reply to a write |
 //! | `single_flight` | duplicates in one process share the work of one call |
-//! | `circuit` | the circuit breaker, asked before the first request of a call |
-//! | `timeout` | limits the time of one request |
 //! | `backend` | store, clock, randomness and cache of a process |
 //! | `codec` | how a response becomes JSON text and back |
 //! | `proof` | which types prove that a response can be read back |
 
 mod backend;
 mod call;
-mod circuit;
 mod codec;
 mod driver;
 mod finish;
 mod handler;
 mod proof;
+mod request;
 mod single_flight;
 mod staging;
-mod timeout;
 mod unprotected;
-mod write_result;
 
 pub use backend::Backend;
 pub(crate) use call::Made;

@@ -2,13 +2,12 @@
 
 use super::Backend;
 use super::driver::unconfirmed;
-use super::timeout::timeout;
-use super::write_result::write_result;
+use super::request::{Reasons, send};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
 use crate::outcome::Ending;
-use crate::protocol::{PlainEffect, PlainTransaction};
-use crate::store::{SendLog, Staged, StoreError, TransactionRequest};
+use crate::protocol::{Input, PlainEffect, PlainTransaction};
+use crate::store::{Staged, StoreError, StoreRequest, TransactionRequest};
 use crate::time::EpochMillis;
 
 /// Applies the staged writes as one transaction without a record.
@@ -42,20 +41,20 @@ pub(crate) async fn apply<E>(
         }
     };
     report.staged(StagedEnd::Unknown);
+    let mut reasons = Reasons::default();
     let mut plain = PlainTransaction::begin(backend.clock().now(), deadline);
     loop {
         let limit = plain.time_limit(backend.clock().now());
-        let log = SendLog::with_limit(limit);
         let transaction = TransactionRequest {
             record: None,
             staged,
             token: token.as_str(),
         };
-        report.store_request_started();
-        let request = backend.store().transact(transaction, &log);
-        let reply = timeout(request, || backend.clock().sleep(limit)).await;
-        report.store_request_ended();
-        let (result, cause) = write_result(reply, &log, backend.store(), true);
+        let request = StoreRequest::Transact(transaction);
+        let Input::Written(result) = send(backend, request, limit, &mut reasons, report).await
+        else {
+            continue;
+        };
         match plain.step(backend.clock().now(), result) {
             PlainEffect::Done => {
                 report.staged(StagedEnd::Applied);
@@ -65,7 +64,7 @@ pub(crate) async fn apply<E>(
                 if kind == ErrorKind::TransactionRejected {
                     report.staged(StagedEnd::Rejected);
                 }
-                return Err(fail(kind, cause));
+                return Err(fail(kind, reasons.error));
             }
             PlainEffect::Pause(at_most) => {
                 let pause = backend.jitter(at_most);

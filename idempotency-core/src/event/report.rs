@@ -28,7 +28,6 @@ pub(crate) struct Report<'a> {
     circuit: Option<CircuitChange>,
     /// Until when the circuit is open that the call found.
     open_until: Option<EpochMillis>,
-    unreadable: Option<String>,
     note: Option<String>,
     store_requests: u32,
     store_time: Duration,
@@ -59,7 +58,6 @@ impl<'a> Report<'a> {
             bypass: None,
             circuit: None,
             open_until: None,
-            unreadable: None,
             note: None,
             store_requests: 0,
             store_time: Duration::ZERO,
@@ -123,16 +121,6 @@ impl<'a> Report<'a> {
     /// Records what the call learnt of the circuit, or did to it.
     pub(crate) fn circuit(&mut self, change: CircuitChange) {
         self.circuit = Some(change);
-    }
-
-    /// Records why the response of the record that the store returned cannot be read; `None` if it can be read.
-    pub(crate) fn unreadable(&mut self, reason: Option<String>) {
-        self.unreadable = reason;
-    }
-
-    /// Takes the reason why the response of the last record cannot be read.
-    pub(crate) fn take_unreadable(&mut self) -> Option<String> {
-        self.unreadable.take()
     }
 
     /// Counts a request to the store, and starts to measure its time.

@@ -11,13 +11,9 @@ use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
-use crate::protocol::condition::Condition;
 use crate::protocol::policy::OnInProgress;
 use crate::record::RecordId;
-use crate::store::{
-    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
-};
+use crate::store::{MemoryStore, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest};
 
 /// An operation whose calls share one record, and the store that holds it.
 struct Shop {
@@ -290,32 +286,16 @@ impl Failing {
 }
 
 impl Store for Failing {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+        if request.record().is_none() {
+            return self.inner.send(request, log);
+        }
         let number = self.writes.fetch_add(1, Ordering::Relaxed);
         let Some(Some(kind)) = self.failures.get(number) else {
-            return self.inner.write(id, write, condition, log);
+            return self.inner.send(request, log);
         };
         let error = StoreError::new(*kind, format!("failure {number}"));
-        let failed = WriteOutcome::Failed {
-            maybe_applied: false,
-            error,
-        };
-        Box::pin(std::future::ready(failed))
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        self.inner.read(id, consistency, log)
+        Box::pin(std::future::ready(Reply::failed(error)))
     }
 
     fn name(&self) -> String {

@@ -126,9 +126,13 @@ pub enum Input {
 #[allow(clippy::large_enum_variant)]
 pub enum WriteResult {
     /// The write was applied.
-    Applied,
-    /// The write was applied, and an earlier send of it may still be applied later.
-    AppliedMaybeAgain,
+    Applied {
+        /// What a put has replaced: a record, or none. `None` if the store does not say it. Then the run does not know whether it is the
+        /// first.
+        replaced: Option<Option<Record>>,
+        /// True if an earlier send of the same write may still be applied later.
+        maybe_again: bool,
+    },
     /// The condition did not hold.
     ConditionFailed {
         /// The record that the store brought back.
@@ -151,6 +155,14 @@ pub enum WriteResult {
     },
 }
 
+impl WriteResult {
+    /// The write was applied by its only send, and the store does not say what it replaced.
+    pub const APPLIED: Self = Self::Applied {
+        replaced: None,
+        maybe_again: false,
+    };
+}
+
 /// The kind of a failed write, reduced to what the protocol needs.
 ///
 /// # Examples
@@ -161,7 +173,7 @@ pub enum WriteResult {
 /// # let call = idempotency_core::example::call();
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::Applied));
+/// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::APPLIED));
 /// # let (attempt, _) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
 /// // The store does not accept the response, so the key is completed without it.
 /// let failed = WriteResult::Failed { maybe_applied: false, kind: WriteErrorKind::TooLarge };
@@ -194,8 +206,8 @@ pub enum WriteErrorKind {
 /// # let call = idempotency_core::example::call();
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// // The claim replaced nothing.
-/// let (attempt, effect) = attempt.replacing(None).step(now, Input::Written(WriteResult::Applied));
+/// let claimed = WriteResult::Applied { replaced: Some(None), maybe_again: false };
+/// let (attempt, effect) = attempt.step(now, Input::Written(claimed));
 /// assert_eq!(effect, Effect::Run);
 /// // The handler of a first run failed: the claim is released, so that a retry runs the handler.
 /// let (_, effect) = attempt.step(now, Input::HandlerDone(HandlerResult::Failed("Timeout".to_owned())));

@@ -67,7 +67,7 @@ impl PlainTransaction {
     /// Takes the result of a send, and returns what to do next.
     pub fn step(&mut self, now: EpochMillis, result: WriteResult) -> PlainEffect {
         let pause = match result {
-            WriteResult::Applied | WriteResult::AppliedMaybeAgain => return PlainEffect::Done,
+            WriteResult::Applied { .. } => return PlainEffect::Done,
             WriteResult::Rejected { maybe_applied }
             | WriteResult::ConditionFailed { maybe_applied, .. } => {
                 return self.refused(maybe_applied);
@@ -132,7 +132,13 @@ mod tests {
 
     #[test]
     fn every_short_sequence_of_replies_ends_in_what_its_sends_did() {
-        let mut replies = vec![WriteResult::Applied, WriteResult::AppliedMaybeAgain];
+        let mut replies = vec![
+            WriteResult::APPLIED,
+            WriteResult::Applied {
+                replaced: None,
+                maybe_again: true,
+            },
+        ];
         for maybe_applied in [false, true] {
             replies.extend([
                 WriteResult::Rejected { maybe_applied },
@@ -152,11 +158,11 @@ mod tests {
             for (before, was_lost) in std::mem::take(&mut open) {
                 for reply in &replies {
                     let mut after = before.clone();
-                    let (is_applied, lost) = match *reply {
-                        WriteResult::Applied | WriteResult::AppliedMaybeAgain => (true, false),
+                    let (is_applied, lost) = match reply {
+                        WriteResult::Applied { .. } => (true, false),
                         WriteResult::Rejected { maybe_applied }
                         | WriteResult::ConditionFailed { maybe_applied, .. }
-                        | WriteResult::Failed { maybe_applied, .. } => (false, maybe_applied),
+                        | WriteResult::Failed { maybe_applied, .. } => (false, *maybe_applied),
                     };
                     let lost = lost || was_lost;
                     match after.step(NOW, reply.clone()) {

@@ -9,12 +9,13 @@
 /// ```
 /// use idempotency_core::protocol::Consistency;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, ReadOutcome, SendLog, Store};
+/// use idempotency_core::store::{MemoryStore, Reply, SendLog, Store, StoreRequest};
 /// # use idempotency_core::example::ready;
-/// let (store, id, log) = (MemoryStore::new(), RecordId::new("a#1"), SendLog::new());
+/// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
 /// store.insert(id.clone(), Record::default());
 /// // A store may always read more consistently than it must, as the store in memory does.
-/// assert!(matches!(ready(store.read(&id, Consistency::Eventual, &log)), ReadOutcome::Found(_)));
+/// let read = StoreRequest::Read(&id, Consistency::Eventual);
+/// assert!(matches!(ready(store.send(read, &SendLog::new())), Reply::Found { record: Some(_), .. }));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consistency {

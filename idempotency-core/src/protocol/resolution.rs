@@ -43,10 +43,10 @@ pub enum Resolution {
 /// # let call = idempotency_core::example::call();
 /// # let now = EpochMillis::new(0);
 /// # let (attempt, _) = Attempt::begin(call).0.step(now, Input::Local(None));
-/// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::Applied));
+/// # let (attempt, _) = attempt.step(now, Input::Written(WriteResult::APPLIED));
 /// // By policy this response is not stored, so the claim is released.
 /// let (attempt, _) = attempt.step(now, Input::HandlerDone(HandlerResult::NotStored));
-/// let (_, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
+/// let (_, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
 /// assert_eq!(effect, Effect::Finish(Resolution::Own(Completion::Released)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -19,7 +19,7 @@ use super::resolution::{Completion, Resolution, Source};
 use super::run::Run;
 use super::terms::CallTerms;
 use crate::error::ErrorKind;
-use crate::record::{Record, RecordedSteps};
+use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
 pub(super) use state::backoff;
 use state::{Completing, Releasing, State, finish, refuse};
@@ -46,11 +46,11 @@ use state::{Completing, Releasing, State, finish, refuse};
 /// assert_eq!(effect, Effect::CheckLocal);
 /// let (attempt, effect) = attempt.step(now, Input::Local(None));
 /// assert!(matches!(effect, Effect::Write(Write::Put(_), _)));
-/// let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
+/// let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
 /// assert_eq!(effect, Effect::Run);
 /// let (attempt, effect) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
 /// assert!(matches!(effect, Effect::Write(Write::Update(_), _)));
-/// let (_, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
+/// let (_, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
 /// assert!(matches!(effect, Effect::Finish(Resolution::Own(Completion::Stored(_)))));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ impl Attempt {
     /// # let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
     /// assert_eq!(attempt.in_flight().map(|in_flight| in_flight.stage), Some(Stage::Claiming));
-    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::Applied));
+    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::APPLIED));
     /// let running = InFlight { stage: Stage::Running, until: EpochMillis::new(30_000) };
     /// assert_eq!(attempt.in_flight(), Some(running));
     /// ```
@@ -137,7 +137,7 @@ impl Attempt {
     /// # let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
     /// assert_eq!(attempt.steps(), None);
-    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::Applied));
+    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::APPLIED));
     /// assert!(attempt.steps().is_some_and(|steps| steps.is_empty()), "the claim is new");
     /// ```
     pub fn steps(&self) -> Option<&RecordedSteps> {
@@ -145,16 +145,6 @@ impl Attempt {
             State::Running(running) if running.held.is_confirmed => Some(&running.steps),
             _ => None,
         }
-    }
-
-    /// Notes what the claim that was just applied has replaced: this record, or none. It is called before the result of the claim is
-    /// passed to [`step`](Self::step). Without it the run does not know whether it is the first.
-    #[must_use]
-    pub fn replacing(mut self, replaced: Option<&Record>) -> Self {
-        if let State::Claiming(claiming) = &mut self.state {
-            claiming.run = Run::replacing(replaced, &self.call);
-        }
-        self
     }
 
     /// Returns which run of its key the handler's run is, while the handler runs.
@@ -167,7 +157,8 @@ impl Attempt {
     /// # let call = idempotency_core::example::call();
     /// # let now = EpochMillis::new(0);
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
-    /// let (attempt, _run) = attempt.replacing(None).step(now, Input::Written(WriteResult::Applied));
+    /// let claimed = WriteResult::Applied { replaced: Some(None), maybe_again: false };
+    /// let (attempt, _run) = attempt.step(now, Input::Written(claimed));
     /// assert_eq!(attempt.run(), Some(Run::First));
     /// ```
     pub fn run(&self) -> Option<Run> {
@@ -196,7 +187,7 @@ impl Attempt {
     /// let (attempt, _put) = Attempt::begin(call).0.step(now, Input::Local(None));
     /// // Of the 3 s of `store_timeout`, 200 ms are kept for releasing the claim.
     /// assert_eq!(attempt.time_limit(now), Duration::from_millis(2_800));
-    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::Applied));
+    /// let (attempt, _run) = attempt.step(now, Input::Written(WriteResult::APPLIED));
     /// let (attempt, _update) = attempt.step(now, Input::HandlerDone(HandlerResult::Returned(Data::new("42"))));
     /// assert_eq!(attempt.time_limit(now), Duration::from_millis(29_800));
     /// ```

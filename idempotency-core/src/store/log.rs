@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{StoreError, StoreErrorKind};
-use crate::record::Record;
 
 /// The notes of one request: the result of each send, and how long the caller waits.
 ///
@@ -15,8 +14,6 @@ use crate::record::Record;
 /// [`ended`](Self::ended) after each send that was not applied. For a send that changes nothing it calls
 /// [`reading`](Self::reading) instead of `sending`. A store that takes no notes is safe: a write that timed out then counts as
 /// maybe applied.
-///
-/// The notes also hold the record that a write replaced, if the store knows it ([`replaced`](Self::replaced)).
 ///
 /// A clone is a handle to the same notes.
 ///
@@ -47,12 +44,8 @@ struct Notes {
     maybe_applied: bool,
     /// The error of the last send that failed. Errors of `timed_out` share it as their source.
     last: Option<Arc<StoreError>>,
-    /// The record that the put replaced, if the store noted whether there was one.
-    replaced: Option<Option<Record>>,
-    /// True if the condition of the write did not hold, although the outcome may be a failure.
+    /// True if the condition of the write did not hold.
     refused: bool,
-    /// Why the response of the record that was returned cannot be read.
-    unreadable: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +83,7 @@ impl SendLog {
                 sends: 0,
                 maybe_applied: false,
                 last: None,
-                replaced: None,
                 refused: false,
-                unreadable: None,
             })),
         }
     }
@@ -157,38 +148,11 @@ impl SendLog {
         }
     }
 
-    /// Notes the record that the put, which was applied, has replaced. `None` notes that there was no record.
+    /// Notes that the condition of the write did not hold. A store notes this before it sends more to find out which record prevents
+    /// the write, because that can fail, or take longer than the engine waits.
     ///
-    /// A store that knows this without a further request should note it. Then the outcome event and the metrics say that a claim
-    /// was a takeover, the handler can see which run of its key it is ([`Run`](crate::protocol::Run)), and a first run that fails
-    /// deletes its claim. Without the note each run that fails leaves a record, for the length of a window.
-    pub fn replaced(&self, record: impl Into<Option<Record>>) {
-        self.notes().replaced = Some(record.into());
-    }
-
-    /// Takes the note of what the put replaced: a record, or none. `None` if the store noted nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::{record::Record, store::SendLog};
-    /// let log = SendLog::new();
-    /// assert_eq!(log.take_replaced(), None);
-    /// log.replaced(None);
-    /// assert_eq!(log.take_replaced(), Some(None));
-    /// log.replaced(Record::default());
-    /// assert_eq!(log.take_replaced(), Some(Some(Record::default())));
-    /// ```
-    pub fn take_replaced(&self) -> Option<Option<Record>> {
-        self.notes().replaced.take()
-    }
-
-    /// Notes that the condition of the write did not hold, although the outcome of the write is a failure: the record that
-    /// prevents it could not be read.
-    ///
-    /// Without this note such a failure looks like that of a store which knows nothing of the key, and under
-    /// [`RunUnprotected`](crate::protocol::policy::OnStoreError::RunUnprotected) the handler runs. A store that returns
-    /// [`WriteOutcome::ConditionFailed`](super::WriteOutcome::ConditionFailed) does not need the note.
+    /// Without the note such a failure looks like that of a store which knows nothing of the key, and under
+    /// [`RunUnprotected`](crate::protocol::policy::OnStoreError::RunUnprotected) the handler runs.
     ///
     /// # Examples
     ///
@@ -206,19 +170,6 @@ impl SendLog {
     /// Returns true if the store noted that the condition of the write did not hold.
     pub fn is_refused(&self) -> bool {
         self.notes().refused
-    }
-
-    /// Notes why the response of the record that the store returns cannot be read, such as "piece 2 of 3 of its response is missing".
-    ///
-    /// The record then has [`Field::Unreadable`](crate::record::Field::Unreadable) data, the handler does not run, and the caller's
-    /// error contains this text.
-    pub fn unreadable(&self, reason: impl Into<String>) {
-        self.notes().unreadable = Some(reason.into());
-    }
-
-    /// Takes the reason why the response of the returned record cannot be read, if the store noted one.
-    pub fn take_unreadable(&self) -> Option<String> {
-        self.notes().unreadable.take()
     }
 
     /// Returns true if, by the notes, any send of the request may have been applied.

@@ -4,9 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{StoreError, StoreErrorKind, Write};
-use crate::protocol::condition::Condition;
-use crate::record::RecordId;
+use super::{StoreError, StoreErrorKind};
 
 /// Writes of a handler in the form of one store. Only that store can perform them.
 ///
@@ -77,26 +75,4 @@ impl fmt::Debug for Staged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Staged({} writes)", self.count())
     }
-}
-
-/// The write of a record that is a part of a transaction.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordWrite<'a> {
-    /// The record's id.
-    pub id: &'a RecordId,
-    /// The write.
-    pub write: &'a Write,
-    /// The condition of the write.
-    pub condition: &'a Condition,
-}
-
-/// Writes that are applied together or not at all.
-#[derive(Clone, Copy, Debug)]
-pub struct TransactionRequest<'a> {
-    /// The write of the record; `None` for a handler that ran unprotected.
-    pub record: Option<RecordWrite<'a>>,
-    /// The writes of the handler.
-    pub staged: &'a Staged,
-    /// A text that all requests for this transaction share, and no request for another one has. It has at most 36 characters.
-    pub token: &'a str,
 }

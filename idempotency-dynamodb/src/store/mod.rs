@@ -14,7 +14,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute as Field, Record, RecordId};
 use idempotency_core::store::{
-    Consistency, ReadOutcome, SendLog, Store, StoreError, TransactionRequest, Write, WriteOutcome,
+    Consistency, RecordWrite, Reply, SendLog, Store, StoreError, StoreRequest, Write,
 };
 
 use crate::config::AttributeNames;
@@ -26,7 +26,7 @@ use crate::item::{self, Item};
 use crate::large::{Form, PieceName, Settings};
 use crate::request::{Attribute, Request, Shapes, Value};
 use crate::sends::{READ, Sends};
-use crate::transport::{Reply, Transport};
+use crate::transport::{self, Transport};
 pub(crate) use events::EventForm;
 use events::has_event;
 #[cfg(fuzzing)]
@@ -163,56 +163,66 @@ impl DynamoDbStore {
         sends: &Sends,
     ) -> Result<Option<Item>, StoreError> {
         match self.transport.send(request, sends).await? {
-            Reply::Success(item) => Ok(item),
-            Reply::ConditionFailed(_) => Err(self.table_ref.read_refused()),
+            transport::Reply::Success(item) => Ok(item),
+            transport::Reply::ConditionFailed(_) => Err(self.table_ref.read_refused()),
         }
     }
 
     /// Performs a write, after a check of the table's keys if there was none, and after the pieces of its response.
-    async fn perform(
-        &self,
-        id: &RecordId,
-        write: &Write,
-        condition: &Condition,
-        log: &SendLog,
-    ) -> WriteOutcome {
-        let form = match self.prepare(id, write, log).await {
-            Ok(form) => form,
-            Err(error) => return not_sent(error),
-        };
+    ///
+    /// # Errors
+    ///
+    /// If it failed. `log` says if it may have been applied.
+    async fn write(&self, record: RecordWrite<'_>, log: &SendLog) -> Result<Reply, StoreError> {
+        let RecordWrite {
+            id,
+            write,
+            condition,
+        } = record;
+        let form = self.prepare(id, write, log).await?;
         let event = EventForm::of(write);
         let sends = Sends::new(log, &self.table_ref, action(write));
-        let request = match self.request(id, write, &form, &event, condition) {
-            Ok(request) => request,
-            Err(error) => return not_sent(error),
-        };
-        let reply = self.transport.send(request, &sends).await;
-        match reply {
-            Ok(Reply::Success(replaced)) => {
-                if let Write::Put(_) = write {
-                    log.replaced(replaced.map(|item| self.replaced(item)));
-                }
-                WriteOutcome::Applied
-            }
-            Ok(Reply::ConditionFailed(existing)) => {
-                let maybe_applied = sends.maybe_applied();
-                log.refused();
-                self.refused(id, existing, maybe_applied, log).await
-            }
-            Err(error) => WriteOutcome::Failed {
-                maybe_applied: sends.maybe_applied(),
-                error,
-            },
+        let request = self.request(id, write, &form, &event, condition)?;
+        match self.transport.send(request, &sends).await? {
+            transport::Reply::Success(replaced) => Ok(match write {
+                Write::Put(_) => Reply::replaced(replaced.map(|item| self.replaced(item))),
+                _ => Reply::applied(),
+            }),
+            transport::Reply::ConditionFailed(existing) => self.refused(id, existing, log).await,
         }
     }
 
-    /// Forgets which pieces are written, unless the write of their record can be sent again.
-    fn forget_pieces(&self, id: Option<&RecordId>, outcome: &WriteOutcome) {
-        let is_sent_again =
-            matches!(outcome, WriteOutcome::Failed { error, .. } if error.kind().is_transient());
+    /// Reads a record.
+    async fn read(
+        &self,
+        id: &RecordId,
+        consistency: Consistency,
+        log: &SendLog,
+    ) -> Result<Reply, StoreError> {
+        let consistent = consistency == Consistency::Strong;
+        let Some(item) = self.get(id.as_str(), consistent, log).await? else {
+            return Ok(Reply::found(None));
+        };
+        let (record, unreadable) = self.record(id, item, log).await?;
+        Ok(Reply::Found {
+            record: Some(record),
+            unreadable,
+        })
+    }
+
+    /// Returns the reply to a write, with what `log` says of its sends. Forgets which pieces are written, unless the write of their
+    /// record can be sent again.
+    fn ended(
+        &self,
+        id: Option<&RecordId>,
+        reply: Result<Reply, StoreError>,
+        log: &SendLog,
+    ) -> Reply {
+        let is_sent_again = matches!(&reply, Err(error) if error.kind().is_transient());
         if let (Some(id), false) = (id, is_sent_again) {
             self.written.forget(id);
         }
+        reply.unwrap_or_else(Reply::failed).noted(log)
     }
 
     /// Prepares a write: checks the table's keys if they were not, and writes the pieces of its response.
@@ -242,31 +252,27 @@ impl DynamoDbStore {
         Ok(form)
     }
 
-    /// Returns the outcome of a write whose condition did not hold for this item.
+    /// Returns the reply to a write whose condition did not hold for this item.
+    ///
+    /// # Errors
+    ///
+    /// If a piece of its response could not be asked for. The present record is not known, so neither is what the refusal means.
     async fn refused(
         &self,
         id: &RecordId,
         existing: Option<Item>,
-        maybe_applied: bool,
         log: &SendLog,
-    ) -> WriteOutcome {
-        let existing = match existing.filter(|item| !item.is_empty()) {
-            None => None,
-            Some(item) => match self.record(id, item, log).await {
-                Ok(record) => Some(record),
-                // The present record is not known, so neither is what the refusal means.
-                Err(error) => {
-                    return WriteOutcome::Failed {
-                        maybe_applied,
-                        error,
-                    };
-                }
-            },
+    ) -> Result<Reply, StoreError> {
+        log.refused();
+        let Some(item) = existing.filter(|item| !item.is_empty()) else {
+            return Ok(Reply::condition_failed(None));
         };
-        WriteOutcome::ConditionFailed {
-            existing,
-            maybe_applied,
-        }
+        let (record, unreadable) = self.record(id, item, log).await?;
+        Ok(Reply::ConditionFailed {
+            existing: Some(record),
+            unreadable,
+            maybe_applied: false,
+        })
     }
 
     /// Chooses the form of the response that a write contains, or of the result of a step.
@@ -400,14 +406,6 @@ impl DynamoDbStore {
     }
 }
 
-/// Returns the outcome of a write that was not sent.
-fn not_sent(error: StoreError) -> WriteOutcome {
-    WriteOutcome::Failed {
-        maybe_applied: false,
-        error,
-    }
-}
-
 /// Returns the record that a write puts, or what it sets. `None` if it leaves no response.
 fn written(write: &Write) -> Option<&Record> {
     match write {
@@ -429,49 +427,24 @@ fn action(write: &Write) -> &'static str {
 }
 
 impl Store for DynamoDbStore {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            let outcome = self.perform(id, write, condition, log).await;
-            self.forget_pieces(Some(id), &outcome);
-            outcome
-        })
-    }
-
-    fn transact<'a>(
-        &'a self,
-        transaction: TransactionRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            let outcome = self.perform_together(transaction, log).await;
-            self.forget_pieces(transaction.record.map(|record| record.id), &outcome);
-            outcome
-        })
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move {
-            let consistent = consistency == Consistency::Strong;
-            match self.get(id.as_str(), consistent, log).await {
-                Ok(Some(item)) => match self.record(id, item, log).await {
-                    Ok(record) => ReadOutcome::Found(record),
-                    Err(error) => ReadOutcome::Failed(error),
-                },
-                Ok(None) => ReadOutcome::NotFound,
-                Err(error) => ReadOutcome::Failed(error),
-            }
-        })
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+        // A future for each kind, so that none has the size of the largest.
+        match request {
+            StoreRequest::Write(record) => Box::pin(async move {
+                log.preparing();
+                let reply = self.write(record, log).await;
+                self.ended(Some(record.id), reply, log)
+            }),
+            StoreRequest::Transact(transaction) => Box::pin(async move {
+                log.preparing();
+                let reply = self.transact(transaction, log).await;
+                self.ended(transaction.record.map(|record| record.id), reply, log)
+            }),
+            StoreRequest::Read(id, consistency) => Box::pin(async move {
+                let reply = self.read(id, consistency, log).await;
+                reply.unwrap_or_else(Reply::failed)
+            }),
+        }
     }
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -169,7 +169,7 @@ impl DynamoDbStore {
 
     /// Reads the record of an item, with a response that is compressed or in pieces.
     ///
-    /// A response that cannot be read is [`Field::Unreadable`]; `log` says why.
+    /// A response that cannot be read is [`Field::Unreadable`]. The text then says why.
     ///
     /// # Errors
     ///
@@ -179,11 +179,11 @@ impl DynamoDbStore {
         id: &RecordId,
         mut item: Item,
         log: &SendLog,
-    ) -> Result<Record, StoreError> {
+    ) -> Result<(Record, Option<String>), StoreError> {
         let taken = Taken::of(&mut item, &self.names);
         let mut record = item::record(item, &self.names);
         let response = match taken {
-            Taken::Plain => return Ok(record),
+            Taken::Plain => return Ok((record, None)),
             Taken::Compressed(bytes) => decompressed(&bytes).map_err(str::to_owned),
             // Boxed, so that the future of every other request stays small.
             Taken::Split(manifest) => Box::pin(self.read_pieces(id, &manifest, log))
@@ -191,14 +191,12 @@ impl DynamoDbStore {
                 .and_then(|bytes| manifest.response(bytes).map_err(str::to_owned)),
             Taken::Damaged(defect) => Err(defect.to_owned()),
         };
-        record.data = match response {
-            Ok(data) => Field::Value(data),
-            Err(defect) => {
-                log.unreadable(defect);
-                Field::Unreadable
-            }
+        let (data, unreadable) = match response {
+            Ok(data) => (Field::Value(data), None),
+            Err(defect) => (Field::Unreadable, Some(defect)),
         };
-        Ok(record)
+        record.data = data;
+        Ok((record, unreadable))
     }
 
     /// Reads the record that a write replaced. A large response is not read: nothing needs it.

@@ -2,56 +2,65 @@
 
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    RecordWrite, SendLog, StoreError, StoreErrorKind, TransactionRequest, WriteOutcome,
+    RecordWrite, Reply, SendLog, StoreError, StoreErrorKind, TransactionRequest,
 };
 
-use super::{DynamoDbStore, EventForm, not_sent};
+use super::{DynamoDbStore, EventForm};
 use crate::item::Item;
 use crate::item::size;
 use crate::sends::{Sends, TRANSACT};
 use crate::transact::{self, Cancellation, Writes};
 use crate::transport::{TransactReply, to_value, transact_item};
 
-/// The staged writes, and the write of the record beside them.
-struct Request<'a> {
-    writes: &'a Writes,
-    record: Option<RecordWrite<'a>>,
-}
-
 impl DynamoDbStore {
     /// Performs a transaction, after the pieces of its response.
-    pub(super) async fn perform_together(
+    ///
+    /// # Errors
+    ///
+    /// If it failed. `log` says if it may have been applied.
+    pub(super) async fn transact(
         &self,
         transaction: TransactionRequest<'_>,
         log: &SendLog,
-    ) -> WriteOutcome {
-        log.preparing();
-        let Some(writes) = transaction.staged.downcast_ref::<Writes>() else {
-            return not_sent(transaction.staged.unsupported(&self.table_ref.to_string()));
+    ) -> Result<Reply, StoreError> {
+        let TransactionRequest {
+            record,
+            staged,
+            token,
+        } = transaction;
+        let Some(writes) = staged.downcast_ref::<Writes>() else {
+            return Err(staged.unsupported(&self.table_ref.to_string()));
         };
-        let request = Request {
-            writes,
-            record: transaction.record,
-        };
-        let items = match self.items(&request, log).await {
-            Ok(items) => items,
-            Err(error) => return not_sent(error),
-        };
+        let items = self.items(writes, record, log).await?;
         let sends = Sends::new(log, &self.table_ref, TRANSACT);
-        let reply = self.transport.transact(items, transaction.token, &sends);
-        match reply.await {
-            Ok(TransactReply::Applied) => WriteOutcome::Applied,
-            Ok(TransactReply::Cancelled(reasons)) => {
-                let has_record = request.record.is_some();
-                let cancellation = Cancellation::of(reasons, has_record, writes);
-                self.cancelled(&request, cancellation, sends.maybe_applied(), log)
-                    .await
-            }
-            Err(error) => WriteOutcome::Failed {
-                maybe_applied: sends.maybe_applied(),
-                error,
+        let reasons = match self.transport.transact(items, token, &sends).await? {
+            TransactReply::Applied => return Ok(Reply::applied()),
+            TransactReply::Cancelled(reasons) => reasons,
+        };
+        Err(match Cancellation::of(reasons, record.is_some(), writes) {
+            Cancellation::Record(existing) => match record {
+                Some(record) => return self.refused(record.id, existing, log).await,
+                None => self
+                    .table_ref
+                    .cancelled(StoreErrorKind::Rejected, "no reason"),
             },
-        }
+            Cancellation::Staged(rejection) => {
+                return Ok(Reply::Rejected {
+                    rejection,
+                    maybe_applied: false,
+                });
+            }
+            Cancellation::RecordTooLarge => self.table_ref.record_too_large(),
+            Cancellation::Conflict => self
+                .table_ref
+                .cancelled(StoreErrorKind::Conflict, "TransactionConflict"),
+            Cancellation::Throttled(code) => {
+                self.table_ref.cancelled(StoreErrorKind::Throttled, &code)
+            }
+            Cancellation::Unknown(codes) => {
+                self.table_ref.cancelled(StoreErrorKind::Rejected, &codes)
+            }
+        })
     }
 
     /// Returns the items of the request, that of the record first.
@@ -61,26 +70,27 @@ impl DynamoDbStore {
     /// If a limit is exceeded. Nothing was sent but pieces of the response.
     async fn items(
         &self,
-        request: &Request<'_>,
+        writes: &Writes,
+        record: Option<RecordWrite<'_>>,
         log: &SendLog,
     ) -> Result<Vec<aws_sdk_dynamodb::types::TransactWriteItem>, StoreError> {
-        let staged = request.writes.items();
+        let staged = writes.items();
         let Some(RecordWrite {
             id,
             write,
             condition,
-        }) = request.record
+        }) = record
         else {
             return Ok(staged.to_vec());
         };
-        if let Some(index) = request.writes.position_of(self.table(), &self.key_item(id)) {
+        if let Some(index) = writes.position_of(self.table(), &self.key_item(id)) {
             return Err(self.table_ref.own_item(index));
         }
         let form = self.prepare(id, write, log).await?;
         let event = EventForm::of(write);
         let record = self.request(id, write, &form, &event, condition)?;
         let bytes = size::of(record.attributes());
-        if let Some(error) = transact::too_large(request.writes.bytes(), bytes) {
+        if let Some(error) = transact::too_large(writes.bytes(), bytes) {
             let error = StoreError::new(StoreErrorKind::Rejected, error.to_string());
             return Err(error);
         }
@@ -92,45 +102,6 @@ impl DynamoDbStore {
         items.push(record);
         items.extend_from_slice(staged);
         Ok(items)
-    }
-
-    /// Returns the outcome of a transaction that was cancelled.
-    async fn cancelled(
-        &self,
-        request: &Request<'_>,
-        cancellation: Cancellation,
-        maybe_applied: bool,
-        log: &SendLog,
-    ) -> WriteOutcome {
-        let error = match (cancellation, request.record) {
-            (Cancellation::Record(existing), Some(record)) => {
-                log.refused();
-                return self.refused(record.id, existing, maybe_applied, log).await;
-            }
-            (Cancellation::Staged(rejection), _) => {
-                return WriteOutcome::Rejected {
-                    rejection,
-                    maybe_applied,
-                };
-            }
-            (Cancellation::RecordTooLarge, _) => self.table_ref.record_too_large(),
-            (Cancellation::Conflict, _) => self
-                .table_ref
-                .cancelled(StoreErrorKind::Conflict, "TransactionConflict"),
-            (Cancellation::Throttled(code), _) => {
-                self.table_ref.cancelled(StoreErrorKind::Throttled, &code)
-            }
-            (Cancellation::Unknown(codes), _) => {
-                self.table_ref.cancelled(StoreErrorKind::Rejected, &codes)
-            }
-            (Cancellation::Record(_), None) => self
-                .table_ref
-                .cancelled(StoreErrorKind::Rejected, "no reason"),
-        };
-        WriteOutcome::Failed {
-            maybe_applied,
-            error,
-        }
     }
 
     /// Returns the key of a record as the SDK represents it.

@@ -79,8 +79,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// If there was no reply, or another error than a failed condition. [`Sends::maybe_applied`] says if a write may have been
-    /// applied.
+    /// If there was no reply, or another error than a failed condition. The notes say if a write may have been applied.
     pub(crate) async fn send(
         &self,
         request: Request<'_>,

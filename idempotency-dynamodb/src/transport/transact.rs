@@ -76,7 +76,7 @@ pub(crate) fn transact_item(
 ///
 /// # Errors
 ///
-/// If there was no reply, or another error than a cancellation. [`Sends::maybe_applied`] says if it may have been applied.
+/// If there was no reply, or another error than a cancellation. The notes say if it may have been applied.
 pub(super) async fn send(
     client: &Client,
     notes: bool,

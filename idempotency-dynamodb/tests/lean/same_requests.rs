@@ -11,7 +11,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, SendLog, Store, Write};
+use idempotency_core::store::{Change, SendLog, Store, StoreRequest, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 
@@ -89,7 +89,9 @@ async fn sent(
     store.put(&id, &record, &claimable).await;
     store.update(&id, &change, &held_by(&owner)).await;
     let log = SendLog::new();
-    store.write(&id, &step, &held_by(&owner), &log).await;
+    store
+        .send(StoreRequest::write(&id, &step, &held_by(&owner)), &log)
+        .await;
     store.delete(&id, &held_by(&owner)).await;
     store.get(&id).await;
     Ok(recorder.take())

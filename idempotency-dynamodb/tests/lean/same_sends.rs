@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::config::Credentials;
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::WriteOutcome;
+use idempotency_core::store::Reply as StoreReply;
 
 use super::recorder::{Kind, Recorder, Reply};
 
@@ -30,7 +30,7 @@ async fn claimed(kind: Kind, replies: Vec<Reply>) -> (String, Vec<String>) {
         .put(&id, &Record::default(), &Condition::NoRecord)
         .await;
     let end = match write {
-        WriteOutcome::Failed {
+        StoreReply::Failed {
             maybe_applied,
             error,
         } => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{StoreErrorKind, WriteOutcome};
+use idempotency_core::store::{Reply as StoreReply, StoreErrorKind};
 use idempotency_dynamodb::DynamoDbStore;
 
 use super::script::{Reply, Wire};
@@ -15,10 +15,7 @@ fn store(wire: &Wire, region: &'static str) -> DynamoDbStore {
 }
 
 /// Returns the sends and the pauses of one claim with these replies.
-async fn claimed(
-    region: &'static str,
-    replies: Vec<Reply>,
-) -> (WriteOutcome, usize, Vec<Duration>) {
+async fn claimed(region: &'static str, replies: Vec<Reply>) -> (StoreReply, usize, Vec<Duration>) {
     let wire = Wire::new(replies);
     let store = store(&wire, region);
     // tokio suspends a task that never waits after some time, and its sends would appear to time out.
@@ -50,7 +47,7 @@ async fn four_failed_sends_have_random_pauses_of_at_most_375_ms() {
             let mut replies = vec![failure.clone(); 4];
             replies.push(Reply::ok());
             let (write, sends, pauses) = claimed(region, replies).await;
-            assert!(matches!(write, WriteOutcome::Applied), "{write:?}");
+            assert!(matches!(write, StoreReply::Applied { .. }), "{write:?}");
 
             assert_eq!((sends, pauses.len()), (5, 4));
             for (pause, ceiling) in pauses.iter().zip(ceilings) {
@@ -73,7 +70,7 @@ async fn after_five_sends_the_store_gives_up() {
     for (region, failure) in failures() {
         let (write, sends, _) = claimed(region, vec![failure.clone(); 5]).await;
         assert!(
-            matches!(write, WriteOutcome::Failed { .. }),
+            matches!(write, StoreReply::Failed { .. }),
             "{failure:?}: {write:?}"
         );
         assert_eq!(sends, 5);
@@ -90,7 +87,7 @@ async fn under_lasting_overload_the_retry_quota_stops_the_repetitions() {
     for _ in 0..150 {
         tokio::task::yield_now().await;
         let write = store.put(&id(), &claim(), &Condition::NoRecord).await;
-        let WriteOutcome::Failed {
+        let StoreReply::Failed {
             maybe_applied: false,
             error,
         } = write

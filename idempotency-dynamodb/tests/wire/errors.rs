@@ -9,8 +9,8 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{
-    Change, Consistency, ReadOutcome, SendLog, Store as _, StoreErrorKind, TransactionRequest,
-    Write, WriteOutcome,
+    Change, Consistency, Reply as StoreReply, SendLog, Store as _, StoreErrorKind, StoreRequest,
+    TransactionRequest, Write,
 };
 use idempotency_dynamodb::once::{self, Once, OnceError};
 use idempotency_dynamodb::versioned::{self, Version};
@@ -60,7 +60,7 @@ async fn missing_credentials_are_an_error_before_any_request() {
     let wire = Wire::new([]);
     let client = wire.client_without_credentials();
     let store = with_client(client).build().unwrap();
-    let WriteOutcome::Failed {
+    let StoreReply::Failed {
         maybe_applied,
         error,
     } = store.put(&id(), &claim(), &Condition::NoRecord).await
@@ -75,7 +75,7 @@ async fn missing_credentials_are_an_error_before_any_request() {
 #[tokio::test]
 async fn a_missing_http_client_is_an_error_before_any_request() {
     let store = with_client(Wire::client_without_an_http_client()).build();
-    let WriteOutcome::Failed {
+    let StoreReply::Failed {
         maybe_applied,
         error,
     } = store
@@ -117,7 +117,7 @@ async fn a_response_of_more_than_400_kb_that_is_not_split_is_an_error_before_any
         store.put(&id(), &large, &Condition::NoRecord).await,
         store.update(&id(), &change, &Condition::NoRecord).await,
     ] {
-        let WriteOutcome::Failed {
+        let StoreReply::Failed {
             maybe_applied: false,
             error,
         } = write
@@ -215,8 +215,10 @@ impl RequestedBy {
         let (store, id, condition) = (store(wire), id(), Condition::NoRecord);
         let write = match self {
             Self::Read => {
-                let read = store.read(&id, Consistency::Strong, &log).await;
-                let ReadOutcome::Failed(error) = read else {
+                let read = store
+                    .send(StoreRequest::Read(&id, Consistency::Strong), &log)
+                    .await;
+                let StoreReply::Failed { error, .. } = read else {
                     panic!("the read did not fail")
                 };
                 return texts(&error) + &texts(&log.timed_out("the table").1);
@@ -231,7 +233,7 @@ impl RequestedBy {
                     staged: &staged,
                     token: "t",
                 };
-                let outcome = store.transact(transaction, &log).await;
+                let outcome = store.send(StoreRequest::Transact(transaction), &log).await;
                 return Self::of(outcome, &log);
             }
             Self::Once | Self::Create | Self::Versioned | Self::Deletion => {
@@ -240,11 +242,16 @@ impl RequestedBy {
                 return self.fail_on_a_business_item(&client).await;
             }
         };
-        Self::of(store.write(&id, &write, &condition, &log).await, &log)
+        Self::of(
+            store
+                .send(StoreRequest::write(&id, &write, &condition), &log)
+                .await,
+            &log,
+        )
     }
 
-    fn of(outcome: WriteOutcome, log: &SendLog) -> String {
-        let WriteOutcome::Failed { error, .. } = outcome else {
+    fn of(outcome: StoreReply, log: &SendLog) -> String {
+        let StoreReply::Failed { error, .. } = outcome else {
             panic!("the write did not fail")
         };
         texts(&error) + &texts(&log.timed_out("the table").1)

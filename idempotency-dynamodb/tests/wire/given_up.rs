@@ -2,7 +2,7 @@
 //! one.
 
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind, Write};
+use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind, StoreRequest, Write};
 use idempotency_dynamodb::DynamoDbStoreBuilder;
 
 use super::script::{Reply, Wire};
@@ -30,7 +30,7 @@ async fn of_table(
     let store = keys(table).build().unwrap();
     let (id, claim, log) = (id(), claim(), SendLog::new());
     let put = Write::Put(claim);
-    let put = store.write(&id, &put, &Condition::NoRecord, &log);
+    let put = store.send(StoreRequest::write(&id, &put, &Condition::NoRecord), &log);
     let caller = async {
         for _ in 0..20 {
             tokio::task::yield_now().await;

@@ -2,7 +2,7 @@
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Store, StoreErrorKind, WriteOutcome};
+use idempotency_core::store::{Reply as StoreReply, Store, StoreErrorKind};
 use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn composite(wire: &Wire) -> DynamoDbStore {
         .unwrap()
 }
 
-async fn put(store: &DynamoDbStore) -> WriteOutcome {
+async fn put(store: &DynamoDbStore) -> StoreReply {
     store.put(&id(), &claim(), &Condition::NoRecord).await
 }
 
@@ -32,7 +32,7 @@ async fn the_first_write_reads_the_keys_and_the_next_one_does_not() {
     let wire = Wire::new([Reply::ok(), Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
     for _ in 0..2 {
-        assert!(matches!(put(&store).await, WriteOutcome::Applied));
+        assert!(matches!(put(&store).await, StoreReply::Applied { .. }));
     }
     assert_eq!(actions(&wire), ["GetItem", "PutItem", "PutItem"]);
 }
@@ -42,7 +42,7 @@ async fn a_warm_up_replaces_the_read_before_the_first_write() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
     store.warm_up().await.unwrap();
-    assert!(matches!(put(&store).await, WriteOutcome::Applied));
+    assert!(matches!(put(&store).await, StoreReply::Applied { .. }));
     assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
 }
 
@@ -55,7 +55,7 @@ async fn a_table_with_other_keys_gets_no_write() {
     let wire = Wire::new([other(), other()]);
     let store = composite(&wire);
     for _ in 0..2 {
-        let WriteOutcome::Failed {
+        let StoreReply::Failed {
             maybe_applied: false,
             error,
         } = put(&store).await
@@ -77,7 +77,7 @@ async fn a_read_that_fails_for_another_reason_is_repeated_before_the_first_write
     let store = composite(&wire);
     for kind in [StoreErrorKind::AccessDenied, StoreErrorKind::Unreachable] {
         // After a lost read nothing is maybe applied: the write was not sent.
-        let WriteOutcome::Failed {
+        let StoreReply::Failed {
             maybe_applied: false,
             error,
         } = put(&store).await
@@ -86,7 +86,7 @@ async fn a_read_that_fails_for_another_reason_is_repeated_before_the_first_write
         };
         assert_eq!(error.kind(), kind);
     }
-    assert!(matches!(put(&store).await, WriteOutcome::Applied));
+    assert!(matches!(put(&store).await, StoreReply::Applied { .. }));
     let gets = vec!["GetItem"; 5];
     assert_eq!(actions(&wire), [gets, vec!["PutItem"]].concat());
 }
@@ -94,7 +94,7 @@ async fn a_read_that_fails_for_another_reason_is_repeated_before_the_first_write
 #[tokio::test]
 async fn the_read_of_the_keys_does_not_make_the_first_write_maybe_applied() {
     let wire = Wire::new([Reply::ok(), Reply::conflict(&json!({}))]);
-    let WriteOutcome::ConditionFailed {
+    let StoreReply::ConditionFailed {
         maybe_applied: false,
         ..
     } = put(&composite(&wire)).await
@@ -109,7 +109,7 @@ async fn a_table_without_a_sort_key_needs_no_read() {
     let wire = Wire::new([Reply::ok()]);
     assert!(matches!(
         put(&super::store(&wire)).await,
-        WriteOutcome::Applied
+        StoreReply::Applied { .. }
     ));
     assert_eq!(actions(&wire), ["PutItem"]);
 }

@@ -18,7 +18,7 @@ use aws_sdk_dynamodb::Client;
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Field, Record, RecordId, Status};
-use idempotency_core::store::{StoreError, WriteOutcome};
+use idempotency_core::store::{Reply as StoreReply, StoreError};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use script::{Reply, Wire};
@@ -60,14 +60,14 @@ fn claim() -> Record {
 }
 
 /// Returns the outcome of a claim.
-async fn claimed(wire: &Wire) -> WriteOutcome {
+async fn claimed(wire: &Wire) -> StoreReply {
     store(wire).put(&id(), &claim(), &Condition::NoRecord).await
 }
 
 /// Returns how a claim with these replies fails: whether it may have been applied, and the error.
 async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreError) {
     let wire = Wire::new(replies);
-    let WriteOutcome::Failed {
+    let StoreReply::Failed {
         maybe_applied,
         error,
     } = claimed(&wire).await

@@ -4,7 +4,7 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field};
-use idempotency_core::store::{Change, StoreErrorKind, WriteOutcome};
+use idempotency_core::store::{Change, Reply as StoreReply, StoreErrorKind};
 use serde_json::json;
 
 use super::script::{Reply, Wire};
@@ -14,9 +14,10 @@ use super::{claim, claimed, failed, id, store, with_client};
 async fn a_failed_condition_returns_the_record() {
     let item = json!({ "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "S": "[1]" } });
     let wire = Wire::new([Reply::conflict(&item)]);
-    let WriteOutcome::ConditionFailed {
+    let StoreReply::ConditionFailed {
         existing,
         maybe_applied,
+        ..
     } = claimed(&wire).await
     else {
         panic!("the condition did not fail")
@@ -45,9 +46,10 @@ async fn every_write_reports_a_failed_condition_without_a_record() {
         assert!(
             matches!(
                 write,
-                WriteOutcome::ConditionFailed {
+                StoreReply::ConditionFailed {
                     existing: None,
-                    maybe_applied: false
+                    maybe_applied: false,
+                    ..
                 }
             ),
             "{write:?}"
@@ -61,7 +63,7 @@ async fn a_failed_condition_with_an_empty_item_returns_no_record() {
     let wire = Wire::new([Reply::conflict(&json!({}))]);
     assert!(matches!(
         claimed(&wire).await,
-        WriteOutcome::ConditionFailed { existing: None, .. }
+        StoreReply::ConditionFailed { existing: None, .. }
     ));
     wire.requests();
 }
@@ -75,7 +77,7 @@ async fn a_send_that_ends_with_the_timeout_of_the_call_may_have_been_applied() {
     assert!(
         matches!(
             write,
-            WriteOutcome::Failed {
+            StoreReply::Failed {
                 maybe_applied: true,
                 ..
             }
@@ -97,12 +99,13 @@ async fn after_a_lost_reply_a_failed_condition_is_uncertain() {
     ] {
         let wire = Wire::new([first.clone(), Reply::conflict(&item)]);
         match claimed(&wire).await {
-            WriteOutcome::ConditionFailed {
+            StoreReply::ConditionFailed {
                 existing,
                 maybe_applied,
+                ..
             } => assert!(existing.is_some() && maybe_applied, "{first:?}"),
             // An unreadable success is not sent again.
-            WriteOutcome::Failed { maybe_applied, .. } => {
+            StoreReply::Failed { maybe_applied, .. } => {
                 assert!(
                     maybe_applied && matches!(first, Reply::Text(200, _)),
                     "{first:?}"
@@ -125,7 +128,7 @@ async fn after_a_throttled_send_a_failed_condition_is_certain() {
         ]);
         assert!(matches!(
             claimed(&wire).await,
-            WriteOutcome::ConditionFailed {
+            StoreReply::ConditionFailed {
                 maybe_applied: false,
                 ..
             }
@@ -137,7 +140,7 @@ async fn after_a_throttled_send_a_failed_condition_is_certain() {
 #[tokio::test]
 async fn an_internal_error_followed_by_success_is_applied() {
     let wire = Wire::new([Reply::error("InternalServerError", "internal"), Reply::ok()]);
-    assert!(matches!(claimed(&wire).await, WriteOutcome::Applied));
+    assert!(matches!(claimed(&wire).await, StoreReply::Applied { .. }));
     assert_eq!(wire.requests().len(), 2);
 }
 

@@ -4,7 +4,7 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
-use idempotency_core::store::{Change, ReadOutcome, Store, WriteOutcome};
+use idempotency_core::store::{Change, Reply as StoreReply, Store};
 use idempotency_dynamodb::AttributeNames;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use super::{claim, claimed, id, store, with_client};
 #[tokio::test]
 async fn a_put_is_one_request_that_replaces_the_whole_item() {
     let wire = Wire::new([Reply::ok()]);
-    assert!(matches!(claimed(&wire).await, WriteOutcome::Applied));
+    assert!(matches!(claimed(&wire).await, StoreReply::Applied { .. }));
     let expected = json!({
         "TableName": "payments",
         "Item": {
@@ -62,7 +62,7 @@ async fn an_update_is_one_request_that_keeps_the_other_attributes() {
     let condition = held_by(&OwnerToken::from_bytes([7; 16]));
     assert!(matches!(
         store(&wire).update(&id(), &change, &condition).await,
-        WriteOutcome::Applied
+        StoreReply::Applied { .. }
     ));
     let expected = json!({
         "TableName": "payments",
@@ -92,9 +92,12 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
         .unwrap();
     assert!(matches!(
         store.delete(&id(), &Condition::NoRecord).await,
-        WriteOutcome::Applied
+        StoreReply::Applied { .. }
     ));
-    assert!(matches!(store.get(&id()).await, ReadOutcome::NotFound));
+    assert!(matches!(
+        store.get(&id()).await,
+        StoreReply::Found { record: None, .. }
+    ));
     let key = json!({ "pk": { "S": "idempotency#charge" }, "sk": { "S": "charge#42" } });
     let delete = json!({
         "TableName": "payments",
@@ -117,7 +120,11 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
 async fn a_read_returns_the_record() {
     let item = json!({ "Item": { "id": { "S": "charge#42" }, "status": { "S": "COMPLETED" }, "data": { "N": "7" } } });
     let wire = Wire::new([Reply::Response(200, item)]);
-    let ReadOutcome::Found(record) = store(&wire).get(&id()).await else {
+    let StoreReply::Found {
+        record: Some(record),
+        ..
+    } = store(&wire).get(&id()).await
+    else {
         panic!("no record was found")
     };
     assert_eq!(record.status, Field::Value(Status::Completed));

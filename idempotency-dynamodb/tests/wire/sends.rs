@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{SendLog, Store, Write, WriteOutcome};
+use idempotency_core::store::{Reply as StoreReply, SendLog, Store, StoreRequest, Write};
 
 use super::script::{Reply, Wire};
 use super::{claim, id, with_config};
@@ -26,8 +26,10 @@ async fn times_of_client(limit: Duration, cache: Option<SharedIdentityCache>) ->
     let put = Write::Put(claim);
     // tokio suspends a task that never waits after some time, and its sends would appear to time out.
     tokio::task::yield_now().await;
-    let write = store.write(&id, &put, &Condition::NoRecord, &log).await;
-    assert!(matches!(write, WriteOutcome::Applied), "{write:?}");
+    let write = store
+        .send(StoreRequest::write(&id, &put, &Condition::NoRecord), &log)
+        .await;
+    assert!(matches!(write, StoreReply::Applied { .. }), "{write:?}");
     assert_eq!(wire.requests().len(), 2);
     let mut times = wire.sleeps();
     // The others are the pause between the sends and the SDK's timeout for credentials.

@@ -6,7 +6,7 @@ use idempotency_core::protocol::condition::{held_by, replaceable, takeover};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 use idempotency_core::store::{
-    Change, ReadOutcome, SendLog, Store, StoreErrorKind, Write, WriteOutcome,
+    Change, Reply as StoreReply, SendLog, Store, StoreErrorKind, StoreRequest, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use serde_json::{Value, json};
@@ -18,20 +18,22 @@ fn owner() -> OwnerToken {
     OwnerToken::from_bytes([7; 16])
 }
 
-async fn record(store: &impl Store, result: &str) -> WriteOutcome {
+async fn record(store: &impl Store, result: &str) -> StoreReply {
     let step = Write::Step {
         name: "reserve".to_owned(),
         result: Data::new(result),
     };
     let fence = held_by(&owner());
-    store.write(&id(), &step, &fence, &SendLog::new()).await
+    store
+        .send(StoreRequest::write(&id(), &step, &fence), &SendLog::new())
+        .await
 }
 
 #[tokio::test]
 async fn a_step_is_one_update_of_one_member_of_the_map() {
     let wire = Wire::new([Reply::ok()]);
     let written = record(&store(&wire), r#"{"seat":7}"#).await;
-    assert!(matches!(written, WriteOutcome::Applied));
+    assert!(matches!(written, StoreReply::Applied { .. }));
     let expected = json!({
         "TableName": "payments",
         "Key": { "id": { "S": "charge#42" } },
@@ -126,7 +128,10 @@ async fn read(steps: Value) -> Field<RecordedSteps> {
     let item = json!({ "Item": { "id": { "S": "charge#42" }, "steps": steps } });
     let wire = Wire::new([Reply::Response(200, item)]);
     match store(&wire).get(&id()).await {
-        ReadOutcome::Found(record) => record.steps,
+        StoreReply::Found {
+            record: Some(record),
+            ..
+        } => record.steps,
         other => panic!("no record was found: {other:?}"),
     }
 }
@@ -181,7 +186,7 @@ async fn a_result_that_no_record_can_hold_is_not_sent() {
         .compress_above(None)
         .build()
         .unwrap();
-    let WriteOutcome::Failed {
+    let StoreReply::Failed {
         maybe_applied: false,
         error,
     } = record(&store, &"7".repeat(410_000)).await

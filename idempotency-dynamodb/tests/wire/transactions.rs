@@ -4,8 +4,8 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::{
-    Change, LedgerEntry, MemoryWrites, RecordWrite, SendLog, Staged, Store, StoreErrorKind,
-    TransactionRequest, Write, WriteOutcome,
+    Change, LedgerEntry, MemoryWrites, RecordWrite, Reply as StoreReply, SendLog, Staged, Store,
+    StoreErrorKind, StoreRequest, TransactionRequest, Write,
 };
 use idempotency_dynamodb::transact;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn fence() -> Condition {
     held_by(&OwnerToken::from_bytes([7; 16]))
 }
 
-async fn completed(wire: &Wire, staged: &Staged) -> WriteOutcome {
+async fn completed(wire: &Wire, staged: &Staged) -> StoreReply {
     let (id, write, condition) = (id(), completion(), fence());
     let transaction = TransactionRequest {
         record: Some(RecordWrite {
@@ -56,7 +56,9 @@ async fn completed(wire: &Wire, staged: &Staged) -> WriteOutcome {
         staged,
         token: "07070707070707070707070707070707-c",
     };
-    store(wire).transact(transaction, &SendLog::new()).await
+    store(wire)
+        .send(StoreRequest::Transact(transaction), &SendLog::new())
+        .await
 }
 
 /// Returns a cancellation with these codes, and for the first one this item.
@@ -76,7 +78,7 @@ fn cancelled(codes: &[&str], item: Option<Value>) -> Reply {
 async fn failed(replies: impl IntoIterator<Item = Reply>) -> (bool, StoreErrorKind, String) {
     let wire = Wire::new(replies);
     match completed(&wire, &staged()).await {
-        WriteOutcome::Failed {
+        StoreReply::Failed {
             maybe_applied,
             error,
         } => {
@@ -92,7 +94,7 @@ async fn the_record_comes_first_under_its_fence_and_the_request_has_the_token() 
     let wire = Wire::new([Reply::ok()]);
     assert!(matches!(
         completed(&wire, &staged()).await,
-        WriteOutcome::Applied
+        StoreReply::Applied { .. }
     ));
     let [(action, body)] = &wire.requests()[..] else {
         panic!("one request");
@@ -136,9 +138,10 @@ async fn a_failed_condition_on_the_record_returns_it_for_any_result_of_the_stage
             &["ConditionalCheckFailed", staged_code],
             Some(item),
         )]);
-        let WriteOutcome::ConditionFailed {
+        let StoreReply::ConditionFailed {
             existing,
             maybe_applied: false,
+            ..
         } = completed(&wire, &staged()).await
         else {
             panic!("{staged_code}");
@@ -176,10 +179,12 @@ async fn a_record_that_cannot_be_read_after_its_condition_failed_is_noted_as_a_r
         token: "07070707070707070707070707070707-c",
     };
     let log = SendLog::new();
-    let outcome = store(&wire).transact(transaction, &log).await;
+    let outcome = store(&wire)
+        .send(StoreRequest::Transact(transaction), &log)
+        .await;
     let denied = StoreErrorKind::AccessDenied;
     assert!(
-        matches!(&outcome, WriteOutcome::Failed { error, .. } if error.kind() == denied),
+        matches!(&outcome, StoreReply::Failed { error, .. } if error.kind() == denied),
         "{outcome:?}"
     );
     assert!(log.is_refused());
@@ -189,7 +194,7 @@ async fn a_record_that_cannot_be_read_after_its_condition_failed_is_noted_as_a_r
 #[tokio::test]
 async fn a_failed_condition_of_a_staged_write_names_its_position_and_its_table() {
     let wire = Wire::new([cancelled(&["None", "ConditionalCheckFailed"], None)]);
-    let WriteOutcome::Rejected {
+    let StoreReply::Rejected {
         rejection,
         maybe_applied: false,
     } = completed(&wire, &staged()).await
@@ -231,7 +236,7 @@ async fn an_earlier_send_that_may_have_been_applied_is_not_forgotten() {
     assert!(
         matches!(
             outcome,
-            WriteOutcome::Rejected {
+            StoreReply::Rejected {
                 maybe_applied: true,
                 ..
             }
@@ -247,9 +252,10 @@ async fn an_earlier_send_that_may_have_been_applied_is_not_forgotten() {
     assert!(
         matches!(
             outcome,
-            WriteOutcome::ConditionFailed {
+            StoreReply::ConditionFailed {
                 existing: None,
-                maybe_applied: true
+                maybe_applied: true,
+                ..
             }
         ),
         "{outcome:?}"
@@ -289,8 +295,10 @@ async fn a_transaction_without_a_record_contains_the_staged_writes_alone() {
         staged: &staged,
         token: "t",
     };
-    let outcome = store(&wire).transact(transaction, &SendLog::new()).await;
-    assert!(matches!(outcome, WriteOutcome::Applied));
+    let outcome = store(&wire)
+        .send(StoreRequest::Transact(transaction), &SendLog::new())
+        .await;
+    assert!(matches!(outcome, StoreReply::Applied { .. }));
     let [(_, body)] = &wire.requests()[..] else {
         panic!("one request");
     };
@@ -306,7 +314,7 @@ async fn a_transaction_that_cannot_be_sent_was_not_applied() {
         transact::staged([update("payments", "charge#42")]).unwrap(),
     ] {
         let outcome = completed(&wire, &staged).await;
-        let WriteOutcome::Failed {
+        let StoreReply::Failed {
             maybe_applied: false,
             error,
         } = outcome

@@ -14,12 +14,9 @@ use idempotency_core::config::Settings;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::future::BoxFuture;
-use idempotency_core::protocol::condition::Condition;
 use idempotency_core::protocol::policy::OnStoreError;
-use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
+    MemoryStore, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
 };
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::EpochMillis;
@@ -60,31 +57,13 @@ impl FailsAfter {
 }
 
 impl Store for FailsAfter {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
         let left = self.writes.load(Ordering::SeqCst);
-        if left == 0 {
-            return Box::pin(std::future::ready(WriteOutcome::Failed {
-                maybe_applied: false,
-                error: self.failure(),
-            }));
+        if left == 0 || request.record().is_none() {
+            return Box::pin(std::future::ready(Reply::failed(self.failure())));
         }
         self.writes.store(left - 1, Ordering::SeqCst);
-        self.store.write(id, write, condition, log)
-    }
-
-    fn read<'a>(
-        &'a self,
-        _: &'a RecordId,
-        _: Consistency,
-        _: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(std::future::ready(ReadOutcome::Failed(self.failure())))
+        self.store.send(request, log)
     }
 
     fn name(&self) -> String {

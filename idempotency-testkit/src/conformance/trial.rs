@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{
-    Change, Consistency, ReadOutcome, SendLog, Store, Write, WriteOutcome,
-};
+use idempotency_core::store::{Change, Consistency, Reply, SendLog, Store, StoreRequest, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::factory::StoreFactory;
@@ -174,8 +172,7 @@ impl Trial {
             name: name.to_owned(),
             result: Data::new(result),
         };
-        let log = SendLog::new();
-        let write = self.store.write(id, &step, condition, &log).await;
+        let write = self.store.write(id, step, condition).await;
         self.check_outcome("step", id, write, expected).await
     }
 
@@ -186,8 +183,8 @@ impl Trial {
 
     /// Reads the record under `id` as it is now, or as it was.
     pub(super) async fn reads_eventually(&self, id: &RecordId) -> Checked<Option<Record>> {
-        let log = SendLog::new();
-        found(self.store.read(id, Consistency::Eventual, &log).await)
+        let request = StoreRequest::Read(id, Consistency::Eventual);
+        found(self.store.send(request, &SendLog::new()).await)
     }
 
     /// Checks that a read returns this record.
@@ -200,17 +197,17 @@ impl Trial {
         &self,
         operation: &str,
         id: &RecordId,
-        write: WriteOutcome,
+        write: Reply,
         expected: Expected<'_>,
     ) -> Checked {
         match (write, expected) {
-            (WriteOutcome::Applied, Expected::Applied) => Ok(()),
-            (WriteOutcome::Applied, Expected::ConditionFailed(record)) => broken(format!(
+            (Reply::Applied { .. }, Expected::Applied) => Ok(()),
+            (Reply::Applied { .. }, Expected::ConditionFailed(record)) => broken(format!(
                 "a {operation} was applied although its condition does not hold for {}",
                 shown(record)
             )),
             (
-                WriteOutcome::ConditionFailed {
+                Reply::ConditionFailed {
                     maybe_applied: true,
                     ..
                 },
@@ -218,15 +215,15 @@ impl Trial {
             ) => broken(format!(
                 "the condition of a {operation} failed, but an earlier send may have been applied, which proves nothing: run again"
             )),
-            (WriteOutcome::ConditionFailed { existing, .. }, Expected::Applied) => broken(format!(
+            (Reply::ConditionFailed { existing, .. }, Expected::Applied) => broken(format!(
                 "the condition of a {operation} failed although it holds; it returned {}",
                 shown(existing.as_ref())
             )),
-            (WriteOutcome::ConditionFailed { existing, .. }, Expected::ConditionFailed(record)) => {
+            (Reply::ConditionFailed { existing, .. }, Expected::ConditionFailed(record)) => {
                 self.check_existing(operation, id, existing, record).await
             }
             (
-                WriteOutcome::Failed {
+                Reply::Failed {
                     error,
                     maybe_applied,
                 },
@@ -282,11 +279,10 @@ pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Checked<Option<Rec
 }
 
 /// Returns the record that a read found.
-fn found(read: ReadOutcome) -> Checked<Option<Record>> {
+fn found(read: Reply) -> Checked<Option<Record>> {
     match read {
-        ReadOutcome::Found(record) => Ok(Some(record)),
-        ReadOutcome::NotFound => Ok(None),
-        ReadOutcome::Failed(error) => broken(format!("a read failed: {error}")),
+        Reply::Found { record, .. } => Ok(record),
+        Reply::Failed { error, .. } => broken(format!("a read failed: {error}")),
         other => broken(format!(
             "a read had an outcome that the suite does not know: {other:?}"
         )),

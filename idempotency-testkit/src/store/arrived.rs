@@ -1,17 +1,8 @@
-//! A write that arrived at a store: alone, or in a transaction with staged ones.
+//! A write that a fault holds back: alone, or in a transaction with staged ones.
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::RecordId;
-use idempotency_core::store::{RecordWrite, Staged, TransactionRequest, Write};
-
-use super::StoreCall;
-
-/// A write that arrived: alone, or with staged ones.
-#[derive(Clone, Copy)]
-pub(super) enum Arrived<'a> {
-    Alone(RecordWrite<'a>),
-    Together(TransactionRequest<'a>),
-}
+use idempotency_core::store::{RecordWrite, Staged, StoreRequest, TransactionRequest, Write};
 
 /// A write that a fault holds back.
 pub(super) struct Delayed {
@@ -20,42 +11,24 @@ pub(super) struct Delayed {
     staged: Option<(Staged, String)>,
 }
 
-impl<'a> Arrived<'a> {
-    /// Returns the write of the record, if there is one.
-    pub(super) fn record(self) -> Option<RecordWrite<'a>> {
-        match self {
-            Self::Alone(record) => Some(record),
-            Self::Together(transaction) => transaction.record,
-        }
-    }
-
-    /// Returns the request as it is noted.
-    pub(super) fn call(self) -> StoreCall {
-        match self {
-            Self::Alone(record) => StoreCall::of(record.id, record.write, record.condition),
-            Self::Together(transaction) => StoreCall::of_transaction(transaction),
-        }
-    }
-
-    /// Returns a copy that can arrive later.
-    pub(super) fn delayed(self) -> Delayed {
-        let record = self.record().map(|record| {
+impl Delayed {
+    /// Returns a copy of a write that can arrive later.
+    pub(super) fn of(request: StoreRequest<'_>) -> Self {
+        let record = request.record().map(|record| {
             let (id, write) = (record.id.clone(), record.write.clone());
             (id, write, record.condition.clone())
         });
-        let staged = match self {
-            Self::Alone(_) => None,
-            Self::Together(transaction) => {
+        let staged = match request {
+            StoreRequest::Transact(transaction) => {
                 Some((transaction.staged.clone(), transaction.token.to_owned()))
             }
+            StoreRequest::Write(_) | StoreRequest::Read(..) => None,
         };
-        Delayed { record, staged }
+        Self { record, staged }
     }
-}
 
-impl Delayed {
     /// Returns the write that arrives now.
-    pub(super) fn arrives(&self) -> Option<Arrived<'_>> {
+    pub(super) fn arrives(&self) -> Option<StoreRequest<'_>> {
         let record = self.record.as_ref();
         let record = record.map(|(id, write, condition)| RecordWrite {
             id,
@@ -63,12 +36,12 @@ impl Delayed {
             condition,
         });
         match (&self.staged, record) {
-            (Some((staged, token)), record) => Some(Arrived::Together(TransactionRequest {
+            (Some((staged, token)), record) => Some(StoreRequest::Transact(TransactionRequest {
                 record,
                 staged,
                 token,
             })),
-            (None, record) => record.map(Arrived::Alone),
+            (None, record) => record.map(StoreRequest::Write),
         }
     }
 }

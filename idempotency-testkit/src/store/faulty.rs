@@ -6,16 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    Consistency, ReadOutcome, RecordWrite, SendLog, Store, StoreError, StoreErrorKind,
-    TransactionRequest, Write, WriteOutcome,
+    Consistency, RecordWrite, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
 };
 
-use super::arrived::{Arrived, Delayed};
+use super::arrived::Delayed;
 use super::history::History;
-use super::{StoreCall, StoreOperation};
+use super::{StoreCall, StoreExt, StoreOperation};
 
 /// How a request to a [`FaultyStore`] fails.
 ///
@@ -23,12 +20,12 @@ use super::{StoreCall, StoreOperation};
 ///
 /// ```
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
-/// use idempotency_core::{record::RecordId, store::{MemoryStore, ReadOutcome}};
+/// use idempotency_core::{record::RecordId, store::{MemoryStore, Reply}};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
-/// let ReadOutcome::Failed(error) = store.get(&RecordId::new("a#1")).await else { panic!("expected a throttled read") };
+/// let Reply::Failed { error, .. } = store.get(&RecordId::new("a#1")).await else { panic!("expected a throttled read") };
 /// assert!(error.kind().is_transient());
 /// # }
 /// ```
@@ -72,14 +69,14 @@ pub enum StoreFault {
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, WriteOutcome};
+/// use idempotency_core::store::{MemoryStore, Reply};
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
 /// let put = store.put(&RecordId::new("a#1"), &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(put, WriteOutcome::Failed { maybe_applied: true, .. }));
+/// assert!(matches!(put, Reply::Failed { maybe_applied: true, .. }));
 /// assert_eq!(store.inner().len(), 1);
 /// assert_eq!(store.count(StoreOperation::Put), 1);
 /// # }
@@ -131,15 +128,17 @@ impl<S: Store> FaultyStore<S> {
     /// ```
     /// use idempotency_core::protocol::condition::Condition;
     /// use idempotency_core::record::{Record, RecordId};
-    /// use idempotency_core::store::{Consistency, MemoryStore, ReadOutcome, SendLog, Store};
+    /// use idempotency_core::store::{Consistency, MemoryStore, Reply, SendLog, Store, StoreRequest};
     /// use idempotency_testkit::store::{FaultyStore, StoreExt};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let (store, id, log) = (FaultyStore::new(MemoryStore::new()), RecordId::new("a#1"), SendLog::new());
     /// store.lag(1);
     /// store.put(&id, &Record::default(), &Condition::NoRecord).await;
-    /// assert!(matches!(store.read(&id, Consistency::Eventual, &log).await, ReadOutcome::NotFound));
-    /// assert!(matches!(store.read(&id, Consistency::Strong, &log).await, ReadOutcome::Found(_)));
+    /// let eventual = store.send(StoreRequest::Read(&id, Consistency::Eventual), &log).await;
+    /// assert!(matches!(eventual, Reply::Found { record: None, .. }));
+    /// let strong = store.send(StoreRequest::Read(&id, Consistency::Strong), &log).await;
+    /// assert!(matches!(strong, Reply::Found { record: Some(_), .. }));
     /// # }
     /// ```
     pub fn lag(&self, writes: usize) {
@@ -211,48 +210,23 @@ impl<S: Store> FaultyStore<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forwards a write, and remembers the record before it if eventual reads are stale.
-    async fn forward(&self, arrived: Arrived<'_>, log: &SendLog) -> WriteOutcome {
+    /// Forwards a request. Remembers the record before a write, and returns an earlier state of it, if eventual reads are stale.
+    async fn forward(&self, request: StoreRequest<'_>, log: &SendLog) -> Reply {
+        if let StoreRequest::Read(id, Consistency::Eventual) = request
+            && let Some(earlier) = self.state().history.earlier(id)
+        {
+            return Reply::found(earlier);
+        }
         let is_kept = self.state().history.is_kept();
-        let before = match arrived.record().filter(|_| is_kept) {
-            Some(RecordWrite { id, .. }) => {
-                let log = SendLog::new();
-                Some((id, self.inner.read(id, Consistency::Strong, &log).await))
-            }
+        let before = match request.record().filter(|_| is_kept) {
+            Some(RecordWrite { id, .. }) => Some((id, self.inner.get(id).await)),
             None => None,
         };
-        let outcome = match arrived {
-            Arrived::Alone(record) => {
-                let RecordWrite {
-                    id,
-                    write,
-                    condition,
-                } = record;
-                self.inner.write(id, write, condition, log).await
-            }
-            Arrived::Together(transaction) => self.inner.transact(transaction, log).await,
-        };
-        if let (WriteOutcome::Applied, Some((id, before))) = (&outcome, before) {
+        let reply = self.inner.send(request, log).await;
+        if let (Reply::Applied { .. }, Some((id, before))) = (&reply, before) {
             self.state().history.note(id, before);
         }
-        outcome
-    }
-
-    /// Forwards a read, or returns an earlier state of the record.
-    async fn read_as_of(
-        &self,
-        id: &RecordId,
-        consistency: Consistency,
-        log: &SendLog,
-    ) -> ReadOutcome {
-        let earlier = match consistency {
-            Consistency::Strong => None,
-            Consistency::Eventual => self.state().history.earlier(id),
-        };
-        match earlier {
-            Some(earlier) => earlier.map_or(ReadOutcome::NotFound, ReadOutcome::Found),
-            None => self.inner.read(id, consistency, log).await,
-        }
+        reply
     }
 
     /// Notes a request and returns its fault.
@@ -276,59 +250,50 @@ impl<S: Store> FaultyStore<S> {
         self.hang().await
     }
 
-    async fn faulty_write(&self, arrived: Arrived<'_>, log: &SendLog) -> WriteOutcome {
-        let forward = || self.forward(arrived, log);
-        let Some(fault) = self.note(arrived.call()) else {
+    async fn faulty(&self, request: StoreRequest<'_>, log: &SendLog) -> Reply {
+        let forward = || self.forward(request, log);
+        let lost = |kind| Reply::failed(injected(kind)).or_earlier();
+        let is_read = matches!(request, StoreRequest::Read(..));
+        let Some(fault) = self.note(StoreCall::of(request)) else {
             return forward().await;
         };
         match fault {
-            StoreFault::LoseReply => {
-                forward().await;
-                failed(true, StoreErrorKind::Unreachable)
-            }
-            StoreFault::LoseRequest => failed(true, StoreErrorKind::Unreachable),
-            StoreFault::Delay => {
-                self.state().delayed.push(arrived.delayed());
-                failed(true, StoreErrorKind::Unreachable)
-            }
-            StoreFault::Resend => {
-                forward().await;
-                match forward().await {
-                    WriteOutcome::ConditionFailed { existing, .. } => {
-                        WriteOutcome::ConditionFailed {
-                            existing,
-                            maybe_applied: true,
-                        }
-                    }
-                    WriteOutcome::Rejected { rejection, .. } => WriteOutcome::Rejected {
-                        rejection,
-                        maybe_applied: true,
-                    },
-                    WriteOutcome::Failed { error, .. } => WriteOutcome::Failed {
-                        maybe_applied: true,
-                        error,
-                    },
-                    other => other,
-                }
-            }
-            StoreFault::Throttle => failed(false, StoreErrorKind::Throttled),
-            StoreFault::Conflict => failed(false, StoreErrorKind::Conflict),
-            StoreFault::TooLarge => failed(false, StoreErrorKind::TooLarge),
+            StoreFault::OmitItem | StoreFault::Resend if is_read => forward().await,
+            StoreFault::Throttle => Reply::failed(injected(StoreErrorKind::Throttled)),
             StoreFault::Backoff => self.back_off(log).await,
             StoreFault::Hang => self.hang().await,
             StoreFault::HangAfter => {
                 forward().await;
                 self.hang().await
             }
+            StoreFault::LoseReply if !is_read => {
+                forward().await;
+                lost(StoreErrorKind::Unreachable)
+            }
+            StoreFault::Delay if !is_read => {
+                self.state().delayed.push(Delayed::of(request));
+                lost(StoreErrorKind::Unreachable)
+            }
+            StoreFault::Conflict if !is_read => Reply::failed(injected(StoreErrorKind::Conflict)),
+            StoreFault::TooLarge if !is_read => Reply::failed(injected(StoreErrorKind::TooLarge)),
+            StoreFault::Resend => {
+                forward().await;
+                forward().await.or_earlier()
+            }
             StoreFault::OmitItem => match forward().await {
-                WriteOutcome::ConditionFailed { maybe_applied, .. } => {
-                    WriteOutcome::ConditionFailed {
-                        existing: None,
-                        maybe_applied,
-                    }
-                }
+                Reply::ConditionFailed { maybe_applied, .. } => Reply::ConditionFailed {
+                    existing: None,
+                    unreadable: None,
+                    maybe_applied,
+                },
                 other => other,
             },
+            // A lost read is a failure like any other.
+            StoreFault::LoseRequest
+            | StoreFault::LoseReply
+            | StoreFault::Delay
+            | StoreFault::Conflict
+            | StoreFault::TooLarge => lost(StoreErrorKind::Unreachable),
         }
     }
 }
@@ -340,68 +305,13 @@ fn count(calls: &[StoreCall], operation: StoreOperation) -> usize {
         .count()
 }
 
-fn failed(maybe_applied: bool, kind: StoreErrorKind) -> WriteOutcome {
-    WriteOutcome::Failed {
-        maybe_applied,
-        error: injected(kind),
-    }
-}
-
 fn injected(kind: StoreErrorKind) -> StoreError {
     StoreError::new(kind, format!("an injected fault ({kind:?})"))
 }
 
 impl<S: Store> Store for FaultyStore<S> {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let record = RecordWrite {
-            id,
-            write,
-            condition,
-        };
-        Box::pin(self.faulty_write(Arrived::Alone(record), log))
-    }
-
-    fn transact<'a>(
-        &'a self,
-        transaction: TransactionRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(self.faulty_write(Arrived::Together(transaction), log))
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move {
-            let call = StoreCall::Read {
-                id: id.clone(),
-                consistency,
-            };
-            match self.note(call) {
-                None | Some(StoreFault::OmitItem | StoreFault::Resend) => {
-                    self.read_as_of(id, consistency, log).await
-                }
-                Some(StoreFault::Backoff) => self.back_off(log).await,
-                Some(StoreFault::Hang) => self.hang().await,
-                Some(StoreFault::HangAfter) => {
-                    self.inner.read(id, consistency, log).await;
-                    self.hang().await
-                }
-                Some(StoreFault::Throttle) => {
-                    ReadOutcome::Failed(injected(StoreErrorKind::Throttled))
-                }
-                Some(_) => ReadOutcome::Failed(injected(StoreErrorKind::Unreachable)),
-            }
-        })
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+        Box::pin(self.faulty(request, log))
     }
 
     fn name(&self) -> String {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::ReadOutcome;
+use idempotency_core::store::Reply;
 
 /// The states of each record before its last writes, the oldest first.
 #[derive(Default)]
@@ -27,11 +27,9 @@ impl History {
     }
 
     /// Notes the record before a write that was applied. A read that failed leaves a gap.
-    pub(super) fn note(&mut self, id: &RecordId, before: ReadOutcome) {
-        let before = match before {
-            ReadOutcome::Found(record) => Some(record),
-            ReadOutcome::NotFound => None,
-            _ => return,
+    pub(super) fn note(&mut self, id: &RecordId, before: Reply) {
+        let Reply::Found { record: before, .. } = before else {
+            return;
         };
         let states = self.states.entry(id.clone()).or_default();
         states.push_back(before);
@@ -56,11 +54,11 @@ mod tests {
         let mut history = History::of_the_last(2);
         assert!(history.is_kept() && !History::default().is_kept());
         assert_eq!(history.earlier(&id), None);
-        history.note(&id, ReadOutcome::NotFound);
+        history.note(&id, Reply::found(None));
         assert_eq!(history.earlier(&id), Some(None));
-        history.note(&id, ReadOutcome::Found(Record::default()));
+        history.note(&id, Reply::found(Some(Record::default())));
         assert_eq!(history.earlier(&id), Some(None));
-        history.note(&id, ReadOutcome::NotFound);
+        history.note(&id, Reply::found(None));
         assert_eq!(history.earlier(&id), Some(Some(Record::default())));
         assert_eq!(history.earlier(&other), None);
     }

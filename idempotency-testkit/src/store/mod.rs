@@ -9,7 +9,7 @@ pub use idempotency_core::example::StoreExt;
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Record, RecordId};
-use idempotency_core::store::{Change, Consistency, TransactionRequest, Write};
+use idempotency_core::store::{Change, Consistency, RecordWrite, StoreRequest, Write};
 
 /// A request to a store, as [`FaultyStore`] notes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,9 +118,29 @@ impl StoreCall {
         }
     }
 
-    fn of(id: &RecordId, write: &Write, condition: &Condition) -> Self {
-        let (id, condition) = (id.clone(), condition.clone());
-        match write.clone() {
+    fn of(request: StoreRequest<'_>) -> Self {
+        let (write, id, condition) = match request {
+            StoreRequest::Read(id, consistency) => {
+                let id = id.clone();
+                return Self::Read { id, consistency };
+            }
+            StoreRequest::Transact(transaction) => {
+                let record = transaction.record;
+                return Self::Transact {
+                    id: record.map(|record| record.id.clone()),
+                    write: record.map(|record| record.write.clone()),
+                    condition: record.map(|record| record.condition.clone()),
+                    staged: transaction.staged.count(),
+                    token: transaction.token.to_owned(),
+                };
+            }
+            StoreRequest::Write(RecordWrite {
+                id,
+                write,
+                condition,
+            }) => (write.clone(), id.clone(), condition.clone()),
+        };
+        match write {
             Write::Put(record) => Self::Put {
                 id,
                 record,
@@ -138,17 +158,6 @@ impl StoreCall {
                 result,
                 condition,
             },
-        }
-    }
-
-    fn of_transaction(transaction: TransactionRequest<'_>) -> Self {
-        let record = transaction.record;
-        Self::Transact {
-            id: record.map(|record| record.id.clone()),
-            write: record.map(|record| record.write.clone()),
-            condition: record.map(|record| record.condition.clone()),
-            staged: transaction.staged.count(),
-            token: transaction.token.to_owned(),
         }
     }
 }

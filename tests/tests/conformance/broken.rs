@@ -8,8 +8,8 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind,
-    Write, WriteOutcome,
+    Change, Consistency, MemoryStore, RecordWrite, Reply, SendLog, Store, StoreError,
+    StoreErrorKind, StoreRequest, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
@@ -181,45 +181,37 @@ impl BrokenStore {
     }
 
     /// Evaluates the condition in one step and writes in another, so that another write can happen between them.
-    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<WriteOutcome> {
+    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<Reply> {
         let existing = self.inner.record(id);
         tokio::task::yield_now().await;
-        (!condition.holds(existing.as_ref())).then_some(WriteOutcome::ConditionFailed {
-            existing,
-            maybe_applied: false,
-        })
+        (!condition.holds(existing.as_ref())).then_some(Reply::condition_failed(existing))
     }
 
     /// Returns the outcome that the caller gets for a write.
-    fn reported(&self, operation: StoreOperation, write: WriteOutcome) -> WriteOutcome {
+    fn reported(&self, operation: StoreOperation, write: Reply) -> Reply {
         let mut loses = self.loses.lock().unwrap();
         if *loses == Some(operation) {
             *loses = None;
             let error = StoreError::new(StoreErrorKind::Unreachable, "lost: try again");
-            return WriteOutcome::Failed {
-                maybe_applied: self.broken != Broken::HidesLostSends,
+            return Reply::Failed {
                 error,
+                maybe_applied: self.broken != Broken::HidesLostSends,
             };
         }
         match write {
-            WriteOutcome::ConditionFailed { maybe_applied, .. }
-                if self.broken == Broken::LostOldRecord =>
-            {
-                WriteOutcome::ConditionFailed {
-                    existing: None,
-                    maybe_applied,
-                }
+            Reply::ConditionFailed { .. } if self.broken == Broken::LostOldRecord => {
+                Reply::condition_failed(None)
             }
             other => other,
         }
     }
 
-    fn too_large(&self, record: &Record) -> Option<WriteOutcome> {
+    fn too_large(&self, record: &Record) -> Option<Reply> {
         let bytes = record.data.value().map_or(0, |data| data.as_str().len());
         let refused = self.broken == Broken::TooLargeIsRejected && bytes >= LARGEST;
-        refused.then(|| WriteOutcome::Failed {
-            maybe_applied: false,
-            error: StoreError::new(StoreErrorKind::Rejected, "no: send less"),
+        refused.then(|| {
+            let error = StoreError::new(StoreErrorKind::Rejected, "no: send less");
+            Reply::failed(error)
         })
     }
 
@@ -255,7 +247,7 @@ fn merged(new: Record, old: Record) -> Record {
 }
 
 impl BrokenStore {
-    async fn put(&self, id: &RecordId, record: &Record, condition: &Condition) -> WriteOutcome {
+    async fn put(&self, id: &RecordId, record: &Record, condition: &Condition) -> Reply {
         if let Some(refusal) = self.too_large(record) {
             return refusal;
         }
@@ -278,7 +270,7 @@ impl BrokenStore {
         self.reported(StoreOperation::Put, write)
     }
 
-    async fn update(&self, id: &RecordId, change: &Change, condition: &Condition) -> WriteOutcome {
+    async fn update(&self, id: &RecordId, change: &Change, condition: &Condition) -> Reply {
         let id = self.id(id);
         let mut change = Change {
             set: self.stored(&change.set),
@@ -306,19 +298,13 @@ impl BrokenStore {
         self.reported(StoreOperation::Update, write)
     }
 
-    async fn delete(&self, id: &RecordId, condition: &Condition) -> WriteOutcome {
+    async fn delete(&self, id: &RecordId, condition: &Condition) -> Reply {
         let condition = self.evaluated(StoreOperation::Delete, condition);
         let write = self.inner.delete(&self.id(id), &condition).await;
         self.reported(StoreOperation::Delete, write)
     }
 
-    async fn step(
-        &self,
-        id: &RecordId,
-        name: &str,
-        result: &Data,
-        condition: &Condition,
-    ) -> WriteOutcome {
+    async fn step(&self, id: &RecordId, name: &str, result: &Data, condition: &Condition) -> Reply {
         let id = self.id(id);
         let condition = self.evaluated(StoreOperation::Step, condition);
         if self.broken == Broken::StepReplacesOthers {
@@ -337,53 +323,55 @@ impl BrokenStore {
             name: name.to_owned(),
             result: result.clone(),
         };
-        let write = self
-            .inner
-            .write(&id, &step, &condition, &SendLog::new())
-            .await;
+        let write = self.inner.write(&id, step, &condition).await;
         self.reported(StoreOperation::Step, write)
     }
 }
 
+impl BrokenStore {
+    async fn read(&self, id: &RecordId, consistency: Consistency, log: &SendLog) -> Reply {
+        let id = self.id(id);
+        let earlier = self.earlier.lock().unwrap().remove(&id);
+        match (self.broken, earlier, consistency) {
+            (Broken::StaleReads, Some(earlier), _) => Reply::found(Some(earlier)),
+            (Broken::MixesEventualReads, Some(earlier), Consistency::Eventual) => {
+                let status = self.inner.record(&id).unwrap_or_default().status;
+                Reply::found(Some(Record { status, ..earlier }))
+            }
+            (Broken::InventsEventualReads, _, Consistency::Eventual)
+                if self.inner.record(&id).is_none() =>
+            {
+                Reply::found(Some(Record::default()))
+            }
+            _ => {
+                let read = StoreRequest::Read(&id, consistency);
+                self.inner.send(read, log).await
+            }
+        }
+    }
+}
+
 impl Store for BrokenStore {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        _: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
+            let RecordWrite {
+                id,
+                write,
+                condition,
+            } = match request {
+                StoreRequest::Write(record) => record,
+                StoreRequest::Read(id, consistency) => {
+                    return self.read(id, consistency, log).await;
+                }
+                StoreRequest::Transact(transaction) => {
+                    return Reply::failed(transaction.staged.unsupported(&self.name()));
+                }
+            };
             match write {
                 Write::Put(record) => self.put(id, record, condition).await,
                 Write::Update(change) => self.update(id, change, condition).await,
                 Write::Delete => self.delete(id, condition).await,
                 Write::Step { name, result } => self.step(id, name, result, condition).await,
-            }
-        })
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move {
-            let id = self.id(id);
-            let earlier = self.earlier.lock().unwrap().remove(&id);
-            match (self.broken, earlier, consistency) {
-                (Broken::StaleReads, Some(earlier), _) => ReadOutcome::Found(earlier),
-                (Broken::MixesEventualReads, Some(earlier), Consistency::Eventual) => {
-                    let status = self.inner.record(&id).unwrap_or_default().status;
-                    ReadOutcome::Found(Record { status, ..earlier })
-                }
-                (Broken::InventsEventualReads, _, Consistency::Eventual)
-                    if self.inner.record(&id).is_none() =>
-                {
-                    ReadOutcome::Found(Record::default())
-                }
-                _ => self.inner.read(&id, consistency, log).await,
             }
         })
     }

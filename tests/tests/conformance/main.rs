@@ -173,7 +173,7 @@ async fn large_responses_conform_with_a_composite_key() -> Result<(), BoxError> 
 async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> {
     use idempotency_core::protocol::condition::Condition;
     use idempotency_core::record::Record;
-    use idempotency_core::store::{ReadOutcome, WriteOutcome};
+    use idempotency_core::store::Reply;
     let database = EmbeddedDynamoDb::start().await?;
     database
         .create_table(TableSpec::new("composite").with_sort_key("sk"))
@@ -186,15 +186,24 @@ async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> 
     for store in [&one, &two] {
         assert!(matches!(
             store.put(&id, &record, &Condition::NoRecord).await,
-            WriteOutcome::Applied
+            Reply::Applied { .. }
         ));
     }
     assert!(matches!(
         one.delete(&id, &Condition::All(Vec::new())).await,
-        WriteOutcome::Applied
+        Reply::Applied { .. }
     ));
-    assert!(matches!(one.get(&id).await, ReadOutcome::NotFound));
-    assert!(matches!(two.get(&id).await, ReadOutcome::Found(_)));
+    assert!(matches!(
+        one.get(&id).await,
+        Reply::Found { record: None, .. }
+    ));
+    assert!(matches!(
+        two.get(&id).await,
+        Reply::Found {
+            record: Some(_),
+            ..
+        }
+    ));
     Ok(())
 }
 

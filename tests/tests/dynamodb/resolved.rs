@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotency_core::clock::Clock;
 use idempotency_core::protocol::decision::{Decision, Ending};
 use idempotency_core::record::{Data, RecordId};
-use idempotency_core::store::{ReadOutcome, SendLog, Store, WriteOutcome};
+use idempotency_core::store::{Reply, SendLog, Store, StoreRequest};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, OnTimeout, Operation, with_backend,
 };
@@ -37,7 +37,10 @@ fn completed(response: &str) -> Ending {
 async fn decide(table: &Table, ending: Ending) -> Result<(), BoxError> {
     let store = store_on(&table.database).table("idempotency").build()?;
     let id = RecordId::new(&table.only_item().await?["id"]);
-    let ReadOutcome::Found(read) = store.get(&id).await else {
+    let Reply::Found {
+        record: Some(read), ..
+    } = store.get(&id).await
+    else {
         return Err("there is no record".into());
     };
     let decision = Decision {
@@ -47,9 +50,12 @@ async fn decide(table: &Table, ending: Ending) -> Result<(), BoxError> {
     };
     let decided = decision.about(&read, table.clock.now(), false)?;
     let log = SendLog::new();
-    let written = store.write(&id, &decided.write, &decided.condition, &log);
+    let written = store.send(
+        StoreRequest::write(&id, &decided.write, &decided.condition),
+        &log,
+    );
     match written.await {
-        WriteOutcome::Applied => Ok(()),
+        Reply::Applied { .. } => Ok(()),
         other => Err(format!("not applied: {other:?}").into()),
     }
 }
@@ -209,7 +215,11 @@ async fn a_run_that_took_the_key_over_is_not_overwritten() -> Result<(), BoxErro
     leave_held(&table, &rerun).await?;
     let store = store_on(&table.database).table("idempotency").build()?;
     let id = RecordId::new(&table.only_item().await?["id"]);
-    let ReadOutcome::Found(shown) = store.get(&id).await else {
+    let Reply::Found {
+        record: Some(shown),
+        ..
+    } = store.get(&id).await
+    else {
         return Err("there is no record".into());
     };
     let outcome = table
@@ -223,11 +233,14 @@ async fn a_run_that_took_the_key_over_is_not_overwritten() -> Result<(), BoxErro
                 let decided = decision.about(&shown, table.clock.now(), false)?;
                 let log = SendLog::new();
                 let written = store
-                    .write(&id, &decided.write, &decided.condition, &log)
+                    .send(
+                        StoreRequest::write(&id, &decided.write, &decided.condition),
+                        &log,
+                    )
                     .await;
                 assert!(matches!(
                     written,
-                    WriteOutcome::ConditionFailed {
+                    Reply::ConditionFailed {
                         existing: Some(_),
                         ..
                     }

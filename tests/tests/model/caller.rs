@@ -87,17 +87,10 @@ impl Scenario {
             return;
         }
         let now = self.time(state, active.skew);
-        let Reply {
-            mut input,
-            replaced,
-            ghost,
-        } = reply;
+        let Reply { mut input, ghost } = reply;
         let begun = active.attempt.clone();
         let call = begun.call();
         let mut attempt = (*begun).clone();
-        if let Some(replaced) = replaced {
-            attempt = attempt.replacing(replaced.as_deref());
-        }
         if matches!(input, Input::Written(WriteResult::Rejected { .. })) {
             state.calls[usize::from(number)].trace.rejected = true;
         }

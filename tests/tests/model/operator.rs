@@ -75,7 +75,7 @@ impl Scenario {
         let (change, condition) = self.rules.decides(decided);
         let before = state.record.clone();
         let (written, after) = write(before.as_deref(), &Effect::Write(change, condition));
-        if written != WriteResult::Applied {
+        if !matches!(written, WriteResult::Applied { .. }) {
             return Some(());
         }
         let replaces_a_live_one = before

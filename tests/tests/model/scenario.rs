@@ -120,19 +120,24 @@ impl Scenario {
     /// Lets the store serve the request of a call.
     fn serve(&self, state: &mut State, active: &Active) -> Reply {
         let mut reply = self.apply(state, &active.asked);
-        if active.maybe_applied && reply.input == Input::Written(WriteResult::Applied) {
-            reply.input = Input::Written(WriteResult::AppliedMaybeAgain);
-        }
         if let Input::Written(
-            WriteResult::ConditionFailed { maybe_applied, .. }
-            | WriteResult::Rejected { maybe_applied }
+            WriteResult::Applied {
+                maybe_again: maybe, ..
+            }
+            | WriteResult::ConditionFailed {
+                maybe_applied: maybe,
+                ..
+            }
+            | WriteResult::Rejected {
+                maybe_applied: maybe,
+            }
             | WriteResult::Failed {
-                maybe_applied,
+                maybe_applied: maybe,
                 kind: WriteErrorKind::TooLarge,
             },
         ) = &mut reply.input
         {
-            *maybe_applied = active.maybe_applied;
+            *maybe = active.maybe_applied;
         }
         reply
     }

@@ -116,8 +116,6 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub(crate) struct Reply {
     pub(crate) input: Input,
-    /// What the store notes of a put that was applied: the record that it replaced, or none.
-    pub(crate) replaced: Option<Option<Shared<Record>>>,
     pub(crate) ghost: Ghost,
 }
 
@@ -128,11 +126,7 @@ impl Reply {
     }
 
     pub(crate) fn with(input: Input, ghost: Ghost) -> Self {
-        Self {
-            input,
-            replaced: None,
-            ghost,
-        }
+        Self { input, ghost }
     }
 }
 

@@ -13,8 +13,8 @@ use idempotency_core::protocol::{
 };
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{
-    Change, LedgerEntry, MemoryStore, MemoryWrites, RecordWrite, SendLog, Staged, Store,
-    TransactionRequest, Write, WriteOutcome,
+    self, Change, LedgerEntry, MemoryStore, MemoryWrites, RecordWrite, SendLog, Staged, Store,
+    StoreRequest, TransactionRequest, Write,
 };
 use idempotency_core::time::EpochMillis;
 
@@ -93,36 +93,44 @@ fn write_with(
     let take_one = Staged::new(MemoryWrites::from([
         LedgerEntry::add("funds", -1).at_least(0)
     ]));
-    let future = match effect {
-        Effect::Write(write, condition) => store.write(&id, write, condition, &log),
-        Effect::Transact(write, condition) => {
-            let transaction = TransactionRequest {
-                record: Some(RecordWrite {
-                    id: &id,
-                    write,
-                    condition,
-                }),
-                staged: &take_one,
-                token: "",
-            };
-            store.transact(transaction, &log)
-        }
-        _ => panic!("{effect:?} is no write"),
+    let (Effect::Write(write, condition) | Effect::Transact(write, condition)) = effect else {
+        panic!("{effect:?} is no write");
     };
-    let outcome = match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(outcome) => outcome,
+    let record = RecordWrite {
+        id: &id,
+        write,
+        condition,
+    };
+    let request = match effect {
+        Effect::Transact(..) => StoreRequest::Transact(TransactionRequest {
+            record: Some(record),
+            staged: &take_one,
+            token: "",
+        }),
+        _ => StoreRequest::Write(record),
+    };
+    let future = pin!(store.send(request, &log));
+    let reply = match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(reply) => reply,
         Poll::Pending => panic!("the memory store always replies"),
     };
-    let result = match outcome {
-        WriteOutcome::Applied => WriteResult::Applied,
-        WriteOutcome::ConditionFailed {
+    let result = match reply {
+        store::Reply::Applied {
+            replaced,
+            maybe_again,
+        } => WriteResult::Applied {
+            replaced,
+            maybe_again,
+        },
+        store::Reply::ConditionFailed {
             existing,
             maybe_applied,
+            ..
         } => WriteResult::ConditionFailed {
             existing,
             maybe_applied,
         },
-        WriteOutcome::Rejected { maybe_applied, .. } => WriteResult::Rejected { maybe_applied },
+        store::Reply::Rejected { maybe_applied, .. } => WriteResult::Rejected { maybe_applied },
         other => panic!("the memory store always replies: {other:?}"),
     };
     let left = u8::try_from(store.balance("funds")).unwrap();
@@ -160,10 +168,10 @@ impl Scenario {
         let token = (sent.by, sent.effect.digest());
         let transacts = matches!(*sent.effect, Effect::Transact(..));
         if transacts && state.tokens.contains(&token) {
-            return Reply::of(Input::Written(WriteResult::Applied));
+            return Reply::of(Input::Written(WriteResult::APPLIED));
         }
         let (written, after, funds) = write_with(before.as_deref(), state.funds, &sent.effect);
-        let applied = written == WriteResult::Applied;
+        let applied = matches!(written, WriteResult::Applied { .. });
         if applied {
             state.record = after.map(Shared::new);
             state.funds = funds;
@@ -178,12 +186,7 @@ impl Scenario {
             found: !applied,
             ..Ghost::default()
         };
-        let puts = matches!(*sent.effect, Effect::Write(Write::Put(_), _));
-        Reply {
-            input: Input::Written(written),
-            replaced: (applied && puts).then_some(before),
-            ghost,
-        }
+        Reply::with(Input::Written(written), ghost)
     }
 
     /// Checks a write that was applied over `before`, without reading its condition.
@@ -369,7 +372,7 @@ impl Scenario {
             &Effect::Write(Write::Put(claim), condition),
         );
         match written {
-            WriteResult::Applied => {
+            WriteResult::Applied { .. } => {
                 self.claimed_over(state, now, false, before.as_deref());
                 state.record = after.map(Shared::new);
                 state.holder = self.python();

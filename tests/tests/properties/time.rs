@@ -10,7 +10,7 @@ use idempotency_core::protocol::{
     Attempt, Effect, HandlerResult, Input, RecordState, Resolution, WriteResult, classify,
 };
 use idempotency_core::record::{Data, Record, RecordId};
-use idempotency_core::store::{MemoryStore, Write, WriteOutcome};
+use idempotency_core::store::{MemoryStore, Reply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_testkit::store::StoreExt;
 use proptest::prelude::*;
@@ -75,9 +75,9 @@ fn claim(store: &MemoryStore, call: CallTerms, now: i64) -> Attempt {
     };
     assert!(matches!(
         ready(store.put(&id, &record, &condition)),
-        WriteOutcome::Applied
+        Reply::Applied { .. }
     ));
-    let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::Applied));
+    let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
     assert_eq!(effect, Effect::Run);
     attempt
 }
@@ -94,9 +94,9 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     };
     assert!(matches!(
         ready(store.update(&id, &change, &condition)),
-        WriteOutcome::Applied
+        Reply::Applied { .. }
     ));
-    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::Applied));
+    let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::APPLIED));
     assert!(
         matches!(effect, Effect::Finish(Resolution::Own(_))),
         "{effect:?}"
@@ -112,7 +112,7 @@ fn duplicate(existing: &Record, now: i64, policy: Policy) -> Effect {
         panic!("expected a claim, not {effect:?}");
     };
     if condition.holds(Some(existing)) {
-        return attempt.step(at, Input::Written(WriteResult::Applied)).1;
+        return attempt.step(at, Input::Written(WriteResult::APPLIED)).1;
     }
     let existing = Some(existing.clone());
     attempt

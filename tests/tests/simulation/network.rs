@@ -7,8 +7,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Consistency, MemoryStore, ReadOutcome, RecordWrite, SendLog, Staged, Store, StoreError,
-    StoreErrorKind, TransactionRequest, Write, WriteOutcome,
+    Consistency, MemoryStore, RecordWrite, Reply, SendLog, Staged, Store, StoreError,
+    StoreErrorKind, StoreRequest, TransactionRequest, Write,
 };
 
 use super::executor::{Dice, Time, yield_now};
@@ -57,7 +57,7 @@ impl Network {
         if !late.is_empty() && self.dice.percent(10) {
             let at = usize::try_from(self.dice.below(late.len() as u64)).unwrap();
             let sent = late.swap_remove(at);
-            self.apply(&sent, &SendLog::new());
+            self.apply(&sent);
         }
     }
 
@@ -65,11 +65,11 @@ impl Network {
     pub(crate) fn deliver_all(&self) {
         let late = std::mem::take(&mut *self.late.lock().unwrap());
         for sent in late {
-            self.apply(&sent, &SendLog::new());
+            self.apply(&sent);
         }
     }
 
-    fn apply(&self, sent: &WriteInTransit, log: &SendLog) -> WriteOutcome {
+    fn apply(&self, sent: &WriteInTransit) -> Reply {
         let always = Condition::All(Vec::new());
         let fence = |condition| {
             if self.faults.fences {
@@ -82,34 +82,31 @@ impl Network {
             Write::Put(_) => &sent.condition,
             Write::Update(_) | Write::Delete | Write::Step { .. } => fence(&sent.condition),
         };
-        let write = match &sent.staged {
-            None => ready(self.table.write(&sent.id, &sent.write, condition, log)),
-            Some((staged, token)) => {
-                let record = RecordWrite {
-                    id: &sent.id,
-                    write: &sent.write,
-                    condition,
-                };
-                let transaction = TransactionRequest {
-                    record: Some(record),
-                    staged,
-                    token,
-                };
-                ready(self.table.transact(transaction, log))
-            }
+        let record = RecordWrite {
+            id: &sent.id,
+            write: &sent.write,
+            condition,
         };
+        let request = match &sent.staged {
+            None => StoreRequest::Write(record),
+            Some((staged, token)) => StoreRequest::Transact(TransactionRequest {
+                record: Some(record),
+                staged,
+                token,
+            }),
+        };
+        let reply = ready(self.table.send(request, &SendLog::new()));
         let mut states = self.states.lock().unwrap();
         states.push(self.table.record(&sent.id));
-        write
+        reply
     }
 
     /// Returns one of the last states of the record: as it is, or as it was before some of the last writes.
-    fn earlier(&self) -> ReadOutcome {
+    fn earlier(&self) -> Reply {
         let states = self.states.lock().unwrap();
         let age = usize::try_from(self.dice.below(STALEST)).unwrap();
         let at = states.len().checked_sub(age + 1);
-        let state = at.and_then(|at| states[at].clone());
-        state.map_or(ReadOutcome::NotFound, ReadOutcome::Found)
+        Reply::found(at.and_then(|at| states[at].clone()))
     }
 
     async fn travel(&self) {
@@ -126,7 +123,7 @@ impl Network {
         }
     }
 
-    async fn carry(&self, sent: WriteInTransit, log: SendLog) -> WriteOutcome {
+    async fn carry(&self, sent: WriteInTransit, log: SendLog) -> Reply {
         log.preparing();
         let mut lost = false;
         // Repeats a lost send within the same call, as the SDK does.
@@ -145,34 +142,40 @@ impl Network {
                 lost = true;
                 match self.dice.below(3) {
                     0 => {}
-                    1 => drop(self.apply(&sent, &SendLog::new())),
+                    1 => drop(self.apply(&sent)),
                     _ => self.late.lock().unwrap().push(sent.clone()),
                 }
                 continue;
             }
-            // The caller learns of it when the reply arrives.
-            let noted = SendLog::new();
-            let write = self.apply(&sent, &noted);
+            let reply = self.apply(&sent);
             self.travel().await;
-            if let Some(replaced) = noted.take_replaced() {
-                log.replaced(replaced);
-            }
-            return match write {
-                WriteOutcome::ConditionFailed { existing, .. } => WriteOutcome::ConditionFailed {
-                    existing,
-                    maybe_applied: lost,
-                },
-                WriteOutcome::Rejected { rejection, .. } => WriteOutcome::Rejected {
-                    rejection,
-                    maybe_applied: lost,
-                },
-                other => other,
-            };
+            return if lost { reply.or_earlier() } else { reply };
         }
-        WriteOutcome::Failed {
+        let error = StoreError::new(StoreErrorKind::Unreachable, "three sends failed");
+        Reply::Failed {
+            error,
             maybe_applied: lost,
-            error: StoreError::new(StoreErrorKind::Unreachable, "three sends failed"),
         }
+    }
+}
+
+impl Network {
+    async fn read(
+        &self,
+        request: StoreRequest<'_>,
+        consistency: Consistency,
+        log: &SendLog,
+    ) -> Reply {
+        self.travel().await;
+        if self.dice.percent(self.faults.lost) {
+            return Reply::failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
+        }
+        let reply = match consistency {
+            Consistency::Strong => ready(self.table.send(request, log)),
+            Consistency::Eventual => self.earlier(),
+        };
+        self.travel().await;
+        reply
     }
 }
 
@@ -186,55 +189,24 @@ fn ready<T>(mut future: BoxFuture<'_, T>) -> T {
 }
 
 impl Store for Network {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let sent = WriteInTransit {
-            id: id.clone(),
-            write: write.clone(),
-            condition: condition.clone(),
-            staged: None,
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+        let staged = match request {
+            StoreRequest::Read(_, consistency) => {
+                return Box::pin(self.read(request, consistency, log));
+            }
+            StoreRequest::Write(_) => None,
+            StoreRequest::Transact(transaction) => {
+                Some((transaction.staged.clone(), transaction.token.to_owned()))
+            }
         };
-        Box::pin(self.carry(sent, log.clone()))
-    }
-
-    fn transact<'a>(
-        &'a self,
-        transaction: TransactionRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        let record = transaction.record.unwrap();
+        let record = request.record().unwrap();
         let sent = WriteInTransit {
             id: record.id.clone(),
             write: record.write.clone(),
             condition: record.condition.clone(),
-            staged: Some((transaction.staged.clone(), transaction.token.to_owned())),
+            staged,
         };
         Box::pin(self.carry(sent, log.clone()))
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move {
-            self.travel().await;
-            if self.dice.percent(self.faults.lost) {
-                return ReadOutcome::Failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
-            }
-            let read = match consistency {
-                Consistency::Strong => ready(self.table.read(id, consistency, log)),
-                Consistency::Eventual => self.earlier(),
-            };
-            self.travel().await;
-            read
-        })
     }
 
     fn name(&self) -> String {

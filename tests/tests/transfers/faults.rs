@@ -4,12 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::protocol::condition::Condition;
 use idempotency_core::random::Random;
-use idempotency_core::record::RecordId;
-use idempotency_core::store::{
-    Consistency, ReadOutcome, SendLog, Store, TransactionRequest, Write, WriteOutcome,
-};
+use idempotency_core::store::{Reply, SendLog, Store, StoreRequest, Write};
 use idempotency_testkit::SeededRandom;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 
@@ -85,39 +81,18 @@ impl<S: Store> Flaky<S> {
 }
 
 impl<S: Store> Store for Flaky<S> {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.arrange(match write {
-            Write::Put(_) => StoreOperation::Put,
-            Write::Update(_) => StoreOperation::Update,
-            Write::Delete => StoreOperation::Delete,
-            Write::Step { .. } => StoreOperation::Step,
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+        self.arrange(match request {
+            StoreRequest::Read(..) => StoreOperation::Read,
+            StoreRequest::Transact(_) => StoreOperation::Transact,
+            StoreRequest::Write(record) => match record.write {
+                Write::Put(_) => StoreOperation::Put,
+                Write::Update(_) => StoreOperation::Update,
+                Write::Delete => StoreOperation::Delete,
+                Write::Step { .. } => StoreOperation::Step,
+            },
         });
-        self.store.write(id, write, condition, log)
-    }
-
-    fn transact<'a>(
-        &'a self,
-        transaction: TransactionRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        self.arrange(StoreOperation::Transact);
-        self.store.transact(transaction, log)
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        self.arrange(StoreOperation::Read);
-        self.store.read(id, consistency, log)
+        self.store.send(request, log)
     }
 
     fn name(&self) -> String {

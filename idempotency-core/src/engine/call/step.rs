@@ -8,17 +8,15 @@ use serde::de::DeserializeOwned;
 
 use super::{Basis, Call, Token};
 use crate::engine::proof;
-use crate::engine::timeout::timeout;
-use crate::engine::write_result::write_result;
+use crate::engine::request::{Meter, Reasons, send};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
-use crate::protocol::condition::Condition;
 use crate::protocol::{
-    CallTerms, HandlerResult, StepEffect, StepEnd, StepInput, StepLedger, StepRefusal, StepRetry,
-    StepStart, StepWrite, StepsEnd, Write, WriteResult,
+    CallTerms, HandlerResult, Input, StepEffect, StepEnd, StepInput, StepLedger, StepRefusal,
+    StepRetry, StepStart, StepWrite, StepsEnd,
 };
 use crate::record::{Data, RecordId, RecordedSteps};
-use crate::store::{SendLog, StoreError};
+use crate::store::{StoreError, StoreRequest};
 use crate::time::EpochMillis;
 use crate::typed;
 
@@ -61,6 +59,25 @@ impl StepsSummary {
             Some(end) => HandlerResult::AfterSteps(end, Box::new(result)),
             None => result,
         }
+    }
+}
+
+/// Counts the requests of one step.
+struct Counter<'a> {
+    call: &'a Call,
+    steps: &'a Steps,
+    begun: EpochMillis,
+}
+
+impl Meter for Counter<'_> {
+    fn started(&mut self) {
+        self.begun = self.call.now();
+    }
+
+    fn ended(&mut self) {
+        let mut state = self.steps.state();
+        state.requests += 1;
+        state.store_time += self.begun.until(self.call.now());
     }
 }
 
@@ -307,45 +324,30 @@ impl Call {
         let backend = &self.0.backend;
         let lease_end = steps.state().ledger.lease_end();
         let (mut write, mut effect) = StepWrite::begin(terms, lease_end, name, &result);
-        let mut cause = None;
+        let mut reasons = Reasons::default();
         loop {
             let input = match effect {
                 StepEffect::Write(step, condition) => {
                     let limit = write.time_limit(self.now());
-                    let begun = self.now();
-                    let written = self.send(terms, &step, &condition, limit, &mut cause).await;
-                    let mut state = steps.state();
-                    state.requests += 1;
-                    state.store_time += begun.until(self.now());
-                    StepInput::Written(written)
+                    let request = StoreRequest::write(&terms.id, &step, &condition);
+                    let mut counter = Counter {
+                        call: self,
+                        steps,
+                        begun: self.now(),
+                    };
+                    match send(backend, request, limit, &mut reasons, &mut counter).await {
+                        Input::Written(result) => StepInput::Written(result),
+                        _ => StepInput::Paused,
+                    }
                 }
                 StepEffect::Pause(at_most) => {
                     backend.clock().sleep(backend.jitter(at_most)).await;
                     StepInput::Paused
                 }
-                StepEffect::Finish(end) => return (end, cause),
+                StepEffect::Finish(end) => return (end, reasons.error),
             };
             (write, effect) = write.step(self.now(), input);
         }
-    }
-
-    async fn send(
-        &self,
-        terms: &CallTerms,
-        step: &Write,
-        condition: &Condition,
-        limit: Duration,
-        cause: &mut Option<StoreError>,
-    ) -> WriteResult {
-        let backend = &self.0.backend;
-        let log = SendLog::with_limit(limit);
-        let request = backend.store().write(&terms.id, step, condition, &log);
-        let outcome = timeout(request, || backend.clock().sleep(limit)).await;
-        let (result, error) = write_result(outcome, &log, backend.store(), false);
-        if let Some(error) = error {
-            cause.get_or_insert(error);
-        }
-        result
     }
 
     fn end_of(&self, name: &str, end: StepEnd, cause: Option<StoreError>) -> Result<(), Error> {

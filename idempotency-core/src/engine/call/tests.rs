@@ -13,13 +13,12 @@ use crate::error::{Error, ErrorKind};
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::operation::{CompiledOperation, Identity};
-use crate::protocol::condition::Condition;
 use crate::protocol::policy::OnStoreError;
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
 use crate::store::{
-    Consistency, MemoryStore, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind, Write,
-    WriteOutcome,
+    MemoryStore, RecordWrite, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
+    Write,
 };
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_000);
@@ -137,42 +136,25 @@ enum Hidden {
 }
 
 impl Store for Hiding {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        _: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
+            let Some(RecordWrite { write, .. }) = request.record() else {
+                return self.inner.send(request, log).await;
+            };
             if matches!(self.hidden, Hidden::Table) {
-                return WriteOutcome::Failed {
-                    maybe_applied: false,
-                    error: StoreError::new(StoreErrorKind::Throttled, "too many requests"),
-                };
+                let error = StoreError::new(StoreErrorKind::Throttled, "too many requests");
+                return Reply::failed(error);
             }
-            let own = SendLog::new();
-            let outcome = self.inner.write(id, write, condition, &own).await;
-            match (&self.hidden, write) {
-                (Hidden::Reply, Write::Put(_)) => {
+            let reply = self.inner.send(request, &SendLog::new()).await;
+            match (reply, write) {
+                (_, Write::Put(_)) if matches!(self.hidden, Hidden::Reply) => {
                     let error = StoreError::new(StoreErrorKind::Unreachable, "the reply was lost");
-                    WriteOutcome::Failed {
-                        maybe_applied: true,
-                        error,
-                    }
+                    Reply::failed(error).or_earlier()
                 }
-                _ => outcome,
+                (Reply::Applied { .. }, _) => Reply::applied().or_earlier(),
+                (reply, _) => reply,
             }
         })
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        self.inner.read(id, consistency, log)
     }
 
     fn name(&self) -> String {

@@ -9,7 +9,7 @@ use crate::error::ErrorKind;
 use crate::example::{self, Fixed};
 use crate::protocol::{Completion, Refusal, RefusalDetail, Resolution};
 use crate::record::{RecordId, Status};
-use crate::store::{MemoryStore, StoreErrorKind};
+use crate::store::{MemoryStore, StoreError, StoreErrorKind};
 use crate::time::EpochMillis;
 
 fn driver<R>(backend: &Backend, codec: Codec<R>) -> Driver<'_, R> {
@@ -51,7 +51,7 @@ fn a_result_without_a_run_is_an_internal_error_before_the_handler() {
         let finished = driver.finish::<Error>(
             Resolution::Own(Completion::Released),
             None,
-            None,
+            Reasons::default(),
             &mut report,
         );
         let Err(Ending::Refused(error)) = finished else {
@@ -129,8 +129,12 @@ fn the_error_of_a_refusal_has_its_detail_and_for_a_failed_store_its_cause() {
         with_driver(|driver| {
             let mut report = Report::new("charge", None, &Fixed);
             let refused = Resolution::Refuse(Refusal { kind, detail });
+            let reasons = Reasons {
+                error: store_error,
+                unreadable: None,
+            };
             let Err(Ending::Refused(error)) =
-                driver.finish::<Error>(refused, None, store_error, &mut report)
+                driver.finish::<Error>(refused, None, reasons, &mut report)
             else {
                 panic!("the call is refused");
             };

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::timeout::timeout;
+use super::request::timeout;
 use crate::future::BoxFuture;
 use crate::protocol::{CallTerms, InFlight, InFlightKey, Input};
 use crate::record::Record;

@@ -4,7 +4,7 @@ use super::super::{RecordState, classify};
 use super::*;
 use crate::example::ready;
 use crate::record::{RecordId, RecordedSteps};
-use crate::store::{MemoryStore, SendLog, Store, WriteOutcome};
+use crate::store::{MemoryStore, Reply, SendLog, Store, StoreRequest};
 
 fn decision(ending: Ending) -> Decision {
     Decision {
@@ -35,9 +35,9 @@ fn held() -> Record {
 fn after(decided: &Decided, present: Record) -> Option<Record> {
     let (store, id) = (MemoryStore::new(), RecordId::new("charge#1"));
     store.insert(id.clone(), present);
-    let log = SendLog::new();
-    let applied = ready(store.write(&id, &decided.write, &decided.condition, &log));
-    matches!(applied, WriteOutcome::Applied).then(|| store.record(&id))?
+    let request = StoreRequest::write(&id, &decided.write, &decided.condition);
+    let applied = ready(store.send(request, &SendLog::new()));
+    matches!(applied, Reply::Applied { .. }).then(|| store.record(&id))?
 }
 
 #[test]

@@ -47,11 +47,7 @@ pub(super) fn store_reply(state: &State, input: &Input) -> Option<StoreReply> {
     );
     match input {
         _ if !asks => None,
-        Input::Written(
-            WriteResult::Applied
-            | WriteResult::AppliedMaybeAgain
-            | WriteResult::ConditionFailed { .. },
-        )
+        Input::Written(WriteResult::Applied { .. } | WriteResult::ConditionFailed { .. })
         | Input::Read(_) => Some(StoreReply::Replied),
         Input::Written(WriteResult::Failed { kind, .. }) => match kind {
             WriteErrorKind::Transient => Some(StoreReply::Failed),

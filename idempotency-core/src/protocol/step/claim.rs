@@ -201,14 +201,21 @@ pub(super) fn claim_written(
     mut claiming: Claiming,
     result: WriteResult,
 ) -> Next {
+    if let WriteResult::Applied {
+        replaced: Some(replaced),
+        ..
+    } = &result
+    {
+        claiming.run = Run::replacing(replaced.as_ref(), call);
+    }
     match result {
         // Only a read after the takeover sees the steps that this run needs: the earlier owner may have recorded one before it.
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain if claiming.resumes => {
+        WriteResult::Applied { .. } if claiming.resumes => {
             claiming.maybe_applied = true;
             (State::Reading(claiming), READ)
         }
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
-            claiming.maybe_applied |= result == WriteResult::AppliedMaybeAgain;
+        WriteResult::Applied { maybe_again, .. } => {
+            claiming.maybe_applied |= maybe_again;
             let lease_end = call.lease_end(claiming.claimed_at);
             run_claimed(call, now, claiming, lease_end, RecordedSteps::default())
         }

@@ -164,7 +164,7 @@ pub(super) fn completion_written(
     result: WriteResult,
 ) -> Next {
     match result {
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain => confirmed(completing),
+        WriteResult::Applied { .. } => confirmed(completing),
         WriteResult::ConditionFailed {
             existing,
             maybe_applied,
@@ -257,7 +257,7 @@ pub(super) fn restored(
     result: WriteResult,
 ) -> Next {
     match result {
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain => confirmed(completing),
+        WriteResult::Applied { .. } => confirmed(completing),
         WriteResult::ConditionFailed {
             existing: Some(existing),
             ..
@@ -372,9 +372,7 @@ pub(super) fn released(
 /// Handles the result of the last release. `returned` is true if the handler returned a response.
 fn release_ended(call: &CallTerms, now: EpochMillis, returned: bool, result: WriteResult) -> Next {
     match result {
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
-            finish(Resolution::Own(Completion::Released))
-        }
+        WriteResult::Applied { .. } => finish(Resolution::Own(Completion::Released)),
         WriteResult::ConditionFailed {
             existing: Some(existing),
             ..

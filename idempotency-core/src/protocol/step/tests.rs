@@ -30,13 +30,11 @@ fn play(call: CallTerms, inputs: impl IntoIterator<Item = Input>) -> Effect {
 
 fn play_at(call: CallTerms, inputs: impl IntoIterator<Item = (EpochMillis, Input)>) -> Effect {
     let (mut attempt, mut effect) = Attempt::begin(call);
-    for (now, input) in inputs {
-        let applied = matches!(
-            input,
-            Input::Written(WriteResult::Applied | WriteResult::AppliedMaybeAgain)
-        );
-        if applied && matches!(effect, Effect::Write(Write::Put(_), _)) {
-            attempt = attempt.replacing(None);
+    for (now, mut input) in inputs {
+        if let Input::Written(WriteResult::Applied { replaced, .. }) = &mut input
+            && matches!(effect, Effect::Write(Write::Put(_), _))
+        {
+            *replaced = Some(None);
         }
         (attempt, effect) = attempt.step(now, input);
     }
@@ -63,7 +61,7 @@ fn maybe_applied() -> Input {
 
 const READ: Effect = Effect::Read(Consistency::Strong);
 const MISS: Input = Input::Local(None);
-const APPLIED: Input = Input::Written(WriteResult::Applied);
+const APPLIED: Input = Input::Written(WriteResult::APPLIED);
 const CONDITION_FAILED_WITHOUT_RECORD: Input = Input::Written(WriteResult::ConditionFailed {
     existing: None,
     maybe_applied: false,

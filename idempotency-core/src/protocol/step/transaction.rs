@@ -76,13 +76,13 @@ pub(super) fn released(
     let detail = match result {
         // The fence held until now, so no send was applied. A send of the claim that comes now makes the claim again, and a send of
         // the transaction after it finds the fence.
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain
+        WriteResult::Applied { .. }
             if completing.maybe_applied && completing.held.may_come_again =>
         {
             return refuse(ErrorKind::CompletionUnknown);
         }
         // No send can be applied any more.
-        WriteResult::Applied | WriteResult::AppliedMaybeAgain => {
+        WriteResult::Applied { .. } => {
             return refuse(ended(kind, Some(RefusalDetail::Released)));
         }
         WriteResult::ConditionFailed {

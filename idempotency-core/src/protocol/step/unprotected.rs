@@ -31,7 +31,7 @@ pub(super) fn may_still_run(call: &CallTerms, now: EpochMillis, input: &Input) -
         Input::Read(Some(record)) => classify(record, now, call) == RecordState::Claimable,
         Input::Local(_)
         | Input::Circuit(_)
-        | Input::Written(WriteResult::Applied | WriteResult::AppliedMaybeAgain)
+        | Input::Written(WriteResult::Applied { .. })
         | Input::Read(None)
         | Input::ReadFailed
         | Input::Paused

@@ -246,7 +246,7 @@ pub enum StepEnd {
 /// assert!(matches!(pause, StepEffect::Pause(_)));
 /// let (write, again) = write.step(now, StepInput::Paused);
 /// assert_eq!(again, effect);
-/// let (_, end) = write.step(now, StepInput::Written(WriteResult::Applied));
+/// let (_, end) = write.step(now, StepInput::Written(WriteResult::APPLIED));
 /// assert_eq!(end, StepEffect::Finish(StepEnd::Recorded));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -287,9 +287,7 @@ impl StepWrite {
     pub fn step(self, now: EpochMillis, input: StepInput) -> (Self, StepEffect) {
         let end = match input {
             StepInput::Paused => return self.send(),
-            StepInput::Written(WriteResult::Applied | WriteResult::AppliedMaybeAgain) => {
-                StepEnd::Recorded
-            }
+            StepInput::Written(WriteResult::Applied { .. }) => StepEnd::Recorded,
             // A step has no staged writes that could be rejected.
             StepInput::Written(WriteResult::Rejected { .. }) => StepEnd::NotRecorded,
             StepInput::Written(WriteResult::ConditionFailed { existing, .. }) => {

@@ -161,7 +161,7 @@ fn a_result_is_written_under_the_fence() {
         result: Data::new("7"),
     };
     assert_eq!(begin().1, StepEffect::Write(step, held_by(&me())));
-    let recorded = end_of(written(WriteResult::Applied));
+    let recorded = end_of(written(WriteResult::APPLIED));
     assert_eq!(recorded, StepEffect::Finish(StepEnd::Recorded));
 }
 

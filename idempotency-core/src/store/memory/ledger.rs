@@ -10,17 +10,18 @@ use crate::store::staged::StagedWrites;
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryWrites, SendLog, Staged, Store, TransactionRequest, WriteOutcome};
+/// use idempotency_core::store::*;
 /// # idempotency_core::example::ready(async {
 /// let store = MemoryStore::new();
 /// store.set_balance("alice", 7);
 /// let transfer = Staged::new(MemoryWrites::from([LedgerEntry::add("alice", -5).at_least(0), LedgerEntry::add("bob", 5)]));
 /// let transaction = TransactionRequest { record: None, staged: &transfer, token: "t" };
-/// assert!(matches!(store.transact(transaction, &SendLog::new()).await, WriteOutcome::Applied));
+/// let applied = store.send(StoreRequest::Transact(transaction), &SendLog::new()).await;
+/// assert!(matches!(applied, Reply::Applied { .. }));
 /// assert_eq!((store.balance("alice"), store.balance("bob")), (2, 5));
 /// let another = TransactionRequest { token: "u", ..transaction };
-/// let rejected = store.transact(another, &SendLog::new()).await;
-/// assert!(matches!(rejected, WriteOutcome::Rejected { maybe_applied: false, .. }));
+/// let rejected = store.send(StoreRequest::Transact(another), &SendLog::new()).await;
+/// assert!(matches!(rejected, Reply::Rejected { maybe_applied: false, .. }));
 /// assert_eq!((store.balance("alice"), store.balance("bob")), (2, 5));
 /// # });
 /// ```

@@ -9,11 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use ledger::{LedgerEntry, MemoryWrites};
 
 use super::{
-    Change, Consistency, ReadOutcome, SendLog, Store, StoreError, StoreErrorKind,
-    TransactionRequest, Write, WriteOutcome,
+    Change, RecordWrite, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
+    TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
-use crate::protocol::condition::Condition;
 use crate::record::{Attribute, Field, Record, RecordId};
 
 /// A map of records behind a lock. It protects within one process only, and its records end with the process.
@@ -90,124 +89,74 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Performs `write` if `condition` holds, under one lock, and notes the record that a put replaced.
-    fn apply(
-        &self,
-        id: &RecordId,
-        write: &Write,
-        condition: &Condition,
-        log: &SendLog,
-    ) -> WriteOutcome {
-        let mut state = self.state();
-        if let Some(failed) = state.refuse(id, condition) {
-            return failed;
-        }
-        state.write(id, write, log)
-    }
-
     /// Performs a transaction, under one lock.
-    fn apply_together(&self, transaction: TransactionRequest<'_>, log: &SendLog) -> WriteOutcome {
+    fn transact(&self, transaction: TransactionRequest<'_>) -> Reply {
         let Some(writes) = transaction.staged.downcast_ref::<MemoryWrites>() else {
-            return WriteOutcome::Failed {
-                maybe_applied: false,
-                error: transaction.staged.unsupported(&self.name()),
-            };
+            return Reply::failed(transaction.staged.unsupported(&self.name()));
         };
         let mut state = self.state();
         if transaction.record.is_none() && state.tokens.contains(transaction.token) {
-            return WriteOutcome::Applied;
+            return Reply::applied();
         }
-        if let Some(record) = transaction.record
-            && let Some(failed) = state.refuse(record.id, record.condition)
-        {
-            return failed;
+        if let Some(refused) = transaction.record.and_then(|record| state.refuse(record)) {
+            return refused;
         }
         if let Err(rejection) = writes.apply(&mut state.ledger) {
-            return WriteOutcome::Rejected {
+            return Reply::Rejected {
                 rejection,
                 maybe_applied: false,
             };
         }
         match transaction.record {
-            Some(record) => state.write(record.id, record.write, log),
+            Some(record) => state.write(record),
             None => {
                 state.tokens.insert(transaction.token.to_owned());
-                WriteOutcome::Applied
+                Reply::applied()
             }
         }
     }
 }
 
 impl State {
-    /// Returns the outcome of a write whose condition does not hold, or `None` if it holds.
-    fn refuse(&self, id: &RecordId, condition: &Condition) -> Option<WriteOutcome> {
-        let existing = self.records.get(id);
-        (!condition.holds(existing)).then(|| WriteOutcome::ConditionFailed {
-            existing: existing.cloned(),
-            maybe_applied: false,
-        })
+    /// Returns the reply to a write whose condition does not hold, or `None` if it holds.
+    fn refuse(&self, record: RecordWrite<'_>) -> Option<Reply> {
+        let existing = self.records.get(record.id);
+        (!record.condition.holds(existing)).then(|| Reply::condition_failed(existing.cloned()))
     }
 
-    /// Performs a write. Only that of a step can fail.
-    fn write(&mut self, id: &RecordId, write: &Write, log: &SendLog) -> WriteOutcome {
+    /// Performs a write whose condition holds. Only that of a step can fail.
+    fn write(&mut self, RecordWrite { id, write, .. }: RecordWrite<'_>) -> Reply {
         match write {
             Write::Put(record) => {
-                log.replaced(self.records.insert(id.clone(), record.clone()));
+                return Reply::replaced(self.records.insert(id.clone(), record.clone()));
             }
             Write::Update(change) => self.records.entry(id.clone()).or_default().apply(change),
             Write::Delete => drop(self.records.remove(id)),
             Write::Step { name, result } => {
                 let record = self.records.get_mut(id);
                 let Some(Field::Value(steps)) = record.map(|record| &mut record.steps) else {
-                    return WriteOutcome::Failed {
-                        maybe_applied: false,
-                        error: StoreError::new(
-                            StoreErrorKind::Rejected,
-                            "the record has no steps: its claim was made without them",
-                        ),
-                    };
+                    let text = "the record has no steps: its claim was made without them";
+                    return Reply::failed(StoreError::new(StoreErrorKind::Rejected, text));
                 };
                 steps.insert(name.clone(), result.clone());
             }
         }
-        WriteOutcome::Applied
+        Reply::applied()
     }
 }
 
 impl Store for MemoryStore {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, Reply> {
         Box::pin(async move {
-            log.sending();
-            self.apply(id, write, condition, log)
-        })
-    }
-
-    fn transact<'a>(
-        &'a self,
-        transaction: TransactionRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
-        Box::pin(async move {
-            log.sending();
-            self.apply_together(transaction, log)
-        })
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        _: Consistency,
-        _: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        Box::pin(async move {
-            self.record(id)
-                .map_or(ReadOutcome::NotFound, ReadOutcome::Found)
+            match request {
+                StoreRequest::Write(record) => {
+                    let mut state = self.state();
+                    let refused = state.refuse(record);
+                    refused.unwrap_or_else(|| state.write(record))
+                }
+                StoreRequest::Transact(transaction) => self.transact(transaction),
+                StoreRequest::Read(id, _) => Reply::found(self.record(id)),
+            }
         })
     }
 

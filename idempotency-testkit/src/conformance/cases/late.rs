@@ -3,7 +3,7 @@
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout::{Hold, Rerun};
 use idempotency_core::record::{Field, Record, RecordId};
-use idempotency_core::store::WriteOutcome;
+use idempotency_core::store::Reply;
 use idempotency_core::time::EpochSeconds;
 
 use crate::store::StoreOperation;
@@ -190,9 +190,10 @@ async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial)
             _ => trial.store.delete(&id, &fence).await,
         };
         let maybe_applied = match write {
-            WriteOutcome::Applied => true,
-            WriteOutcome::ConditionFailed { maybe_applied, .. }
-            | WriteOutcome::Failed { maybe_applied, .. } => maybe_applied,
+            Reply::Applied { .. } => true,
+            Reply::ConditionFailed { maybe_applied, .. } | Reply::Failed { maybe_applied, .. } => {
+                maybe_applied
+            }
             _ => false,
         };
         if !maybe_applied {

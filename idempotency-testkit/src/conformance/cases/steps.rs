@@ -3,9 +3,10 @@
 use idempotency_core::protocol::condition::{Condition, held_by, replaceable, takeover};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps};
-use idempotency_core::store::{Change, SendLog, Write, WriteOutcome};
+use idempotency_core::store::{Change, Reply, Write};
 
 use super::super::trial::{Checked, Expected, Trial, always, broken, claim, owner};
+use crate::store::StoreExt;
 
 super::cases![
     a_step_is_added_beside_those_before_it,
@@ -110,11 +111,8 @@ async fn a_step_of_a_record_without_steps_changes_nothing(trial: &Trial) -> Chec
         name: "a".to_owned(),
         result: Data::new("1"),
     };
-    let written = trial
-        .store
-        .write(&id, &step, &held_by(&owner(1)), &SendLog::new())
-        .await;
-    let WriteOutcome::Failed {
+    let written = trial.store.write(&id, step, &held_by(&owner(1))).await;
+    let Reply::Failed {
         maybe_applied: false,
         ..
     } = written

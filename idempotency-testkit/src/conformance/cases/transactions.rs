@@ -6,13 +6,14 @@ use std::sync::Arc;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    RecordWrite, SendLog, Staged, StoreErrorKind, TransactionRequest, Write, WriteOutcome,
+    RecordWrite, Reply, Staged, StoreErrorKind, TransactionRequest, Write,
 };
 use idempotency_core::time::EpochSeconds;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::super::trial::{Checked, Flaw, Trial, broken, claim, completed, completion, owner};
+use crate::store::StoreExt;
 use crate::store::StoreOperation;
 
 super::cases![
@@ -75,13 +76,13 @@ impl<'a> Case<'a> {
         completed(&self.claim, "[1]", self.window_end())
     }
 
-    async fn sent_by(&self, by: u8, label: &str) -> WriteOutcome {
+    async fn sent_by(&self, by: u8, label: &str) -> Reply {
         let (write, condition) = (self.write(), held_by(&owner(by)));
         self.send(&write, &condition, label).await
     }
 
     /// Sends the transaction, and again for as long as it meets another one.
-    async fn send(&self, write: &Write, condition: &Condition, label: &str) -> WriteOutcome {
+    async fn send(&self, write: &Write, condition: &Condition, label: &str) -> Reply {
         let token = &self.token(label);
         let transaction = TransactionRequest {
             record: Some(RecordWrite {
@@ -94,8 +95,8 @@ impl<'a> Case<'a> {
         };
         let store = &self.trial.store;
         loop {
-            match store.transact(transaction, &SendLog::new()).await {
-                WriteOutcome::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
+            match store.transact(transaction).await {
+                Reply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
                 outcome => return outcome,
             }
         }
@@ -121,30 +122,27 @@ impl<'a> Case<'a> {
                 staged: &self.staged,
                 token: &token,
             };
-            let applied = self
-                .trial
-                .store
-                .transact(transaction, &SendLog::new())
-                .await;
+            let applied = self.trial.store.transact(transaction).await;
             is_applied(&applied)?;
         }
         Ok(())
     }
 }
 
-fn is_applied(outcome: &WriteOutcome) -> Checked {
+fn is_applied(outcome: &Reply) -> Checked {
     match outcome {
-        WriteOutcome::Applied => Ok(()),
+        Reply::Applied { .. } => Ok(()),
         other => broken(format!("a transaction was not applied: {other:?}")),
     }
 }
 
 /// Checks that the condition on the record failed, and that this record was returned.
-async fn is_refused(case: &Case<'_>, outcome: WriteOutcome, expected: &Record) -> Checked {
+async fn is_refused(case: &Case<'_>, outcome: Reply, expected: &Record) -> Checked {
     match outcome {
-        WriteOutcome::ConditionFailed {
+        Reply::ConditionFailed {
             existing,
             maybe_applied: false,
+            ..
         } => {
             let trial = case.trial;
             trial
@@ -182,7 +180,7 @@ async fn a_transaction_with_a_staged_write_that_is_refused_applies_nothing(
     let case = Case::new(trial, "1").await?;
     case.exhaust().await?;
     match case.sent_by(1, "t-3").await {
-        WriteOutcome::Rejected {
+        Reply::Rejected {
             rejection,
             maybe_applied: false,
         } => {
@@ -215,7 +213,7 @@ async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Chec
     is_applied(&case.sent_by(1, "t-5").await)?;
     // By its token it counts as applied; by its condition it is refused.
     match case.sent_by(1, "t-5").await {
-        WriteOutcome::Applied => {}
+        Reply::Applied { .. } => {}
         refused => is_refused(&case, refused, &case.completed()).await?,
     }
     // A store forgets tokens: with another one the condition alone protects.
@@ -246,7 +244,7 @@ async fn a_transaction_without_a_record_is_applied_once_for_each_token(trial: &T
             staged: &case.staged,
             token: &token,
         };
-        is_applied(&trial.store.transact(transaction, &SendLog::new()).await)?;
+        is_applied(&trial.store.transact(transaction).await)?;
         case.was_taken(taken).await?;
     }
     trial.finds(&case.id, Some(&case.claim)).await
@@ -273,9 +271,8 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
             };
             barrier.wait().await;
             loop {
-                match store.transact(transaction, &SendLog::new()).await {
-                    WriteOutcome::Failed { error, .. }
-                        if error.kind() == StoreErrorKind::Conflict => {}
+                match store.transact(transaction).await {
+                    Reply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
                     outcome => return outcome,
                 }
             }
@@ -284,7 +281,7 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
     let mut applied = 0;
     while let Some(sent) = sends.join_next().await {
         match sent {
-            Ok(WriteOutcome::Applied) => applied += 1,
+            Ok(Reply::Applied { .. }) => applied += 1,
             Ok(refused) => is_refused(&case, refused, &case.completed()).await?,
             Err(error) => return broken(format!("a transaction did not end: {error}")),
         }
@@ -302,12 +299,12 @@ async fn a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &
     }
     match case.sent_by(1, "t-9").await {
         // The store sent it again, and recognised the token or the record.
-        WriteOutcome::Applied
-        | WriteOutcome::ConditionFailed {
+        Reply::Applied { .. }
+        | Reply::ConditionFailed {
             maybe_applied: true,
             ..
         }
-        | WriteOutcome::Failed {
+        | Reply::Failed {
             maybe_applied: true,
             ..
         } => {}

@@ -92,7 +92,7 @@ impl Rules for RespondsBeforeConfirmed {
     ) -> (EpochMillis, Input) {
         match input {
             Input::Written(WriteResult::Failed { .. }) if view.ran => {
-                (now, Input::Written(WriteResult::Applied))
+                (now, Input::Written(WriteResult::APPLIED))
             }
             other => (now, other),
         }
@@ -227,9 +227,12 @@ impl Rules for StartsOnExpiredLease {
         input: Input,
     ) -> (EpochMillis, Input) {
         let now = match (&input, call.deadline) {
-            (Input::Written(WriteResult::Applied), Some(deadline)) if !view.ran => {
-                now.min(deadline)
-            }
+            (
+                Input::Written(WriteResult::Applied {
+                    maybe_again: false, ..
+                }),
+                Some(deadline),
+            ) if !view.ran => now.min(deadline),
             _ => now,
         };
         (now, input)
@@ -270,7 +273,7 @@ impl Rules for RunsOnAFailedClaim {
     ) -> (EpochMillis, Input) {
         match input {
             Input::Written(WriteResult::Failed { .. }) if !view.ran => {
-                (view.now, Input::Written(WriteResult::Applied))
+                (view.now, Input::Written(WriteResult::APPLIED))
             }
             other => (view.now, other),
         }

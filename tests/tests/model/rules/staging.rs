@@ -97,8 +97,12 @@ impl Rules for ForgetsALateClaim {
         input: Input,
     ) -> (EpochMillis, Input) {
         match input {
-            Input::Written(WriteResult::AppliedMaybeAgain) => {
-                (now, Input::Written(WriteResult::Applied))
+            Input::Written(WriteResult::Applied { replaced, .. }) => {
+                let applied = WriteResult::Applied {
+                    replaced,
+                    maybe_again: false,
+                };
+                (now, Input::Written(applied))
             }
             other => (now, other),
         }
@@ -121,7 +125,7 @@ impl Rules for FailedReleaseCountsAsReleased {
             Input::Written(WriteResult::Failed {
                 kind: WriteErrorKind::Transient,
                 ..
-            }) if view.releases => (now, Input::Written(WriteResult::Applied)),
+            }) if view.releases => (now, Input::Written(WriteResult::APPLIED)),
             other => (now, other),
         }
     }

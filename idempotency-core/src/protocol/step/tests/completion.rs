@@ -370,10 +370,18 @@ fn a_recorded_failure_ends_the_lease_before_the_claim_that_was_applied() {
     assert_eq!(change.set.in_progress_expiration, Field::Value(now_plus(9)));
 }
 
+/// Returns the reply to a claim that replaced this record, or none.
+fn over(replaced: Option<&Record>) -> Input {
+    Input::Written(WriteResult::Applied {
+        replaced: Some(replaced.cloned()),
+        maybe_again: false,
+    })
+}
+
 /// Returns the release after this end of a run whose claim replaced this record.
 fn release_over(call: &CallTerms, replaced: Option<&Record>, result: HandlerResult) -> Effect {
     let (attempt, _) = Attempt::begin(call.clone()).0.step(NOW, MISS);
-    let (attempt, _) = attempt.replacing(replaced).step(NOW, APPLIED);
+    let (attempt, _) = attempt.step(NOW, over(replaced));
     attempt.step(NOW, Input::HandlerDone(result)).1
 }
 
@@ -424,7 +432,7 @@ fn a_claim_whose_run_never_started_is_released_with_a_mark_unless_it_was_the_fir
     let late = now_plus(30_001);
     let release_over = |replaced: Option<Record>| {
         let (attempt, _) = Attempt::begin(call()).0.step(NOW, MISS);
-        attempt.replacing(replaced.as_ref()).step(late, APPLIED).1
+        attempt.step(late, over(replaced.as_ref())).1
     };
     let deleted = Effect::Write(Write::Delete, held_by(&me()));
     assert_eq!(release_over(None), deleted);

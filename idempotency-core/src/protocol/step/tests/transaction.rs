@@ -196,7 +196,10 @@ fn a_rejection_is_unknown_if_a_claim_and_then_a_transaction_may_still_arrive() {
         existing: Some(own()),
         maybe_applied: true,
     };
-    let again = Input::Written(WriteResult::AppliedMaybeAgain);
+    let again = Input::Written(WriteResult::Applied {
+        replaced: None,
+        maybe_again: true,
+    });
     let sent_twice = [maybe_applied(), Input::Read(None), APPLIED];
     let read = [maybe_applied(), Input::Read(Some(own()))];
     for claimed in [&[again][..], &[Input::Written(found)], &sent_twice, &read] {

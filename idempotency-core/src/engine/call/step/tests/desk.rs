@@ -6,8 +6,9 @@ use super::super::*;
 use super::{id, winner};
 use crate::example::ready;
 use crate::future::BoxFuture;
+use crate::protocol::Write;
 use crate::record::Record;
-use crate::store::{Consistency, MemoryStore, ReadOutcome, Store, StoreErrorKind, WriteOutcome};
+use crate::store::{MemoryStore, RecordWrite, Reply, SendLog, Store, StoreErrorKind};
 
 /// What happens to a write of a step.
 #[derive(Clone, Copy)]
@@ -67,60 +68,44 @@ impl Desk {
 }
 
 impl Store for Desk {
-    fn write<'a>(
-        &'a self,
-        id: &'a RecordId,
-        write: &'a Write,
-        condition: &'a Condition,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, WriteOutcome> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+        let fails = |reply: fn(StoreError) -> Reply, kind| -> BoxFuture<'a, Reply> {
+            let error = StoreError::new(kind, "the store fails");
+            Box::pin(std::future::ready(reply(error)))
+        };
+        let lost = |error| Reply::failed(error).or_earlier();
+        let Some(RecordWrite { id, write, .. }) = request.record() else {
+            return match *self.outage.lock().unwrap() {
+                Some(_) => fails(Reply::failed, StoreErrorKind::Unreachable),
+                None => self.records.send(request, log),
+            };
+        };
         let fault = match write {
             Write::Step { .. } => self.faults.lock().unwrap().pop_front(),
             _ => None,
         };
-        let fails = |maybe_applied, kind| {
-            let error = StoreError::new(kind, "the store fails");
-            let outcome = WriteOutcome::Failed {
-                maybe_applied,
-                error,
-            };
-            Box::pin(std::future::ready(outcome))
-        };
         match *self.outage.lock().unwrap() {
-            Some(Outage::Throttled) => return fails(false, StoreErrorKind::Throttled),
+            Some(Outage::Throttled) => return fails(Reply::failed, StoreErrorKind::Throttled),
             Some(Outage::RepliesLost) => {
-                drop(ready(self.records.write(id, write, condition, log)));
-                return fails(true, StoreErrorKind::Unreachable);
+                drop(ready(self.records.send(request, log)));
+                return fails(lost, StoreErrorKind::Unreachable);
             }
             None => {}
         }
         match fault {
-            None => self.records.write(id, write, condition, log),
+            None => self.records.send(request, log),
             Some(Fault::TakenOver) => {
                 self.records.insert(id.clone(), winner());
-                self.records.write(id, write, condition, log)
+                self.records.send(request, log)
             }
             Some(Fault::ReplyLost) => {
-                drop(ready(self.records.write(id, write, condition, log)));
-                fails(true, StoreErrorKind::Unreachable)
+                drop(ready(self.records.send(request, log)));
+                fails(lost, StoreErrorKind::Unreachable)
             }
-            Some(Fault::Throttled) => fails(false, StoreErrorKind::Throttled),
-            Some(Fault::Denied) => fails(false, StoreErrorKind::AccessDenied),
-            Some(Fault::TooLarge) => fails(false, StoreErrorKind::TooLarge),
+            Some(Fault::Throttled) => fails(Reply::failed, StoreErrorKind::Throttled),
+            Some(Fault::Denied) => fails(Reply::failed, StoreErrorKind::AccessDenied),
+            Some(Fault::TooLarge) => fails(Reply::failed, StoreErrorKind::TooLarge),
         }
-    }
-
-    fn read<'a>(
-        &'a self,
-        id: &'a RecordId,
-        consistency: Consistency,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, ReadOutcome> {
-        if self.outage.lock().unwrap().is_some() {
-            let error = StoreError::new(StoreErrorKind::Unreachable, "the store fails");
-            return Box::pin(std::future::ready(ReadOutcome::Failed(error)));
-        }
-        self.records.read(id, consistency, log)
     }
 
     fn name(&self) -> String {
