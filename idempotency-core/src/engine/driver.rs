@@ -4,7 +4,7 @@
 
 use super::call::{Made, OfferedCall};
 use super::handler::{self, Finished, StoreWhen};
-use super::request::{Reasons, send};
+use super::request::{Reasons, read, write};
 use super::single_flight::FlightGuard;
 use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
@@ -64,17 +64,17 @@ impl<R> Driver<'_, R> {
                     }
                     Input::Circuit(admission)
                 }
-                Effect::Write(ref write, ref condition)
-                | Effect::Transact(ref write, ref condition) => {
+                Effect::Write(ref change, ref condition)
+                | Effect::Transact(ref change, ref condition) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
                     let record = RecordWrite {
                         id: &self.call.id,
-                        write,
+                        write: change,
                         condition,
                     };
                     let staged = staged.as_ref();
                     let staged = staged.filter(|_| matches!(effect, Effect::Transact(..)));
-                    let token = staged.map(|_| transaction_token(&self.call.owner, write));
+                    let token = staged.map(|_| transaction_token(&self.call.owner, change));
                     let request = match (staged, &token) {
                         (Some(staged), Some(token)) => StoreRequest::Transact(TransactionRequest {
                             record: Some(record),
@@ -83,12 +83,13 @@ impl<R> Driver<'_, R> {
                         }),
                         _ => StoreRequest::Write(record),
                     };
-                    send(self.backend, request, limit, &mut reasons, report).await
+                    let written = write(self.backend, request, limit, &mut reasons, report);
+                    Input::Written(written.await)
                 }
                 Effect::Read(consistency) => {
                     let limit = attempt.time_limit(self.backend.clock().now());
-                    let request = StoreRequest::Read(&self.call.id, consistency);
-                    let input = send(self.backend, request, limit, &mut reasons, report).await;
+                    let (backend, id) = (self.backend, &self.call.id);
+                    let input = read(backend, id, consistency, limit, &mut reasons, report).await;
                     // The claim decides all the same. If it fails too, its own error is the cause.
                     if consistency == Consistency::Eventual
                         && let Some(error) = reasons.error.take()

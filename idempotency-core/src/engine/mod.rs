@@ -3,12 +3,12 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `driver` | performs the effects that the protocol asks for |
-//! | `request` | sends one request to the store |
+//! | `request` | sends requests to the store |
 //! | `call` | the call that a handler can ask for |
 //! | `handler` | runs the handler and catches its panic |
 //! | `finish` | turns the protocol's resolution into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |
-//! | `unprotected` | applies the staged writes of a handler that ran unprotected |
+//! | `unprotected` | runs a handler without protection, and applies what it staged |
 //! | `single_flight` | duplicates in one process share the work of one call |
 //! | `backend` | store, clock, randomness and cache of a process |
 //! | `codec` | how a response becomes JSON text and back |
@@ -27,10 +27,9 @@ mod staging;
 mod unprotected;
 
 pub use backend::Backend;
-pub(crate) use call::Made;
 pub use call::{Call, OfferedCall, Step, Token, run_without_claim};
 pub use codec::{Codec, Errors, Written};
 pub(crate) use driver::Driver;
-pub(crate) use handler::{StoreWhen, keeps_writes, run_unprotected};
+pub(crate) use handler::StoreWhen;
 pub use staging::StageError;
-pub(crate) use unprotected::apply as apply_unprotected;
+pub(crate) use unprotected::Unprotected;

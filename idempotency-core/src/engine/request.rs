@@ -1,14 +1,16 @@
-//! Sends one request to the store: the time limit, the clock, the count, and what the protocol needs of the reply.
+//! Sends requests to the store: the time limit, the clock, the count, and what the protocol needs of a reply.
 
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::task::Poll;
 use std::time::Duration;
 
 use super::Backend;
 use crate::event::Report;
 use crate::future::BoxFuture;
-use crate::protocol::{Input, WriteErrorKind, WriteResult};
-use crate::store::{Reply, SendLog, StoreError, StoreErrorKind, StoreRequest};
+use crate::protocol::{Input, Resend, WriteErrorKind, WriteResult};
+use crate::record::RecordId;
+use crate::store::{Consistency, Reply, SendLog, StoreError, StoreErrorKind, StoreRequest};
 
 /// What the requests of a call have shown that the protocol does not need, for the error of the call.
 #[derive(Default)]
@@ -35,14 +37,13 @@ impl Meter for Report<'_> {
     }
 }
 
-/// Sends a request, and waits for its reply for at most `limit`. Returns what the protocol needs of the reply.
-pub(super) async fn send(
+/// Sends a request, and waits for its reply for at most `limit`. Returns also whether the store noted that the condition failed.
+async fn send(
     backend: &Backend,
     request: StoreRequest<'_>,
     limit: Duration,
-    reasons: &mut Reasons,
     meter: &mut impl Meter,
-) -> Input {
+) -> (Reply, bool) {
     let (store, log) = (backend.store(), SendLog::with_limit(limit));
     meter.started();
     let reply = timeout(store.send(request, &log), || backend.clock().sleep(limit)).await;
@@ -55,77 +56,113 @@ pub(super) async fn send(
             maybe_applied,
         }
     });
-    let is_read = matches!(request, StoreRequest::Read(..));
+    (reply, log.is_refused())
+}
+
+/// Reads a record.
+pub(super) async fn read(
+    backend: &Backend,
+    id: &RecordId,
+    consistency: Consistency,
+    limit: Duration,
+    reasons: &mut Reasons,
+    meter: &mut impl Meter,
+) -> Input {
+    let request = StoreRequest::Read(id, consistency);
+    let error = match send(backend, request, limit, meter).await.0 {
+        Reply::Found { record, unreadable } => {
+            reasons.unreadable = unreadable;
+            return Input::Read(record);
+        }
+        Reply::Failed { error, .. } => error,
+        _ => reply_to_another(backend),
+    };
+    reasons.error.get_or_insert(error);
+    Input::ReadFailed
+}
+
+/// Performs a write, alone or in a transaction. Returns what the protocol needs of the reply.
+pub(super) async fn write(
+    backend: &Backend,
+    request: StoreRequest<'_>,
+    limit: Duration,
+    reasons: &mut Reasons,
+    meter: &mut impl Meter,
+) -> WriteResult {
     let is_transaction = matches!(request, StoreRequest::Transact(_));
     if is_transaction {
         reasons.error = None;
     }
-    let (input, error) = match reply {
-        Reply::Found { record, unreadable } if is_read => {
-            reasons.unreadable = unreadable;
-            return Input::Read(record);
-        }
-        Reply::Failed { error, .. } if is_read => (Input::ReadFailed, error),
-        Reply::Failed {
-            error,
-            maybe_applied,
-        } => {
-            let kind = kind(&error, is_transaction, log.is_refused());
-            let failed = WriteResult::Failed {
-                maybe_applied,
-                kind,
-            };
-            (Input::Written(failed), error)
-        }
+    let (reply, is_refused) = send(backend, request, limit, meter).await;
+    let (maybe_applied, error) = match reply {
         Reply::Applied {
             replaced,
             maybe_again,
-        } if !is_read => {
-            return Input::Written(WriteResult::Applied {
+        } => {
+            return WriteResult::Applied {
                 replaced,
                 maybe_again,
-            });
+            };
         }
         Reply::ConditionFailed {
             existing,
             unreadable,
             maybe_applied,
-        } if !is_read => {
+        } => {
             reasons.unreadable = unreadable;
-            return Input::Written(WriteResult::ConditionFailed {
+            return WriteResult::ConditionFailed {
                 existing,
                 maybe_applied,
-            });
+            };
         }
         Reply::Rejected {
             rejection,
             maybe_applied,
-        } if !is_read => {
+        } => {
             let error = StoreError::new(StoreErrorKind::Rejected, rejection.to_string());
-            let rejected = WriteResult::Rejected { maybe_applied };
-            (Input::Written(rejected), error.with_source(rejection))
+            reasons.error.get_or_insert(error.with_source(rejection));
+            return WriteResult::Rejected { maybe_applied };
         }
-        // Nothing is known of what was asked for.
-        _ => {
-            let text = format!(
-                "{} replied to another request than it was sent",
-                store.name()
-            );
-            let error = StoreError::new(StoreErrorKind::Rejected, text);
-            let unknown = WriteResult::Failed {
-                maybe_applied: true,
-                kind: WriteErrorKind::Permanent,
-            };
-            let input = if is_read {
-                Input::ReadFailed
-            } else {
-                Input::Written(unknown)
-            };
-            (input, error)
-        }
+        Reply::Failed {
+            error,
+            maybe_applied,
+        } => (maybe_applied, error),
+        Reply::Found { .. } => (true, reply_to_another(backend)),
     };
+    let kind = kind(&error, is_transaction, is_refused);
     reasons.error.get_or_insert(error);
-    input
+    WriteResult::Failed {
+        maybe_applied,
+        kind,
+    }
+}
+
+/// Sends the same write again until its end is known.
+pub(super) async fn resend<W: Resend>(
+    backend: &Backend,
+    request: StoreRequest<'_>,
+    mut machine: W,
+    reasons: &mut Reasons,
+    meter: &mut impl Meter,
+) -> W::End {
+    loop {
+        let limit = machine.time_limit(backend.clock().now());
+        let result = write(backend, request, limit, reasons, meter).await;
+        match machine.step(backend.clock().now(), result) {
+            ControlFlow::Break(end) => return end,
+            ControlFlow::Continue(at_most) => {
+                backend.clock().sleep(backend.jitter(at_most)).await;
+            }
+        }
+    }
+}
+
+fn reply_to_another(backend: &Backend) -> StoreError {
+    let text = format!(
+        "{} replied to another request than it was sent: correct its `send`",
+        backend.store().name()
+    );
+    StoreError::new(StoreErrorKind::Rejected, text)
 }
 
 /// Returns what the protocol needs of the error of a write. `is_refused` is true if its condition did not hold.

@@ -1,75 +1,100 @@
-//! Applies the staged writes of a handler that ran unprotected.
+//! Runs a handler without protection, and applies what it staged.
 
-use super::Backend;
+use std::time::Duration;
+
+use super::call::{Made, OfferedCall};
 use super::driver::unconfirmed;
-use super::request::{Reasons, send};
+use super::handler::{self, keeps_writes};
+use super::request::{Reasons, resend};
+use super::{Backend, Codec, StoreWhen};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Report, StagedEnd};
-use crate::outcome::Ending;
-use crate::protocol::{Input, PlainEffect, PlainTransaction};
-use crate::store::{Staged, StoreError, StoreRequest, TransactionRequest};
+use crate::outcome::{Bypass, Ending, Outcome};
+use crate::protocol::PlainTransaction;
+use crate::store::{Staged, StoreRequest, TransactionRequest};
 use crate::time::EpochMillis;
 
-/// Applies the staged writes as one transaction without a record.
-///
-/// # Errors
-///
-/// If the transaction was rejected, or if it is not known whether it was applied. The handler ran.
-pub(crate) async fn apply<E>(
-    backend: &Backend,
-    operation: &str,
-    deadline: EpochMillis,
-    staged: &Staged,
-    report: &mut Report<'_>,
-) -> Result<(), Ending<E>> {
-    let fail = |kind, cause: Option<StoreError>| {
-        let error = Error::new(kind, operation).with_handler_ran(true);
-        let error = match cause {
-            Some(cause) => error.with_detail(cause.to_string()).with_source(cause),
-            None => error,
-        };
-        unconfirmed(Ending::Refused(error))
-    };
-    let token = match backend.owner_token() {
-        Ok(token) => token,
-        Err(error) => {
-            report.staged(StagedEnd::Dropped);
-            let error = Error::new(ErrorKind::Environment, operation)
-                .with_handler_ran(true)
-                .with_detail(error.to_string());
-            return Err(Ending::Refused(error.with_unconfirmed_writes()));
+/// A run without protection.
+pub(crate) struct Unprotected<'a, R> {
+    pub(crate) backend: &'a Backend,
+    /// The operation's name, for errors.
+    pub(crate) operation: &'a str,
+    pub(crate) why: Bypass,
+    /// When the invocation ends, if that is known.
+    pub(crate) deadline: Option<EpochMillis>,
+    /// For how long the writes that the handler stages are sent again if the deadline is not known.
+    pub(crate) lease: Duration,
+    pub(crate) codec: Codec<R>,
+    pub(crate) store_when: StoreWhen<'a>,
+}
+
+impl<R> Unprotected<'_, R> {
+    /// Runs the handler, and applies the writes that it staged if it returned a response that the policy stores.
+    pub(crate) async fn run<E, F: Future<Output = Result<R, E>>>(
+        self,
+        report: &mut Report<'_>,
+        start: impl FnOnce(OfferedCall<'_>) -> F,
+    ) -> Result<Outcome<R>, Ending<E>> {
+        let mut made = Made::default();
+        let handler = start(OfferedCall::unprotected(
+            self.backend,
+            self.deadline,
+            &mut made,
+        ));
+        if let Err(error) = made.started() {
+            let refused = Error::new(ErrorKind::Environment, self.operation);
+            return Err(Ending::Refused(refused.with_detail(error.to_string())));
         }
-    };
-    report.staged(StagedEnd::Unknown);
-    let mut reasons = Reasons::default();
-    let mut plain = PlainTransaction::begin(backend.clock().now(), deadline);
-    loop {
-        let limit = plain.time_limit(backend.clock().now());
-        let transaction = TransactionRequest {
+        let ended = handler::run_unprotected(handler, self.why, report).await;
+        let Some(staged) = made.end() else {
+            return ended;
+        };
+        let outcome = ended.inspect_err(|_| report.staged(StagedEnd::Dropped))?;
+        if !keeps_writes(outcome.response(), self.codec, &self.store_when, report) {
+            report.drops(&staged);
+            return Ok(outcome.with_dropped_writes());
+        }
+        // Boxed, so that the future of every other call stays small.
+        let applied = Box::pin(self.apply(&staged, report)).await;
+        applied.map(|()| outcome)
+    }
+
+    /// Applies the staged writes as one transaction without a record.
+    ///
+    /// # Errors
+    ///
+    /// If the transaction was rejected, or if it is not known whether it was applied. The handler ran.
+    async fn apply<E>(&self, staged: &Staged, report: &mut Report<'_>) -> Result<(), Ending<E>> {
+        let error = |kind| Error::new(kind, self.operation).with_handler_ran(true);
+        let (backend, now) = (self.backend, self.backend.clock().now());
+        let token = backend.owner_token().map_err(|failure| {
+            report.staged(StagedEnd::Dropped);
+            let error = error(ErrorKind::Environment).with_detail(failure.to_string());
+            Ending::Refused(error.with_unconfirmed_writes())
+        })?;
+        report.staged(StagedEnd::Unknown);
+        let request = StoreRequest::Transact(TransactionRequest {
             record: None,
             staged,
             token: token.as_str(),
+        });
+        let until = self.deadline.unwrap_or_else(|| now.plus(self.lease));
+        let machine = PlainTransaction::begin(now, until);
+        let mut reasons = Reasons::default();
+        let ended = resend(backend, request, machine, &mut reasons, report).await;
+        let Err(kind) = ended else {
+            report.staged(StagedEnd::Applied);
+            return Ok(());
         };
-        let request = StoreRequest::Transact(transaction);
-        let Input::Written(result) = send(backend, request, limit, &mut reasons, report).await
-        else {
-            continue;
-        };
-        match plain.step(backend.clock().now(), result) {
-            PlainEffect::Done => {
-                report.staged(StagedEnd::Applied);
-                return Ok(());
-            }
-            PlainEffect::Fail(kind) => {
-                if kind == ErrorKind::TransactionRejected {
-                    report.staged(StagedEnd::Rejected);
-                }
-                return Err(fail(kind, reasons.error));
-            }
-            PlainEffect::Pause(at_most) => {
-                let pause = backend.jitter(at_most);
-                backend.clock().sleep(pause).await;
-            }
+        if kind == ErrorKind::TransactionRejected {
+            report.staged(StagedEnd::Rejected);
         }
+        let error = match reasons.error {
+            Some(cause) => error(kind)
+                .with_detail(cause.to_string())
+                .with_source(cause),
+            None => error(kind),
+        };
+        Err(unconfirmed(Ending::Refused(error)))
     }
 }

@@ -24,12 +24,9 @@ use tracing::Instrument;
 
 use crate::cache::CacheLimits;
 use crate::config::{ConfigurationError, KeyRequired, Settings, Variables};
-use crate::engine::{
-    Backend, Codec, Driver, Errors, Made, StoreWhen, apply_unprotected, keeps_writes,
-    run_unprotected,
-};
+use crate::engine::{Backend, Codec, Driver, Errors, StoreWhen, Unprotected};
 use crate::error::{Error, ErrorKind};
-use crate::event::{Report, StagedEnd};
+use crate::event::Report;
 use crate::key::{Expression, Selector};
 use crate::outcome::{Ending, Outcome};
 use crate::protocol::CallTerms;
@@ -296,47 +293,16 @@ impl CompiledOperation {
         let call = async {
             match identity.protected() {
                 Err(why) => {
-                    let mut made = Made::default();
-                    let handler = start(OfferedCall::unprotected(backend, deadline, &mut made));
-                    match made.started() {
-                        Ok(()) => {
-                            let ended = run_unprotected(handler, why, &mut report).await;
-                            match (ended, made.end()) {
-                                (Ok(outcome), Some(staged))
-                                    if !keeps_writes(
-                                        outcome.response(),
-                                        codec,
-                                        &self.store_when(),
-                                        &mut report,
-                                    ) =>
-                                {
-                                    report.drops(&staged);
-                                    Ok(outcome.with_dropped_writes())
-                                }
-                                (Ok(outcome), Some(staged)) => {
-                                    let lease = self.policy.lease;
-                                    let until = deadline
-                                        .unwrap_or_else(|| backend.clock().now().plus(lease));
-                                    let prefix = &self.key_prefix;
-                                    // Boxed, so that the future of every other call stays small.
-                                    let applied = Box::pin(apply_unprotected(
-                                        backend,
-                                        prefix,
-                                        until,
-                                        &staged,
-                                        &mut report,
-                                    ));
-                                    applied.await.map(|()| outcome)
-                                }
-                                (ended, Some(_)) => {
-                                    report.staged(StagedEnd::Dropped);
-                                    ended
-                                }
-                                (ended, None) => ended,
-                            }
-                        }
-                        Err(error) => Err(Ending::Refused(self.unusable(error.to_string()))),
-                    }
+                    let run = Unprotected {
+                        backend,
+                        operation: &self.key_prefix,
+                        why,
+                        deadline,
+                        lease: self.policy.lease,
+                        codec,
+                        store_when: self.store_when(),
+                    };
+                    run.run(&mut report, start).await
                 }
                 Ok((id, validation)) => {
                     let event = identity.event();

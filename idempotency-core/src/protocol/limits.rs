@@ -16,7 +16,7 @@ pub(super) const WAIT_RESERVE: Duration = Duration::from_millis(250);
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The upper bound of the first pause of a wait or of a retried completion. It doubles with each further pause.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
 /// The upper bound of every pause.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -41,6 +41,14 @@ pub(super) fn time_limit(now: EpochMillis, deadline: EpochMillis) -> Duration {
 /// Returns the time left less the reserve, or half of the time left if that is more.
 pub(super) fn less_reserve(left: Duration) -> Duration {
     left.saturating_sub(REPLY_RESERVE).max(left / 2)
+}
+
+/// Returns the upper bound of the `n`th pause, counted from one.
+pub(super) fn backoff(n: u8) -> Duration {
+    let doublings = u32::from(n.saturating_sub(1)).min(16);
+    FIRST_PAUSE
+        .saturating_mul(1 << doublings)
+        .min(LONGEST_PAUSE)
 }
 
 #[cfg(test)]

@@ -39,15 +39,12 @@ pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};
 pub use in_flight::{InFlight, InFlightKey, Stage};
-pub use plain::{PlainEffect, PlainTransaction};
+pub use plain::PlainTransaction;
 pub use read::Consistency;
 pub(crate) use requests::{recorded_path, transaction_token};
 pub use resolution::{Completion, Refusal, RefusalDetail, Resolution, Source};
 pub use run::Run;
 pub use step::Attempt;
-pub use steps::{
-    StepEffect, StepEnd, StepInput, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
-    StepsEnd,
-};
+pub use steps::{StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite, StepsEnd};
 pub use terms::CallTerms;
-pub use write::{Change, Write};
+pub use write::{Change, Resend, Write};

@@ -2,11 +2,12 @@
 //!
 //! There is no claim, so nothing fences it. Its token alone prevents that a repeated send is applied again.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::effect::{WriteErrorKind, WriteResult};
-use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, time_limit};
-use super::step::backoff;
+use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
+use super::write::Resend;
 use crate::error::ErrorKind;
 use crate::time::EpochMillis;
 
@@ -18,16 +19,17 @@ const TOKEN_LASTS: Duration = Duration::from_secs(9 * 60);
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{PlainEffect, PlainTransaction, WriteErrorKind, WriteResult};
+/// use idempotency_core::protocol::{PlainTransaction, Resend, WriteErrorKind, WriteResult};
+/// use std::ops::ControlFlow;
 /// # use idempotency_core::{error::ErrorKind, time::EpochMillis};
 /// # let now = EpochMillis::new(0);
 /// let mut transaction = PlainTransaction::begin(now, EpochMillis::new(30_000));
 /// // The reply is lost. The token makes it safe to send again.
 /// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
-/// assert!(matches!(transaction.step(now, lost), PlainEffect::Pause(_)));
+/// assert!(transaction.step(now, lost).is_continue());
 /// // Now a condition does not hold. The first send can still arrive, and nothing fences it.
 /// let rejected = WriteResult::Rejected { maybe_applied: false };
-/// assert_eq!(transaction.step(now, rejected), PlainEffect::Fail(ErrorKind::CompletionUnknown));
+/// assert_eq!(transaction.step(now, rejected), ControlFlow::Break(Err(ErrorKind::CompletionUnknown)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainTransaction {
@@ -35,17 +37,6 @@ pub struct PlainTransaction {
     tries: u8,
     conflicts: u8,
     maybe_applied: bool,
-}
-
-/// What the driver of a [`PlainTransaction`] must do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlainEffect {
-    /// Pause for a random time between zero and this duration. Then send again.
-    Pause(Duration),
-    /// The writes were applied.
-    Done,
-    /// End the call with an error of this kind.
-    Fail(ErrorKind),
 }
 
 impl PlainTransaction {
@@ -59,57 +50,56 @@ impl PlainTransaction {
         }
     }
 
-    /// Returns how long the next send may take.
-    pub fn time_limit(&self, now: EpochMillis) -> Duration {
-        time_limit(now, self.until)
-    }
-
-    /// Takes the result of a send, and returns what to do next.
-    pub fn step(&mut self, now: EpochMillis, result: WriteResult) -> PlainEffect {
-        let pause = match result {
-            WriteResult::Applied { .. } => return PlainEffect::Done,
-            WriteResult::Rejected { maybe_applied }
-            | WriteResult::ConditionFailed { maybe_applied, .. } => {
-                return self.refused(maybe_applied);
-            }
-            WriteResult::Failed {
-                maybe_applied,
-                kind: WriteErrorKind::Permanent | WriteErrorKind::TooLarge,
-            } => return self.refused(maybe_applied),
-            WriteResult::Failed {
-                maybe_applied,
-                kind: WriteErrorKind::Conflict,
-            } => {
-                self.maybe_applied |= maybe_applied;
-                self.conflicts = self.conflicts.saturating_add(1);
-                backoff(self.conflicts)
-            }
-            WriteResult::Failed {
-                maybe_applied,
-                kind: WriteErrorKind::Transient | WriteErrorKind::Refused,
-            } => {
-                self.maybe_applied |= maybe_applied;
-                self.tries += 1;
-                if self.tries == MAX_COMPLETIONS {
-                    return PlainEffect::Fail(ErrorKind::CompletionUnknown);
-                }
-                backoff(self.tries)
-            }
-        };
-        if now.until(self.until) > pause + REPLY_RESERVE {
-            PlainEffect::Pause(pause)
-        } else {
-            PlainEffect::Fail(ErrorKind::CompletionUnknown)
-        }
-    }
-
-    /// Ends a transaction that was refused. An earlier send that may have been applied makes its end unknown.
-    fn refused(&self, maybe_applied: bool) -> PlainEffect {
-        PlainEffect::Fail(if self.maybe_applied || maybe_applied {
+    /// Returns the end of a transaction that was refused. An earlier send that may have been applied makes its end unknown.
+    fn refused(&self, maybe_applied: bool) -> ErrorKind {
+        if self.maybe_applied || maybe_applied {
             ErrorKind::CompletionUnknown
         } else {
             ErrorKind::TransactionRejected
-        })
+        }
+    }
+}
+
+impl Resend for PlainTransaction {
+    /// The error of the call, if the writes were not applied, or may not have been.
+    type End = Result<(), ErrorKind>;
+
+    fn time_limit(&self, now: EpochMillis) -> Duration {
+        time_limit(now, self.until)
+    }
+
+    fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<Self::End, Duration> {
+        let (maybe_applied, kind) = match result {
+            WriteResult::Applied { .. } => return ControlFlow::Break(Ok(())),
+            WriteResult::Rejected { maybe_applied }
+            | WriteResult::ConditionFailed { maybe_applied, .. } => {
+                (maybe_applied, WriteErrorKind::Permanent)
+            }
+            WriteResult::Failed {
+                maybe_applied,
+                kind,
+            } => (maybe_applied, kind),
+        };
+        let again = match kind {
+            WriteErrorKind::Permanent | WriteErrorKind::TooLarge => {
+                return ControlFlow::Break(Err(self.refused(maybe_applied)));
+            }
+            WriteErrorKind::Conflict => {
+                self.conflicts = self.conflicts.saturating_add(1);
+                Some(backoff(self.conflicts))
+            }
+            WriteErrorKind::Transient | WriteErrorKind::Refused => {
+                self.tries += 1;
+                (self.tries < MAX_COMPLETIONS).then(|| backoff(self.tries))
+            }
+        };
+        self.maybe_applied |= maybe_applied;
+        match again {
+            Some(pause) if now.until(self.until) > pause + REPLY_RESERVE => {
+                ControlFlow::Continue(pause)
+            }
+            _ => ControlFlow::Break(Err(ErrorKind::CompletionUnknown)),
+        }
     }
 }
 
@@ -166,14 +156,14 @@ mod tests {
                     };
                     let lost = lost || was_lost;
                     match after.step(NOW, reply.clone()) {
-                        PlainEffect::Done => assert!(is_applied),
-                        PlainEffect::Fail(ErrorKind::TransactionRejected) => assert!(!lost),
-                        PlainEffect::Fail(kind) => {
+                        ControlFlow::Break(Ok(())) => assert!(is_applied),
+                        ControlFlow::Break(Err(ErrorKind::TransactionRejected)) => assert!(!lost),
+                        ControlFlow::Break(Err(kind)) => {
                             assert_eq!(kind, ErrorKind::CompletionUnknown);
                             let tries = after.tries == MAX_COMPLETIONS;
                             assert!(!is_applied && (lost || tries), "{reply:?}");
                         }
-                        PlainEffect::Pause(_) => {
+                        ControlFlow::Continue(_) => {
                             assert!(!is_applied);
                             open.push((after, lost));
                         }
@@ -188,16 +178,13 @@ mod tests {
         let mut transaction = transaction();
         for _ in 0..300 {
             let conflict = failed(false, WriteErrorKind::Conflict);
-            assert!(matches!(
-                transaction.step(NOW, conflict),
-                PlainEffect::Pause(_)
-            ));
+            assert!(transaction.step(NOW, conflict).is_continue());
         }
         for _ in 0..3 {
             let lost = failed(true, WriteErrorKind::Transient);
-            assert!(matches!(transaction.step(NOW, lost), PlainEffect::Pause(_)));
+            assert!(transaction.step(NOW, lost).is_continue());
         }
-        let unknown = PlainEffect::Fail(ErrorKind::CompletionUnknown);
+        let unknown = ControlFlow::Break(Err(ErrorKind::CompletionUnknown));
         let lost = || failed(true, WriteErrorKind::Transient);
         assert_eq!(transaction.step(NOW, lost()), unknown);
         let late = EpochMillis::new(29_900);
@@ -211,7 +198,7 @@ mod tests {
     fn no_send_is_repeated_when_its_token_may_be_forgotten() {
         let mut transaction = PlainTransaction::begin(NOW, EpochMillis::new(900_000));
         let lost = failed(true, WriteErrorKind::Transient);
-        let unknown = PlainEffect::Fail(ErrorKind::CompletionUnknown);
+        let unknown = ControlFlow::Break(Err(ErrorKind::CompletionUnknown));
         assert_eq!(transaction.step(EpochMillis::new(540_000), lost), unknown);
     }
 }

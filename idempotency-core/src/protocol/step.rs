@@ -21,7 +21,6 @@ use super::terms::CallTerms;
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
-pub(super) use state::backoff;
 use state::{Completing, Releasing, State, finish, refuse};
 
 /// One call on its way through the protocol.

@@ -1,6 +1,11 @@
 //! Writes to one record, as data.
 
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::effect::WriteResult;
 use crate::record::{Attribute, Data, Record};
+use crate::time::EpochMillis;
 
 /// A write to one record. A [`Store`](crate::store::Store) applies it only if the condition that comes with it holds.
 ///
@@ -42,4 +47,17 @@ pub struct Change {
     pub set: Record,
     /// Removes these attributes.
     pub remove: Vec<Attribute>,
+}
+
+/// A write that is sent again until its end is known, as a state machine. Its first send comes at once.
+pub trait Resend {
+    /// How it ended.
+    type End;
+
+    /// Returns how long a send may take that starts at the time `now`.
+    fn time_limit(&self, now: EpochMillis) -> Duration;
+
+    /// Takes the result of a send. Returns the end; or the longest pause, after which the same write is sent again. The driver pauses for
+    /// a random time between zero and it.
+    fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<Self::End, Duration>;
 }

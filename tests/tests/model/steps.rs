@@ -2,9 +2,11 @@
 //!
 //! The result of a step is the number of the call that ran it. A step that is refused, or not recorded, ends the handler in an error.
 
+use std::ops::ControlFlow;
+
 use idempotency_core::protocol::{
-    Attempt, CallTerms, Effect, HandlerResult, Input, StepEffect, StepEnd, StepInput, StepLedger,
-    StepStart, StepWrite,
+    Attempt, CallTerms, Effect, HandlerResult, Input, Resend, StepEnd, StepLedger, StepStart,
+    StepWrite,
 };
 use idempotency_core::record::{Record, RecordedSteps};
 use idempotency_core::time::EpochMillis;
@@ -88,8 +90,15 @@ impl Scenario {
                 let call = active.attempt.call().clone();
                 let result = response_of(number);
                 let lease_end = run.ledger.lease_end();
-                let (write, effect) = StepWrite::begin(&call, lease_end, NAMES[place], &result);
-                self.record(state, number, active, run, &call, write, effect);
+                let write = StepWrite::begin(&call, lease_end, NAMES[place], &result);
+                self.record(
+                    state,
+                    number,
+                    active,
+                    run,
+                    &call,
+                    ControlFlow::Continue(write),
+                );
             }
             StepStart::Refused(_) => {
                 active.steps = Some(Shared::new(run));
@@ -109,22 +118,20 @@ impl Scenario {
     ) -> Option<()> {
         let now = self.time(state, active.skew);
         let mut run = (**active.steps.as_ref()?).clone();
-        let write = run.write.take()?;
+        let mut write = run.write.take()?;
         let Input::Written(result) = reply.input else {
             panic!("{:?} is no result of a write", reply.input);
         };
         let call = active.attempt.call().clone();
-        let (write, effect) = write.step(now, StepInput::Written(result));
         // A pause needs no step of its own, as after a completion.
-        let (write, effect) = match effect {
-            StepEffect::Pause(_) => write.step(now, StepInput::Paused),
-            effect => (write, effect),
+        let next = match write.step(now, result) {
+            ControlFlow::Continue(_pause) => ControlFlow::Continue(write),
+            ControlFlow::Break(end) => ControlFlow::Break(end),
         };
-        self.record(state, number, active, run, &call, write, effect);
+        self.record(state, number, active, run, &call, next);
         Some(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn record(
         &self,
         state: &mut State,
@@ -132,13 +139,13 @@ impl Scenario {
         mut active: Active,
         mut run: StepRun,
         call: &CallTerms,
-        write: StepWrite,
-        effect: StepEffect,
+        next: ControlFlow<StepEnd, StepWrite>,
     ) {
         let now = self.time(state, active.skew);
         active.maybe_applied = false;
-        let asked = match effect {
-            StepEffect::Write(sent, condition) => {
+        let asked = match next {
+            ControlFlow::Continue(write) => {
+                let (sent, condition) = (write.write().clone(), write.condition());
                 run.write = Some(write);
                 let view = CallView {
                     now,
@@ -149,8 +156,7 @@ impl Scenario {
                 self.rules
                     .requests(call, view, Effect::Write(sent, condition))
             }
-            StepEffect::Pause(_) => panic!("a pause does not follow a pause"),
-            StepEffect::Finish(end) => {
+            ControlFlow::Break(end) => {
                 run.ledger.recorded(end);
                 run.passed += 1;
                 state.calls[usize::from(number)].trace.lost_in_a_step |= end == StepEnd::ClaimLost;

@@ -8,12 +8,12 @@ use serde::de::DeserializeOwned;
 
 use super::{Basis, Call, Token};
 use crate::engine::proof;
-use crate::engine::request::{Meter, Reasons, send};
+use crate::engine::request::{Meter, Reasons, resend};
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::protocol::{
-    CallTerms, HandlerResult, Input, StepEffect, StepEnd, StepInput, StepLedger, StepRefusal,
-    StepRetry, StepStart, StepWrite, StepsEnd,
+    CallTerms, HandlerResult, StepEnd, StepLedger, StepRefusal, StepRetry, StepStart, StepWrite,
+    StepsEnd,
 };
 use crate::record::{Data, RecordId, RecordedSteps};
 use crate::store::{StoreError, StoreRequest};
@@ -321,33 +321,19 @@ impl Call {
         name: &str,
         result: Data,
     ) -> (StepEnd, Option<StoreError>) {
-        let backend = &self.0.backend;
         let lease_end = steps.state().ledger.lease_end();
-        let (mut write, mut effect) = StepWrite::begin(terms, lease_end, name, &result);
+        let machine = StepWrite::begin(terms, lease_end, name, &result);
+        let (write, condition) = (machine.write().clone(), machine.condition());
+        let request = StoreRequest::write(&terms.id, &write, &condition);
+        let mut counter = Counter {
+            call: self,
+            steps,
+            begun: self.now(),
+        };
         let mut reasons = Reasons::default();
-        loop {
-            let input = match effect {
-                StepEffect::Write(step, condition) => {
-                    let limit = write.time_limit(self.now());
-                    let request = StoreRequest::write(&terms.id, &step, &condition);
-                    let mut counter = Counter {
-                        call: self,
-                        steps,
-                        begun: self.now(),
-                    };
-                    match send(backend, request, limit, &mut reasons, &mut counter).await {
-                        Input::Written(result) => StepInput::Written(result),
-                        _ => StepInput::Paused,
-                    }
-                }
-                StepEffect::Pause(at_most) => {
-                    backend.clock().sleep(backend.jitter(at_most)).await;
-                    StepInput::Paused
-                }
-                StepEffect::Finish(end) => return (end, reasons.error),
-            };
-            (write, effect) = write.step(self.now(), input);
-        }
+        let backend = &self.0.backend;
+        let end = resend(backend, request, machine, &mut reasons, &mut counter).await;
+        (end, reasons.error)
     }
 
     fn end_of(&self, name: &str, end: StepEnd, cause: Option<StoreError>) -> Result<(), Error> {

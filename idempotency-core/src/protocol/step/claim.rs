@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use super::super::classify::{RecordState, classify, is_claim_of, is_expired};
 use super::super::effect::{Effect, WriteErrorKind, WriteResult};
-use super::super::limits::{MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, less_reserve, time_limit};
+use super::super::limits::{
+    MAX_CLAIMS, REPLY_RESERVE, WAIT_RESERVE, backoff, less_reserve, time_limit,
+};
 use super::super::policy::{Lookup, OnInProgress};
 use super::super::requests;
 use super::super::resolution::{Refusal, Source};
 use super::super::run::{Run, UNREPORTED};
 use super::super::terms::CallTerms;
-use super::state::{Claiming, GivingUp, Held, Next, READ, Running, State, backoff, refuse, replay};
+use super::state::{Claiming, GivingUp, Held, Next, READ, Running, State, refuse, replay};
 use super::{circuit, lookup};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};

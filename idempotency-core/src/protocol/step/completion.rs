@@ -6,7 +6,7 @@ use super::super::classify::{
     RecordState, classify, is_claim_of, is_expired, response_of, same_payload,
 };
 use super::super::effect::{Effect, HandlerResult, WriteErrorKind, WriteResult};
-use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE};
+use super::super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff};
 use super::super::policy::{OnError, OnTimeout, Steps};
 use super::super::requests;
 use super::super::resolution::{Completion, Refusal, Resolution, Source};
@@ -15,7 +15,7 @@ use super::super::steps::StepsEnd;
 use super::super::terms::CallTerms;
 use super::claim::release_unrun;
 use super::state::{
-    Completing, Held, Next, READ, Releasing, State, Unstorable, backoff, finish, refuse, replay,
+    Completing, Held, Next, READ, Releasing, State, Unstorable, finish, refuse, replay,
 };
 use super::transaction;
 use crate::error::ErrorKind;

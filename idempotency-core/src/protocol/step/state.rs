@@ -1,10 +1,7 @@
 //! The states of an attempt, and the transitions that several of them share.
 
-use std::time::Duration;
-
 use super::super::effect::Effect;
 use super::super::in_flight::InFlight;
-use super::super::limits::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::super::read::Consistency;
 use super::super::resolution::{Refusal, Resolution, Source};
 use super::super::run::Run;
@@ -232,12 +229,4 @@ pub(super) fn refuse(refusal: impl Into<Refusal>) -> Next {
 
 pub(super) fn replay(record: Record, source: Source) -> Next {
     finish(Resolution::Replay { record, source })
-}
-
-/// Returns the upper bound of the `n`th pause, counted from one.
-pub(in crate::protocol) fn backoff(n: u8) -> Duration {
-    let doublings = u32::from(n.saturating_sub(1)).min(16);
-    FIRST_PAUSE
-        .saturating_mul(1 << doublings)
-        .min(LONGEST_PAUSE)
 }

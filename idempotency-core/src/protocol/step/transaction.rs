@@ -6,12 +6,13 @@
 
 use super::super::classify::is_claim_of;
 use super::super::effect::{Effect, WriteResult};
+use super::super::limits::backoff;
 use super::super::policy::OnTimeout;
 use super::super::resolution::{Refusal, RefusalDetail};
 use super::super::run::UNREPORTED;
 use super::super::terms::CallTerms;
 use super::completion::{free_key, has_time_for, not_stored, stored};
-use super::state::{Completing, Next, State, backoff, refuse};
+use super::state::{Completing, Next, State, refuse};
 use crate::error::ErrorKind;
 use crate::time::EpochMillis;
 

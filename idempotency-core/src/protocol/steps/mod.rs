@@ -8,15 +8,15 @@ mod retry;
 pub use retry::StepRetry;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::CallTerms;
 use super::classify::{is_claim_by, is_expired};
 use super::condition::{Condition, held_by};
 use super::effect::{WriteErrorKind, WriteResult};
-use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, time_limit};
-use super::step::backoff;
-use super::write::Write;
+use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
+use super::write::{Resend, Write};
 use crate::owner::OwnerToken;
 use crate::record::{Data, RecordedSteps};
 use crate::time::EpochMillis;
@@ -191,30 +191,6 @@ impl StepLedger {
     }
 }
 
-/// What the driver of a [`StepWrite`] must do next.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-// The write is the common case.
-#[allow(clippy::large_enum_variant)]
-pub enum StepEffect {
-    /// Perform the write if the condition holds. Then pass [`StepInput::Written`].
-    Write(Write, Condition),
-    /// Pause for a random time between zero and this duration. Then pass [`StepInput::Paused`].
-    Pause(Duration),
-    /// The recording has ended so.
-    Finish(StepEnd),
-}
-
-/// The result of a [`StepEffect`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-// The result of the write is the common case.
-#[allow(clippy::large_enum_variant)]
-pub enum StepInput {
-    /// The result of the write.
-    Written(WriteResult),
-    /// The pause has ended.
-    Paused,
-}
-
 /// How the recording of a result ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StepEnd {
@@ -235,84 +211,48 @@ pub enum StepEnd {
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::{StepEffect, StepEnd, StepInput, StepWrite, Write, WriteErrorKind, WriteResult};
+/// use idempotency_core::protocol::{Resend, StepEnd, StepWrite, Write, WriteErrorKind, WriteResult};
 /// use idempotency_core::{record::Data, time::EpochMillis};
+/// use std::ops::ControlFlow;
 /// # let call = idempotency_core::example::call();
 /// let now = EpochMillis::new(0);
-/// let (write, effect) = StepWrite::begin(&call, EpochMillis::new(30_000), "reserve", &Data::new("7"));
-/// assert!(matches!(&effect, StepEffect::Write(Write::Step { name, .. }, _) if name == "reserve"));
+/// let mut write = StepWrite::begin(&call, EpochMillis::new(30_000), "reserve", &Data::new("7"));
+/// assert!(matches!(write.write(), Write::Step { name, .. } if name == "reserve"));
 /// let lost = WriteResult::Failed { maybe_applied: true, kind: WriteErrorKind::Transient };
-/// let (write, pause) = write.step(now, StepInput::Written(lost));
-/// assert!(matches!(pause, StepEffect::Pause(_)));
-/// let (write, again) = write.step(now, StepInput::Paused);
-/// assert_eq!(again, effect);
-/// let (_, end) = write.step(now, StepInput::Written(WriteResult::APPLIED));
-/// assert_eq!(end, StepEffect::Finish(StepEnd::Recorded));
+/// assert!(write.step(now, lost).is_continue());
+/// assert_eq!(write.step(now, WriteResult::APPLIED), ControlFlow::Break(StepEnd::Recorded));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StepWrite {
     owner: OwnerToken,
     write: Write,
     lease_end: EpochMillis,
-    /// The number of writes sent.
+    /// The number of sends.
     tries: u8,
 }
 
 impl StepWrite {
     /// Begins to record the result of a step, under a claim whose lease ends at this time.
-    pub fn begin(
-        call: &CallTerms,
-        lease_end: EpochMillis,
-        name: &str,
-        result: &Data,
-    ) -> (Self, StepEffect) {
-        let write = Self {
+    pub fn begin(call: &CallTerms, lease_end: EpochMillis, name: &str, result: &Data) -> Self {
+        Self {
             owner: call.owner.clone(),
             write: Write::Step {
                 name: name.to_owned(),
                 result: result.clone(),
             },
             lease_end,
-            tries: 0,
-        };
-        write.send()
+            tries: 1,
+        }
     }
 
-    /// Returns how long the write may take, if it is sent at the time `now`: as long as a completion.
-    pub fn time_limit(&self, now: EpochMillis) -> Duration {
-        time_limit(now, self.lease_end)
+    /// Returns the write.
+    pub fn write(&self) -> &Write {
+        &self.write
     }
 
-    /// Takes the result of the last effect, at the time `now`, and returns the next effect.
-    pub fn step(self, now: EpochMillis, input: StepInput) -> (Self, StepEffect) {
-        let end = match input {
-            StepInput::Paused => return self.send(),
-            StepInput::Written(WriteResult::Applied { .. }) => StepEnd::Recorded,
-            // A step has no staged writes that could be rejected.
-            StepInput::Written(WriteResult::Rejected { .. }) => StepEnd::NotRecorded,
-            StepInput::Written(WriteResult::ConditionFailed { existing, .. }) => {
-                // If the condition holds for the record that it failed on, what is recorded is unknown.
-                let own = existing.is_some_and(|existing| is_claim_by(&existing, &self.owner));
-                if own {
-                    StepEnd::NotRecorded
-                } else {
-                    StepEnd::ClaimLost
-                }
-            }
-            StepInput::Written(WriteResult::Failed { kind, .. }) => match kind {
-                WriteErrorKind::TooLarge => StepEnd::TooLarge,
-                WriteErrorKind::Transient | WriteErrorKind::Conflict if self.has_time(now) => {
-                    let pause = backoff(self.tries);
-                    return (self, StepEffect::Pause(pause));
-                }
-                WriteErrorKind::Transient
-                | WriteErrorKind::Conflict
-                | WriteErrorKind::Permanent => StepEnd::NotRecorded,
-                // The condition does not hold, and the record could not be read: it is not this claim any more.
-                WriteErrorKind::Refused => StepEnd::ClaimLost,
-            },
-        };
-        (self, StepEffect::Finish(end))
+    /// Returns the condition of the write: the fence.
+    pub fn condition(&self) -> Condition {
+        held_by(&self.owner)
     }
 
     /// Returns true if there is time for a pause and one more write.
@@ -320,11 +260,41 @@ impl StepWrite {
         let needed = backoff(self.tries) + REPLY_RESERVE;
         self.tries < MAX_COMPLETIONS && now.until(self.lease_end) > needed
     }
+}
 
-    fn send(mut self) -> (Self, StepEffect) {
-        self.tries += 1;
-        let effect = StepEffect::Write(self.write.clone(), held_by(&self.owner));
-        (self, effect)
+impl Resend for StepWrite {
+    type End = StepEnd;
+
+    /// A write of a step may take as long as a completion.
+    fn time_limit(&self, now: EpochMillis) -> Duration {
+        time_limit(now, self.lease_end)
+    }
+
+    fn step(&mut self, now: EpochMillis, result: WriteResult) -> ControlFlow<StepEnd, Duration> {
+        ControlFlow::Break(match result {
+            WriteResult::Applied { .. } => StepEnd::Recorded,
+            // If the condition holds for the record that it failed on, what is recorded is unknown.
+            WriteResult::ConditionFailed {
+                existing: Some(existing),
+                ..
+            } if is_claim_by(&existing, &self.owner) => StepEnd::NotRecorded,
+            WriteResult::ConditionFailed { .. } => StepEnd::ClaimLost,
+            // A step has no staged writes that could be rejected.
+            WriteResult::Rejected { .. } => StepEnd::NotRecorded,
+            WriteResult::Failed { kind, .. } => match kind {
+                WriteErrorKind::TooLarge => StepEnd::TooLarge,
+                WriteErrorKind::Transient | WriteErrorKind::Conflict if self.has_time(now) => {
+                    let pause = backoff(self.tries);
+                    self.tries += 1;
+                    return ControlFlow::Continue(pause);
+                }
+                WriteErrorKind::Transient
+                | WriteErrorKind::Conflict
+                | WriteErrorKind::Permanent => StepEnd::NotRecorded,
+                // The condition does not hold, and the record could not be read: it is not this claim any more.
+                WriteErrorKind::Refused => StepEnd::ClaimLost,
+            },
+        })
     }
 }
 

@@ -128,30 +128,26 @@ fn results_are_recorded_only_up_to_the_longest_that_can_be_read() {
     assert!(!ledger.reserve(&result(1)));
 }
 
-fn begin() -> (StepWrite, StepEffect) {
+fn begin() -> StepWrite {
     StepWrite::begin(&call(), now_plus(30_000), "reserve", &Data::new("7"))
 }
 
-fn written(result: WriteResult) -> StepInput {
-    StepInput::Written(result)
-}
-
-fn failed(maybe_applied: bool, kind: WriteErrorKind) -> StepInput {
-    written(WriteResult::Failed {
+fn failed(maybe_applied: bool, kind: WriteErrorKind) -> WriteResult {
+    WriteResult::Failed {
         maybe_applied,
         kind,
-    })
+    }
 }
 
-fn condition_failed(existing: Option<crate::record::Record>) -> StepInput {
-    written(WriteResult::ConditionFailed {
+fn condition_failed(existing: Option<crate::record::Record>) -> WriteResult {
+    WriteResult::ConditionFailed {
         existing,
         maybe_applied: false,
-    })
+    }
 }
 
-fn end_of(input: StepInput) -> StepEffect {
-    begin().0.step(NOW, input).1
+fn end_of(result: WriteResult) -> ControlFlow<StepEnd, Duration> {
+    begin().step(NOW, result)
 }
 
 #[test]
@@ -160,60 +156,59 @@ fn a_result_is_written_under_the_fence() {
         name: "reserve".to_owned(),
         result: Data::new("7"),
     };
-    assert_eq!(begin().1, StepEffect::Write(step, held_by(&me())));
-    let recorded = end_of(written(WriteResult::APPLIED));
-    assert_eq!(recorded, StepEffect::Finish(StepEnd::Recorded));
+    assert_eq!(begin().write(), &step);
+    assert_eq!(begin().condition(), held_by(&me()));
+    let recorded = end_of(WriteResult::APPLIED);
+    assert_eq!(recorded, ControlFlow::Break(StepEnd::Recorded));
 }
 
 #[test]
 fn a_refused_result_means_that_the_claim_is_gone() {
-    let lost = StepEffect::Finish(StepEnd::ClaimLost);
+    let lost = ControlFlow::Break(StepEnd::ClaimLost);
     let taken_over = claim_of(another(), now_plus(60_000));
     for existing in [None, Some(taken_over), Some(completed("1"))] {
         assert_eq!(end_of(condition_failed(existing)), lost);
     }
     // The condition holds for this record, and yet it failed.
     let own = claim_of(me(), now_plus(30_000));
-    let unknown = StepEffect::Finish(StepEnd::NotRecorded);
+    let unknown = ControlFlow::Break(StepEnd::NotRecorded);
     assert_eq!(end_of(condition_failed(Some(own))), unknown);
 }
 
 #[test]
 fn a_result_is_written_four_times_at_most() {
-    let (mut write, first) = begin();
+    let mut write = begin();
     for _ in 0..3 {
-        let (paused, pause) = write.step(NOW, failed(true, WriteErrorKind::Transient));
-        assert!(matches!(pause, StepEffect::Pause(_)));
-        let (again, effect) = paused.step(NOW, StepInput::Paused);
-        assert_eq!(effect, first, "the same write");
-        write = again;
+        let lost = failed(true, WriteErrorKind::Transient);
+        assert!(write.step(NOW, lost).is_continue());
+        assert_eq!(write.write(), begin().write(), "the same write");
     }
-    let (_, end) = write.step(NOW, failed(true, WriteErrorKind::Transient));
-    assert_eq!(end, StepEffect::Finish(StepEnd::NotRecorded));
+    let end = write.step(NOW, failed(true, WriteErrorKind::Transient));
+    assert_eq!(end, ControlFlow::Break(StepEnd::NotRecorded));
 }
 
 #[test]
 fn a_result_is_written_again_only_if_the_pause_leaves_more_than_the_reply_reserve() {
     let lost_at = |milliseconds| {
         let lost = failed(true, WriteErrorKind::Transient);
-        begin().0.step(now_plus(milliseconds), lost).1
+        begin().step(now_plus(milliseconds), lost)
     };
-    assert!(matches!(lost_at(29_774), StepEffect::Pause(_)));
-    assert_eq!(lost_at(29_775), StepEffect::Finish(StepEnd::NotRecorded));
+    assert!(lost_at(29_774).is_continue());
+    assert_eq!(lost_at(29_775), ControlFlow::Break(StepEnd::NotRecorded));
 }
 
 #[test]
 fn a_result_that_the_store_will_never_accept_is_not_written_again() {
     let too_large = end_of(failed(false, WriteErrorKind::TooLarge));
-    assert_eq!(too_large, StepEffect::Finish(StepEnd::TooLarge));
+    assert_eq!(too_large, ControlFlow::Break(StepEnd::TooLarge));
     let permanent = end_of(failed(false, WriteErrorKind::Permanent));
-    assert_eq!(permanent, StepEffect::Finish(StepEnd::NotRecorded));
+    assert_eq!(permanent, ControlFlow::Break(StepEnd::NotRecorded));
     // Its condition does not hold, and the record that refused it could not be read.
     let refused = end_of(failed(false, WriteErrorKind::Refused));
-    assert_eq!(refused, StepEffect::Finish(StepEnd::ClaimLost));
+    assert_eq!(refused, ControlFlow::Break(StepEnd::ClaimLost));
 }
 
 #[test]
 fn a_write_may_take_the_rest_of_the_lease_less_a_reserve() {
-    assert_eq!(begin().0.time_limit(NOW), Duration::from_millis(29_800));
+    assert_eq!(begin().time_limit(NOW), Duration::from_millis(29_800));
 }
