@@ -2,7 +2,7 @@
 //!
 //! It makes no decision. The decisions are in [`protocol`](crate::protocol).
 
-use super::call::{Made, OfferedCall};
+use super::call::{Call, Made, OfferedCall};
 use super::handler::{self, Finished, StoreWhen};
 use super::request::{Reasons, read, write};
 use super::single_flight::FlightGuard;
@@ -115,12 +115,11 @@ impl<R> Driver<'_, R> {
                         report.took_over();
                     }
                     let lease_end = attempt.in_flight().map(|running| running.until);
-                    let handler = start(OfferedCall::under_claim(
-                        self.backend,
-                        &self.call,
-                        run,
-                        lease_end,
-                        attempt.steps(),
+                    let handler = start(OfferedCall::new(
+                        &|_| {
+                            let steps = attempt.steps();
+                            Call::under_claim(self.backend, &self.call, run, lease_end, steps)
+                        },
                         &mut made,
                     ));
                     let (result, own) =
@@ -154,10 +153,8 @@ impl<R> Driver<'_, R> {
                 Effect::RunUnprotected { maybe_claimed } => {
                     let start = self.only_run(&mut start).map_err(Ending::Refused)?;
                     let lease_end = attempt.in_flight().map(|running| running.until);
-                    let handler = start(OfferedCall::unclaimed(
-                        self.backend,
-                        &self.call,
-                        lease_end,
+                    let handler = start(OfferedCall::new(
+                        &|_| Call::unclaimed(self.backend, &self.call, lease_end),
                         &mut made,
                     ));
                     report.runs_unprotected(reasons.error.take().as_ref());

@@ -36,9 +36,9 @@ impl<R> Unprotected<'_, R> {
         start: impl FnOnce(OfferedCall<'_>) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
         let mut made = Made::default();
-        let handler = start(OfferedCall::unprotected(
-            self.backend,
-            self.deadline,
+        let (backend, deadline) = (self.backend, self.deadline);
+        let handler = start(OfferedCall::new(
+            &|made| made.unprotected(backend, deadline),
             &mut made,
         ));
         if let Err(error) = made.started() {

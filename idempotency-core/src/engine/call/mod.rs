@@ -108,7 +108,8 @@ impl Call {
         Ok(Self::of_random(backend, backend.random_bytes()?, ends))
     }
 
-    fn under_claim(
+    /// Returns the call of a run under the claim of `terms`. `recorded` are the steps of earlier runs.
+    pub(super) fn under_claim(
         backend: &Backend,
         terms: &CallTerms,
         run: Run,
@@ -125,12 +126,21 @@ impl Call {
         Self::new(backend, basis, lease_end)
     }
 
-    fn unclaimed(backend: &Backend, terms: &CallTerms, lease_end: Option<EpochMillis>) -> Self {
+    /// Returns the call of a run without a confirmed claim, because the store failed. `lease_end` is the end of the lease that the
+    /// claim would have.
+    pub(super) fn unclaimed(
+        backend: &Backend,
+        terms: &CallTerms,
+        lease_end: Option<EpochMillis>,
+    ) -> Self {
         let basis = Basis::Unclaimed {
             id: terms.id.clone(),
             steps: terms.policy.steps.are_on().then(Steps::unrecorded),
         };
-        Self::new(backend, basis, lease_end)
+        let call = Self::new(backend, basis, lease_end);
+        // No completion may ever apply what is staged.
+        call.0.staging.refuse();
+        call
     }
 
     fn of_random(backend: &Backend, random: [u8; 16], ends: Option<EpochMillis>) -> Self {

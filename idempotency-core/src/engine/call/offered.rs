@@ -3,9 +3,7 @@
 use super::Call;
 use super::step::{Steps, StepsSummary};
 use crate::engine::Backend;
-use crate::protocol::{CallTerms, Run};
 use crate::random::RandomError;
-use crate::record::RecordedSteps;
 use crate::store::Staged;
 use crate::time::EpochMillis;
 
@@ -15,27 +13,8 @@ use crate::time::EpochMillis;
 /// handlers that ask for it.
 #[must_use = "drop it if the handler does not ask for its call"]
 pub struct OfferedCall<'a> {
-    source: Source<'a>,
+    make: &'a (dyn Fn(&mut Made) -> Call + Sync),
     made: &'a mut Made,
-}
-
-enum Source<'a> {
-    Claim {
-        backend: &'a Backend,
-        terms: &'a CallTerms,
-        run: Run,
-        lease_end: Option<EpochMillis>,
-        recorded: Option<&'a RecordedSteps>,
-    },
-    Unclaimed {
-        backend: &'a Backend,
-        terms: &'a CallTerms,
-        lease_end: Option<EpochMillis>,
-    },
-    Unprotected {
-        backend: &'a Backend,
-        deadline: Option<EpochMillis>,
-    },
 }
 
 /// What a run has made of its offer. When it is dropped, the call has ended.
@@ -45,90 +24,17 @@ pub(crate) struct Made {
     call: Option<Call>,
     /// The failure of the random source. The handler must then not run: its call has no tokens.
     failure: Option<RandomError>,
-    /// True if the run is outside of an operation: then no write can be staged.
-    is_outside: bool,
 }
 
 impl<'a> OfferedCall<'a> {
-    /// Returns the offer of a run under the claim of `terms`. `recorded` are the steps of earlier runs.
-    pub(crate) fn under_claim(
-        backend: &'a Backend,
-        terms: &'a CallTerms,
-        run: Run,
-        lease_end: Option<EpochMillis>,
-        recorded: Option<&'a RecordedSteps>,
-        made: &'a mut Made,
-    ) -> Self {
-        let source = Source::Claim {
-            backend,
-            terms,
-            run,
-            lease_end,
-            recorded,
-        };
-        Self { source, made }
-    }
-
-    /// Returns the offer of a run without a confirmed claim, because the store failed. `lease_end` is the end of the lease that the
-    /// claim would have.
-    pub(crate) fn unclaimed(
-        backend: &'a Backend,
-        terms: &'a CallTerms,
-        lease_end: Option<EpochMillis>,
-        made: &'a mut Made,
-    ) -> Self {
-        let source = Source::Unclaimed {
-            backend,
-            terms,
-            lease_end,
-        };
-        Self { source, made }
-    }
-
-    /// Returns the offer of a run without protection.
-    pub(crate) fn unprotected(
-        backend: &'a Backend,
-        deadline: Option<EpochMillis>,
-        made: &'a mut Made,
-    ) -> Self {
-        let source = Source::Unprotected { backend, deadline };
-        Self { source, made }
+    /// Returns the offer of the call that `make` makes.
+    pub(crate) fn new(make: &'a (dyn Fn(&mut Made) -> Call + Sync), made: &'a mut Made) -> Self {
+        Self { make, made }
     }
 
     /// Makes the call.
     pub fn take(self) -> Call {
-        let call = match self.source {
-            Source::Claim {
-                backend,
-                terms,
-                run,
-                lease_end,
-                recorded,
-            } => Call::under_claim(backend, terms, run, lease_end, recorded),
-            Source::Unclaimed {
-                backend,
-                terms,
-                lease_end,
-            } => {
-                let call = Call::unclaimed(backend, terms, lease_end);
-                // No completion may ever apply what is staged.
-                call.0.staging.refuse();
-                call
-            }
-            Source::Unprotected { backend, deadline } => {
-                match Call::without_claim(backend, deadline) {
-                    Ok(call) => call,
-                    Err(error) => {
-                        self.made.failure = Some(error);
-                        // It is in a future that is never polled.
-                        return Call::of_random(backend, [0; 16], deadline);
-                    }
-                }
-            }
-        };
-        if self.made.is_outside {
-            call.0.staging.refuse();
-        }
+        let call = (self.make)(self.made);
         self.made.call = Some(call.clone());
         call
     }
@@ -162,13 +68,28 @@ pub async fn run_without_claim<F: Future>(
     start: impl FnOnce(OfferedCall<'_>) -> F,
 ) -> Result<F::Output, RandomError> {
     let mut made = Made::default();
-    made.is_outside = true;
-    let handler = start(OfferedCall::unprotected(backend, deadline, &mut made));
+    let handler = start(OfferedCall::new(
+        &|made| {
+            let call = made.unprotected(backend, deadline);
+            call.0.staging.refuse();
+            call
+        },
+        &mut made,
+    ));
     made.started()?;
     Ok(handler.await)
 }
 
 impl Made {
+    /// Returns the call of a run without protection.
+    pub(crate) fn unprotected(&mut self, backend: &Backend, deadline: Option<EpochMillis>) -> Call {
+        Call::without_claim(backend, deadline).unwrap_or_else(|error| {
+            self.failure = Some(error);
+            // It is in a future that is never polled.
+            Call::of_random(backend, [0; 16], deadline)
+        })
+    }
+
     /// Returns the failure of the random source, if the call could not be made. The handler must then not run.
     pub(crate) fn started(&mut self) -> Result<(), RandomError> {
         self.failure.take().map_or(Ok(()), Err)
