@@ -303,17 +303,20 @@ fn got(event: &Event, which: Run) -> bool {
 /// steps that ran.
 fn the_first_run_follows_no_unreported_effect(history: &[Event]) -> Result<(), String> {
     let mut unreported = BTreeSet::new();
-    // Of each call, a run that was unreported when the call began.
+    // Of each call, the runs that were unreported when the call began.
     let mut before = BTreeMap::new();
     let mut open_steps = BTreeSet::new();
     for event in history {
         let call = event.call;
         match event.kind {
             EventKind::Called => {
-                before.extend(unreported.first().map(|earlier| (call, *earlier)));
+                before.insert(call, unreported.clone());
             }
             EventKind::RunStarted { .. } => {
-                if let Some(earlier) = before.get(&call)
+                // A run that has reported its failure meanwhile has freed the key for this one.
+                let earlier = before.get(&call);
+                if let Some(earlier) =
+                    earlier.and_then(|runs| runs.intersection(&unreported).next())
                     && got(event, Run::First)
                 {
                     return Err(format!("call {call} got First, after call {earlier}"));
