@@ -26,7 +26,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, SendLog, Store, StoreRequest, Write};
+use idempotency_core::store::{Change, Consistency, SendLog, Store, StoreRequest, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::{
