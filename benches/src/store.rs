@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::Record;
-use idempotency_core::store::{MemoryStore, RecordWrite, Reply, SendLog, Store, StoreRequest};
+use idempotency_core::store::{MemoryStore, RecordWrite, SendLog, Store, StoreReply, StoreRequest};
 
 /// What the store replies.
 enum Mode {
@@ -49,10 +49,14 @@ impl NoStore {
 }
 
 impl Store for NoStore {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
             let Some(RecordWrite { id, .. }) = request.record() else {
-                return Reply::found(None);
+                return StoreReply::found(None);
             };
             match &mut *self.mode() {
                 Mode::Records(records, last) => {
@@ -61,8 +65,8 @@ impl Store for NoStore {
                     written
                 }
                 // As a store that takes no notes: it may have sent more than once.
-                Mode::Applies => Reply::applied().or_earlier(),
-                Mode::Finds(record) => Reply::condition_failed(Some(record.clone())),
+                Mode::Applies => StoreReply::applied().or_earlier(),
+                Mode::Finds(record) => StoreReply::condition_failed(Some(record.clone())),
             }
         })
     }

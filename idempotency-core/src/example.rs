@@ -15,7 +15,7 @@ use crate::protocol::policy::Policy;
 use crate::random::{Random, RandomError};
 use crate::record::{Record, RecordId};
 use crate::store::{
-    Change, Consistency, MemoryStore, Reply, SendLog, Store, StoreRequest, TransactionRequest,
+    Change, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest, TransactionRequest,
     Write,
 };
 use crate::time::EpochMillis;
@@ -83,13 +83,13 @@ pub fn ready<T>(future: impl Future<Output = T>) -> T {
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, Reply};
+/// use idempotency_core::store::{MemoryStore, StoreReply};
 /// use idempotency_core::example::StoreExt;
 /// # idempotency_core::example::ready(async {
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
 /// let put = store.put(&id, &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(put, Reply::Applied { .. }));
-/// assert!(matches!(store.get(&id).await, Reply::Found { record: Some(_), .. }));
+/// assert!(matches!(put, StoreReply::Applied { .. }));
+/// assert!(matches!(store.get(&id).await, StoreReply::Found { record: Some(_), .. }));
 /// # });
 /// ```
 pub trait StoreExt: Store {
@@ -99,7 +99,7 @@ pub trait StoreExt: Store {
         id: &'a RecordId,
         write: Write,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Reply> {
+    ) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
             let request = StoreRequest::write(id, &write, condition);
             self.send(request, &SendLog::new()).await
@@ -107,7 +107,7 @@ pub trait StoreExt: Store {
     }
 
     /// Performs a transaction.
-    fn transact<'a>(&'a self, transaction: TransactionRequest<'a>) -> BoxFuture<'a, Reply> {
+    fn transact<'a>(&'a self, transaction: TransactionRequest<'a>) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
             let request = StoreRequest::Transact(transaction);
             self.send(request, &SendLog::new()).await
@@ -120,7 +120,7 @@ pub trait StoreExt: Store {
         id: &'a RecordId,
         record: &Record,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Reply> {
+    ) -> BoxFuture<'a, StoreReply> {
         self.write(id, Write::Put(record.clone()), condition)
     }
 
@@ -130,17 +130,21 @@ pub trait StoreExt: Store {
         id: &'a RecordId,
         change: &Change,
         condition: &'a Condition,
-    ) -> BoxFuture<'a, Reply> {
+    ) -> BoxFuture<'a, StoreReply> {
         self.write(id, Write::Update(change.clone()), condition)
     }
 
     /// Deletes the record if the condition holds.
-    fn delete<'a>(&'a self, id: &'a RecordId, condition: &'a Condition) -> BoxFuture<'a, Reply> {
+    fn delete<'a>(
+        &'a self,
+        id: &'a RecordId,
+        condition: &'a Condition,
+    ) -> BoxFuture<'a, StoreReply> {
         self.write(id, Write::Delete, condition)
     }
 
     /// Reads the record.
-    fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, Reply> {
+    fn get<'a>(&'a self, id: &'a RecordId) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
             let request = StoreRequest::Read(id, Consistency::Strong);
             self.send(request, &SendLog::new()).await

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Change, Reply, Store, StoreErrorKind};
+use idempotency_core::store::{Change, Store, StoreErrorKind, StoreReply};
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,7 +52,7 @@ async fn claimed(endpoint: String) -> (bool, StoreErrorKind) {
         )
         .await
     {
-        Reply::Failed {
+        StoreReply::Failed {
             maybe_applied,
             error,
         } => (maybe_applied, error.kind()),
@@ -132,7 +132,7 @@ async fn a_warm_up_opens_the_only_connection_of_all_calls() {
             .await,
         store.delete(&id, &Condition::NoRecord).await,
     ] {
-        assert!(matches!(write, Reply::Applied { .. }), "{write:?}");
+        assert!(matches!(write, StoreReply::Applied { .. }), "{write:?}");
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
 }

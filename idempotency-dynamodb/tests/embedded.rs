@@ -15,7 +15,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, MemoryStore, Reply, Store, StoreErrorKind};
+use idempotency_core::store::{Change, MemoryStore, Store, StoreErrorKind, StoreReply};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 
@@ -175,7 +175,7 @@ async fn conditions_on_foreign_records_hold_in_dynamodb_exactly_if_they_hold_in_
                 .send()
         };
         raw().await.unwrap();
-        let Reply::Found {
+        let StoreReply::Found {
             record: Some(record),
             ..
         } = store.get(&id).await
@@ -185,11 +185,11 @@ async fn conditions_on_foreign_records_hold_in_dynamodb_exactly_if_they_hold_in_
         for condition in conditions() {
             raw().await.unwrap();
             match store.delete(&id, &condition).await {
-                Reply::Applied { .. } => {
+                StoreReply::Applied { .. } => {
                     applied += 1;
                     assert!(condition.holds(Some(&record)), "{condition:?} of {item:?}");
                 }
-                Reply::ConditionFailed {
+                StoreReply::ConditionFailed {
                     existing,
                     maybe_applied,
                     ..
@@ -213,12 +213,12 @@ async fn conditions_without_a_record_hold_in_dynamodb_exactly_if_they_hold_in_me
         let write = store.delete(&RecordId::new("missing#1"), &condition).await;
         let expected = condition.holds(None);
         assert_eq!(
-            matches!(write, Reply::Applied { .. }),
+            matches!(write, StoreReply::Applied { .. }),
             expected,
             "{condition:?}: {write:?}"
         );
         assert_eq!(
-            matches!(write, Reply::ConditionFailed { existing: None, .. }),
+            matches!(write, StoreReply::ConditionFailed { existing: None, .. }),
             !expected,
             "{condition:?}: {write:?}"
         );
@@ -245,10 +245,10 @@ async fn a_record_behaves_in_dynamodb_as_in_memory() {
             ..Record::default()
         };
         let put = store.put(&id, &claim, &Condition::NoRecord).await;
-        assert!(matches!(put, Reply::Applied { .. }), "{put:?}");
+        assert!(matches!(put, StoreReply::Applied { .. }), "{put:?}");
         let again = store.put(&id, &claim, &Condition::NoRecord).await;
         assert!(
-            matches!(again, Reply::ConditionFailed { existing: Some(existing), maybe_applied: false, .. } if existing == claim)
+            matches!(again, StoreReply::ConditionFailed { existing: Some(existing), maybe_applied: false, .. } if existing == claim)
         );
         let change = Change {
             set: Record {
@@ -259,7 +259,7 @@ async fn a_record_behaves_in_dynamodb_as_in_memory() {
             remove: vec![Attribute::InProgressExpiration],
         };
         let update = store.update(&id, &change, &held_by(&token())).await;
-        assert!(matches!(update, Reply::Applied { .. }), "{update:?}");
+        assert!(matches!(update, StoreReply::Applied { .. }), "{update:?}");
         let completed = Record {
             in_progress_expiration: Field::Absent,
             status: Field::Value(Status::Completed),
@@ -267,22 +267,25 @@ async fn a_record_behaves_in_dynamodb_as_in_memory() {
             ..claim.clone()
         };
         assert!(
-            matches!(store.get(&id).await, Reply::Found { record: Some(record), .. } if record == completed)
+            matches!(store.get(&id).await, StoreReply::Found { record: Some(record), .. } if record == completed)
         );
         let replaced = store
             .put(&id, &Record::default(), &Condition::Exists(Attribute::Data))
             .await;
-        assert!(matches!(replaced, Reply::Applied { .. }), "{replaced:?}");
         assert!(
-            matches!(store.get(&id).await, Reply::Found { record: Some(record), .. } if record == Record::default())
+            matches!(replaced, StoreReply::Applied { .. }),
+            "{replaced:?}"
+        );
+        assert!(
+            matches!(store.get(&id).await, StoreReply::Found { record: Some(record), .. } if record == Record::default())
         );
         let delete = store
             .delete(&id, &Condition::Missing(Attribute::Owner))
             .await;
-        assert!(matches!(delete, Reply::Applied { .. }), "{delete:?}");
+        assert!(matches!(delete, StoreReply::Applied { .. }), "{delete:?}");
         assert!(matches!(
             store.get(&id).await,
-            Reply::Found { record: None, .. }
+            StoreReply::Found { record: None, .. }
         ));
     }
 }
@@ -301,7 +304,7 @@ async fn a_claim_brings_back_the_record_that_it_replaces() {
         let condition = claimable(EpochMillis::new(NOW), OnTimeout::Rerun);
         for (record, replaced) in [(&killed, None), (&Record::default(), Some(&killed))] {
             let put = store.put(&id, record, &condition).await;
-            let Reply::Applied {
+            let StoreReply::Applied {
                 replaced: known, ..
             } = put
             else {
@@ -326,7 +329,7 @@ async fn a_warm_up_detects_a_missing_table_and_other_keys() {
             &Condition::NoRecord,
         )
         .await;
-    let Reply::Failed {
+    let StoreReply::Failed {
         maybe_applied: false,
         error,
     } = put

@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub use idempotency_core::future::BoxFuture;
 pub use idempotency_core::protocol::condition::{Condition, Operand};
 pub use idempotency_core::store::{
-    Change, Consistency, MemoryStore, RecordWrite, RejectedWrite, Rejection, Reply, SendLog,
-    Staged, StagedWrites, Store, StoreError, StoreErrorKind, StoreRequest, TransactionRequest,
+    Change, Consistency, MemoryStore, RecordWrite, RejectedWrite, Rejection, SendLog, Staged,
+    StagedWrites, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, TransactionRequest,
     Write,
 };
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use idempotency_lambda::store::{BoxFuture, MemoryStore, Reply, SendLog, Store, StoreRequest};
+use idempotency_lambda::store::{BoxFuture, MemoryStore, SendLog, Store, StoreReply, StoreRequest};
 use idempotency_lambda::{
     BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, backend_over, idempotent,
     set_global_backend,
@@ -19,7 +19,11 @@ struct Counting {
 }
 
 impl Store for Counting {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         if let StoreRequest::Write(_) = request {
             self.writes.fetch_add(1, Ordering::Relaxed);
         }

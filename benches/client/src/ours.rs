@@ -17,7 +17,7 @@ use idempotency_core::protocol::{
 };
 use idempotency_core::random::{Random, RandomError};
 use idempotency_core::record::{Data, RecordId};
-use idempotency_core::store::{Reply, SendLog, Store, StoreRequest};
+use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use serde_json::Value;
@@ -87,8 +87,8 @@ async fn written(store: &dyn Store, id: &RecordId, effect: Effect) -> WriteResul
         .send(StoreRequest::write(id, &write, &condition), &log)
         .await
     {
-        Reply::Applied { .. } => WriteResult::APPLIED,
-        Reply::ConditionFailed {
+        StoreReply::Applied { .. } => WriteResult::APPLIED,
+        StoreReply::ConditionFailed {
             existing,
             maybe_applied,
             ..

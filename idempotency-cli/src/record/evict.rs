@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::unchanged;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Reply, SendLog, Store, StoreRequest, Write};
+use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 
 use super::confirm::confirm;
 use super::shown::{Shown, State};
@@ -71,17 +71,17 @@ async fn delete(id: &RecordId, record: &Record, connection: &Connection) -> Resu
         .await
     {
         // If an earlier send may have been applied, it most likely deleted the record.
-        Reply::Applied { .. }
-        | Reply::ConditionFailed {
+        StoreReply::Applied { .. }
+        | StoreReply::ConditionFailed {
             existing: None,
             maybe_applied: true,
             ..
         } => Ok(()),
-        Reply::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
-        Reply::ConditionFailed { .. } => refused(format!(
+        StoreReply::ConditionFailed { existing: None, .. } => Err(missing(id, connection)),
+        StoreReply::ConditionFailed { .. } => refused(format!(
             "`{id}` changed after it was shown and was not evicted: read it again with `idempotency get`"
         )),
-        Reply::Failed {
+        StoreReply::Failed {
             maybe_applied,
             error,
         } => {

@@ -17,7 +17,7 @@ use std::io::Write;
 
 use idempotency_core::key::Json;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::{Consistency, Reply, SendLog, Store, StoreRequest};
+use idempotency_core::store::{Consistency, SendLog, Store, StoreReply, StoreRequest};
 
 use crate::arguments::GetArguments;
 use crate::connection::Connection;
@@ -75,10 +75,10 @@ async fn read(id: &RecordId, connection: &Connection) -> Result<Option<StoredRec
     let request = StoreRequest::Read(id, Consistency::Strong);
     let records = connection.records()?;
     match records.send(request, &SendLog::new()).await {
-        Reply::Found { record, unreadable } => {
+        StoreReply::Found { record, unreadable } => {
             Ok(record.map(|record| StoredRecord { record, unreadable }))
         }
-        Reply::Failed { error, .. } => Err(Failure::new(Exit::Failed, error)),
+        StoreReply::Failed { error, .. } => Err(Failure::new(Exit::Failed, error)),
         other => Err(Failure::new(
             Exit::Failed,
             format_args!("unknown result {other:?}"),

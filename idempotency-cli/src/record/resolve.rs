@@ -6,7 +6,7 @@ use idempotency_core::key::Json;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::decision::{Decided, Decision, Ending, Undecided};
 use idempotency_core::record::{Data, RecordId};
-use idempotency_core::store::{Reply, SendLog, Store, StoreRequest};
+use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::confirm::confirm;
@@ -124,13 +124,13 @@ async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Res
         )
         .await
     {
-        Reply::Applied { .. } => Ok(()),
+        StoreReply::Applied { .. } => Ok(()),
         // An earlier send of this write was applied, and its reply was lost.
-        Reply::ConditionFailed {
+        StoreReply::ConditionFailed {
             existing: Some(existing),
             ..
         } if decided.is_in(&existing) => Ok(()),
-        Reply::ConditionFailed { maybe_applied, .. } => {
+        StoreReply::ConditionFailed { maybe_applied, .. } => {
             let applied = if maybe_applied {
                 "; the decision may have been applied before it changed"
             } else {
@@ -141,7 +141,7 @@ async fn write(id: &RecordId, decided: &Decided, connection: &Connection) -> Res
             );
             Err(Failure::new(Exit::Refused, message))
         }
-        Reply::Failed {
+        StoreReply::Failed {
             maybe_applied,
             error,
         } => {

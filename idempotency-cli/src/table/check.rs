@@ -11,7 +11,7 @@ use idempotency_core::key::Json;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{
-    Change, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest, Write,
+    Change, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest, Write,
 };
 
 use crate::connection::Connection;
@@ -240,7 +240,7 @@ async fn permissions(connection: &Connection) -> Vec<Finding> {
             .send(StoreRequest::write(&id, &write, &never), &SendLog::new())
             .await;
         let result = match written {
-            Reply::Failed { error, .. } => Err(error),
+            StoreReply::Failed { error, .. } => Err(error),
             _ => Ok(()),
         };
         findings.push(allowed(action, result));

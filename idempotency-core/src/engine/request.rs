@@ -10,7 +10,7 @@ use crate::event::Report;
 use crate::future::BoxFuture;
 use crate::protocol::{Input, Resend, WriteErrorKind, WriteResult};
 use crate::record::RecordId;
-use crate::store::{Consistency, Reply, SendLog, StoreError, StoreErrorKind, StoreRequest};
+use crate::store::{Consistency, SendLog, StoreError, StoreErrorKind, StoreReply, StoreRequest};
 
 /// What the requests of a call have shown that the protocol does not need, for the error of the call.
 #[derive(Default)]
@@ -43,7 +43,7 @@ async fn send(
     request: StoreRequest<'_>,
     limit: Duration,
     meter: &mut impl Meter,
-) -> (Reply, bool) {
+) -> (StoreReply, bool) {
     let (store, log) = (backend.store(), SendLog::with_limit(limit));
     meter.started();
     let reply = timeout(store.send(request, &log), || backend.clock().sleep(limit)).await;
@@ -51,7 +51,7 @@ async fn send(
     let reply = reply.unwrap_or_else(|| {
         // Unless the sends are known, the write may have been applied, or may still be applied later.
         let (maybe_applied, error) = log.timed_out(&store.name());
-        Reply::Failed {
+        StoreReply::Failed {
             error,
             maybe_applied,
         }
@@ -70,11 +70,11 @@ pub(super) async fn read(
 ) -> Input {
     let request = StoreRequest::Read(id, consistency);
     let error = match send(backend, request, limit, meter).await.0 {
-        Reply::Found { record, unreadable } => {
+        StoreReply::Found { record, unreadable } => {
             reasons.unreadable = unreadable;
             return Input::Read(record);
         }
-        Reply::Failed { error, .. } => error,
+        StoreReply::Failed { error, .. } => error,
         _ => reply_to_another(backend),
     };
     reasons.error.get_or_insert(error);
@@ -95,7 +95,7 @@ pub(super) async fn write(
     }
     let (reply, is_refused) = send(backend, request, limit, meter).await;
     let (maybe_applied, error) = match reply {
-        Reply::Applied {
+        StoreReply::Applied {
             replaced,
             maybe_again,
         } => {
@@ -104,7 +104,7 @@ pub(super) async fn write(
                 maybe_again,
             };
         }
-        Reply::ConditionFailed {
+        StoreReply::ConditionFailed {
             existing,
             unreadable,
             maybe_applied,
@@ -115,7 +115,7 @@ pub(super) async fn write(
                 maybe_applied,
             };
         }
-        Reply::Rejected {
+        StoreReply::Rejected {
             rejection,
             maybe_applied,
         } => {
@@ -123,11 +123,11 @@ pub(super) async fn write(
             reasons.error.get_or_insert(error.with_source(rejection));
             return WriteResult::Rejected { maybe_applied };
         }
-        Reply::Failed {
+        StoreReply::Failed {
             error,
             maybe_applied,
         } => (maybe_applied, error),
-        Reply::Found { .. } => (true, reply_to_another(backend)),
+        StoreReply::Found { .. } => (true, reply_to_another(backend)),
     };
     let kind = kind(&error, is_transaction, is_refused);
     reasons.error.get_or_insert(error);

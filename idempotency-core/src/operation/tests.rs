@@ -13,7 +13,9 @@ use crate::outcome::OutcomeKind;
 use crate::protocol::Source;
 use crate::protocol::policy::OnInProgress;
 use crate::record::RecordId;
-use crate::store::{MemoryStore, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest};
+use crate::store::{
+    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+};
 
 /// An operation whose calls share one record, and the store that holds it.
 struct Shop {
@@ -286,7 +288,11 @@ impl Failing {
 }
 
 impl Store for Failing {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         if request.record().is_none() {
             return self.inner.send(request, log);
         }
@@ -295,7 +301,7 @@ impl Store for Failing {
             return self.inner.send(request, log);
         };
         let error = StoreError::new(*kind, format!("failure {number}"));
-        Box::pin(std::future::ready(Reply::failed(error)))
+        Box::pin(std::future::ready(StoreReply::failed(error)))
     }
 
     fn name(&self) -> String {

@@ -75,7 +75,7 @@ pub enum Circuit {
 
 /// What a result says of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoreReply {
+pub enum StoreHealth {
     /// The store replied.
     Replied,
     /// The store did not reply, or failed in a way that may pass.
@@ -148,10 +148,10 @@ impl Breaker {
     }
 
     /// Takes the result of a request. Returns true if it opens or closes the circuit.
-    pub fn take(&mut self, now: EpochMillis, reply: StoreReply) -> bool {
+    pub fn take(&mut self, now: EpochMillis, reply: StoreHealth) -> bool {
         match reply {
-            StoreReply::Replied => self.replied(),
-            StoreReply::Failed => self.failed(now),
+            StoreHealth::Replied => self.replied(),
+            StoreHealth::Failed => self.failed(now),
         }
     }
 
@@ -315,10 +315,10 @@ mod tests {
     fn a_result_is_a_reply_or_a_failure() {
         let mut breaker = Breaker::default();
         let opened: Vec<_> = (0..5)
-            .map(|_| breaker.take(at(0), StoreReply::Failed))
+            .map(|_| breaker.take(at(0), StoreHealth::Failed))
             .collect();
         assert_eq!(opened, [false, false, false, false, true]);
-        assert!(breaker.take(at(0), StoreReply::Replied));
+        assert!(breaker.take(at(0), StoreHealth::Replied));
         assert_eq!(breaker.circuit(), Circuit::Closed);
     }
 }

@@ -34,7 +34,7 @@ mod steps;
 mod terms;
 mod write;
 
-pub use breaker::{Admission, Breaker, Circuit, StoreReply};
+pub use breaker::{Admission, Breaker, Circuit, StoreHealth};
 pub(crate) use classify::UNREADABLE_DATA;
 pub use classify::{RecordState, classify};
 pub use effect::{Effect, HandlerResult, Input, WriteErrorKind, WriteResult};

@@ -9,13 +9,13 @@
 /// ```
 /// use idempotency_core::protocol::Consistency;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, Reply, SendLog, Store, StoreRequest};
+/// use idempotency_core::store::{MemoryStore, StoreReply, SendLog, Store, StoreRequest};
 /// # use idempotency_core::example::ready;
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
 /// store.insert(id.clone(), Record::default());
 /// // A store may always read more consistently than it must, as the store in memory does.
 /// let read = StoreRequest::Read(&id, Consistency::Eventual);
-/// assert!(matches!(ready(store.send(read, &SendLog::new())), Reply::Found { record: Some(_), .. }));
+/// assert!(matches!(ready(store.send(read, &SendLog::new())), StoreReply::Found { record: Some(_), .. }));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consistency {

@@ -11,7 +11,7 @@ mod unprotected;
 
 use std::time::Duration;
 
-use super::breaker::StoreReply;
+use super::breaker::StoreHealth;
 use super::effect::{Effect, Input};
 use super::in_flight::{InFlight, Stage};
 use super::limits::time_limit;
@@ -233,7 +233,7 @@ impl Attempt {
     /// the operation does not use the breaker.
     ///
     /// Only the requests before the handler count. A response is worth storing in every state of the circuit.
-    pub fn store_reply(&self, input: &Input) -> Option<StoreReply> {
+    pub fn store_reply(&self, input: &Input) -> Option<StoreHealth> {
         if !self.call.policy.circuit_breaker {
             return None;
         }

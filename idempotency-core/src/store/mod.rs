@@ -18,7 +18,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use log::SendLog;
 pub use memory::{LedgerEntry, MemoryStore, MemoryWrites};
 pub use rejection::{RejectedWrite, Rejection};
-pub use reply::Reply;
+pub use reply::StoreReply;
 pub use request::{RecordWrite, StoreRequest, TransactionRequest};
 pub use staged::{Staged, StagedWrites};
 
@@ -37,24 +37,25 @@ use crate::future::BoxFuture;
 ///
 /// ```
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{Condition, MemoryStore, Reply, SendLog, Store, StoreRequest, Write};
+/// use idempotency_core::store::{Condition, MemoryStore, StoreReply, SendLog, Store, StoreRequest, Write};
 /// # idempotency_core::example::ready(async {
 /// let (store, id, log) = (MemoryStore::new(), RecordId::new("doc#1"), SendLog::new());
 /// let put = Write::Put(Record::default());
 /// let claim = StoreRequest::write(&id, &put, &Condition::NoRecord);
-/// assert!(matches!(store.send(claim, &log).await, Reply::Applied { .. }));
+/// assert!(matches!(store.send(claim, &log).await, StoreReply::Applied { .. }));
 /// let second = store.send(claim, &log).await;
-/// assert!(matches!(second, Reply::ConditionFailed { existing: Some(_), maybe_applied: false, .. }));
+/// assert!(matches!(second, StoreReply::ConditionFailed { existing: Some(_), maybe_applied: false, .. }));
 /// # });
 /// ```
 pub trait Store: Send + Sync {
-    /// Performs one request. The reply to a read is [`Reply::Found`] or [`Reply::Failed`], and that to a write is not `Found`.
+    /// Performs one request. The reply to a read is [`StoreReply::Found`] or [`StoreReply::Failed`], and that to a write is not `Found`.
     ///
     /// The engine stops waiting when its time for the request ends, and drops the future. A store that sends a request more
     /// than once should note each send in `log`, so that the engine can then tell whether the write was applied, and why it
     /// is not done. A store that notes nothing is safe: such a write counts as maybe applied. A store that wraps another
     /// store should pass `log` on.
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply>;
+    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog)
+    -> BoxFuture<'a, StoreReply>;
 
     /// Returns the name of this store in errors, such as ``DynamoDB table `idempotency` ``.
     fn name(&self) -> String;

@@ -14,13 +14,13 @@ use crate::record::Record;
 /// let has_owner = Condition::Exists(Attribute::Owner);
 /// let delete = StoreRequest::write(&id, &Write::Delete, &has_owner);
 /// match ready(store.send(delete, &SendLog::new())) {
-///     Reply::ConditionFailed { existing, maybe_applied, .. } => assert!(existing.is_none() && !maybe_applied),
+///     StoreReply::ConditionFailed { existing, maybe_applied, .. } => assert!(existing.is_none() && !maybe_applied),
 ///     other => panic!("there is no record, so it has no owner: {other:?}"),
 /// }
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Reply {
+pub enum StoreReply {
     /// The write, or the transaction, was applied.
     Applied {
         /// What a put has replaced: a record, or none. `None` if the store does not know it.
@@ -68,7 +68,7 @@ pub enum Reply {
     },
 }
 
-impl Reply {
+impl StoreReply {
     /// Returns the reply to a write that was applied by its only send.
     pub fn applied() -> Self {
         Self::Applied {
@@ -116,9 +116,9 @@ impl Reply {
     /// # Examples
     ///
     /// ```
-    /// use idempotency_core::store::{Reply, StoreError, StoreErrorKind};
+    /// use idempotency_core::store::{StoreReply, StoreError, StoreErrorKind};
     /// let error = StoreError::new(StoreErrorKind::Unreachable, "no reply in time: check the network");
-    /// assert!(matches!(Reply::failed(error).or_earlier(), Reply::Failed { maybe_applied: true, .. }));
+    /// assert!(matches!(StoreReply::failed(error).or_earlier(), StoreReply::Failed { maybe_applied: true, .. }));
     /// ```
     #[must_use]
     pub fn or_earlier(mut self) -> Self {

@@ -17,9 +17,9 @@ use crate::record::RecordId;
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
 /// let put = Write::Put(Record::default());
 /// let claim = StoreRequest::write(&id, &put, &Condition::NoRecord);
-/// assert!(matches!(ready(store.send(claim, &SendLog::new())), Reply::Applied { .. }));
+/// assert!(matches!(ready(store.send(claim, &SendLog::new())), StoreReply::Applied { .. }));
 /// let read = StoreRequest::Read(&id, Consistency::Strong);
-/// assert!(matches!(ready(store.send(read, &SendLog::new())), Reply::Found { record: Some(_), .. }));
+/// assert!(matches!(ready(store.send(read, &SendLog::new())), StoreReply::Found { record: Some(_), .. }));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum StoreRequest<'a> {
@@ -28,8 +28,8 @@ pub enum StoreRequest<'a> {
     /// Perform a write and the staged writes of a handler: all of them, or none.
     ///
     /// The conditions of all writes are evaluated in one atomic step with the writes. The condition on the record decides first:
-    /// if it fails, the reply is [`Reply::ConditionFailed`](super::Reply::ConditionFailed), also if a staged write was refused. If it
-    /// holds and a condition of a staged write fails, the reply is [`Reply::Rejected`](super::Reply::Rejected). A transaction that meets
+    /// if it fails, the reply is [`StoreReply::ConditionFailed`](super::StoreReply::ConditionFailed), also if a staged write was refused. If it
+    /// holds and a condition of a staged write fails, the reply is [`StoreReply::Rejected`](super::StoreReply::Rejected). A transaction that meets
     /// another one is not applied, and fails with [`StoreErrorKind::Conflict`](super::StoreErrorKind::Conflict).
     ///
     /// Requests with the same [`token`](TransactionRequest::token) contain the same writes. A transaction without a record that was

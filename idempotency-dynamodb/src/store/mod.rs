@@ -14,7 +14,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute as Field, Record, RecordId};
 use idempotency_core::store::{
-    Consistency, RecordWrite, Reply, SendLog, Store, StoreError, StoreRequest, Write,
+    Consistency, RecordWrite, SendLog, Store, StoreError, StoreReply, StoreRequest, Write,
 };
 
 use crate::config::AttributeNames;
@@ -173,7 +173,11 @@ impl DynamoDbStore {
     /// # Errors
     ///
     /// If it failed. `log` says if it may have been applied.
-    async fn write(&self, record: RecordWrite<'_>, log: &SendLog) -> Result<Reply, StoreError> {
+    async fn write(
+        &self,
+        record: RecordWrite<'_>,
+        log: &SendLog,
+    ) -> Result<StoreReply, StoreError> {
         let RecordWrite {
             id,
             write,
@@ -185,8 +189,8 @@ impl DynamoDbStore {
         let request = self.request(id, write, &form, &event, condition)?;
         match self.transport.send(request, &sends).await? {
             transport::Reply::Success(replaced) => Ok(match write {
-                Write::Put(_) => Reply::replaced(replaced.map(|item| self.replaced(item))),
-                _ => Reply::applied(),
+                Write::Put(_) => StoreReply::replaced(replaced.map(|item| self.replaced(item))),
+                _ => StoreReply::applied(),
             }),
             transport::Reply::ConditionFailed(existing) => self.refused(id, existing, log).await,
         }
@@ -198,13 +202,13 @@ impl DynamoDbStore {
         id: &RecordId,
         consistency: Consistency,
         log: &SendLog,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<StoreReply, StoreError> {
         let consistent = consistency == Consistency::Strong;
         let Some(item) = self.get(id.as_str(), consistent, log).await? else {
-            return Ok(Reply::found(None));
+            return Ok(StoreReply::found(None));
         };
         let (record, unreadable) = self.record(id, item, log).await?;
-        Ok(Reply::Found {
+        Ok(StoreReply::Found {
             record: Some(record),
             unreadable,
         })
@@ -215,14 +219,14 @@ impl DynamoDbStore {
     fn ended(
         &self,
         id: Option<&RecordId>,
-        reply: Result<Reply, StoreError>,
+        reply: Result<StoreReply, StoreError>,
         log: &SendLog,
-    ) -> Reply {
+    ) -> StoreReply {
         let is_sent_again = matches!(&reply, Err(error) if error.kind().is_transient());
         if let (Some(id), false) = (id, is_sent_again) {
             self.written.forget(id);
         }
-        reply.unwrap_or_else(Reply::failed).noted(log)
+        reply.unwrap_or_else(StoreReply::failed).noted(log)
     }
 
     /// Prepares a write: checks the table's keys if they were not, and writes the pieces of its response.
@@ -262,13 +266,13 @@ impl DynamoDbStore {
         id: &RecordId,
         existing: Option<Item>,
         log: &SendLog,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<StoreReply, StoreError> {
         log.refused();
         let Some(item) = existing.filter(|item| !item.is_empty()) else {
-            return Ok(Reply::condition_failed(None));
+            return Ok(StoreReply::condition_failed(None));
         };
         let (record, unreadable) = self.record(id, item, log).await?;
-        Ok(Reply::ConditionFailed {
+        Ok(StoreReply::ConditionFailed {
             existing: Some(record),
             unreadable,
             maybe_applied: false,
@@ -427,7 +431,11 @@ fn action(write: &Write) -> &'static str {
 }
 
 impl Store for DynamoDbStore {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         // A future for each kind, so that none has the size of the largest.
         match request {
             StoreRequest::Write(record) => Box::pin(async move {
@@ -442,7 +450,7 @@ impl Store for DynamoDbStore {
             }),
             StoreRequest::Read(id, consistency) => Box::pin(async move {
                 let reply = self.read(id, consistency, log).await;
-                reply.unwrap_or_else(Reply::failed)
+                reply.unwrap_or_else(StoreReply::failed)
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use idempotency_core::record::RecordId;
 use idempotency_core::store::{
-    RecordWrite, Reply, SendLog, StoreError, StoreErrorKind, TransactionRequest,
+    RecordWrite, SendLog, StoreError, StoreErrorKind, StoreReply, TransactionRequest,
 };
 
 use super::{DynamoDbStore, EventForm};
@@ -22,7 +22,7 @@ impl DynamoDbStore {
         &self,
         transaction: TransactionRequest<'_>,
         log: &SendLog,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<StoreReply, StoreError> {
         let TransactionRequest {
             record,
             staged,
@@ -34,7 +34,7 @@ impl DynamoDbStore {
         let items = self.items(writes, record, log).await?;
         let sends = Sends::new(log, &self.table_ref, TRANSACT);
         let reasons = match self.transport.transact(items, token, &sends).await? {
-            TransactReply::Applied => return Ok(Reply::applied()),
+            TransactReply::Applied => return Ok(StoreReply::applied()),
             TransactReply::Cancelled(reasons) => reasons,
         };
         Err(match Cancellation::of(reasons, record.is_some(), writes) {
@@ -45,7 +45,7 @@ impl DynamoDbStore {
                     .cancelled(StoreErrorKind::Rejected, "no reason"),
             },
             Cancellation::Staged(rejection) => {
-                return Ok(Reply::Rejected {
+                return Ok(StoreReply::Rejected {
                     rejection,
                     maybe_applied: false,
                 });

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::config::Credentials;
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::Reply as StoreReply;
+use idempotency_core::store::StoreReply;
 
 use super::recorder::{Kind, Recorder, Reply};
 

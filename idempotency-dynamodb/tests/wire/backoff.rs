@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Reply as StoreReply, StoreErrorKind};
+use idempotency_core::store::{StoreErrorKind, StoreReply};
 use idempotency_dynamodb::DynamoDbStore;
 
 use super::script::{Reply, Wire};

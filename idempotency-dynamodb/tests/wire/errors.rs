@@ -9,7 +9,7 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{
-    Change, Consistency, Reply as StoreReply, SendLog, Store as _, StoreErrorKind, StoreRequest,
+    Change, Consistency, SendLog, Store as _, StoreErrorKind, StoreReply, StoreRequest,
     TransactionRequest, Write,
 };
 use idempotency_dynamodb::once::{self, Once, OnceError};

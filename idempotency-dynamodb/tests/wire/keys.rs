@@ -2,7 +2,7 @@
 
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Reply as StoreReply, Store, StoreErrorKind};
+use idempotency_core::store::{Store, StoreErrorKind, StoreReply};
 use idempotency_dynamodb::DynamoDbStore;
 use serde_json::json;
 

@@ -18,7 +18,7 @@ use aws_sdk_dynamodb::Client;
 use idempotency_core::example::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Field, Record, RecordId, Status};
-use idempotency_core::store::{Reply as StoreReply, StoreError};
+use idempotency_core::store::{StoreError, StoreReply};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder};
 use script::{Reply, Wire};

@@ -4,7 +4,7 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field};
-use idempotency_core::store::{Change, Reply as StoreReply, StoreErrorKind};
+use idempotency_core::store::{Change, StoreErrorKind, StoreReply};
 use serde_json::json;
 
 use super::script::{Reply, Wire};

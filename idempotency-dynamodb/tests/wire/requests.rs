@@ -4,7 +4,7 @@ use idempotency_core::example::StoreExt;
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
-use idempotency_core::store::{Change, Reply as StoreReply, Store};
+use idempotency_core::store::{Change, Store, StoreReply};
 use idempotency_dynamodb::AttributeNames;
 use serde_json::json;
 

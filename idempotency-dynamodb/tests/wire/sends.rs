@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Reply as StoreReply, SendLog, Store, StoreRequest, Write};
+use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 
 use super::script::{Reply, Wire};
 use super::{claim, id, with_config};

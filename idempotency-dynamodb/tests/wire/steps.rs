@@ -6,7 +6,7 @@ use idempotency_core::protocol::condition::{held_by, replaceable, takeover};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps, Status};
 use idempotency_core::store::{
-    Change, Reply as StoreReply, SendLog, Store, StoreErrorKind, StoreRequest, Write,
+    Change, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use serde_json::{Value, json};

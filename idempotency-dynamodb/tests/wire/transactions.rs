@@ -4,8 +4,8 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::{
-    Change, LedgerEntry, MemoryWrites, RecordWrite, Reply as StoreReply, SendLog, Staged, Store,
-    StoreErrorKind, StoreRequest, TransactionRequest, Write,
+    Change, LedgerEntry, MemoryWrites, RecordWrite, SendLog, Staged, Store, StoreErrorKind,
+    StoreReply, StoreRequest, TransactionRequest, Write,
 };
 use idempotency_dynamodb::transact;
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@ use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::policy::OnStoreError;
 use idempotency_core::store::{
-    MemoryStore, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
+    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
 };
 use idempotency_core::system::SystemRandom;
 use idempotency_core::time::EpochMillis;
@@ -57,10 +57,14 @@ impl FailsAfter {
 }
 
 impl Store for FailsAfter {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         let left = self.writes.load(Ordering::SeqCst);
         if left == 0 || request.record().is_none() {
-            return Box::pin(std::future::ready(Reply::failed(self.failure())));
+            return Box::pin(std::future::ready(StoreReply::failed(self.failure())));
         }
         self.writes.store(left - 1, Ordering::SeqCst);
         self.store.send(request, log)

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::{Change, Consistency, Reply, SendLog, Store, StoreRequest, Write};
+use idempotency_core::store::{
+    Change, Consistency, SendLog, Store, StoreReply, StoreRequest, Write,
+};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::factory::StoreFactory;
@@ -197,17 +199,17 @@ impl Trial {
         &self,
         operation: &str,
         id: &RecordId,
-        write: Reply,
+        write: StoreReply,
         expected: Expected<'_>,
     ) -> Checked {
         match (write, expected) {
-            (Reply::Applied { .. }, Expected::Applied) => Ok(()),
-            (Reply::Applied { .. }, Expected::ConditionFailed(record)) => broken(format!(
+            (StoreReply::Applied { .. }, Expected::Applied) => Ok(()),
+            (StoreReply::Applied { .. }, Expected::ConditionFailed(record)) => broken(format!(
                 "a {operation} was applied although its condition does not hold for {}",
                 shown(record)
             )),
             (
-                Reply::ConditionFailed {
+                StoreReply::ConditionFailed {
                     maybe_applied: true,
                     ..
                 },
@@ -215,15 +217,15 @@ impl Trial {
             ) => broken(format!(
                 "the condition of a {operation} failed, but an earlier send may have been applied, which proves nothing: run again"
             )),
-            (Reply::ConditionFailed { existing, .. }, Expected::Applied) => broken(format!(
+            (StoreReply::ConditionFailed { existing, .. }, Expected::Applied) => broken(format!(
                 "the condition of a {operation} failed although it holds; it returned {}",
                 shown(existing.as_ref())
             )),
-            (Reply::ConditionFailed { existing, .. }, Expected::ConditionFailed(record)) => {
+            (StoreReply::ConditionFailed { existing, .. }, Expected::ConditionFailed(record)) => {
                 self.check_existing(operation, id, existing, record).await
             }
             (
-                Reply::Failed {
+                StoreReply::Failed {
                     error,
                     maybe_applied,
                 },
@@ -279,10 +281,10 @@ pub(super) async fn read(store: &dyn Store, id: &RecordId) -> Checked<Option<Rec
 }
 
 /// Returns the record that a read found.
-fn found(read: Reply) -> Checked<Option<Record>> {
+fn found(read: StoreReply) -> Checked<Option<Record>> {
     match read {
-        Reply::Found { record, .. } => Ok(record),
-        Reply::Failed { error, .. } => broken(format!("a read failed: {error}")),
+        StoreReply::Found { record, .. } => Ok(record),
+        StoreReply::Failed { error, .. } => broken(format!("a read failed: {error}")),
         other => broken(format!(
             "a read had an outcome that the suite does not know: {other:?}"
         )),

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{
-    Consistency, RecordWrite, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
+    Consistency, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
 };
 
 use super::arrived::Delayed;
@@ -20,12 +20,12 @@ use super::{StoreCall, StoreExt, StoreOperation};
 ///
 /// ```
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
-/// use idempotency_core::{record::RecordId, store::{MemoryStore, Reply}};
+/// use idempotency_core::{record::RecordId, store::{MemoryStore, StoreReply}};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Read, 1, StoreFault::Throttle);
-/// let Reply::Failed { error, .. } = store.get(&RecordId::new("a#1")).await else { panic!("expected a throttled read") };
+/// let StoreReply::Failed { error, .. } = store.get(&RecordId::new("a#1")).await else { panic!("expected a throttled read") };
 /// assert!(error.kind().is_transient());
 /// # }
 /// ```
@@ -69,14 +69,14 @@ pub enum StoreFault {
 /// ```
 /// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, Reply};
+/// use idempotency_core::store::{MemoryStore, StoreReply};
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
 /// let put = store.put(&RecordId::new("a#1"), &Record::default(), &Condition::NoRecord).await;
-/// assert!(matches!(put, Reply::Failed { maybe_applied: true, .. }));
+/// assert!(matches!(put, StoreReply::Failed { maybe_applied: true, .. }));
 /// assert_eq!(store.inner().len(), 1);
 /// assert_eq!(store.count(StoreOperation::Put), 1);
 /// # }
@@ -128,7 +128,7 @@ impl<S: Store> FaultyStore<S> {
     /// ```
     /// use idempotency_core::protocol::condition::Condition;
     /// use idempotency_core::record::{Record, RecordId};
-    /// use idempotency_core::store::{Consistency, MemoryStore, Reply, SendLog, Store, StoreRequest};
+    /// use idempotency_core::store::{Consistency, MemoryStore, StoreReply, SendLog, Store, StoreRequest};
     /// use idempotency_testkit::store::{FaultyStore, StoreExt};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -136,9 +136,9 @@ impl<S: Store> FaultyStore<S> {
     /// store.lag(1);
     /// store.put(&id, &Record::default(), &Condition::NoRecord).await;
     /// let eventual = store.send(StoreRequest::Read(&id, Consistency::Eventual), &log).await;
-    /// assert!(matches!(eventual, Reply::Found { record: None, .. }));
+    /// assert!(matches!(eventual, StoreReply::Found { record: None, .. }));
     /// let strong = store.send(StoreRequest::Read(&id, Consistency::Strong), &log).await;
-    /// assert!(matches!(strong, Reply::Found { record: Some(_), .. }));
+    /// assert!(matches!(strong, StoreReply::Found { record: Some(_), .. }));
     /// # }
     /// ```
     pub fn lag(&self, writes: usize) {
@@ -211,11 +211,11 @@ impl<S: Store> FaultyStore<S> {
     }
 
     /// Forwards a request. Remembers the record before a write, and returns an earlier state of it, if eventual reads are stale.
-    async fn forward(&self, request: StoreRequest<'_>, log: &SendLog) -> Reply {
+    async fn forward(&self, request: StoreRequest<'_>, log: &SendLog) -> StoreReply {
         if let StoreRequest::Read(id, Consistency::Eventual) = request
             && let Some(earlier) = self.state().history.earlier(id)
         {
-            return Reply::found(earlier);
+            return StoreReply::found(earlier);
         }
         let is_kept = self.state().history.is_kept();
         let before = match request.record().filter(|_| is_kept) {
@@ -223,7 +223,7 @@ impl<S: Store> FaultyStore<S> {
             None => None,
         };
         let reply = self.inner.send(request, log).await;
-        if let (Reply::Applied { .. }, Some((id, before))) = (&reply, before) {
+        if let (StoreReply::Applied { .. }, Some((id, before))) = (&reply, before) {
             self.state().history.note(id, before);
         }
         reply
@@ -250,16 +250,16 @@ impl<S: Store> FaultyStore<S> {
         self.hang().await
     }
 
-    async fn faulty(&self, request: StoreRequest<'_>, log: &SendLog) -> Reply {
+    async fn faulty(&self, request: StoreRequest<'_>, log: &SendLog) -> StoreReply {
         let forward = || self.forward(request, log);
-        let lost = |kind| Reply::failed(injected(kind)).or_earlier();
+        let lost = |kind| StoreReply::failed(injected(kind)).or_earlier();
         let is_read = matches!(request, StoreRequest::Read(..));
         let Some(fault) = self.note(StoreCall::of(request)) else {
             return forward().await;
         };
         match fault {
             StoreFault::OmitItem | StoreFault::Resend if is_read => forward().await,
-            StoreFault::Throttle => Reply::failed(injected(StoreErrorKind::Throttled)),
+            StoreFault::Throttle => StoreReply::failed(injected(StoreErrorKind::Throttled)),
             StoreFault::Backoff => self.back_off(log).await,
             StoreFault::Hang => self.hang().await,
             StoreFault::HangAfter => {
@@ -274,14 +274,18 @@ impl<S: Store> FaultyStore<S> {
                 self.state().delayed.push(Delayed::of(request));
                 lost(StoreErrorKind::Unreachable)
             }
-            StoreFault::Conflict if !is_read => Reply::failed(injected(StoreErrorKind::Conflict)),
-            StoreFault::TooLarge if !is_read => Reply::failed(injected(StoreErrorKind::TooLarge)),
+            StoreFault::Conflict if !is_read => {
+                StoreReply::failed(injected(StoreErrorKind::Conflict))
+            }
+            StoreFault::TooLarge if !is_read => {
+                StoreReply::failed(injected(StoreErrorKind::TooLarge))
+            }
             StoreFault::Resend => {
                 forward().await;
                 forward().await.or_earlier()
             }
             StoreFault::OmitItem => match forward().await {
-                Reply::ConditionFailed { maybe_applied, .. } => Reply::ConditionFailed {
+                StoreReply::ConditionFailed { maybe_applied, .. } => StoreReply::ConditionFailed {
                     existing: None,
                     unreadable: None,
                     maybe_applied,
@@ -310,7 +314,11 @@ fn injected(kind: StoreErrorKind) -> StoreError {
 }
 
 impl<S: Store> Store for FaultyStore<S> {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         Box::pin(self.faulty(request, log))
     }
 

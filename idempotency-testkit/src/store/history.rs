@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::Reply;
+use idempotency_core::store::StoreReply;
 
 /// The states of each record before its last writes, the oldest first.
 #[derive(Default)]
@@ -27,8 +27,8 @@ impl History {
     }
 
     /// Notes the record before a write that was applied. A read that failed leaves a gap.
-    pub(super) fn note(&mut self, id: &RecordId, before: Reply) {
-        let Reply::Found { record: before, .. } = before else {
+    pub(super) fn note(&mut self, id: &RecordId, before: StoreReply) {
+        let StoreReply::Found { record: before, .. } = before else {
             return;
         };
         let states = self.states.entry(id.clone()).or_default();
@@ -54,11 +54,11 @@ mod tests {
         let mut history = History::of_the_last(2);
         assert!(history.is_kept() && !History::default().is_kept());
         assert_eq!(history.earlier(&id), None);
-        history.note(&id, Reply::found(None));
+        history.note(&id, StoreReply::found(None));
         assert_eq!(history.earlier(&id), Some(None));
-        history.note(&id, Reply::found(Some(Record::default())));
+        history.note(&id, StoreReply::found(Some(Record::default())));
         assert_eq!(history.earlier(&id), Some(None));
-        history.note(&id, Reply::found(None));
+        history.note(&id, StoreReply::found(None));
         assert_eq!(history.earlier(&id), Some(Some(Record::default())));
         assert_eq!(history.earlier(&other), None);
     }

@@ -8,8 +8,8 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, MemoryStore, RecordWrite, Reply, SendLog, Store, StoreError,
-    StoreErrorKind, StoreRequest, Write,
+    Change, Consistency, MemoryStore, RecordWrite, SendLog, Store, StoreError, StoreErrorKind,
+    StoreReply, StoreRequest, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
@@ -181,37 +181,37 @@ impl BrokenStore {
     }
 
     /// Evaluates the condition in one step and writes in another, so that another write can happen between them.
-    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<Reply> {
+    async fn in_two_steps(&self, id: &RecordId, condition: &Condition) -> Option<StoreReply> {
         let existing = self.inner.record(id);
         tokio::task::yield_now().await;
-        (!condition.holds(existing.as_ref())).then_some(Reply::condition_failed(existing))
+        (!condition.holds(existing.as_ref())).then_some(StoreReply::condition_failed(existing))
     }
 
     /// Returns the outcome that the caller gets for a write.
-    fn reported(&self, operation: StoreOperation, write: Reply) -> Reply {
+    fn reported(&self, operation: StoreOperation, write: StoreReply) -> StoreReply {
         let mut loses = self.loses.lock().unwrap();
         if *loses == Some(operation) {
             *loses = None;
             let error = StoreError::new(StoreErrorKind::Unreachable, "lost: try again");
-            return Reply::Failed {
+            return StoreReply::Failed {
                 error,
                 maybe_applied: self.broken != Broken::HidesLostSends,
             };
         }
         match write {
-            Reply::ConditionFailed { .. } if self.broken == Broken::LostOldRecord => {
-                Reply::condition_failed(None)
+            StoreReply::ConditionFailed { .. } if self.broken == Broken::LostOldRecord => {
+                StoreReply::condition_failed(None)
             }
             other => other,
         }
     }
 
-    fn too_large(&self, record: &Record) -> Option<Reply> {
+    fn too_large(&self, record: &Record) -> Option<StoreReply> {
         let bytes = record.data.value().map_or(0, |data| data.as_str().len());
         let refused = self.broken == Broken::TooLargeIsRejected && bytes >= LARGEST;
         refused.then(|| {
             let error = StoreError::new(StoreErrorKind::Rejected, "no: send less");
-            Reply::failed(error)
+            StoreReply::failed(error)
         })
     }
 
@@ -247,7 +247,7 @@ fn merged(new: Record, old: Record) -> Record {
 }
 
 impl BrokenStore {
-    async fn put(&self, id: &RecordId, record: &Record, condition: &Condition) -> Reply {
+    async fn put(&self, id: &RecordId, record: &Record, condition: &Condition) -> StoreReply {
         if let Some(refusal) = self.too_large(record) {
             return refusal;
         }
@@ -270,7 +270,7 @@ impl BrokenStore {
         self.reported(StoreOperation::Put, write)
     }
 
-    async fn update(&self, id: &RecordId, change: &Change, condition: &Condition) -> Reply {
+    async fn update(&self, id: &RecordId, change: &Change, condition: &Condition) -> StoreReply {
         let id = self.id(id);
         let mut change = Change {
             set: self.stored(&change.set),
@@ -298,13 +298,19 @@ impl BrokenStore {
         self.reported(StoreOperation::Update, write)
     }
 
-    async fn delete(&self, id: &RecordId, condition: &Condition) -> Reply {
+    async fn delete(&self, id: &RecordId, condition: &Condition) -> StoreReply {
         let condition = self.evaluated(StoreOperation::Delete, condition);
         let write = self.inner.delete(&self.id(id), &condition).await;
         self.reported(StoreOperation::Delete, write)
     }
 
-    async fn step(&self, id: &RecordId, name: &str, result: &Data, condition: &Condition) -> Reply {
+    async fn step(
+        &self,
+        id: &RecordId,
+        name: &str,
+        result: &Data,
+        condition: &Condition,
+    ) -> StoreReply {
         let id = self.id(id);
         let condition = self.evaluated(StoreOperation::Step, condition);
         if self.broken == Broken::StepReplacesOthers {
@@ -329,19 +335,19 @@ impl BrokenStore {
 }
 
 impl BrokenStore {
-    async fn read(&self, id: &RecordId, consistency: Consistency, log: &SendLog) -> Reply {
+    async fn read(&self, id: &RecordId, consistency: Consistency, log: &SendLog) -> StoreReply {
         let id = self.id(id);
         let earlier = self.earlier.lock().unwrap().remove(&id);
         match (self.broken, earlier, consistency) {
-            (Broken::StaleReads, Some(earlier), _) => Reply::found(Some(earlier)),
+            (Broken::StaleReads, Some(earlier), _) => StoreReply::found(Some(earlier)),
             (Broken::MixesEventualReads, Some(earlier), Consistency::Eventual) => {
                 let status = self.inner.record(&id).unwrap_or_default().status;
-                Reply::found(Some(Record { status, ..earlier }))
+                StoreReply::found(Some(Record { status, ..earlier }))
             }
             (Broken::InventsEventualReads, _, Consistency::Eventual)
                 if self.inner.record(&id).is_none() =>
             {
-                Reply::found(Some(Record::default()))
+                StoreReply::found(Some(Record::default()))
             }
             _ => {
                 let read = StoreRequest::Read(&id, consistency);
@@ -352,7 +358,11 @@ impl BrokenStore {
 }
 
 impl Store for BrokenStore {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
             let RecordWrite {
                 id,
@@ -364,7 +374,7 @@ impl Store for BrokenStore {
                     return self.read(id, consistency, log).await;
                 }
                 StoreRequest::Transact(transaction) => {
-                    return Reply::failed(transaction.staged.unsupported(&self.name()));
+                    return StoreReply::failed(transaction.staged.unsupported(&self.name()));
                 }
             };
             match write {

@@ -173,7 +173,7 @@ async fn large_responses_conform_with_a_composite_key() -> Result<(), BoxError> 
 async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> {
     use idempotency_core::protocol::condition::Condition;
     use idempotency_core::record::Record;
-    use idempotency_core::store::Reply;
+    use idempotency_core::store::StoreReply;
     let database = EmbeddedDynamoDb::start().await?;
     database
         .create_table(TableSpec::new("composite").with_sort_key("sk"))
@@ -186,20 +186,20 @@ async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> 
     for store in [&one, &two] {
         assert!(matches!(
             store.put(&id, &record, &Condition::NoRecord).await,
-            Reply::Applied { .. }
+            StoreReply::Applied { .. }
         ));
     }
     assert!(matches!(
         one.delete(&id, &Condition::All(Vec::new())).await,
-        Reply::Applied { .. }
+        StoreReply::Applied { .. }
     ));
     assert!(matches!(
         one.get(&id).await,
-        Reply::Found { record: None, .. }
+        StoreReply::Found { record: None, .. }
     ));
     assert!(matches!(
         two.get(&id).await,
-        Reply::Found {
+        StoreReply::Found {
             record: Some(_),
             ..
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use idempotency_core::clock::Clock;
 use idempotency_core::future::BoxFuture;
-use idempotency_core::store::Reply;
+use idempotency_core::store::StoreReply;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, Lookup, OnError, OnInProgress,
@@ -361,6 +361,6 @@ async fn a_write_of_a_dead_process_changes_nothing_when_it_arrives_late() {
         panic!("the last call was the completion");
     };
     let arrived = harness.store.inner().update(&id, &change, &condition).await;
-    assert!(matches!(arrived, Reply::ConditionFailed { .. }));
+    assert!(matches!(arrived, StoreReply::ConditionFailed { .. }));
     assert_eq!(harness.retry(&charge).await, "the response of run 2");
 }

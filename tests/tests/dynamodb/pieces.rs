@@ -6,7 +6,7 @@ use idempotency_core::owner::OwnerToken;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{
-    Change, Reply, SendLog, Store as _, StoreErrorKind, StoreRequest, Write,
+    Change, SendLog, Store as _, StoreErrorKind, StoreReply, StoreRequest, Write,
 };
 use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind, OnStoreError};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
@@ -52,7 +52,7 @@ impl Claimed {
         let store = store_on(&database).table("idempotency").build()?;
         let id = RecordId::new("shop#42b7");
         let placed = store.put(&id, &claim(1), &Condition::NoRecord).await;
-        assert!(matches!(placed, Reply::Applied { .. }));
+        assert!(matches!(placed, StoreReply::Applied { .. }));
         Ok(Self {
             database,
             store,
@@ -66,13 +66,13 @@ async fn a_late_owner_that_wrote_its_pieces_gets_the_winners_response() -> Resul
     let claimed = Claimed::start().await?;
     let Claimed { store, id, .. } = &claimed;
     let takeover = store.put(id, &claim(2), &held_by(&owner(1))).await;
-    assert!(matches!(takeover, Reply::Applied { .. }));
+    assert!(matches!(takeover, StoreReply::Applied { .. }));
     let winner = completion(&of_three_pieces(6));
     let won = store.update(id, &winner, &held_by(&owner(2))).await;
-    assert!(matches!(won, Reply::Applied { .. }));
+    assert!(matches!(won, StoreReply::Applied { .. }));
     let late = completion(&of_three_pieces(5));
     match store.update(id, &late, &held_by(&owner(1))).await {
-        Reply::ConditionFailed {
+        StoreReply::ConditionFailed {
             existing: Some(existing),
             maybe_applied: false,
             ..
@@ -97,7 +97,7 @@ async fn pieces_whose_replies_are_lost_leave_the_completion_not_applied() -> Res
     let change = completion(&of_three_pieces(11));
     let owner = owner(1);
     let written = store.update(&id, &change, &held_by(&owner)).await;
-    let Reply::Failed {
+    let StoreReply::Failed {
         maybe_applied: false,
         error,
     } = written
@@ -116,7 +116,7 @@ async fn pieces_whose_replies_are_lost_leave_the_completion_not_applied() -> Res
     );
     database.clear_faults();
     let written = store.update(&id, &change, &held_by(&owner)).await;
-    assert!(matches!(written, Reply::Applied { .. }));
+    assert!(matches!(written, StoreReply::Applied { .. }));
     Ok(())
 }
 
@@ -137,19 +137,19 @@ async fn a_write_that_is_sent_again_does_not_write_its_pieces_again() -> Result<
     database.inject(Fault::on("UpdateItem").always().throttle());
     for _ in 0..2 {
         let written = store.update(&id, &change, &held).await;
-        assert!(matches!(written, Reply::Failed { .. }));
+        assert!(matches!(written, StoreReply::Failed { .. }));
         assert_eq!(pieces(), 3);
     }
     database.clear_faults();
     let written = store.update(&id, &change, &held).await;
-    assert!(matches!(written, Reply::Applied { .. }));
+    assert!(matches!(written, StoreReply::Applied { .. }));
     assert_eq!(pieces(), 3);
     // The next owner of the key knows nothing of them: the record can have been evicted with its pieces.
     let again = Condition::Exists(Attribute::Data);
     let claimed = store.put(&id, &claim(1), &again).await;
-    assert!(matches!(claimed, Reply::Applied { .. }));
+    assert!(matches!(claimed, StoreReply::Applied { .. }));
     let written = store.update(&id, &change, &held).await;
-    assert!(matches!(written, Reply::Applied { .. }));
+    assert!(matches!(written, StoreReply::Applied { .. }));
     assert_eq!(pieces(), 6);
     Ok(())
 }
@@ -198,7 +198,7 @@ async fn pieces_leave_time_for_the_completion_without_the_response() -> Result<(
         store.send(StoreRequest::write(&id, &write, &held), &log),
     )
     .await?;
-    let Reply::Failed {
+    let StoreReply::Failed {
         maybe_applied: false,
         error,
     } = written

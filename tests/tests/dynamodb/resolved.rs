@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotency_core::clock::Clock;
 use idempotency_core::protocol::decision::{Decision, Ending};
 use idempotency_core::record::{Data, RecordId};
-use idempotency_core::store::{Reply, SendLog, Store, StoreRequest};
+use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, ErrorKind, OnTimeout, Operation, with_backend,
 };
@@ -37,7 +37,7 @@ fn completed(response: &str) -> Ending {
 async fn decide(table: &Table, ending: Ending) -> Result<(), BoxError> {
     let store = store_on(&table.database).table("idempotency").build()?;
     let id = RecordId::new(&table.only_item().await?["id"]);
-    let Reply::Found {
+    let StoreReply::Found {
         record: Some(read), ..
     } = store.get(&id).await
     else {
@@ -55,7 +55,7 @@ async fn decide(table: &Table, ending: Ending) -> Result<(), BoxError> {
         &log,
     );
     match written.await {
-        Reply::Applied { .. } => Ok(()),
+        StoreReply::Applied { .. } => Ok(()),
         other => Err(format!("not applied: {other:?}").into()),
     }
 }
@@ -215,7 +215,7 @@ async fn a_run_that_took_the_key_over_is_not_overwritten() -> Result<(), BoxErro
     leave_held(&table, &rerun).await?;
     let store = store_on(&table.database).table("idempotency").build()?;
     let id = RecordId::new(&table.only_item().await?["id"]);
-    let Reply::Found {
+    let StoreReply::Found {
         record: Some(shown),
         ..
     } = store.get(&id).await
@@ -240,7 +240,7 @@ async fn a_run_that_took_the_key_over_is_not_overwritten() -> Result<(), BoxErro
                     .await;
                 assert!(matches!(
                     written,
-                    Reply::ConditionFailed {
+                    StoreReply::ConditionFailed {
                         existing: Some(_),
                         ..
                     }

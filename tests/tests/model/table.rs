@@ -115,14 +115,14 @@ fn write_with(
         Poll::Pending => panic!("the memory store always replies"),
     };
     let result = match reply {
-        store::Reply::Applied {
+        store::StoreReply::Applied {
             replaced,
             maybe_again,
         } => WriteResult::Applied {
             replaced,
             maybe_again,
         },
-        store::Reply::ConditionFailed {
+        store::StoreReply::ConditionFailed {
             existing,
             maybe_applied,
             ..
@@ -130,7 +130,9 @@ fn write_with(
             existing,
             maybe_applied,
         },
-        store::Reply::Rejected { maybe_applied, .. } => WriteResult::Rejected { maybe_applied },
+        store::StoreReply::Rejected { maybe_applied, .. } => {
+            WriteResult::Rejected { maybe_applied }
+        }
         other => panic!("the memory store always replies: {other:?}"),
     };
     let left = u8::try_from(store.balance("funds")).unwrap();

@@ -11,7 +11,7 @@ use idempotency_core::protocol::classify;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Attribute, Field, Record, RecordId};
-use idempotency_core::store::Reply;
+use idempotency_core::store::StoreReply;
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
@@ -179,7 +179,7 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
                 .put(TABLE, whole)
                 .await
                 .map_err(|error| TestCaseError::fail(error.to_string()))?;
-            let Reply::Found {
+            let StoreReply::Found {
                 record: Some(record),
                 ..
             } = store.get(&id).await
@@ -202,10 +202,10 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
             let _no_panic = classify(&record, now, &call);
             let condition = claimable(now, on_timeout);
             match store.put(&id, &Record::default(), &condition).await {
-                Reply::Applied { .. } => {
+                StoreReply::Applied { .. } => {
                     prop_assert!(condition.holds(Some(&record)), "{:?}", record)
                 }
-                Reply::ConditionFailed { existing, .. } => {
+                StoreReply::ConditionFailed { existing, .. } => {
                     prop_assert!(!condition.holds(Some(&record)), "{:?}", record);
                     prop_assert_eq!(existing, Some(record));
                 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Field, Record, RecordId, StoredEvent};
-use idempotency_core::store::{Change, MemoryStore, Reply};
+use idempotency_core::store::{Change, MemoryStore, StoreReply};
 use idempotency_testkit::store::StoreExt;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -78,7 +78,12 @@ fn updated(old: &Record, set: &Record, remove: &[Attribute]) -> Record {
     }
 }
 
-fn written(store: &MemoryStore, id: &RecordId, request: &Request, condition: &Condition) -> Reply {
+fn written(
+    store: &MemoryStore,
+    id: &RecordId,
+    request: &Request,
+    condition: &Condition,
+) -> StoreReply {
     match request {
         Request::Put(record) => ready(store.put(id, record, condition)),
         Request::Update(set, remove) => {
@@ -105,7 +110,7 @@ proptest! {
             let id = RecordId::new(format!("shop#{key}"));
             let before = expected.get(&id).cloned();
             match written(&store, &id, &request, &condition) {
-                Reply::Applied { .. } => {
+                StoreReply::Applied { .. } => {
                     prop_assert!(condition.holds(before.as_ref()));
                     match &request {
                         Request::Put(record) => drop(expected.insert(id.clone(), record.clone())),
@@ -116,7 +121,7 @@ proptest! {
                         Request::Delete => drop(expected.remove(&id)),
                     }
                 }
-                Reply::ConditionFailed { existing, maybe_applied, .. } => {
+                StoreReply::ConditionFailed { existing, maybe_applied, .. } => {
                     prop_assert!(!condition.holds(before.as_ref()));
                     prop_assert_eq!(existing, before);
                     prop_assert!(!maybe_applied);
@@ -124,7 +129,7 @@ proptest! {
                 other => prop_assert!(false, "{:?}", other),
             }
             let found = match ready(store.get(&id)) {
-                Reply::Found { record: Some(record), .. } => Some(record),
+                StoreReply::Found { record: Some(record), .. } => Some(record),
                 _ => None,
             };
             prop_assert_eq!(found.as_ref(), expected.get(&id));

@@ -10,7 +10,7 @@ use idempotency_core::protocol::{
     Attempt, Effect, HandlerResult, Input, RecordState, Resolution, WriteResult, classify,
 };
 use idempotency_core::record::{Data, Record, RecordId};
-use idempotency_core::store::{MemoryStore, Reply, Write};
+use idempotency_core::store::{MemoryStore, StoreReply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_testkit::store::StoreExt;
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn claim(store: &MemoryStore, call: CallTerms, now: i64) -> Attempt {
     };
     assert!(matches!(
         ready(store.put(&id, &record, &condition)),
-        Reply::Applied { .. }
+        StoreReply::Applied { .. }
     ));
     let (attempt, effect) = attempt.step(now, Input::Written(WriteResult::APPLIED));
     assert_eq!(effect, Effect::Run);
@@ -94,7 +94,7 @@ fn complete(store: &MemoryStore, attempt: Attempt, now: i64) {
     };
     assert!(matches!(
         ready(store.update(&id, &change, &condition)),
-        Reply::Applied { .. }
+        StoreReply::Applied { .. }
     ));
     let (_, effect) = attempt.step(EpochMillis::new(now), Input::Written(WriteResult::APPLIED));
     assert!(

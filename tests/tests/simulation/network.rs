@@ -7,8 +7,8 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Consistency, MemoryStore, RecordWrite, Reply, SendLog, Staged, Store, StoreError,
-    StoreErrorKind, StoreRequest, TransactionRequest, Write,
+    Consistency, MemoryStore, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind,
+    StoreReply, StoreRequest, TransactionRequest, Write,
 };
 
 use super::executor::{Dice, Time, yield_now};
@@ -69,7 +69,7 @@ impl Network {
         }
     }
 
-    fn apply(&self, sent: &WriteInTransit) -> Reply {
+    fn apply(&self, sent: &WriteInTransit) -> StoreReply {
         let always = Condition::All(Vec::new());
         let fence = |condition| {
             if self.faults.fences {
@@ -102,11 +102,11 @@ impl Network {
     }
 
     /// Returns one of the last states of the record: as it is, or as it was before some of the last writes.
-    fn earlier(&self) -> Reply {
+    fn earlier(&self) -> StoreReply {
         let states = self.states.lock().unwrap();
         let age = usize::try_from(self.dice.below(STALEST)).unwrap();
         let at = states.len().checked_sub(age + 1);
-        Reply::found(at.and_then(|at| states[at].clone()))
+        StoreReply::found(at.and_then(|at| states[at].clone()))
     }
 
     async fn travel(&self) {
@@ -123,7 +123,7 @@ impl Network {
         }
     }
 
-    async fn carry(&self, sent: WriteInTransit, log: SendLog) -> Reply {
+    async fn carry(&self, sent: WriteInTransit, log: SendLog) -> StoreReply {
         log.preparing();
         let mut lost = false;
         // Repeats a lost send within the same call, as the SDK does.
@@ -152,7 +152,7 @@ impl Network {
             return if lost { reply.or_earlier() } else { reply };
         }
         let error = StoreError::new(StoreErrorKind::Unreachable, "three sends failed");
-        Reply::Failed {
+        StoreReply::Failed {
             error,
             maybe_applied: lost,
         }
@@ -165,10 +165,10 @@ impl Network {
         request: StoreRequest<'_>,
         consistency: Consistency,
         log: &SendLog,
-    ) -> Reply {
+    ) -> StoreReply {
         self.travel().await;
         if self.dice.percent(self.faults.lost) {
-            return Reply::failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
+            return StoreReply::failed(StoreError::new(StoreErrorKind::Unreachable, "lost"));
         }
         let reply = match consistency {
             Consistency::Strong => ready(self.table.send(request, log)),
@@ -189,7 +189,11 @@ fn ready<T>(mut future: BoxFuture<'_, T>) -> T {
 }
 
 impl Store for Network {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         let staged = match request {
             StoreRequest::Read(_, consistency) => {
                 return Box::pin(self.read(request, consistency, log));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::random::Random;
-use idempotency_core::store::{Reply, SendLog, Store, StoreRequest, Write};
+use idempotency_core::store::{SendLog, Store, StoreReply, StoreRequest, Write};
 use idempotency_testkit::SeededRandom;
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 
@@ -81,7 +81,11 @@ impl<S: Store> Flaky<S> {
 }
 
 impl<S: Store> Store for Flaky<S> {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         self.arrange(match request {
             StoreRequest::Read(..) => StoreOperation::Read,
             StoreRequest::Transact(_) => StoreOperation::Transact,

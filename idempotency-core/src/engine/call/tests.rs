@@ -17,7 +17,7 @@ use crate::protocol::policy::OnStoreError;
 use crate::random::Random;
 use crate::record::{Field, Record, Status};
 use crate::store::{
-    MemoryStore, RecordWrite, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
+    MemoryStore, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     Write,
 };
 
@@ -128,7 +128,7 @@ struct Hiding {
 #[derive(Clone, Copy)]
 enum Hidden {
     /// The reply to a put, which is applied.
-    Reply,
+    StoreReply,
     /// What a put has replaced.
     Replaced,
     /// The whole table: it throttles each write.
@@ -136,22 +136,26 @@ enum Hidden {
 }
 
 impl Store for Hiding {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
             let Some(RecordWrite { write, .. }) = request.record() else {
                 return self.inner.send(request, log).await;
             };
             if matches!(self.hidden, Hidden::Table) {
                 let error = StoreError::new(StoreErrorKind::Throttled, "too many requests");
-                return Reply::failed(error);
+                return StoreReply::failed(error);
             }
             let reply = self.inner.send(request, &SendLog::new()).await;
             match (reply, write) {
-                (_, Write::Put(_)) if matches!(self.hidden, Hidden::Reply) => {
+                (_, Write::Put(_)) if matches!(self.hidden, Hidden::StoreReply) => {
                     let error = StoreError::new(StoreErrorKind::Unreachable, "the reply was lost");
-                    Reply::failed(error).or_earlier()
+                    StoreReply::failed(error).or_earlier()
                 }
-                (Reply::Applied { .. }, _) => Reply::applied().or_earlier(),
+                (StoreReply::Applied { .. }, _) => StoreReply::applied().or_earlier(),
                 (reply, _) => reply,
             }
         })
@@ -208,7 +212,7 @@ fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
 
 #[test]
 fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
-    for hidden in [Hidden::Reply, Hidden::Replaced] {
+    for hidden in [Hidden::StoreReply, Hidden::Replaced] {
         for before in [None, Some(killed())] {
             let inner = MemoryStore::new();
             if let Some(before) = before {

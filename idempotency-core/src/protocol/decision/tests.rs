@@ -4,7 +4,7 @@ use super::super::{RecordState, classify};
 use super::*;
 use crate::example::ready;
 use crate::record::{RecordId, RecordedSteps};
-use crate::store::{MemoryStore, Reply, SendLog, Store, StoreRequest};
+use crate::store::{MemoryStore, SendLog, Store, StoreReply, StoreRequest};
 
 fn decision(ending: Ending) -> Decision {
     Decision {
@@ -37,7 +37,7 @@ fn after(decided: &Decided, present: Record) -> Option<Record> {
     store.insert(id.clone(), present);
     let request = StoreRequest::write(&id, &decided.write, &decided.condition);
     let applied = ready(store.send(request, &SendLog::new()));
-    matches!(applied, Reply::Applied { .. }).then(|| store.record(&id))?
+    matches!(applied, StoreReply::Applied { .. }).then(|| store.record(&id))?
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The circuit breaker, before the first request of a call.
 
-use super::super::breaker::{Admission, StoreReply};
+use super::super::breaker::{Admission, StoreHealth};
 use super::super::effect::{Effect, Input, WriteErrorKind, WriteResult};
 use super::super::resolution::{Refusal, RefusalDetail};
 use super::super::terms::CallTerms;
@@ -40,7 +40,7 @@ pub(super) fn replied(
 /// Returns what a result of a request before the handler says of the store; `None` if it says nothing.
 ///
 /// A refusal that an operator must correct does not pass, so it neither opens nor closes a circuit.
-pub(super) fn store_reply(state: &State, input: &Input) -> Option<StoreReply> {
+pub(super) fn store_reply(state: &State, input: &Input) -> Option<StoreHealth> {
     let asks = matches!(
         state,
         State::LookingUp(_) | State::Claiming(_) | State::Reading(_)
@@ -48,13 +48,13 @@ pub(super) fn store_reply(state: &State, input: &Input) -> Option<StoreReply> {
     match input {
         _ if !asks => None,
         Input::Written(WriteResult::Applied { .. } | WriteResult::ConditionFailed { .. })
-        | Input::Read(_) => Some(StoreReply::Replied),
+        | Input::Read(_) => Some(StoreHealth::Replied),
         Input::Written(WriteResult::Failed { kind, .. }) => match kind {
-            WriteErrorKind::Transient => Some(StoreReply::Failed),
-            WriteErrorKind::Refused | WriteErrorKind::Conflict => Some(StoreReply::Replied),
+            WriteErrorKind::Transient => Some(StoreHealth::Failed),
+            WriteErrorKind::Refused | WriteErrorKind::Conflict => Some(StoreHealth::Replied),
             WriteErrorKind::TooLarge | WriteErrorKind::Permanent => None,
         },
-        Input::ReadFailed => Some(StoreReply::Failed),
+        Input::ReadFailed => Some(StoreHealth::Failed),
         _ => None,
     }
 }

@@ -17,11 +17,11 @@ use crate::store::staged::StagedWrites;
 /// let transfer = Staged::new(MemoryWrites::from([LedgerEntry::add("alice", -5).at_least(0), LedgerEntry::add("bob", 5)]));
 /// let transaction = TransactionRequest { record: None, staged: &transfer, token: "t" };
 /// let applied = store.send(StoreRequest::Transact(transaction), &SendLog::new()).await;
-/// assert!(matches!(applied, Reply::Applied { .. }));
+/// assert!(matches!(applied, StoreReply::Applied { .. }));
 /// assert_eq!((store.balance("alice"), store.balance("bob")), (2, 5));
 /// let another = TransactionRequest { token: "u", ..transaction };
 /// let rejected = store.send(StoreRequest::Transact(another), &SendLog::new()).await;
-/// assert!(matches!(rejected, Reply::Rejected { maybe_applied: false, .. }));
+/// assert!(matches!(rejected, StoreReply::Rejected { maybe_applied: false, .. }));
 /// assert_eq!((store.balance("alice"), store.balance("bob")), (2, 5));
 /// # });
 /// ```

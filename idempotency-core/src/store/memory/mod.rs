@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use ledger::{LedgerEntry, MemoryWrites};
 
 use super::{
-    Change, RecordWrite, Reply, SendLog, Store, StoreError, StoreErrorKind, StoreRequest,
+    Change, RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
     TransactionRequest, Write,
 };
 use crate::future::BoxFuture;
@@ -90,19 +90,19 @@ impl MemoryStore {
     }
 
     /// Performs a transaction, under one lock.
-    fn transact(&self, transaction: TransactionRequest<'_>) -> Reply {
+    fn transact(&self, transaction: TransactionRequest<'_>) -> StoreReply {
         let Some(writes) = transaction.staged.downcast_ref::<MemoryWrites>() else {
-            return Reply::failed(transaction.staged.unsupported(&self.name()));
+            return StoreReply::failed(transaction.staged.unsupported(&self.name()));
         };
         let mut state = self.state();
         if transaction.record.is_none() && state.tokens.contains(transaction.token) {
-            return Reply::applied();
+            return StoreReply::applied();
         }
         if let Some(refused) = transaction.record.and_then(|record| state.refuse(record)) {
             return refused;
         }
         if let Err(rejection) = writes.apply(&mut state.ledger) {
-            return Reply::Rejected {
+            return StoreReply::Rejected {
                 rejection,
                 maybe_applied: false,
             };
@@ -111,7 +111,7 @@ impl MemoryStore {
             Some(record) => state.write(record),
             None => {
                 state.tokens.insert(transaction.token.to_owned());
-                Reply::applied()
+                StoreReply::applied()
             }
         }
     }
@@ -119,16 +119,16 @@ impl MemoryStore {
 
 impl State {
     /// Returns the reply to a write whose condition does not hold, or `None` if it holds.
-    fn refuse(&self, record: RecordWrite<'_>) -> Option<Reply> {
+    fn refuse(&self, record: RecordWrite<'_>) -> Option<StoreReply> {
         let existing = self.records.get(record.id);
-        (!record.condition.holds(existing)).then(|| Reply::condition_failed(existing.cloned()))
+        (!record.condition.holds(existing)).then(|| StoreReply::condition_failed(existing.cloned()))
     }
 
     /// Performs a write whose condition holds. Only that of a step can fail.
-    fn write(&mut self, RecordWrite { id, write, .. }: RecordWrite<'_>) -> Reply {
+    fn write(&mut self, RecordWrite { id, write, .. }: RecordWrite<'_>) -> StoreReply {
         match write {
             Write::Put(record) => {
-                return Reply::replaced(self.records.insert(id.clone(), record.clone()));
+                return StoreReply::replaced(self.records.insert(id.clone(), record.clone()));
             }
             Write::Update(change) => self.records.entry(id.clone()).or_default().apply(change),
             Write::Delete => drop(self.records.remove(id)),
@@ -136,17 +136,17 @@ impl State {
                 let record = self.records.get_mut(id);
                 let Some(Field::Value(steps)) = record.map(|record| &mut record.steps) else {
                     let text = "the record has no steps: its claim was made without them";
-                    return Reply::failed(StoreError::new(StoreErrorKind::Rejected, text));
+                    return StoreReply::failed(StoreError::new(StoreErrorKind::Rejected, text));
                 };
                 steps.insert(name.clone(), result.clone());
             }
         }
-        Reply::applied()
+        StoreReply::applied()
     }
 }
 
 impl Store for MemoryStore {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, Reply> {
+    fn send<'a>(&'a self, request: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
             match request {
                 StoreRequest::Write(record) => {
@@ -155,7 +155,7 @@ impl Store for MemoryStore {
                     refused.unwrap_or_else(|| state.write(record))
                 }
                 StoreRequest::Transact(transaction) => self.transact(transaction),
-                StoreRequest::Read(id, _) => Reply::found(self.record(id)),
+                StoreRequest::Read(id, _) => StoreReply::found(self.record(id)),
             }
         })
     }

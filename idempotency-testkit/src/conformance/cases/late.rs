@@ -3,7 +3,7 @@
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout::{Hold, Rerun};
 use idempotency_core::record::{Field, Record, RecordId};
-use idempotency_core::store::Reply;
+use idempotency_core::store::StoreReply;
 use idempotency_core::time::EpochSeconds;
 
 use crate::store::StoreOperation;
@@ -190,10 +190,9 @@ async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial)
             _ => trial.store.delete(&id, &fence).await,
         };
         let maybe_applied = match write {
-            Reply::Applied { .. } => true,
-            Reply::ConditionFailed { maybe_applied, .. } | Reply::Failed { maybe_applied, .. } => {
-                maybe_applied
-            }
+            StoreReply::Applied { .. } => true,
+            StoreReply::ConditionFailed { maybe_applied, .. }
+            | StoreReply::Failed { maybe_applied, .. } => maybe_applied,
             _ => false,
         };
         if !maybe_applied {

@@ -2,7 +2,7 @@
 
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Attribute, Data, Field, Record};
-use idempotency_core::store::{Change, Reply, StoreErrorKind};
+use idempotency_core::store::{Change, StoreErrorKind, StoreReply};
 
 use super::super::trial::{
     Checked, Expected, Flaw, Trial, always, broken, claim, completed, completion, owner,
@@ -24,20 +24,22 @@ fn limit(trial: &Trial) -> Checked<usize> {
     trial.factory.largest_record().ok_or(none)
 }
 
-fn too_large(write: &Reply) -> Checked {
+fn too_large(write: &StoreReply) -> Checked {
     match write {
-        Reply::Failed {
+        StoreReply::Failed {
             maybe_applied: false,
             error,
         } if error.kind() == StoreErrorKind::TooLarge => Ok(()),
-        Reply::Failed {
+        StoreReply::Failed {
             maybe_applied: true,
             error,
         } if error.kind() == StoreErrorKind::TooLarge => {
             broken("a write that was rejected because of its size was reported as maybe applied")
         }
-        Reply::Failed { error, .. } => broken(format!("it failed as {:?}: {error}", error.kind())),
-        Reply::Applied { .. } => {
+        StoreReply::Failed { error, .. } => {
+            broken(format!("it failed as {:?}: {error}", error.kind()))
+        }
+        StoreReply::Applied { .. } => {
             broken("it was applied: the limit of the factory is not the limit of the store")
         }
         other => broken(format!("it had the outcome {other:?}")),

@@ -6,7 +6,7 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::{Condition, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Data, Field, Record, RecordId};
-use idempotency_core::store::{Reply, Store};
+use idempotency_core::store::{Store, StoreReply};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -32,8 +32,8 @@ const ROUNDS: u8 = 16;
 
 /// Starts all writes at once, and returns their results in the order of the writes.
 async fn at_once(
-    writes: impl IntoIterator<Item = BoxFuture<'static, Reply>>,
-) -> Checked<Vec<Reply>> {
+    writes: impl IntoIterator<Item = BoxFuture<'static, StoreReply>>,
+) -> Checked<Vec<StoreReply>> {
     let writes: Vec<_> = writes.into_iter().collect();
     let barrier = Arc::new(Barrier::new(writes.len()));
     let mut tasks = JoinSet::new();
@@ -60,7 +60,7 @@ fn put(
     id: &RecordId,
     record: Record,
     condition: Condition,
-) -> BoxFuture<'static, Reply> {
+) -> BoxFuture<'static, StoreReply> {
     let (store, id) = (Arc::clone(store), id.clone());
     Box::pin(async move { store.put(&id, &record, &condition).await })
 }
@@ -70,30 +70,30 @@ fn complete(
     trial: &Trial,
     id: &RecordId,
     by: u8,
-) -> BoxFuture<'static, Reply> {
+) -> BoxFuture<'static, StoreReply> {
     let (store, id) = (Arc::clone(store), id.clone());
     let (change, fence) = (completion("[1]", trial.second()), held_by(&owner(by)));
     Box::pin(async move { store.update(&id, &change, &fence).await })
 }
 
-fn release(store: &Arc<dyn Store>, id: &RecordId, by: u8) -> BoxFuture<'static, Reply> {
+fn release(store: &Arc<dyn Store>, id: &RecordId, by: u8) -> BoxFuture<'static, StoreReply> {
     let (store, id, fence) = (Arc::clone(store), id.clone(), held_by(&owner(by)));
     Box::pin(async move { store.delete(&id, &fence).await })
 }
 
 /// Returns true if this write was applied. If it may have been applied, returns `unknown`.
-fn was_applied(write: &Reply, unknown: bool) -> Checked<bool> {
+fn was_applied(write: &StoreReply, unknown: bool) -> Checked<bool> {
     match write {
-        Reply::Applied { .. } => Ok(true),
-        Reply::ConditionFailed {
+        StoreReply::Applied { .. } => Ok(true),
+        StoreReply::ConditionFailed {
             maybe_applied: false,
             ..
         } => Ok(false),
-        Reply::ConditionFailed {
+        StoreReply::ConditionFailed {
             maybe_applied: true,
             ..
         } => Ok(unknown),
-        Reply::Failed { error, .. } => broken(format!("a write failed: {error}")),
+        StoreReply::Failed { error, .. } => broken(format!("a write failed: {error}")),
         other => broken(format!(
             "a write had an outcome that the suite does not know: {other:?}"
         )),
@@ -131,7 +131,7 @@ async fn one_wins(trial: &Trial, id: &RecordId) -> Checked {
                 shown(Some(&winner))
             ));
         }
-        if let Reply::ConditionFailed {
+        if let StoreReply::ConditionFailed {
             existing,
             maybe_applied: false,
             ..

@@ -2,8 +2,8 @@
 
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Data, Field, Record};
-use idempotency_core::store::Reply;
 use idempotency_core::store::StoreErrorKind;
+use idempotency_core::store::StoreReply;
 
 use super::super::trial::{
     Checked, Expected, Trial, always, broken, claim, completed, completion, owner,
@@ -129,7 +129,7 @@ async fn a_response_beyond_the_longest_is_too_large_and_changes_nothing(trial: &
     let mut change = completion("", trial.second());
     change.set.data = Field::Value(json(longest + 1, false));
     match trial.store.update(&id, &change, &held_by(&owner(1))).await {
-        Reply::Failed {
+        StoreReply::Failed {
             maybe_applied: false,
             error,
         } if error.kind() == StoreErrorKind::TooLarge => trial.finds(&id, Some(&mine)).await,

@@ -3,7 +3,7 @@
 use idempotency_core::protocol::condition::{Condition, held_by, replaceable, takeover};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, Record, RecordedSteps};
-use idempotency_core::store::{Change, Reply, Write};
+use idempotency_core::store::{Change, StoreReply, Write};
 
 use super::super::trial::{Checked, Expected, Trial, always, broken, claim, owner};
 use crate::store::StoreExt;
@@ -112,7 +112,7 @@ async fn a_step_of_a_record_without_steps_changes_nothing(trial: &Trial) -> Chec
         result: Data::new("1"),
     };
     let written = trial.store.write(&id, step, &held_by(&owner(1))).await;
-    let Reply::Failed {
+    let StoreReply::Failed {
         maybe_applied: false,
         ..
     } = written

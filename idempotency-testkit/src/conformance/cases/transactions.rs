@@ -6,7 +6,7 @@ use std::sync::Arc;
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    RecordWrite, Reply, Staged, StoreErrorKind, TransactionRequest, Write,
+    RecordWrite, Staged, StoreErrorKind, StoreReply, TransactionRequest, Write,
 };
 use idempotency_core::time::EpochSeconds;
 use tokio::sync::Barrier;
@@ -76,13 +76,13 @@ impl<'a> Case<'a> {
         completed(&self.claim, "[1]", self.window_end())
     }
 
-    async fn sent_by(&self, by: u8, label: &str) -> Reply {
+    async fn sent_by(&self, by: u8, label: &str) -> StoreReply {
         let (write, condition) = (self.write(), held_by(&owner(by)));
         self.send(&write, &condition, label).await
     }
 
     /// Sends the transaction, and again for as long as it meets another one.
-    async fn send(&self, write: &Write, condition: &Condition, label: &str) -> Reply {
+    async fn send(&self, write: &Write, condition: &Condition, label: &str) -> StoreReply {
         let token = &self.token(label);
         let transaction = TransactionRequest {
             record: Some(RecordWrite {
@@ -96,7 +96,7 @@ impl<'a> Case<'a> {
         let store = &self.trial.store;
         loop {
             match store.transact(transaction).await {
-                Reply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
+                StoreReply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
                 outcome => return outcome,
             }
         }
@@ -129,17 +129,17 @@ impl<'a> Case<'a> {
     }
 }
 
-fn is_applied(outcome: &Reply) -> Checked {
+fn is_applied(outcome: &StoreReply) -> Checked {
     match outcome {
-        Reply::Applied { .. } => Ok(()),
+        StoreReply::Applied { .. } => Ok(()),
         other => broken(format!("a transaction was not applied: {other:?}")),
     }
 }
 
 /// Checks that the condition on the record failed, and that this record was returned.
-async fn is_refused(case: &Case<'_>, outcome: Reply, expected: &Record) -> Checked {
+async fn is_refused(case: &Case<'_>, outcome: StoreReply, expected: &Record) -> Checked {
     match outcome {
-        Reply::ConditionFailed {
+        StoreReply::ConditionFailed {
             existing,
             maybe_applied: false,
             ..
@@ -180,7 +180,7 @@ async fn a_transaction_with_a_staged_write_that_is_refused_applies_nothing(
     let case = Case::new(trial, "1").await?;
     case.exhaust().await?;
     match case.sent_by(1, "t-3").await {
-        Reply::Rejected {
+        StoreReply::Rejected {
             rejection,
             maybe_applied: false,
         } => {
@@ -213,7 +213,7 @@ async fn a_transaction_that_is_sent_again_applies_nothing(trial: &Trial) -> Chec
     is_applied(&case.sent_by(1, "t-5").await)?;
     // By its token it counts as applied; by its condition it is refused.
     match case.sent_by(1, "t-5").await {
-        Reply::Applied { .. } => {}
+        StoreReply::Applied { .. } => {}
         refused => is_refused(&case, refused, &case.completed()).await?,
     }
     // A store forgets tokens: with another one the condition alone protects.
@@ -272,7 +272,8 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
             barrier.wait().await;
             loop {
                 match store.transact(transaction).await {
-                    Reply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
+                    StoreReply::Failed { error, .. }
+                        if error.kind() == StoreErrorKind::Conflict => {}
                     outcome => return outcome,
                 }
             }
@@ -281,7 +282,7 @@ async fn of_16_concurrent_sends_of_one_transaction_one_is_applied(trial: &Trial)
     let mut applied = 0;
     while let Some(sent) = sends.join_next().await {
         match sent {
-            Ok(Reply::Applied { .. }) => applied += 1,
+            Ok(StoreReply::Applied { .. }) => applied += 1,
             Ok(refused) => is_refused(&case, refused, &case.completed()).await?,
             Err(error) => return broken(format!("a transaction did not end: {error}")),
         }
@@ -299,12 +300,12 @@ async fn a_transaction_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &
     }
     match case.sent_by(1, "t-9").await {
         // The store sent it again, and recognised the token or the record.
-        Reply::Applied { .. }
-        | Reply::ConditionFailed {
+        StoreReply::Applied { .. }
+        | StoreReply::ConditionFailed {
             maybe_applied: true,
             ..
         }
-        | Reply::Failed {
+        | StoreReply::Failed {
             maybe_applied: true,
             ..
         } => {}

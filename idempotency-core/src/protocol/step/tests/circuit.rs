@@ -81,7 +81,7 @@ fn says(
     call: CallTerms,
     inputs: impl IntoIterator<Item = Input>,
     input: &Input,
-) -> Option<StoreReply> {
+) -> Option<StoreHealth> {
     let (mut attempt, _) = Attempt::begin(call);
     for input in inputs {
         attempt = attempt.step(NOW, input).0;
@@ -93,15 +93,15 @@ fn says(
 fn the_results_before_the_handler_count() {
     let failed_with = |kind| failed(false, kind);
     for (result, expected) in [
-        (APPLIED, Some(StoreReply::Replied)),
-        (CONDITION_FAILED_WITHOUT_RECORD, Some(StoreReply::Replied)),
+        (APPLIED, Some(StoreHealth::Replied)),
+        (CONDITION_FAILED_WITHOUT_RECORD, Some(StoreHealth::Replied)),
         (
             failed_with(WriteErrorKind::Transient),
-            Some(StoreReply::Failed),
+            Some(StoreHealth::Failed),
         ),
         (
             failed_with(WriteErrorKind::Refused),
-            Some(StoreReply::Replied),
+            Some(StoreHealth::Replied),
         ),
         (failed_with(WriteErrorKind::Permanent), None),
     ] {
@@ -111,8 +111,8 @@ fn the_results_before_the_handler_count() {
     }
     let reads = [MISS, ADMITTED, maybe_applied()];
     for (result, expected) in [
-        (Input::Read(None), StoreReply::Replied),
-        (Input::ReadFailed, StoreReply::Failed),
+        (Input::Read(None), StoreHealth::Replied),
+        (Input::ReadFailed, StoreHealth::Failed),
     ] {
         let said = says(with_breaker(), reads.clone(), &result);
         assert_eq!(said, Some(expected));

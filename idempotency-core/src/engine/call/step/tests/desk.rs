@@ -8,7 +8,7 @@ use crate::example::ready;
 use crate::future::BoxFuture;
 use crate::protocol::Write;
 use crate::record::Record;
-use crate::store::{MemoryStore, RecordWrite, Reply, SendLog, Store, StoreErrorKind};
+use crate::store::{MemoryStore, RecordWrite, SendLog, Store, StoreErrorKind, StoreReply};
 
 /// What happens to a write of a step.
 #[derive(Clone, Copy)]
@@ -68,15 +68,19 @@ impl Desk {
 }
 
 impl Store for Desk {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, log: &'a SendLog) -> BoxFuture<'a, Reply> {
-        let fails = |reply: fn(StoreError) -> Reply, kind| -> BoxFuture<'a, Reply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        let fails = |reply: fn(StoreError) -> StoreReply, kind| -> BoxFuture<'a, StoreReply> {
             let error = StoreError::new(kind, "the store fails");
             Box::pin(std::future::ready(reply(error)))
         };
-        let lost = |error| Reply::failed(error).or_earlier();
+        let lost = |error| StoreReply::failed(error).or_earlier();
         let Some(RecordWrite { id, write, .. }) = request.record() else {
             return match *self.outage.lock().unwrap() {
-                Some(_) => fails(Reply::failed, StoreErrorKind::Unreachable),
+                Some(_) => fails(StoreReply::failed, StoreErrorKind::Unreachable),
                 None => self.records.send(request, log),
             };
         };
@@ -85,7 +89,7 @@ impl Store for Desk {
             _ => None,
         };
         match *self.outage.lock().unwrap() {
-            Some(Outage::Throttled) => return fails(Reply::failed, StoreErrorKind::Throttled),
+            Some(Outage::Throttled) => return fails(StoreReply::failed, StoreErrorKind::Throttled),
             Some(Outage::RepliesLost) => {
                 drop(ready(self.records.send(request, log)));
                 return fails(lost, StoreErrorKind::Unreachable);
@@ -102,9 +106,9 @@ impl Store for Desk {
                 drop(ready(self.records.send(request, log)));
                 fails(lost, StoreErrorKind::Unreachable)
             }
-            Some(Fault::Throttled) => fails(Reply::failed, StoreErrorKind::Throttled),
-            Some(Fault::Denied) => fails(Reply::failed, StoreErrorKind::AccessDenied),
-            Some(Fault::TooLarge) => fails(Reply::failed, StoreErrorKind::TooLarge),
+            Some(Fault::Throttled) => fails(StoreReply::failed, StoreErrorKind::Throttled),
+            Some(Fault::Denied) => fails(StoreReply::failed, StoreErrorKind::AccessDenied),
+            Some(Fault::TooLarge) => fails(StoreReply::failed, StoreErrorKind::TooLarge),
         }
     }
 
