@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ErrorMetadata, SdkError};
 
-use crate::prepared::Prepared;
+use crate::prepared::PreparedRequest;
 use crate::retry::RetryQuota;
 use crate::send::{self, ItemReply, Outgoing, SendNotes};
 
@@ -22,7 +22,7 @@ pub struct TableClient {
     /// The product that the header `user-agent` names.
     product: &'static str,
     /// Set by the first request.
-    prepared: OnceLock<Prepared>,
+    prepared: OnceLock<PreparedRequest>,
 }
 
 impl TableClient {
@@ -71,7 +71,7 @@ impl TableClient {
             None => {
                 let app = self.sdk.config().app_name();
                 let user_agent = user_agent(self.product, app.map(AsRef::as_ref));
-                let prepared = Prepared::of(&self.sdk, &self.table, &user_agent).await;
+                let prepared = PreparedRequest::of(&self.sdk, &self.table, &user_agent).await;
                 let prepared = prepared
                     .map_err(|error| error.map_service_error(|error| error.meta().clone()))?;
                 // Of two first requests one result is kept; they are equal.

@@ -31,7 +31,7 @@ use crate::sign::credentials;
 const SIGV4: AuthSchemeId = AuthSchemeId::new("sigv4");
 
 /// The parts of a client that send requests to one table.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRequest {
     components: RuntimeComponents,
     /// The configuration that the SDK's cache of credentials needs.
     config: ConfigBag,
@@ -51,7 +51,7 @@ pub(crate) struct Prepared {
     route: Mutex<Option<Arc<Route>>>,
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// Lets the SDK prepare a client for a table.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Prepared {
 struct Take {
     user_agent: String,
     corrects_clock: bool,
-    taken: Arc<Mutex<Option<Prepared>>>,
+    taken: Arc<Mutex<Option<PreparedRequest>>>,
 }
 
 impl Take {
@@ -138,7 +138,7 @@ impl Take {
         &self,
         components: &RuntimeComponents,
         config: &mut ConfigBag,
-    ) -> Result<Prepared, BoxError> {
+    ) -> Result<PreparedRequest, BoxError> {
         let timeouts = config.load::<TimeoutConfig>().cloned();
         let timeouts = timeouts.unwrap_or_else(TimeoutConfig::disabled);
         let retries = config.load::<RetryConfig>().cloned();
@@ -160,7 +160,7 @@ impl Take {
         let mut kept = Layer::new("lean client");
         kept.store_put(timeouts.clone());
         kept.store_put(retries.clone());
-        Ok(Prepared {
+        Ok(PreparedRequest {
             components: components.clone(),
             config: ConfigBag::of_layers([kept]),
             endpoint: endpoint.clone(),

@@ -15,7 +15,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 use aws_smithy_types::retry::ErrorKind;
 
-use crate::prepared::Prepared;
+use crate::prepared::PreparedRequest;
 use crate::reply::{self, Body};
 use crate::retry::{self, Attempts, RetryQuota};
 use crate::sign::Hex;
@@ -115,7 +115,7 @@ enum SendError {
 
 /// Sends `request` until a send succeeds, or fails for good.
 pub(crate) async fn send(
-    prepared: &Prepared,
+    prepared: &PreparedRequest,
     quota: &RetryQuota,
     request: &Outgoing,
     notes: &impl SendNotes,
@@ -140,7 +140,7 @@ pub(crate) async fn send(
 
 /// Waits for a future, for at most `limit`. Without a limit or a timer it waits to the end.
 async fn within<F: Future>(
-    prepared: &Prepared,
+    prepared: &PreparedRequest,
     limit: Option<Duration>,
     future: F,
 ) -> Result<F::Output, SendError> {
@@ -156,7 +156,7 @@ async fn within<F: Future>(
 
 /// Sends until a send succeeds, or fails for good. Returns the item of the response.
 async fn attempts(
-    prepared: &Prepared,
+    prepared: &PreparedRequest,
     quota: &RetryQuota,
     request: &Outgoing,
     notes: &impl SendNotes,
@@ -187,7 +187,7 @@ async fn attempts(
 
 /// Sends once. Returns the item of the response.
 async fn attempt(
-    prepared: &Prepared,
+    prepared: &PreparedRequest,
     outgoing: &Outgoing,
     notes: &impl SendNotes,
 ) -> Result<Option<Item>, SendError> {
@@ -241,7 +241,7 @@ async fn read(response: &mut HttpResponse) -> Result<Option<Body>, BoxError> {
 }
 
 /// Returns true if a connection is closed after a fault that passes.
-fn reconnects(prepared: &Prepared) -> bool {
+fn reconnects(prepared: &PreparedRequest) -> bool {
     let retries = &prepared.retries;
     !retry::is_v2_1(retries) && retries.reconnect_mode() == ReconnectMode::ReconnectOnTransientError
 }

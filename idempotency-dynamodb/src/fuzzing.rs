@@ -5,7 +5,7 @@ use idempotency_core::record::{Attribute, Data, Record, StoredEvent};
 
 use crate::config::AttributeNames;
 use crate::item::{self, Item};
-use crate::large::{Form, Settings, Taken, decompressed};
+use crate::large::{Form, ItemForm, Settings, decompressed};
 use crate::request::Value;
 use crate::store::{EventForm, read_event};
 use crate::transport::to_value;
@@ -79,11 +79,11 @@ pub fn stored(
 /// Why it cannot be read.
 pub fn response(stored: &Stored) -> Option<Result<Data, &'static str>> {
     Some(
-        match Taken::of(&mut stored.item.clone(), &AttributeNames::default()) {
-            Taken::Plain => return None,
-            Taken::Compressed(bytes) => decompressed(&bytes),
-            Taken::Split(manifest) => manifest.response(stored.pieces.concat()),
-            Taken::Damaged(defect) => Err(defect),
+        match ItemForm::of(&mut stored.item.clone(), &AttributeNames::default()) {
+            ItemForm::Plain => return None,
+            ItemForm::Compressed(bytes) => decompressed(&bytes),
+            ItemForm::Split(manifest) => manifest.response(stored.pieces.concat()),
+            ItemForm::Damaged(defect) => Err(defect),
         },
     )
 }

@@ -2,7 +2,7 @@
 //!
 //! It makes no decision. The decisions are in [`protocol`](crate::protocol).
 
-use super::call::{Call, Made, OfferedCall};
+use super::call::{Call, MadeCall, OfferedCall};
 use super::handler::{self, Finished, StoreWhen};
 use super::request::{Reasons, read, write};
 use super::single_flight::FlightGuard;
@@ -40,7 +40,7 @@ impl<R> Driver<'_, R> {
         start: impl FnOnce(OfferedCall<'_>) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
         let mut start = Some(start);
-        let mut made = Made::default();
+        let mut made = MadeCall::default();
         let mut finished: Option<Finished<R, E>> = None;
         let mut reasons = Reasons::default();
         let mut staged: Option<Staged> = None;

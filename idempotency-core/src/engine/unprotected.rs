@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::call::{Made, OfferedCall};
+use super::call::{MadeCall, OfferedCall};
 use super::driver::unconfirmed;
 use super::handler::{self, keeps_writes};
 use super::request::{Reasons, resend};
@@ -35,7 +35,7 @@ impl<R> Unprotected<'_, R> {
         report: &mut Report<'_>,
         start: impl FnOnce(OfferedCall<'_>) -> F,
     ) -> Result<Outcome<R>, Ending<E>> {
-        let mut made = Made::default();
+        let mut made = MadeCall::default();
         let (backend, deadline) = (self.backend, self.deadline);
         let handler = start(OfferedCall::new(
             &|made| made.unprotected(backend, deadline),

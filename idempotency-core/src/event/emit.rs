@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress, StagedEnd};
+use super::summary::{
+    CallEnding, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd,
+};
 use super::{MESSAGE, TARGET};
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Bypass;
@@ -56,23 +58,25 @@ impl CallSummary<'_> {
             return Level::ERROR;
         }
         match self.ended {
-            Ended::Error(error) => level_of(error),
-            Ended::Abandoned | Ended::Bypassed(Bypass::NoKey | Bypass::StoreFailed) => Level::WARN,
-            Ended::Own => match self.claim {
+            CallEnding::Error(error) => level_of(error),
+            CallEnding::Abandoned | CallEnding::Bypassed(Bypass::NoKey | Bypass::StoreFailed) => {
+                Level::WARN
+            }
+            CallEnding::Own => match self.claim {
                 Some(ClaimEnd::CompletedWithoutResponse | ClaimEnd::NotReleased) => Level::WARN,
                 _ if self.note.is_some() => Level::WARN,
                 _ => Level::INFO,
             },
-            Ended::Replayed(_) if self.note.is_some() => Level::WARN,
+            CallEnding::Replayed(_) if self.note.is_some() => Level::WARN,
             // The caller has the response as if its writes were applied.
-            Ended::Bypassed(_)
+            CallEnding::Bypassed(_)
                 if self.handler == Some(HandlerProgress::Returned)
                     && self.staged == Some(StagedEnd::Dropped) =>
             {
                 Level::WARN
             }
             // A warning about `IDEMPOTENCY_DISABLED` was logged when the process started.
-            Ended::Replayed(_) | Ended::Bypassed(_) => Level::INFO,
+            CallEnding::Replayed(_) | CallEnding::Bypassed(_) => Level::INFO,
         }
     }
 
@@ -182,7 +186,7 @@ mod tests {
             .with_source(trouble)
     }
 
-    fn of(ended: Ended<'_>) -> CallSummary<'_> {
+    fn of(ended: CallEnding<'_>) -> CallSummary<'_> {
         CallSummary {
             operation: "charge",
             key: None,
@@ -203,14 +207,14 @@ mod tests {
     #[test]
     fn the_cause_lists_all_causes_and_no_text_twice() {
         let error = store_failed(StoreErrorKind::Throttled);
-        let summary = of(Ended::Error(&error));
+        let summary = of(CallEnding::Error(&error));
         assert!(summary.has_cause());
         assert_eq!(
             Cause(&summary).to_string(),
             "the table is busy: connection reset"
         );
         let error = Error::new(ErrorKind::Contended, "charge");
-        assert!(!of(Ended::Error(&error)).has_cause());
+        assert!(!of(CallEnding::Error(&error)).has_cause());
     }
 
     #[test]
@@ -219,7 +223,7 @@ mod tests {
         let error = Error::new(ErrorKind::AlreadyInProgress, "charge").with_detail("retry later");
         let summary = CallSummary {
             note,
-            ..of(Ended::Error(&error))
+            ..of(CallEnding::Error(&error))
         };
         assert_eq!(
             Cause(&summary).to_string(),
@@ -228,13 +232,13 @@ mod tests {
         let error = Error::new(ErrorKind::Contended, "charge");
         let summary = CallSummary {
             note,
-            ..of(Ended::Error(&error))
+            ..of(CallEnding::Error(&error))
         };
         assert!(summary.has_cause());
         assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
         let summary = CallSummary {
             note,
-            ..of(Ended::Own)
+            ..of(CallEnding::Own)
         };
         assert_eq!(Cause(&summary).to_string(), "a part of the key is missing");
     }

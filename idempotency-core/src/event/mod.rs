@@ -30,7 +30,7 @@ pub(crate) use report::Report;
 pub use summary::{CallOutcome, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd};
 
 use crate::error::Error;
-use summary::Ended;
+use summary::CallEnding;
 use tracing::Span;
 
 /// The target of the outcome event and of the span.
@@ -59,7 +59,7 @@ pub fn refused(mut error: Error) -> Error {
         let summary = CallSummary {
             operation: error.operation(),
             key: error.key(),
-            ended: Ended::Error(&error),
+            ended: CallEnding::Error(&error),
             handler: None,
             claim: None,
             taken_over: false,

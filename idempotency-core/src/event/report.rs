@@ -5,7 +5,9 @@ use std::time::Duration;
 use tracing::Span;
 
 use super::span::span;
-use super::summary::{CallSummary, CircuitChange, ClaimEnd, Ended, HandlerProgress, StagedEnd};
+use super::summary::{
+    CallEnding, CallSummary, CircuitChange, ClaimEnd, HandlerProgress, StagedEnd,
+};
 use crate::clock::Clock;
 use crate::outcome::{Bypass, Ending, Outcome, OutcomeKind};
 use crate::protocol::Completion;
@@ -187,17 +189,17 @@ impl<'a> Report<'a> {
     pub(crate) fn end<R, E>(mut self, result: &mut Result<Outcome<R>, Ending<E>>) {
         let ended = match result {
             Ok(outcome) => match outcome.kind() {
-                OutcomeKind::Executed { .. } => Ended::Own,
-                OutcomeKind::Replayed(replay) => Ended::Replayed(replay.source()),
-                OutcomeKind::Bypassed(why) => Ended::Bypassed(*why),
+                OutcomeKind::Executed { .. } => CallEnding::Own,
+                OutcomeKind::Replayed(replay) => CallEnding::Replayed(replay.source()),
+                OutcomeKind::Bypassed(why) => CallEnding::Bypassed(*why),
             },
             Err(Ending::Refused(error)) => {
                 error.mark_emitted();
-                Ended::Error(error)
+                CallEnding::Error(error)
             }
             Err(Ending::Failed(_, bypass) | Ending::Panicked(_, bypass)) => match bypass {
-                Some(why) => Ended::Bypassed(*why),
-                None => Ended::Own,
+                Some(why) => CallEnding::Bypassed(*why),
+                None => CallEnding::Own,
             },
         };
         self.emit(ended);
@@ -221,7 +223,7 @@ impl<'a> Report<'a> {
     }
 
     /// Emits the outcome event.
-    fn emit(&mut self, ended: Ended<'_>) {
+    fn emit(&mut self, ended: CallEnding<'_>) {
         self.is_emitted = true;
         self.pause();
         CallSummary {
@@ -248,7 +250,7 @@ impl<'a> Report<'a> {
 impl Drop for Report<'_> {
     fn drop(&mut self) {
         if !self.is_emitted {
-            self.emit(Ended::Abandoned);
+            self.emit(CallEnding::Abandoned);
         }
     }
 }

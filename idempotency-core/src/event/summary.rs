@@ -30,7 +30,7 @@ use crate::record::RecordId;
 pub struct CallSummary<'a> {
     pub(super) operation: &'a str,
     pub(super) key: Option<&'a RecordId>,
-    pub(super) ended: Ended<'a>,
+    pub(super) ended: CallEnding<'a>,
     /// How far the handler came; `None` if it was not started.
     pub(super) handler: Option<HandlerProgress>,
     /// How this call's own claim ended, if known.
@@ -53,7 +53,7 @@ pub struct CallSummary<'a> {
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Ended<'a> {
+pub(super) enum CallEnding<'a> {
     /// The caller gets the handler's result.
     Own,
     /// The caller gets a stored response.
@@ -164,18 +164,18 @@ impl<'a> CallSummary<'a> {
     /// Returns what the caller got.
     pub fn outcome(&self) -> CallOutcome {
         match (self.ended, self.handler) {
-            (Ended::Own, Some(HandlerProgress::Failed)) => CallOutcome::Failed,
-            (Ended::Own, Some(HandlerProgress::Panicked)) => CallOutcome::Panicked,
-            (Ended::Own, _) => CallOutcome::Executed,
-            (Ended::Replayed(_), _) => CallOutcome::Replayed,
-            (Ended::Bypassed(Bypass::StoreFailed), _) => CallOutcome::Unprotected,
-            (Ended::Bypassed(_), _) => CallOutcome::Bypassed,
-            (Ended::Error(error), _) if error.kind() == ErrorKind::TransactionRejected => {
+            (CallEnding::Own, Some(HandlerProgress::Failed)) => CallOutcome::Failed,
+            (CallEnding::Own, Some(HandlerProgress::Panicked)) => CallOutcome::Panicked,
+            (CallEnding::Own, _) => CallOutcome::Executed,
+            (CallEnding::Replayed(_), _) => CallOutcome::Replayed,
+            (CallEnding::Bypassed(Bypass::StoreFailed), _) => CallOutcome::Unprotected,
+            (CallEnding::Bypassed(_), _) => CallOutcome::Bypassed,
+            (CallEnding::Error(error), _) if error.kind() == ErrorKind::TransactionRejected => {
                 CallOutcome::Rejected
             }
-            (Ended::Error(error), _) if error.handler_ran() => CallOutcome::Unconfirmed,
-            (Ended::Error(_), _) => CallOutcome::Refused,
-            (Ended::Abandoned, _) => CallOutcome::Abandoned,
+            (CallEnding::Error(error), _) if error.handler_ran() => CallOutcome::Unconfirmed,
+            (CallEnding::Error(_), _) => CallOutcome::Refused,
+            (CallEnding::Abandoned, _) => CallOutcome::Abandoned,
         }
     }
 
@@ -187,7 +187,7 @@ impl<'a> CallSummary<'a> {
     /// Returns where the response was found, if it is a stored one.
     pub fn source(&self) -> Option<Source> {
         match self.ended {
-            Ended::Replayed(source) => Some(source),
+            CallEnding::Replayed(source) => Some(source),
             _ => None,
         }
     }
@@ -196,7 +196,7 @@ impl<'a> CallSummary<'a> {
     /// response.
     pub fn bypass(&self) -> Option<Bypass> {
         match self.ended {
-            Ended::Bypassed(why) => Some(why),
+            CallEnding::Bypassed(why) => Some(why),
             _ => self.bypass,
         }
     }
@@ -257,7 +257,7 @@ impl<'a> CallSummary<'a> {
 
     pub(super) fn error(&self) -> Option<&'a Error> {
         match self.ended {
-            Ended::Error(error) => Some(error),
+            CallEnding::Error(error) => Some(error),
             _ => None,
         }
     }

@@ -146,7 +146,7 @@ impl Form<'_> {
 }
 
 /// The response of an item that was read, if it is not in `data` itself.
-pub(crate) enum Taken {
+pub(crate) enum ItemForm {
     /// It is in `data`, or there is none.
     Plain,
     /// It is compressed.
@@ -157,7 +157,7 @@ pub(crate) enum Taken {
     Damaged(&'static str),
 }
 
-impl Taken {
+impl ItemForm {
     /// Takes a response that is not in `data` itself out of the item, with the text in `data`.
     pub(crate) fn of(item: &mut Item, names: &AttributeNames) -> Self {
         let Some(AttributeValue::S(data)) = item.get(&names.data) else {

@@ -17,7 +17,7 @@ mod form;
 mod manifest;
 
 pub(crate) use compression::{compressed_event, decompressed_event};
-pub(crate) use form::{Form, Stored, Taken, decompressed, decompressed_up_to};
+pub(crate) use form::{Form, ItemForm, Stored, decompressed, decompressed_up_to};
 pub use manifest::record_of_piece;
 pub(crate) use manifest::{Manifest, PieceName};
 

@@ -132,7 +132,7 @@ fn a_split_response_reads_back_with_a_last_piece_of_any_length() {
         }
         assert_eq!(stored.manifest.length(lengths.len()), 0);
         let mut item = text_of(&form, "data_pieces");
-        let Taken::Split(read) = Taken::of(&mut item, &AttributeNames::default()) else {
+        let ItemForm::Split(read) = ItemForm::of(&mut item, &AttributeNames::default()) else {
             panic!("it is split");
         };
         assert_eq!(read, stored.manifest);
@@ -222,8 +222,8 @@ fn a_response_whose_attribute_is_missing_or_of_another_type_is_damaged() {
         (SPLIT, "data_pieces", AttributeValue::B(Blob::new([1]))),
     ] {
         let mut item = HashMap::from([("data".to_owned(), text(data)), (name.to_owned(), value)]);
-        let taken = Taken::of(&mut item, &AttributeNames::default());
-        assert!(matches!(taken, Taken::Damaged(_)), "{data}, {name}");
+        let taken = ItemForm::of(&mut item, &AttributeNames::default());
+        assert!(matches!(taken, ItemForm::Damaged(_)), "{data}, {name}");
         assert!(
             !item.contains_key("data"),
             "it is never taken for a response"
@@ -239,8 +239,8 @@ fn what_another_program_wrote_into_data_counts_alone() {
         ("data_pieces".to_owned(), AttributeValue::S("{}".to_owned())),
     ]);
     assert!(matches!(
-        Taken::of(&mut item, &AttributeNames::default()),
-        Taken::Plain
+        ItemForm::of(&mut item, &AttributeNames::default()),
+        ItemForm::Plain
     ));
     assert_eq!(item["data"], AttributeValue::S("42".to_owned()));
 }
@@ -273,7 +273,8 @@ mod compressed {
             let form = form(&data, settings(Some(16_384), true), ROOM);
             let mut item = text_of(&form, "data_zstd");
             assert_eq!(item["data"], AttributeValue::S(COMPRESSED.to_owned()));
-            let Taken::Compressed(bytes) = Taken::of(&mut item, &AttributeNames::default()) else {
+            let ItemForm::Compressed(bytes) = ItemForm::of(&mut item, &AttributeNames::default())
+            else {
                 panic!("it is compressed");
             };
             assert!(item.is_empty());

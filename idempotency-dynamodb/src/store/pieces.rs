@@ -16,7 +16,7 @@ use idempotency_core::time::EpochSeconds;
 
 use super::DynamoDbStore;
 use crate::item::{self, Item};
-use crate::large::{Manifest, Stored, Taken, decompressed, record_of_piece};
+use crate::large::{ItemForm, Manifest, Stored, decompressed, record_of_piece};
 use crate::request::{Request, Value};
 use crate::sends::{PIECES_AT_A_TIME, READ, Sends, TimedOut, within};
 
@@ -180,16 +180,16 @@ impl DynamoDbStore {
         mut item: Item,
         log: &SendLog,
     ) -> Result<(Record, Option<String>), StoreError> {
-        let taken = Taken::of(&mut item, &self.names);
+        let taken = ItemForm::of(&mut item, &self.names);
         let mut record = item::record(item, &self.names);
         let response = match taken {
-            Taken::Plain => return Ok((record, None)),
-            Taken::Compressed(bytes) => decompressed(&bytes).map_err(str::to_owned),
+            ItemForm::Plain => return Ok((record, None)),
+            ItemForm::Compressed(bytes) => decompressed(&bytes).map_err(str::to_owned),
             // Boxed, so that the future of every other request stays small.
-            Taken::Split(manifest) => Box::pin(self.read_pieces(id, &manifest, log))
+            ItemForm::Split(manifest) => Box::pin(self.read_pieces(id, &manifest, log))
                 .await?
                 .and_then(|bytes| manifest.response(bytes).map_err(str::to_owned)),
-            Taken::Damaged(defect) => Err(defect.to_owned()),
+            ItemForm::Damaged(defect) => Err(defect.to_owned()),
         };
         let (data, unreadable) = match response {
             Ok(data) => (Field::Value(data), None),
@@ -201,9 +201,9 @@ impl DynamoDbStore {
 
     /// Reads the record that a write replaced. A large response is not read: nothing needs it.
     pub(super) fn replaced(&self, mut item: Item) -> Record {
-        let taken = Taken::of(&mut item, &self.names);
+        let taken = ItemForm::of(&mut item, &self.names);
         let mut record = item::record(item, &self.names);
-        if !matches!(taken, Taken::Plain) {
+        if !matches!(taken, ItemForm::Plain) {
             record.data = Field::Unreadable;
         }
         record

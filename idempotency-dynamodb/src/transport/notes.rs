@@ -68,7 +68,7 @@ where
     E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
 {
     poll_fn(|context| {
-        let _entered = Entered::new(Call {
+        let _entered = CurrentCall::new(Call {
             sends: sends.clone(),
             meta: |error| error.downcast_ref::<E>().map(ProvideErrorMetadata::meta),
         });
@@ -78,15 +78,15 @@ where
 }
 
 /// The poll of a call. Its end brings back the call around it, if there is one, also after a panic.
-struct Entered(Option<Call>);
+struct CurrentCall(Option<Call>);
 
-impl Entered {
+impl CurrentCall {
     fn new(call: Call) -> Self {
         Self(CURRENT.replace(Some(call)))
     }
 }
 
-impl Drop for Entered {
+impl Drop for CurrentCall {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }

@@ -37,14 +37,14 @@ impl Kind {
 
 /// A request as it was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct RecordedRequest {
     pub(crate) method: String,
     pub(crate) uri: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Value,
 }
 
-impl Sent {
+impl RecordedRequest {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -66,7 +66,7 @@ pub(crate) type Reply = (u16, Vec<(&'static str, &'static str)>, &'static str);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     replies: Arc<Mutex<VecDeque<Reply>>>,
-    sent: Arc<Mutex<Vec<Sent>>>,
+    sent: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl Recorder {
@@ -87,7 +87,7 @@ impl Recorder {
     }
 
     /// Returns what was sent since the last call of this function.
-    pub(crate) fn take(&self) -> Vec<Sent> {
+    pub(crate) fn take(&self) -> Vec<RecordedRequest> {
         std::mem::take(&mut self.sent.lock().unwrap())
     }
 }
@@ -96,7 +96,7 @@ impl HttpConnector for Recorder {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let headers = request.headers().iter();
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        self.sent.lock().unwrap().push(Sent {
+        self.sent.lock().unwrap().push(RecordedRequest {
             method: request.method().to_owned(),
             uri: request.uri().to_owned(),
             headers: headers.collect(),

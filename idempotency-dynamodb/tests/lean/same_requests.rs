@@ -15,7 +15,7 @@ use idempotency_core::store::{Change, SendLog, Store, StoreRequest, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 
-use super::recorder::{Kind, Recorder, Sent};
+use super::recorder::{Kind, RecordedRequest, Recorder};
 
 const ARN: &str = "arn:aws:dynamodb:eu-west-1:111122223333:table/payments";
 
@@ -47,7 +47,7 @@ async fn sent(
     configure: &dyn Fn(Builder) -> Builder,
     credentials: Credentials,
     table: &str,
-) -> Result<Vec<Sent>, String> {
+) -> Result<Vec<RecordedRequest>, String> {
     let recorder = Recorder::default();
     let config: SdkConfig = configure(recorder.config(credentials)).build();
     let store = kind.store(&config, table).build().unwrap();

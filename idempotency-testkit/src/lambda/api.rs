@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use super::local::Function;
 use super::outcome::InvokeError;
-use super::state::{Rejected, Sent, State, Taken};
+use super::state::{ProcessResult, Rejected, State, TakenEvent};
 use crate::wire::{self, HangUp, json};
 
 const JSON: &str = "application/json";
@@ -43,10 +43,10 @@ impl Api {
             (&Method::POST, ["invocation", request_id, "error"]) => {
                 let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
                 let (error_type, message) = error(&parts.headers, &body);
-                Ok(acknowledge(
-                    self.state
-                        .finish(request_id, Sent::Error(error_type, message)),
-                ))
+                Ok(acknowledge(self.state.finish(
+                    request_id,
+                    ProcessResult::Error(error_type, message),
+                )))
             }
             (&Method::POST, ["init", "error"]) => {
                 let body = body.collect().await.map_err(|_| HangUp)?.to_bytes();
@@ -59,7 +59,7 @@ impl Api {
     }
 
     async fn next(&self) -> wire::Response {
-        let Taken {
+        let TakenEvent {
             request_id,
             run,
             payload,
@@ -99,14 +99,18 @@ impl Api {
             let message = format!(
                 "Response payload size exceeded maximum allowed payload size ({LARGEST_RESPONSE} bytes)."
             );
-            let sent = Sent::Error("Function.ResponseSizeTooLarge".to_owned(), message.clone());
+            let sent =
+                ProcessResult::Error("Function.ResponseSizeTooLarge".to_owned(), message.clone());
             return match self.state.finish(request_id, sent) {
                 Ok(()) => error_response(413, "RequestEntityTooLarge", &message),
                 rejected => acknowledge(rejected),
             };
         }
         let payload = String::from_utf8_lossy(body).into_owned();
-        acknowledge(self.state.finish(request_id, Sent::Payload(payload)))
+        acknowledge(
+            self.state
+                .finish(request_id, ProcessResult::Payload(payload)),
+        )
     }
 }
 

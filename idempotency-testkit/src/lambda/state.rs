@@ -32,7 +32,7 @@ pub(super) enum Deadline {
 }
 
 /// An event that the process has taken.
-pub(super) struct Taken {
+pub(super) struct TakenEvent {
     pub(super) request_id: String,
     pub(super) run: u64,
     pub(super) payload: String,
@@ -136,7 +136,7 @@ impl State {
 
     /// Waits for the next event. Takes it from the queue only after the wait: a process that is killed while it waits
     /// loses no event.
-    pub(super) async fn next(&self) -> Taken {
+    pub(super) async fn next(&self) -> TakenEvent {
         self.phase.send_if_modified(|phase| {
             let starting = *phase == Phase::Starting;
             if starting {
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    fn take(&self) -> Option<Taken> {
+    fn take(&self) -> Option<TakenEvent> {
         self.log.drain();
         let mut tables = self.tables();
         let event = loop {
@@ -190,7 +190,7 @@ impl State {
                 timed_out: false,
             },
         );
-        Some(Taken {
+        Some(TakenEvent {
             request_id: event.request_id,
             run,
             payload: event.payload,
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// Ends an invocation with what the process sent for it.
-    pub(super) fn finish(&self, request_id: &str, sent: Sent) -> Result<(), Rejected> {
+    pub(super) fn finish(&self, request_id: &str, sent: ProcessResult) -> Result<(), Rejected> {
         self.log.drain();
         let mut tables = self.tables();
         let Some(running) = tables.running.remove(request_id) else {
@@ -217,12 +217,12 @@ impl State {
         let log = self.log.since(running.log_from);
         let request_id = request_id.to_owned();
         let outcome = match sent {
-            Sent::Payload(payload) => Ok(Reply {
+            ProcessResult::Payload(payload) => Ok(Reply {
                 payload,
                 request_id,
                 log,
             }),
-            Sent::Error(error_type, error_message) => Err(InvokeError::Function {
+            ProcessResult::Error(error_type, error_message) => Err(InvokeError::Function {
                 error_type,
                 error_message,
                 request_id,
@@ -313,7 +313,7 @@ impl State {
 }
 
 /// The result that the process sent for a request.
-pub(super) enum Sent {
+pub(super) enum ProcessResult {
     Payload(String),
     /// Type and message.
     Error(String, String),

@@ -17,7 +17,9 @@ use super::promises::Promise;
 use super::rules::CallView;
 use super::scenario::Scenario;
 use super::shared::Shared;
-use super::state::{Active, End, Ghost, NEVER, Phase, Python, Reply, Returned, Sent, State};
+use super::state::{
+    Active, End, Ghost, NEVER, Phase, Python, Reply, Returned, State, TimedRequest,
+};
 use super::table::{in_progress, key, number_of, response_of, takes_over, too_large_response_of};
 
 impl Scenario {
@@ -172,7 +174,7 @@ impl Scenario {
             if !matches!(effect, Effect::AwaitLeader(_)) {
                 active.follows = None;
             }
-            active.asked = Sent {
+            active.asked = TimedRequest {
                 by: number,
                 at,
                 effect: Shared::new(effect),

@@ -7,12 +7,12 @@ use idempotency_core::record::Status;
 use super::bounds::Ending;
 use super::promises::Promise;
 use super::scenario::Scenario;
-use super::state::{End, NEVER, NO_CALL, Phase, Sent, State};
+use super::state::{End, NEVER, NO_CALL, Phase, State, TimedRequest};
 use super::table::written;
 
 impl Scenario {
     /// Checks a write that was applied: the staged writes of its call must have been applied with its completion, and only then.
-    pub(crate) fn effect_applied(&self, state: &mut State, sent: &Sent) {
+    pub(crate) fn effect_applied(&self, state: &mut State, sent: &TimedRequest) {
         let number = usize::from(sent.by);
         let stages = state.calls[number].trace.ending.is_some_and(Ending::stages);
         if !stages {

@@ -12,7 +12,8 @@ use super::promises::{self, Goal, Promise};
 use super::rules::Rules;
 use super::shared::Shared;
 use super::state::{
-    Action, Active, Call, End, NEVER, NO_CALL, Phase, Python, Reply, Returned, Sent, State, Trace,
+    Action, Active, Call, End, NEVER, NO_CALL, Phase, Python, Reply, Returned, State, TimedRequest,
+    Trace,
 };
 
 /// The business data at the beginning: enough for one transaction.
@@ -81,7 +82,7 @@ impl Scenario {
         let now = self.time(state, skew);
         let delivery = &self.bounds.deliveries[usize::from(number)];
         let (attempt, effect) = self.begin(delivery, number, now);
-        let asked = Sent {
+        let asked = TimedRequest {
             by: number,
             at: now,
             effect: Shared::new(effect),
@@ -286,7 +287,7 @@ impl Model for Scenario {
                 let active = active_mut(state, number)?;
                 active.maybe_applied = true;
                 let sent = active.asked.clone();
-                let key = |sent: &Sent| (sent.by, sent.effect.digest());
+                let key = |sent: &TimedRequest| (sent.by, sent.effect.digest());
                 let at = state
                     .in_flight
                     .partition_point(|other| key(other) < key(&sent));

@@ -31,7 +31,7 @@ pub(crate) struct State {
     /// What each ended call shared with its followers.
     pub(crate) shared: Vec<Option<Shared<Record>>>,
     /// Sends whose caller no longer waits. Each may be applied at any time.
-    pub(crate) in_flight: Vec<Sent>,
+    pub(crate) in_flight: Vec<TimedRequest>,
     pub(crate) python: Python,
     /// The business data: staged writes take one, and their condition is that there is one.
     pub(crate) funds: u8,
@@ -85,7 +85,7 @@ pub(crate) struct Active {
     /// The error of its clock, in ticks.
     pub(crate) skew: i8,
     /// Its current request.
-    pub(crate) asked: Sent,
+    pub(crate) asked: TimedRequest,
     /// True if an earlier send of the current request may have been applied.
     pub(crate) maybe_applied: bool,
     /// A reply that the store gave but that has not arrived yet.
@@ -106,7 +106,7 @@ pub(crate) struct Active {
 
 /// A request, and its time by the clock of its caller.
 #[derive(Clone, Debug, PartialEq, Hash)]
-pub(crate) struct Sent {
+pub(crate) struct TimedRequest {
     pub(crate) by: u8,
     pub(crate) at: EpochMillis,
     pub(crate) effect: Shared<Effect>,

@@ -16,7 +16,7 @@ use super::promises::Promise;
 use super::rules::CallView;
 use super::scenario::Scenario;
 use super::shared::Shared;
-use super::state::{Active, Phase, Reply, Sent, State, StepGhost};
+use super::state::{Active, Phase, Reply, State, StepGhost, TimedRequest};
 use super::table::{number_of, response_of};
 
 /// The names of the steps, in their order.
@@ -169,7 +169,7 @@ impl Scenario {
             }
         };
         active.steps = Some(Shared::new(run));
-        active.asked = Sent {
+        active.asked = TimedRequest {
             by: number,
             at: EpochMillis::new(0),
             effect: Shared::new(asked),

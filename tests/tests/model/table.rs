@@ -21,7 +21,7 @@ use idempotency_core::time::EpochMillis;
 use super::promises::Promise;
 use super::scenario::Scenario;
 use super::shared::Shared;
-use super::state::{Ghost, NO_CALL, Python, Reply, Returned, Sent, State};
+use super::state::{Ghost, NO_CALL, Python, Reply, Returned, State, TimedRequest};
 
 /// Returns the only key.
 pub(crate) fn key() -> RecordId {
@@ -141,7 +141,7 @@ fn write_with(
 
 impl Scenario {
     /// Applies a send, and returns the store's reply.
-    pub(crate) fn apply(&self, state: &mut State, sent: &Sent) -> Reply {
+    pub(crate) fn apply(&self, state: &mut State, sent: &TimedRequest) -> Reply {
         let before = state.record.clone();
         let own_claim = |state: &State| {
             let record = state
@@ -192,7 +192,7 @@ impl Scenario {
     }
 
     /// Checks a write that was applied over `before`, without reading its condition.
-    fn applied(&self, state: &mut State, sent: &Sent, before: Option<&Record>) {
+    fn applied(&self, state: &mut State, sent: &TimedRequest, before: Option<&Record>) {
         let held = state.holder == sent.by && before.is_some_and(in_progress);
         let number = usize::from(sent.by);
         match written(&sent.effect) {
@@ -253,7 +253,7 @@ impl Scenario {
     }
 
     /// Checks a claim of ours, and notes its holder.
-    fn claimed(&self, state: &mut State, sent: &Sent, held: bool, before: Option<&Record>) {
+    fn claimed(&self, state: &mut State, sent: &TimedRequest, held: bool, before: Option<&Record>) {
         self.claimed_over(state, sent.at, held, before);
         let number = usize::from(sent.by);
         let holds = self.bounds.deliveries[number].on_timeout == OnTimeout::Hold;
@@ -443,7 +443,7 @@ impl Scenario {
                 ..
             })
         );
-        let claim = |sent: &Sent| {
+        let claim = |sent: &TimedRequest| {
             let puts = matches!(*sent.effect, Effect::Write(Write::Put(_), _));
             sent.by == number && (puts || takes_over(&sent.effect))
         };

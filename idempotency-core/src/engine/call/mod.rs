@@ -13,7 +13,7 @@ mod offered;
 mod step;
 mod token;
 
-pub(crate) use offered::Made;
+pub(crate) use offered::MadeCall;
 pub use offered::{OfferedCall, run_without_claim};
 pub use step::Step;
 pub use token::Token;

@@ -13,13 +13,13 @@ use crate::time::EpochMillis;
 /// handlers that ask for it.
 #[must_use = "drop it if the handler does not ask for its call"]
 pub struct OfferedCall<'a> {
-    make: &'a (dyn Fn(&mut Made) -> Call + Sync),
-    made: &'a mut Made,
+    make: &'a (dyn Fn(&mut MadeCall) -> Call + Sync),
+    made: &'a mut MadeCall,
 }
 
 /// What a run has made of its offer. When it is dropped, the call has ended.
 #[derive(Default)]
-pub(crate) struct Made {
+pub(crate) struct MadeCall {
     /// The call, if the handler took it.
     call: Option<Call>,
     /// The failure of the random source. The handler must then not run: its call has no tokens.
@@ -28,7 +28,10 @@ pub(crate) struct Made {
 
 impl<'a> OfferedCall<'a> {
     /// Returns the offer of the call that `make` makes.
-    pub(crate) fn new(make: &'a (dyn Fn(&mut Made) -> Call + Sync), made: &'a mut Made) -> Self {
+    pub(crate) fn new(
+        make: &'a (dyn Fn(&mut MadeCall) -> Call + Sync),
+        made: &'a mut MadeCall,
+    ) -> Self {
         Self { make, made }
     }
 
@@ -67,7 +70,7 @@ pub async fn run_without_claim<F: Future>(
     deadline: Option<EpochMillis>,
     start: impl FnOnce(OfferedCall<'_>) -> F,
 ) -> Result<F::Output, RandomError> {
-    let mut made = Made::default();
+    let mut made = MadeCall::default();
     let handler = start(OfferedCall::new(
         &|made| {
             let call = made.unprotected(backend, deadline);
@@ -80,7 +83,7 @@ pub async fn run_without_claim<F: Future>(
     Ok(handler.await)
 }
 
-impl Made {
+impl MadeCall {
     /// Returns the call of a run without protection.
     pub(crate) fn unprotected(&mut self, backend: &Backend, deadline: Option<EpochMillis>) -> Call {
         Call::without_claim(backend, deadline).unwrap_or_else(|error| {
@@ -106,7 +109,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for MadeCall {
     fn drop(&mut self) {
         // The future of the run can be dropped before the handler returns.
         self.end();

@@ -12,7 +12,7 @@ use super::super::requests;
 use super::super::resolution::{Refusal, Source};
 use super::super::run::{Run, UNREPORTED};
 use super::super::terms::CallTerms;
-use super::state::{Claiming, GivingUp, Held, Next, READ, Running, State, refuse, replay};
+use super::state::{Claiming, GivingUp, HeldClaim, Next, READ, Running, State, refuse, replay};
 use super::{circuit, lookup};
 use crate::error::ErrorKind;
 use crate::record::{Field, Record, RecordedSteps};
@@ -357,7 +357,7 @@ fn run_claimed(
     if is_expired(lease_end, now) {
         return release(call, now, claiming, ErrorKind::NoTimeLeft);
     }
-    let held = Held {
+    let held = HeldClaim {
         claimed_at: claiming.claimed_at,
         lease_end,
         is_confirmed: true,

@@ -15,7 +15,7 @@ use super::super::steps::StepsEnd;
 use super::super::terms::CallTerms;
 use super::claim::release_unrun;
 use super::state::{
-    Completing, Held, Next, READ, Releasing, State, Unstorable, finish, refuse, replay,
+    Completing, HeldClaim, Next, READ, Releasing, State, Unstorable, finish, refuse, replay,
 };
 use super::transaction;
 use crate::error::ErrorKind;
@@ -33,7 +33,7 @@ const NOT_STORED: &str = "response not stored";
 pub(super) fn handler_done(
     call: &CallTerms,
     now: EpochMillis,
-    held: Held,
+    held: HeldClaim,
     result: HandlerResult,
     staged: bool,
 ) -> Next {
@@ -98,7 +98,7 @@ pub(super) fn handler_done(
                 lease_end: held.lease_end,
                 shorter: None,
             };
-            let Held {
+            let HeldClaim {
                 claimed_at,
                 has_unreported,
                 has_steps,
@@ -124,7 +124,7 @@ pub(super) fn handler_done(
 }
 
 /// Returns true if the release keeps the steps.
-fn keeps_steps(call: &CallTerms, held: Held) -> bool {
+fn keeps_steps(call: &CallTerms, held: HeldClaim) -> bool {
     held.has_steps && call.policy.steps == Steps::Keep
 }
 
@@ -137,7 +137,7 @@ pub(super) fn free_key(
     call: &CallTerms,
     now: EpochMillis,
     failure: &str,
-    held: Held,
+    held: HeldClaim,
     returned: bool,
 ) -> Effect {
     let keeps_steps = keeps_steps(call, held);

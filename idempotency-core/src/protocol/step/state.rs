@@ -124,7 +124,7 @@ pub(super) struct Unclaimed {
 /// The data of a call that runs its handler under a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Running {
-    pub(super) held: Held,
+    pub(super) held: HeldClaim,
     /// The steps that were recorded when the run began.
     pub(super) steps: RecordedSteps,
     pub(super) run: Run,
@@ -132,7 +132,7 @@ pub(super) struct Running {
 
 /// The claim under which the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Held {
+pub(super) struct HeldClaim {
     pub(super) claimed_at: EpochMillis,
     pub(super) lease_end: EpochMillis,
     /// False if it is not known whether the claim was applied.
@@ -150,7 +150,7 @@ pub(super) struct Held {
 /// The data of a call that completes its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Completing {
-    pub(super) held: Held,
+    pub(super) held: HeldClaim,
     /// True if the handler staged writes, which are in one transaction with the completion.
     pub(super) staged: bool,
     /// The number of completions sent, not counting those that met another transaction.
@@ -191,7 +191,7 @@ pub(super) const READ: Effect = Effect::Read(Consistency::Strong);
 /// The next state, and the effect to perform next.
 pub(super) type Next = (State, Effect);
 
-impl Held {
+impl HeldClaim {
     /// Returns the claim for the requests after the handler.
     ///
     /// A claim that was never confirmed is worth `store_timeout`, and not all of the time until the deadline: its user chose to go on

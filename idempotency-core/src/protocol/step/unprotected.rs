@@ -10,7 +10,7 @@ use super::super::resolution::{Refusal, Resolution};
 use super::super::run::Run;
 use super::super::terms::CallTerms;
 use super::claim::{is_too_late, release_unrun};
-use super::state::{GivingUp, Held, Next, Running, State, Unclaimed, refuse};
+use super::state::{GivingUp, HeldClaim, Next, Running, State, Unclaimed, refuse};
 use crate::error::ErrorKind;
 use crate::record::RecordedSteps;
 use crate::time::EpochMillis;
@@ -81,7 +81,7 @@ pub(super) fn run_unclaimed(call: &CallTerms, unclaimed: &Unclaimed) -> Next {
     // The steps of such a run are not recorded, because a record for them may not be there. The call took over no claim: it
     // would have met another call.
     let running = Running {
-        held: Held {
+        held: HeldClaim {
             claimed_at: giving_up.claimed_at,
             lease_end: until,
             is_confirmed: false,
