@@ -48,7 +48,7 @@ async fn send(
     meter.started();
     let reply = timeout(store.send(request, &log), || backend.clock().sleep(limit)).await;
     meter.ended();
-    let reply = reply.unwrap_or_else(|| {
+    let mut reply = reply.unwrap_or_else(|| {
         // Unless the sends are known, the write may have been applied, or may still be applied later.
         let (maybe_applied, error) = log.timed_out(&store.name());
         StoreReply::Failed {
@@ -56,6 +56,10 @@ async fn send(
             maybe_applied,
         }
     });
+    if let StoreReply::Applied { maybe_again, .. } = &mut reply {
+        // A store that takes no notes may have sent more than once.
+        *maybe_again |= log.maybe_again();
+    }
     (reply, log.is_refused())
 }
 

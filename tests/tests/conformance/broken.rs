@@ -41,6 +41,8 @@ pub(crate) enum Broken {
     FoldsIds,
     CutsData,
     HidesLostSends,
+    ForgetsLostSends,
+    ReplacesNothing,
     UnreadableIsMissing,
     TooLargeIsRejected,
     PanicsOnEmptyChange,
@@ -192,6 +194,9 @@ impl BrokenStore {
         let mut loses = self.loses.lock().unwrap();
         if *loses == Some(operation) {
             *loses = None;
+            if self.broken == Broken::ForgetsLostSends {
+                return StoreReply::applied();
+            }
             let error = StoreError::new(StoreErrorKind::Unreachable, "lost: try again");
             return StoreReply::Failed {
                 error,
@@ -201,6 +206,9 @@ impl BrokenStore {
         match write {
             StoreReply::ConditionFailed { .. } if self.broken == Broken::LostOldRecord => {
                 StoreReply::condition_failed(None)
+            }
+            StoreReply::Applied { .. } if self.broken == Broken::ReplacesNothing => {
+                StoreReply::replaced(None)
             }
             other => other,
         }

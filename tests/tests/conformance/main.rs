@@ -285,6 +285,10 @@ caught! {
         "a_failed_condition_returns_data_of_300_kb";
     a_store_that_hides_that_a_send_may_have_been_applied_is_caught: HidesLostSends by
         "a_write_whose_reply_is_lost_is_reported_as_maybe_applied";
+    a_store_that_forgets_a_lost_send_when_it_sends_again_is_caught: ForgetsLostSends by
+        "a_write_whose_reply_is_lost_is_reported_as_maybe_applied";
+    a_store_that_says_of_each_put_that_it_replaced_nothing_is_caught: ReplacesNothing by
+        "a_put_says_truly_what_it_replaced";
     a_store_that_treats_an_unreadable_attribute_as_missing_is_caught: UnreadableIsMissing by
         "an_attribute_of_a_wrong_type_is_present_and_unreadable",
         "a_foreign_record_can_be_claimed_as_its_attributes_say";

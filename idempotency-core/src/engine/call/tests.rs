@@ -128,7 +128,7 @@ struct Hiding {
 #[derive(Clone, Copy)]
 enum Hidden {
     /// The reply to a put, which is applied.
-    StoreReply,
+    Reply,
     /// What a put has replaced.
     Replaced,
     /// The whole table: it throttles each write.
@@ -151,7 +151,7 @@ impl Store for Hiding {
             }
             let reply = self.inner.send(request, &SendLog::new()).await;
             match (reply, write) {
-                (_, Write::Put(_)) if matches!(self.hidden, Hidden::StoreReply) => {
+                (_, Write::Put(_)) if matches!(self.hidden, Hidden::Reply) => {
                     let error = StoreError::new(StoreErrorKind::Unreachable, "the reply was lost");
                     StoreReply::failed(error).or_earlier()
                 }
@@ -212,7 +212,7 @@ fn the_run_after_a_killed_one_is_a_rerun_with_the_same_token() {
 
 #[test]
 fn a_run_whose_claim_had_no_reply_does_not_know_what_it_replaced() {
-    for hidden in [Hidden::StoreReply, Hidden::Replaced] {
+    for hidden in [Hidden::Reply, Hidden::Replaced] {
         for before in [None, Some(killed())] {
             let inner = MemoryStore::new();
             if let Some(before) = before {

@@ -146,8 +146,16 @@ impl State {
 }
 
 impl Store for MemoryStore {
-    fn send<'a>(&'a self, request: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, StoreReply> {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
         Box::pin(async move {
+            match request {
+                StoreRequest::Read(..) => log.reading(),
+                StoreRequest::Write(_) | StoreRequest::Transact(_) => log.sending(),
+            }
             match request {
                 StoreRequest::Write(record) => {
                     let mut state = self.state();

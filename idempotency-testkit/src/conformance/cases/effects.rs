@@ -2,7 +2,7 @@
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Attribute, Data, Field, Record, Status};
-use idempotency_core::store::Change;
+use idempotency_core::store::{Change, StoreReply};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use super::super::trial::{
@@ -13,6 +13,7 @@ use crate::store::StoreExt;
 super::cases![
     a_put_without_a_record_is_applied_and_reads_back,
     a_put_replaces_the_whole_record,
+    a_put_says_truly_what_it_replaced,
     an_update_sets_its_attributes_and_keeps_the_others,
     an_update_removes_its_attributes_and_keeps_the_others,
     removing_an_absent_attribute_changes_nothing,
@@ -143,6 +144,25 @@ async fn a_put_replaces_the_whole_record(trial: &Trial) -> Checked {
         trial.place(&id, &new).await?;
         let found = trial.finds(&id, Some(&new)).await;
         found.map_err(|flaw| flaw.when(format_args!("a record with only {attribute:?}")))?;
+    }
+    Ok(())
+}
+
+async fn a_put_says_truly_what_it_replaced(trial: &Trial) -> Checked {
+    let id = trial.id("1");
+    let mine = claim(&owner(1), trial.at(30_000));
+    let next = claim(&owner(2), trial.at(30_000));
+    let first = trial.store.put(&id, &mine, &Condition::NoRecord).await;
+    let second = trial.store.put(&id, &next, &always()).await;
+    for (reply, expected) in [(first, None), (second, Some(&mine.owner))] {
+        let StoreReply::Applied { replaced, .. } = reply else {
+            return broken("a put whose condition holds was not applied");
+        };
+        // A store that does not know what it replaced says `None`.
+        let says = replaced.as_ref().map(|record| record.as_ref());
+        if says.is_some_and(|record| record.map(|record| &record.owner) != expected) {
+            return broken("a put says that it replaced another record than it did");
+        }
     }
     Ok(())
 }

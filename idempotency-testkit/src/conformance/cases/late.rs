@@ -190,7 +190,7 @@ async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial)
             _ => trial.store.delete(&id, &fence).await,
         };
         let maybe_applied = match write {
-            StoreReply::Applied { .. } => true,
+            StoreReply::Applied { maybe_again, .. } => maybe_again,
             StoreReply::ConditionFailed { maybe_applied, .. }
             | StoreReply::Failed { maybe_applied, .. } => maybe_applied,
             _ => false,
