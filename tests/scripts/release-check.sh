@@ -19,9 +19,8 @@ if [[ -n $others ]]; then
     echo "$others"
     failed=1
 fi
-# The attribute writes code against the hidden interface of one version of idempotency-lambda, and idempotency-dynamodb uses the
-# hidden interface of dynamodb-writes.
-for crate in idempotency-macros dynamodb-writes; do
+# Other crates use the hidden interface of one version of these.
+for crate in dynamodb-writes idempotency-{expression,core,macros,http,dynamodb}; do
     if ! grep -qE "^$crate = .*version = \"=$version\"" Cargo.toml; then
         echo "Cargo.toml does not pin $crate: write version = \"=$version\""
         failed=1
