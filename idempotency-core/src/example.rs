@@ -81,9 +81,8 @@ pub fn ready<T>(future: impl Future<Output = T>) -> T {
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, StoreReply};
+/// use idempotency_core::store::{Condition, MemoryStore, StoreReply};
 /// use idempotency_core::example::StoreExt;
 /// # idempotency_core::example::ready(async {
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));

@@ -57,8 +57,7 @@ pub enum OutcomeKind {
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::outcome::Replay;
-/// use idempotency_core::protocol::Source;
+/// use idempotency_core::outcome::{Replay, Source};
 /// use idempotency_core::record::RecordId;
 /// let replay = Replay::new(RecordId::new("charge#42"), Source::Store, None).claimed_by("shop::charge");
 /// assert_eq!(replay.key().as_str(), "charge#42");

@@ -1,6 +1,6 @@
 //! The `Store` trait: one request and one reply.
 //!
-//! A store decides nothing. The [`protocol`](crate::protocol) supplies a [`Condition`] with each
+//! A store decides nothing. The protocol supplies a [`Condition`] with each
 //! write. The store applies the write if the condition holds for the present record, atomically, and replies. [`MemoryStore`] is the
 //! specification in code.
 

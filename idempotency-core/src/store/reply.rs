@@ -8,7 +8,7 @@ use crate::record::Record;
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::{protocol::condition::Condition, record::*, store::*};
+/// use idempotency_core::{record::*, store::*};
 /// # use idempotency_core::example::ready;
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
 /// let has_owner = Condition::Exists(Attribute::Owner);

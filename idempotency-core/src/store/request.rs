@@ -12,7 +12,7 @@ use crate::record::RecordId;
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::{protocol::condition::Condition, record::*, store::*};
+/// use idempotency_core::{record::*, store::*};
 /// # use idempotency_core::example::ready;
 /// let (store, id) = (MemoryStore::new(), RecordId::new("a#1"));
 /// let put = Write::Put(Record::default());

@@ -67,9 +67,8 @@ pub enum StoreFault {
 /// # Examples
 ///
 /// ```
-/// use idempotency_core::protocol::condition::Condition;
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{MemoryStore, StoreReply};
+/// use idempotency_core::store::{Condition, MemoryStore, StoreReply};
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
@@ -126,9 +125,8 @@ impl<S: Store> FaultyStore<S> {
     /// # Examples
     ///
     /// ```
-    /// use idempotency_core::protocol::condition::Condition;
     /// use idempotency_core::record::{Record, RecordId};
-    /// use idempotency_core::store::{Consistency, MemoryStore, StoreReply, SendLog, Store, StoreRequest};
+    /// use idempotency_core::store::{Condition, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest};
     /// use idempotency_testkit::store::{FaultyStore, StoreExt};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
