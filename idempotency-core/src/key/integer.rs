@@ -1,10 +1,8 @@
-//! Integers of any length: every digit of the event is kept.
+//! Integers of any length, and their sums: every digit of the event is kept.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
-
-use super::magnitude::Magnitude;
 
 /// An integer of any length.
 ///
@@ -90,21 +88,43 @@ impl Integer {
     /// Returns the nearest float, or `None` if the number is beyond the range of floats.
     #[must_use]
     pub(crate) fn to_f64(&self) -> Option<f64> {
+        Some(self.rounded()).filter(|float| float.is_finite())
+    }
+
+    /// Returns the nearest float; beyond the range of floats, an infinity.
+    fn rounded(&self) -> f64 {
         match &self.0 {
             #[allow(clippy::cast_precision_loss)]
-            Repr::Small(small) => Some(*small as f64),
-            Repr::Big(text) => text.parse().ok().filter(|float: &f64| float.is_finite()),
+            Repr::Small(small) => *small as f64,
+            Repr::Big(_) if self.magnitude().len() > DIGITS_OF_FLOATS => {
+                f64::INFINITY.copysign(if self.is_negative() { -1.0 } else { 1.0 })
+            }
+            Repr::Big(text) => text.parse().unwrap_or(f64::NAN),
         }
     }
 
     /// Returns the integer that equals a float without a fraction; `None` for infinities and not-a-number.
     #[must_use]
     pub(crate) fn from_whole_f64(float: f64) -> Option<Self> {
+        const FRACTION_BITS: u64 = 52;
+        const EXPONENT_BIAS: u64 = 1023 + FRACTION_BITS;
+        if !float.is_finite() {
+            return None;
+        }
+        let bits = float.abs().to_bits();
+        let mantissa = i128::from(bits & ((1 << FRACTION_BITS) - 1)) + (1 << FRACTION_BITS);
+        let mantissa = if float.is_sign_negative() {
+            -mantissa
+        } else {
+            mantissa
+        };
         // `{:.0}` gives the same digits, but takes 100 microseconds for 1e308, which is five bytes in a payload.
-        let digits = || Magnitude::of_whole(float.abs()).digits();
-        float
-            .is_finite()
-            .then(|| Self::from_digits(float.is_sign_negative(), &digits()))
+        Some(match (bits >> FRACTION_BITS).checked_sub(EXPONENT_BIAS) {
+            Some(doublings) => Sum(vec![mantissa]).doubled(doublings).total(),
+            // A float below 2^52 fits into 64 bits.
+            #[allow(clippy::cast_possible_truncation)]
+            None => Self::from(float as i64),
+        })
     }
 
     /// Returns the integer that equals a length.
@@ -138,7 +158,7 @@ impl Integer {
     pub(crate) fn magnitude(&self) -> Cow<'_, str> {
         match &self.0 {
             Repr::Small(small) => small.unsigned_abs().to_string().into(),
-            Repr::Big(text) => text.strip_prefix('-').unwrap_or(text).into(),
+            Repr::Big(text) => text.trim_start_matches('-').into(),
         }
     }
 
@@ -158,24 +178,20 @@ impl Integer {
 
     /// Returns `self / divisor` as the nearest float, or `None` beyond the range of floats.
     pub(crate) fn divide(&self, divisor: u64) -> Option<f64> {
-        let mut quotient = String::new();
-        let mut rest: u128 = 0;
-        for digit in self.magnitude().bytes() {
+        let divisor = u128::from(divisor);
+        let mut rest = 0;
+        let behind_point = std::iter::repeat_n(b'0', FRACTION);
+        let digits = self.magnitude();
+        let quotient = digits.bytes().chain(behind_point).map(|digit| {
             rest = rest * 10 + u128::from(digit - b'0');
-            push_digit(&mut quotient, rest / u128::from(divisor));
-            rest %= u128::from(divisor);
-        }
-        quotient.push('.');
-        for _ in 0..FRACTION {
-            rest *= 10;
-            push_digit(&mut quotient, rest / u128::from(divisor));
-            rest %= u128::from(divisor);
-        }
-        let float: f64 = quotient
-            .parse()
-            .ok()
-            .filter(|float: &f64| float.is_finite())?;
-        Some(if self.is_negative() { -float } else { float })
+            let digit = u8::try_from(rest / divisor).unwrap_or(0);
+            rest %= divisor;
+            char::from(b'0' + digit)
+        });
+        let quotient = quotient.collect::<String>() + &format!("e-{FRACTION}");
+        let float: f64 = quotient.parse().ok()?;
+        let float = if self.is_negative() { -float } else { float };
+        Some(float).filter(|float| float.is_finite())
     }
 
     /// Returns the steps that [`compare_f64`](Self::compare_f64) takes at most, after the first.
@@ -188,65 +204,13 @@ impl Integer {
 
     /// Compares with a float exactly; `None` for not-a-number.
     pub(crate) fn compare_f64(&self, float: f64) -> Option<Ordering> {
-        if float.is_nan() {
-            return None;
-        }
-        #[allow(clippy::cast_precision_loss)]
-        let decided = match &self.0 {
-            // Rounding keeps the order, so only equal floats need an exact comparison.
-            Repr::Small(small) => (*small as f64).partial_cmp(&float),
-            Repr::Big(_) => Some(self.compare_sizes(float)),
-        };
-        if decided != Some(Ordering::Equal) {
-            return decided;
-        }
-        // No fraction matters: a number beyond 64 bits differs from a float with a fraction by more than the fraction, and a
-        // smaller one was equal to the float after rounding, so the float is whole.
-        let whole = Self::from_whole_f64(float.trunc())?;
-        Some(self.cmp(&whole))
-    }
-
-    /// Compares a number beyond 64 bits with a float by sign and count of digits. Returns `Equal` if these do not decide: then the
-    /// float is finite, and has about as many digits.
-    fn compare_sizes(&self, float: f64) -> Ordering {
-        let above = if self.is_negative() {
-            Ordering::Less
-        } else {
-            Ordering::Greater
-        };
-        if self.is_negative() != float.is_sign_negative() {
-            return above;
-        }
-        if float.is_infinite() {
-            return above.reverse();
-        }
-        if self.magnitude().len() > DIGITS_OF_FLOATS {
-            return above;
-        }
-        match self.compare_digit_counts(float) {
-            Ordering::Greater => above,
-            Ordering::Less => above.reverse(),
-            Ordering::Equal => Ordering::Equal,
-        }
-    }
-
-    /// Compares the count of digits with that of a finite float. Returns `Equal` if the counts are close.
-    ///
-    /// It saves time alone: an exact comparison writes up to 309 digits of the float, and the steps charged for it
-    /// ([`steps_of_comparison`](Self::steps_of_comparison)) are only the digits of the integer.
-    fn compare_digit_counts(&self, float: f64) -> Ordering {
-        // A logarithm is not exact, but its error is far below this.
-        const CLOSE: f64 = 0.5;
-        #[allow(clippy::cast_precision_loss)]
-        let digits = self.magnitude().len() as f64;
-        let logarithm = float.abs().log10();
-        if logarithm > digits + CLOSE {
-            Ordering::Less
-        } else if logarithm < digits - 1.0 - CLOSE {
-            Ordering::Greater
-        } else {
-            Ordering::Equal
-        }
+        // Rounding keeps the order, so only equal floats need an exact comparison. The float is then whole or an infinity.
+        let rounded = self.rounded().partial_cmp(&float)?;
+        Some(rounded.then_with(|| match Self::from_whole_f64(float) {
+            Some(whole) => self.cmp(&whole),
+            None if self.is_negative() => Ordering::Greater,
+            None => Ordering::Less,
+        }))
     }
 }
 
@@ -258,14 +222,6 @@ fn small(negative: bool, digits: &str) -> Option<i64> {
     i64::try_from(if negative { -magnitude } else { magnitude }).ok()
 }
 
-fn push_digit(digits: &mut String, digit: u128) {
-    digits.push(char::from(b'0' + u8::try_from(digit).unwrap_or(0)));
-}
-
-fn compare_digits(a: &str, b: &str) -> Ordering {
-    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
-}
-
 impl From<i64> for Integer {
     fn from(small: i64) -> Self {
         Self(Repr::Small(small))
@@ -274,19 +230,16 @@ impl From<i64> for Integer {
 
 impl Ord for Integer {
     fn cmp(&self, other: &Self) -> Ordering {
-        match (&self.0, &other.0) {
-            (Repr::Small(a), Repr::Small(b)) => a.cmp(b),
-            // A `Big` number is beyond every `Small` one.
-            (Repr::Small(_), Repr::Big(_)) if other.is_negative() => Ordering::Greater,
-            (Repr::Small(_), Repr::Big(_)) => Ordering::Less,
-            (Repr::Big(_), Repr::Small(_)) if self.is_negative() => Ordering::Less,
-            (Repr::Big(_), Repr::Small(_)) => Ordering::Greater,
-            (Repr::Big(_), Repr::Big(_)) => match (self.is_negative(), other.is_negative()) {
-                (true, false) => Ordering::Less,
-                (false, true) => Ordering::Greater,
-                (false, false) => compare_digits(&self.magnitude(), &other.magnitude()),
-                (true, true) => compare_digits(&other.magnitude(), &self.magnitude()),
-            },
+        if let (Repr::Small(a), Repr::Small(b)) = (&self.0, &other.0) {
+            return a.cmp(b);
+        }
+        let (a, b) = (self.magnitude(), other.magnitude());
+        let sizes = a.len().cmp(&b.len()).then_with(|| a.cmp(&b));
+        match (self.is_negative(), other.is_negative()) {
+            (false, false) => sizes,
+            (true, true) => sizes.reverse(),
+            (negative, _) if negative => Ordering::Less,
+            _ => Ordering::Greater,
         }
     }
 }
@@ -313,7 +266,77 @@ impl fmt::Debug for Integer {
     }
 }
 
-/// Tests of integers of any length.
+/// A sum of integers: limbs to the base 10^18, the least significant first. With this base, the digits are found without a
+/// division of the whole number.
+///
+/// Each limb has a sign and room for a carry, so numbers are added limb by limb, and carries wait for the total. So an addition
+/// takes as many steps as the number has limbs, whatever the sum is.
+#[derive(Default)]
+pub(crate) struct Sum(Vec<i128>);
+
+const LIMB_DIGITS: usize = 18;
+const LIMB_BASE: i128 = 1_000_000_000_000_000_000;
+
+impl Sum {
+    /// Adds a number. Returns the steps that it took.
+    pub(crate) fn add(&mut self, number: &Integer) -> usize {
+        let Repr::Big(_) = number.0 else {
+            self.add_limb(0, number.as_i64().unwrap_or(0).into());
+            return 1;
+        };
+        let digits = number.magnitude();
+        let limbs = digits.as_bytes().rchunks(LIMB_DIGITS);
+        let steps = limbs.len();
+        for (at, limb) in limbs.enumerate() {
+            let add = |number, digit: &u8| number * 10 + i128::from(digit - b'0');
+            let limb = limb.iter().fold(0, add);
+            self.add_limb(at, if number.is_negative() { -limb } else { limb });
+        }
+        steps
+    }
+
+    /// Adds to one limb. A limb of 128 bits has room for more numbers than a payload can have.
+    fn add_limb(&mut self, at: usize, limb: i128) {
+        self.0.resize(self.0.len().max(at + 1), 0);
+        self.0[at] += limb;
+    }
+
+    /// Doubles the number this many times.
+    fn doubled(mut self, mut times: u64) -> Self {
+        // A limb below the base, doubled this often, and a carry fit into 128 bits.
+        const AT_ONCE: u64 = 60;
+        while times > 0 {
+            let now = times.min(AT_ONCE);
+            self.0.iter_mut().for_each(|limb| *limb <<= now);
+            self.carry();
+            times -= now;
+        }
+        self
+    }
+
+    /// Carries what is beyond the base. The limbs are then positive, except that the last one has the sign of the number.
+    fn carry(&mut self) {
+        let mut carry = 0;
+        for limb in &mut self.0 {
+            let sum = *limb + carry;
+            (carry, *limb) = (sum.div_euclid(LIMB_BASE), sum.rem_euclid(LIMB_BASE));
+        }
+        self.0.push(carry);
+    }
+
+    /// Returns the sum.
+    pub(crate) fn total(mut self) -> Integer {
+        self.carry();
+        let negative = self.0.last().is_some_and(|limb| limb.is_negative());
+        if negative {
+            self.0.iter_mut().for_each(|limb| *limb = -*limb);
+            self.carry();
+        }
+        let limbs = self.0.iter().rev().map(|limb| format!("{limb:018}"));
+        Integer::from_digits(negative, &limbs.collect::<String>())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,18 +349,35 @@ mod tests {
     }
 
     #[test]
-    fn each_digit_is_kept() {
-        for text in [
-            "0",
-            "-1",
-            "9223372036854775807",
-            "-9223372036854775808",
-            "9223372036854775808",
+    fn each_digit_sign_and_size_is_kept() {
+        // The number, its digits without the sign, and how many are kept apart.
+        for (text, magnitude, beyond) in [
+            ("0", "0", 0),
+            ("7", "7", 0),
+            ("-7", "7", 0),
+            ("9223372036854775807", "9223372036854775807", 0),
+            ("-9223372036854775808", "9223372036854775808", 0),
+            ("9223372036854775808", "9223372036854775808", 19),
+            ("-9223372036854775809", "9223372036854775809", 20),
         ] {
-            assert_eq!(int(text).to_string(), text);
+            let number = int(text);
+            assert_eq!(number.to_string(), text);
+            assert_eq!(number.is_negative(), text.starts_with('-'), "{text}");
+            assert_eq!(number.magnitude(), magnitude, "{text}");
+            assert_eq!(number.abs(), int(magnitude), "{text}");
+            assert_eq!(number.digits_beyond_64_bits(), beyond, "{text}");
+            assert_eq!(number.as_i64().is_some(), beyond == 0, "{text}");
+        }
+        for (negative, digits, text) in [
+            (true, "0", "0"),
+            (true, "0042", "-42"),
+            (false, "42.7", "42"),
+            (false, "", "0"),
+        ] {
+            assert_eq!(Integer::from_digits(negative, digits), int(text));
         }
         assert_eq!(int("-9223372036854775808").as_i64(), Some(i64::MIN));
-        assert_eq!(int("-0").to_string(), "0");
+        assert_eq!(Integer::from_count(3), int("3"));
     }
 
     #[test]
@@ -357,20 +397,32 @@ mod tests {
         for (at, a) in ordered.iter().enumerate() {
             for (other, b) in ordered.iter().enumerate() {
                 assert_eq!(a.cmp(b), at.cmp(&other), "{a} and {b}");
+                assert_eq!(a.partial_cmp(b), Some(at.cmp(&other)), "{a} and {b}");
             }
         }
     }
 
     #[test]
     fn division_rounds_to_the_nearest_float() {
-        assert_eq!(Integer::from(6).divide(2), Some(3.0));
-        assert_eq!(Integer::from(-1).divide(3), Some(-1.0 / 3.0));
-        assert_eq!(int("9007199254740993").divide(1), Some(9007199254740992.0));
-        assert_eq!(int("18014398509481987").divide(2), Some(9007199254740994.0));
-    }
-
-    #[test]
-    fn a_division_of_floats_equals_the_long_division() {
+        let beyond = "9".repeat(400);
+        let far = format!("-1{}", "0".repeat(310));
+        for (number, divisor, quotient, steps) in [
+            ("6", 2, Some(3.0), 160),
+            ("-1", 3, Some(-1.0 / 3.0), 160),
+            ("9007199254740993", 1, Some(9_007_199_254_740_992.0), 160),
+            ("18014398509481987", 2, Some(9_007_199_254_740_994.0), 160),
+            (
+                "9223372036854775808",
+                1,
+                Some(9.223_372_036_854_775_808e18),
+                179,
+            ),
+            (&beyond, 1, None, 560),
+            (&far, 100, Some(-1e308), 472),
+        ] {
+            assert_eq!(int(number).divide(divisor), quotient, "{number}");
+            assert_eq!(int(number).steps_of_division(), steps, "{number}");
+        }
         for number in [0, 1, -1, 7, -1_000_003, 1 << 53, -(1 << 53), (1 << 53) - 1] {
             for divisor in [1, 2, 3, 7, 1_000_003, 1 << 53] {
                 let number = Integer::from(number);
@@ -389,196 +441,176 @@ mod tests {
             let float: f64 = format!("1e{zeros}").parse().unwrap();
             let same = Integer::from_whole_f64(float).unwrap();
             let (below, above) = ("9".repeat(zeros), format!("2{}", "0".repeat(zeros)));
-            for (integer, order) in [
-                (same, Ordering::Equal),
-                (int(&above), Ordering::Greater),
-                (
-                    int("9223372036854775808"),
-                    9_223_372_036_854_775_808.0.partial_cmp(&float).unwrap(),
-                ),
+            let least = 9_223_372_036_854_775_808.0_f64;
+            for (integer, other, order) in [
+                (&same, float, Ordering::Equal),
+                (&int(&above), float, Ordering::Greater),
+                (&int(&below), float.next_up(), Ordering::Less),
+                (&int("9223372036854775808"), float, least.total_cmp(&float)),
+                (&int(&above), 0.5, Ordering::Greater),
+                (&int(&above), -0.0, Ordering::Greater),
             ] {
-                assert_eq!(integer.compare_f64(float), Some(order), "{zeros}");
-                let negative = Integer::from_digits(true, &integer.to_string());
+                let negative = Integer::from_digits(true, &integer.magnitude());
+                let text = format!("{zeros}: {integer} and {other}");
+                assert_eq!(integer.compare_f64(other), Some(order), "{text}");
                 assert_eq!(
-                    negative.compare_f64(-float),
+                    negative.compare_f64(-other),
                     Some(order.reverse()),
-                    "{zeros}"
+                    "{text}"
                 );
-                assert_eq!(
-                    integer.compare_f64(-float),
-                    Some(Ordering::Greater),
-                    "{zeros}"
-                );
-                assert_eq!(negative.compare_f64(float), Some(Ordering::Less), "{zeros}");
+                if other > 1.0 {
+                    assert_eq!(
+                        integer.compare_f64(-other),
+                        Some(Ordering::Greater),
+                        "{text}"
+                    );
+                    assert_eq!(negative.compare_f64(other), Some(Ordering::Less), "{text}");
+                }
             }
-            let next = float.next_up();
-            assert_eq!(
-                int(&below).compare_f64(next),
-                Some(Ordering::Less),
-                "{zeros}"
-            );
-            assert_eq!(
-                int(&above).compare_f64(0.5),
-                Some(Ordering::Greater),
-                "{zeros}"
-            );
-            assert_eq!(
-                int(&above).compare_f64(-0.0),
-                Some(Ordering::Greater),
-                "{zeros}"
-            );
         }
     }
 
     #[test]
     fn integers_and_floats_compare_exactly() {
-        assert_eq!(
-            int("9007199254740993").compare_f64(9007199254740992.0),
-            Some(Ordering::Greater)
-        );
-        assert_eq!(int("-1").compare_f64(-1.5), Some(Ordering::Greater));
-        assert_eq!(int("1").compare_f64(f64::INFINITY), Some(Ordering::Less));
-        assert_eq!(int("1").compare_f64(f64::NAN), None);
-        let beyond = "9".repeat(310);
-        assert_eq!(int(&beyond).compare_f64(f64::MAX), Some(Ordering::Greater));
-        assert_eq!(
-            int(&beyond).compare_f64(f64::INFINITY),
-            Some(Ordering::Less)
-        );
-        let beyond = format!("-{beyond}");
-        assert_eq!(int(&beyond).compare_f64(f64::MIN), Some(Ordering::Less));
-        assert_eq!(
-            int(&beyond).compare_f64(f64::NEG_INFINITY),
-            Some(Ordering::Greater)
-        );
-        assert_eq!(
-            int("100000000000000000000").compare_f64(1e20),
-            Some(Ordering::Equal)
-        );
-        assert_eq!(
-            int("100000000000000000001").compare_f64(1e20),
-            Some(Ordering::Greater)
-        );
-    }
-
-    #[test]
-    fn only_numbers_beyond_64_bits_take_their_digits_as_memory() {
-        for (text, digits) in [
-            ("0", 0),
-            ("9223372036854775807", 0),
-            ("-9223372036854775808", 0),
-            ("9223372036854775808", 19),
-            ("-9223372036854775809", 20),
+        let [ones, twos, beyond] =
+            [("1", 309), ("2", 309), ("9", 310)].map(|(digit, times)| digit.repeat(times));
+        for (number, float, order) in [
+            ("0", -0.0, Ordering::Equal),
+            ("1", 1.5, Ordering::Less),
+            ("2", 1.5, Ordering::Greater),
+            ("1", f64::INFINITY, Ordering::Less),
+            (
+                "9007199254740993",
+                9_007_199_254_740_992.0,
+                Ordering::Greater,
+            ),
+            ("9007199254740993", 9_007_199_254_740_994.0, Ordering::Less),
+            ("100000000000000000000", 1e20, Ordering::Equal),
+            ("100000000000000000001", 1e20, Ordering::Greater),
+            (&ones, f64::MAX, Ordering::Less),
+            (&twos, f64::MAX, Ordering::Greater),
+            (&twos, f64::INFINITY, Ordering::Less),
+            (&beyond, f64::MAX, Ordering::Greater),
+            (&beyond, f64::INFINITY, Ordering::Less),
         ] {
-            assert_eq!(int(text).digits_beyond_64_bits(), digits, "{text}");
+            assert_eq!(
+                int(number).compare_f64(float),
+                Some(order),
+                "{number} and {float}"
+            );
+            let negative = Integer::from_digits(true, number);
+            assert_eq!(
+                negative.compare_f64(-float),
+                Some(order.reverse()),
+                "-{number} and {float}"
+            );
+        }
+        assert_eq!(int("1").compare_f64(f64::NAN), None);
+        // It takes the steps of the digits that a float can have.
+        for (digits, steps) in [(1, 0), (20, 20), (309, 309), (310, 0)] {
+            assert_eq!(int(&"9".repeat(digits)).steps_of_comparison(), steps);
         }
     }
 
     #[test]
     fn a_number_has_its_float_if_floats_reach_so_far() {
-        assert_eq!(int("-3").to_f64(), Some(-3.0));
-        assert_eq!(int("100000000000000000000").to_f64(), Some(1e20));
-        assert_eq!(int(&format!("1{}", "0".repeat(308))).to_f64(), Some(1e308));
-        assert_eq!(int(&"9".repeat(309)).to_f64(), None);
+        let (far, beyond) = (format!("1{}", "0".repeat(308)), "9".repeat(309));
+        for (text, float) in [
+            ("-3", Some(-3.0)),
+            ("100000000000000000000", Some(1e20)),
+            (&far, Some(1e308)),
+            (&beyond, None),
+        ] {
+            assert_eq!(int(text).to_f64(), float, "{text}");
+        }
     }
 
     #[test]
     fn a_whole_float_has_its_integer_and_other_floats_have_none() {
-        for (float, text) in [
-            (0.0, "0"),
-            (-0.0, "0"),
-            (3.0, "3"),
-            (-3.0, "-3"),
-            (-1e20, "-100000000000000000000"),
-        ] {
-            assert_eq!(Integer::from_whole_f64(float), Some(int(text)), "{float}");
-        }
         for float in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
             assert_eq!(Integer::from_whole_f64(float), None);
         }
+        assert_eq!(Integer::from_whole_f64(-0.0), Some(int("0")));
+        let whole = [
+            0.0,
+            3.0,
+            999.0,
+            9_007_199_254_740_993.0,
+            1e18,
+            1e20,
+            1e22,
+            f64::MAX,
+        ];
+        let powers = (0..1024).map(|exponent| 2.0_f64.powi(exponent));
+        let others = (0..309).map(|exponent| format!("1.2345678901234567e{exponent}"));
+        let others = others.map(|text| text.parse::<f64>().unwrap().trunc());
+        for float in whole.into_iter().chain(powers).chain(others) {
+            let digits = format!("{float:.0}");
+            assert_eq!(
+                Integer::from_whole_f64(float),
+                Some(int(&digits)),
+                "{float:e}"
+            );
+            let negative = Integer::from_digits(true, &digits);
+            assert_eq!(Integer::from_whole_f64(-float), Some(negative), "{float:e}");
+        }
     }
 
     #[test]
-    fn the_sign_and_the_magnitude_of_a_number() {
-        for (text, negative, magnitude) in [
-            ("0", false, "0"),
-            ("7", false, "7"),
-            ("-7", true, "7"),
-            ("-9223372036854775808", true, "9223372036854775808"),
-            ("9223372036854775808", false, "9223372036854775808"),
-            ("-9223372036854775809", true, "9223372036854775809"),
+    fn sums_carry_beyond_64_bits_and_beyond_a_limb() {
+        let (longest, carried) = ("9".repeat(36), format!("1{}", "0".repeat(36)));
+        let cases: [(&[&str], &str); 9] = [
+            (&[], "0"),
+            (&["9223372036854775807", "1"], "9223372036854775808"),
+            (&["9223372036854775808", "-1"], "9223372036854775807"),
+            (&["-99999999999999999999", "99999999999999999999"], "0"),
+            (&["10000000000000000000000", "-1"], "9999999999999999999999"),
+            (
+                &["-10000000000000000000000", "1"],
+                "-9999999999999999999999",
+            ),
+            (&[&longest, "1"], &carried),
+            (&["-1", &carried, "1", "-1"], &longest),
+            (
+                &["1000000000000000000", "20000000000000000000", "-1"],
+                "20999999999999999999",
+            ),
+        ];
+        for (numbers, total) in cases {
+            for (numbers, negate) in [(numbers, false), (numbers, true)] {
+                let mut sum = Sum::default();
+                for number in numbers {
+                    let number = int(number);
+                    let negative = number.is_negative() != negate;
+                    sum.add(&Integer::from_digits(negative, &number.magnitude()));
+                }
+                let total = int(total);
+                let negative = total.is_negative() != negate;
+                assert_eq!(
+                    sum.total(),
+                    Integer::from_digits(negative, &total.magnitude())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_steps_of_an_addition_are_the_limbs_of_the_number() {
+        let longest = "9".repeat(4300);
+        let mut sum = Sum::default();
+        for (digits, steps) in [
+            ("9223372036854775807", 1),
+            (&"9".repeat(40), 3),
+            (&longest, 239),
         ] {
-            let number = int(text);
-            assert_eq!(number.is_negative(), negative, "{text}");
-            assert_eq!(number.magnitude(), magnitude, "{text}");
-            assert_eq!(number.abs(), int(magnitude), "{text}");
+            assert_eq!(sum.add(&int(digits)), steps);
+            assert_eq!(sum.add(&Integer::from_digits(true, digits)), steps);
         }
-        assert_eq!(Integer::from_count(3), int("3"));
-    }
-
-    #[test]
-    fn the_end_of_the_digits_is_the_end_of_the_number() {
-        assert_eq!(Integer::from_digits(true, "0042"), int("-42"));
-        assert_eq!(Integer::from_digits(false, "42.7"), int("42"));
-        assert_eq!(Integer::from_digits(false, ""), int("0"));
-        assert_eq!(int("42").as_i64(), Some(42));
-        assert_eq!(int("9223372036854775808").as_i64(), None);
-    }
-
-    #[test]
-    fn a_division_takes_the_steps_of_its_digits() {
-        assert_eq!(int("7").steps_of_division(), 160);
-        assert_eq!(int("9223372036854775808").steps_of_division(), 160 + 19);
-        assert_eq!(int(&"9".repeat(400)).divide(1), None);
-        assert_eq!(
-            int(&format!("-1{}", "0".repeat(310))).divide(100),
-            Some(-1e308)
-        );
-    }
-
-    #[test]
-    fn a_comparison_takes_the_steps_of_digits_that_a_float_can_have() {
-        assert_eq!(int("7").steps_of_comparison(), 0);
-        assert_eq!(int("9223372036854775808").steps_of_comparison(), 19);
-        assert_eq!(int(&"9".repeat(309)).steps_of_comparison(), 309);
-        assert_eq!(int(&"9".repeat(310)).steps_of_comparison(), 0);
-    }
-
-    #[test]
-    fn numbers_with_as_many_digits_as_the_largest_float_are_compared_digit_by_digit() {
-        let (below, above) = ("1".repeat(309), "2".repeat(309));
-        for (text, order) in [(&below, Ordering::Less), (&above, Ordering::Greater)] {
-            assert_eq!(int(text).compare_f64(f64::MAX), Some(order));
-            let negative = int(&format!("-{text}"));
-            assert_eq!(negative.compare_f64(f64::MIN), Some(order.reverse()));
+        sum.add(&int(&longest));
+        for _ in 0..10_000 {
+            assert_eq!(sum.add(&int("10000000000000000000")), 2);
+            assert_eq!(sum.add(&int("-10000000000000000000")), 2);
         }
-        assert_eq!(
-            int("9007199254740993").compare_f64(9007199254740994.0),
-            Some(Ordering::Less)
-        );
-        assert_eq!(int("2").compare_f64(1.5), Some(Ordering::Greater));
-        assert_eq!(int("1").compare_f64(1.5), Some(Ordering::Less));
-        assert_eq!(int("0").compare_f64(-0.0), Some(Ordering::Equal));
-        assert_eq!(int("7").partial_cmp(&int("8")), Some(Ordering::Less));
-    }
-
-    #[test]
-    fn the_count_of_digits_decides_unless_it_is_close() {
-        let twenty = int(&"5".repeat(20));
-        for (float, order) in [
-            (1e308, Ordering::Less),
-            (1e21, Ordering::Less),
-            (9e20, Ordering::Less),
-            (2e20, Ordering::Equal),
-            (5e19, Ordering::Equal),
-            (9e18, Ordering::Equal),
-            (2e18, Ordering::Greater),
-            (1e17, Ordering::Greater),
-            (0.0, Ordering::Greater),
-        ] {
-            assert_eq!(twenty.compare_digit_counts(float), order, "{float}");
-            let negative = int(&format!("-{}", "5".repeat(20)));
-            assert_eq!(negative.compare_digit_counts(-float), order, "{float}");
-        }
+        assert_eq!(sum.total().to_string(), longest);
     }
 }
