@@ -66,11 +66,11 @@ impl Float {
         }
     }
 
-    /// Writes the canonical text.
-    pub(super) fn write(&self, out: &mut impl Sink) {
+    /// Writes the canonical text: in its own digits, or as the nearest float, as in Python.
+    pub(super) fn write(&self, out: &mut impl Sink, as_in_python: bool) {
         match &self.0 {
-            Repr::Shortest(float) => write(out, *float),
-            Repr::Digits(text) => out.ascii(text.as_bytes()),
+            Repr::Digits(text) if !as_in_python => out.ascii(text.as_bytes()),
+            _ => write(out, self.to_f64()),
         }
     }
 }
@@ -85,15 +85,6 @@ impl From<f64> for Float {
 impl fmt::Debug for Float {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Float")
-    }
-}
-
-/// Writes the canonical text of a number: in its own digits, or as the nearest float, as in Python.
-pub(super) fn write_text(out: &mut impl Sink, text: &str, as_in_python: bool) {
-    let float = text.parse().unwrap_or(f64::NAN);
-    match own_digits(text, float) {
-        Some(digits) if !as_in_python => out.ascii(digits.as_bytes()),
-        _ => write(out, float),
     }
 }
 
@@ -134,7 +125,7 @@ fn own_digits(text: &str, float: f64) -> Option<String> {
 const PLACES: usize = 6;
 
 /// Writes a float to `out`: its shortest text.
-pub(super) fn write(out: &mut impl Sink, float: f64) {
+fn write(out: &mut impl Sink, float: f64) {
     match decimal(float.abs()) {
         Some((number, places)) => {
             if float.is_sign_negative() {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::canonical::{CANONICAL, Layout, PYTHON_CANONICAL};
-use super::select::Needs;
+use super::needs::Needs;
 use super::tape;
 use super::{Budget, EvaluationError, Expression, HashAlgorithm, Json, is_absent_key};
 

@@ -6,19 +6,17 @@
 use super::canonical::{Layout, Sink, write_characters};
 use super::hash::HashAlgorithm;
 use super::parse::Reader;
-use super::{Budget, JsonErrorKind, float};
+use super::{Budget, Float, JsonErrorKind};
 
 /// A tree takes at most this many bytes of memory for each byte of its text. The most is an array of one-digit numbers that is
 /// just moved to a larger block: 36.
 const TREE_BYTES: usize = 40;
-/// Up to this many members are sorted by insertion.
-const FEW: usize = 16;
 
 /// One value or name of a text.
 #[derive(Clone, Copy)]
 struct Place {
     kind: Kind,
-    /// Where its text begins. Of a list: how many places its first level has.
+    /// Where its text begins.
     start: u32,
     /// Where its text ends. Of a list: the place behind its last one.
     end: u32,
@@ -75,13 +73,15 @@ impl Reader<'_, '_> {
     fn places(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
         let start = self.at;
         let kind = match self.peek() {
-            Some(b'"') => return self.place_of_string(places),
-            Some(b'{') => return self.nested(|reader| reader.places_of_members(places)),
-            Some(b'[') => return self.nested(|reader| reader.places_of_elements(places)),
-            Some(b'0'..=b'9') => self.kind_of_number()?,
-            Some(b'-') if !self.bytes[self.at..].starts_with(b"-I") => self.kind_of_number()?,
+            Some(b'"') => return self.place_of_string(places).map(drop),
+            Some(b'{') => return self.places_within(Kind::Object, places),
+            Some(b'[') => return self.places_within(Kind::Array, places),
+            Some(b'-' | b'0'..=b'9') if !self.bytes[self.at..].starts_with(b"-I") => {
+                let whole = self.skip_number()?;
+                whole.map_or(Kind::Float, |_| Kind::Verbatim)
+            }
             _ => {
-                self.value()?;
+                self.skip()?;
                 Kind::Verbatim
             }
         };
@@ -89,60 +89,33 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn kind_of_number(&mut self) -> Result<Kind, JsonErrorKind> {
-        let whole = self.skip_number()?;
-        Ok(whole.map_or(Kind::Float, |_| Kind::Verbatim))
-    }
-
-    fn place_of_string(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
+    fn place_of_string(&mut self, places: &mut Vec<Place>) -> Result<Kind, JsonErrorKind> {
         let start = self.at + 1;
         let kind = match self.skip_string()? {
             true => Kind::Escaped,
             false => Kind::Plain,
         };
         places.push(Place::new(kind, start, self.at - 1));
-        Ok(())
+        Ok(kind)
     }
 
-    fn places_of_elements(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
+    fn places_within(&mut self, kind: Kind, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
         let list = places.len();
-        let mut count = 0;
-        places.push(Place::new(Kind::Array, 0, 0));
-        if !self.take("]") {
-            loop {
-                self.places(places)?;
-                count += 1;
-                if !self.another(b']')? {
-                    break;
-                }
-            }
-        }
-        places[list] = Place::new(Kind::Array, count, places.len());
-        Ok(())
-    }
-
-    fn places_of_members(&mut self, places: &mut Vec<Place>) -> Result<(), JsonErrorKind> {
-        let list = places.len();
-        let mut count = 0;
-        places.push(Place::new(Kind::Object, 0, 0));
-        if !self.take("}") {
-            loop {
-                self.name_begins()?;
-                let name = places.len();
-                self.place_of_string(places)?;
-                if places[name].kind == Kind::Escaped {
+        places.push(Place::new(kind, 0, 0));
+        if kind == Kind::Array {
+            self.nested(b']', |reader| reader.places(places))?;
+        } else {
+            self.nested(b'}', |reader| {
+                reader.name_begins()?;
+                if reader.place_of_string(places)? == Kind::Escaped {
                     // Not wrong, but the tree must compare it. Any error leads there.
                     return Err(JsonErrorKind::ExpectedName);
                 }
-                self.colon()?;
-                self.places(places)?;
-                count += 1;
-                if !self.another(b'}')? {
-                    break;
-                }
-            }
+                reader.colon()?;
+                reader.places(places)
+            })?;
         }
-        places[list] = Place::new(Kind::Object, count, places.len());
+        places[list] = Place::new(kind, 0, places.len());
         Ok(())
     }
 }
@@ -231,7 +204,8 @@ impl<'t> Tape<'t> {
             Kind::Float => {
                 // All bytes of a number are ASCII.
                 let text = std::str::from_utf8(self.of(place)).unwrap_or_default();
-                float::write_text(out, text, self.python_numbers);
+                let float = Float::parse(text).unwrap_or(f64::NAN.into());
+                float.write(out, self.python_numbers);
             }
             Kind::Plain => write_characters(out, self.of(place)),
             Kind::Escaped => {
@@ -288,31 +262,17 @@ impl<'t> Tape<'t> {
     #[allow(clippy::cast_possible_truncation)]
     fn sort_members(&mut self, list: usize) {
         let (first, end) = (self.order.len(), self.behind(list));
-        let few = self.places[list].start as usize <= FEW;
         let mut name = list + 1;
-        let mut is_sorted = true;
         while name < end {
-            let own = self.of(name);
-            let mut at = self.order.len();
             self.order.push(name as u32);
-            if few {
-                while at > first && self.of(self.order[at - 1] as usize) > own {
-                    self.order.swap(at - 1, at);
-                    at -= 1;
-                }
-            } else if at > first && is_sorted {
-                is_sorted = self.of(self.order[at - 1] as usize) <= own;
-            }
             name = self.behind(name + 1);
         }
-        if !is_sorted {
-            let (text, places) = (self.text, self.places);
-            let name = |place: &u32| {
-                let Place { start, end, .. } = places[*place as usize];
-                &text[start as usize..end as usize]
-            };
-            self.order[first..].sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.cmp(b)));
-        }
+        let mut order = std::mem::take(&mut self.order);
+        order[first..].sort_unstable_by(|&a, &b| {
+            let (one, other) = (self.of(a as usize), self.of(b as usize));
+            one.cmp(other).then(a.cmp(&b))
+        });
+        self.order = order;
     }
 }
 
@@ -384,7 +344,7 @@ mod tests {
         ] {
             assert!(is_taken(text), "{text}");
         }
-        for members in [FEW - 1, FEW, FEW + 1, 100] {
+        for members in [15, 16, 17, 100] {
             let names = (0..members).map(|number| format!("\"{}\": {number}", number * 7 % 40));
             let text = format!("{{\"z\": 0, {}}}", names.collect::<Vec<_>>().join(","));
             assert!(is_taken(&text), "{text}");

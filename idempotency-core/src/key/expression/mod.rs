@@ -8,7 +8,6 @@ mod compile;
 mod envelope;
 mod error;
 mod evaluate;
-mod exact;
 mod functions;
 mod header;
 mod iam;
@@ -25,7 +24,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
-use super::select::Needs;
+use super::needs::Needs;
 use super::{Budget, Json};
 use compile::Node;
 pub use error::{EvaluationError, ExpressionError};
@@ -205,7 +204,9 @@ impl Expression {
 
     /// Returns the name of a header if the expression looks it up in `headers` by its exact name.
     pub(crate) fn header_by_exact_name(&self) -> Option<&str> {
-        exact::header(&self.node)
+        header::PLACES
+            .into_iter()
+            .find_map(|place| self.needs.exact_name_in(place))
     }
 
     /// Returns why the value cannot be the caller of a request, if the text shows it: [`idempotency_expression::refuse_caller`].

@@ -1,0 +1,520 @@
+//! What an expression looks at in a value.
+//!
+//! An expression is analysed once ([`expression`](super::expression)), and the event is read by that: only what the expression
+//! looks at becomes a value, and the rest is only checked. On what is left the expression has the same result as on the whole
+//! event. So there is one evaluator, and its rules are not written a second time.
+
+use super::{Budget, Json, JsonError, Text, parse::Reader};
+
+/// What an expression looks at in a value. The rest may be left out, and its result stays the same.
+///
+/// The type of a value is always kept, and so are null, true and false.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Needs {
+    /// Only the type.
+    Kind,
+    /// Members of an object, elements of an array. Of other values only the type.
+    Parts(Box<Parts>),
+    /// The whole value.
+    All,
+}
+
+/// The members and elements that an expression looks at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Parts {
+    /// Each name once, sorted.
+    members: Vec<(Text, Needs)>,
+    /// The names of whole members whose names may be in another case.
+    headers: Vec<Text>,
+    pub(super) elements: Elements,
+}
+
+/// The elements of an array that an expression looks at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Elements {
+    #[default]
+    None,
+    /// Those at these indices, sorted.
+    First(Vec<(usize, Needs)>),
+    /// Those at these distances from the end, sorted; 1 is the last.
+    Last(Vec<(usize, Needs)>),
+    /// Each of them.
+    Each(Needs),
+}
+
+/// Up to this many names are compared one by one.
+const FEW: usize = 8;
+/// The farthest place from the end that is found while reading: the reader notes the places of this many elements.
+pub(super) const WINDOW: usize = 16;
+
+impl Needs {
+    /// Looks at a member of an object.
+    pub(crate) fn member(name: Text, needs: Self) -> Self {
+        Self::parts(Parts {
+            members: vec![(name, needs)],
+            ..Parts::default()
+        })
+    }
+
+    /// Looks at the members of this name in any case.
+    pub(crate) fn header(name: Text) -> Self {
+        Self::parts(Parts {
+            headers: vec![name],
+            ..Parts::default()
+        })
+    }
+
+    /// Looks at the element at an index, or at a distance from the end if the index is negative.
+    pub(crate) fn element(index: i64, needs: Self) -> Self {
+        let distance = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
+        Self::parts(Parts {
+            elements: if index >= 0 {
+                Elements::First(vec![(distance, needs)])
+            } else if distance <= WINDOW {
+                Elements::Last(vec![(distance, needs)])
+            } else {
+                Elements::Each(needs)
+            },
+            ..Parts::default()
+        })
+    }
+
+    /// Looks at the elements at these indices.
+    pub(crate) fn elements_at(indices: impl Iterator<Item = usize>, needs: &Self) -> Self {
+        Self::parts(Parts {
+            elements: Elements::First(indices.map(|index| (index, needs.clone())).collect()),
+            ..Parts::default()
+        })
+    }
+
+    /// Looks at each element of an array.
+    pub(crate) fn each(needs: Self) -> Self {
+        Self::parts(Parts {
+            elements: Elements::Each(needs),
+            ..Parts::default()
+        })
+    }
+
+    fn parts(parts: Parts) -> Self {
+        Self::Parts(Box::new(parts))
+    }
+
+    /// Reads what is looked at from a JSON text.
+    ///
+    /// # Errors
+    ///
+    /// The errors of a reader that keeps everything, except that only what is kept takes memory.
+    pub(crate) fn read(&self, text: &[u8], budget: &mut Budget) -> Result<Json, JsonError> {
+        Reader::new(text, 0, budget).document(|reader| reader.select(self))
+    }
+
+    /// Returns which elements of an array are looked at.
+    pub(super) fn elements(&self) -> &Elements {
+        match self {
+            Self::Kind => &Elements::None,
+            Self::All => &Elements::Each(Self::All),
+            Self::Parts(parts) => &parts.elements,
+        }
+    }
+
+    /// Returns what is looked at in an element of the array, whichever it is.
+    pub(crate) fn of_elements(&self) -> Self {
+        self.elements().of_any()
+    }
+
+    /// Returns the name of the first member of `place` that is looked at by its exact name.
+    pub(crate) fn exact_name_in(&self, place: &str) -> Option<&str> {
+        let Self::Parts(parts) = self else {
+            return None;
+        };
+        match parts.member(place.as_bytes())? {
+            Self::Parts(inner) => inner.members.first()?.0.as_str(),
+            _ => None,
+        }
+    }
+
+    /// Returns how many needs these are, with those inside.
+    pub(crate) fn count(&self) -> usize {
+        let Self::Parts(parts) = self else {
+            return 1;
+        };
+        let members: usize = parts.members.iter().map(|(_, needs)| needs.count()).sum();
+        let elements = match &parts.elements {
+            Elements::None => 0,
+            Elements::First(places) | Elements::Last(places) => {
+                places.iter().map(|(_, needs)| needs.count()).sum()
+            }
+            Elements::Each(needs) => needs.count(),
+        };
+        1 + members + parts.headers.len() + elements
+    }
+
+    /// Looks at all that one of the two looks at.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Kind, needs) | (needs, Self::Kind) => needs,
+            (Self::Parts(one), Self::Parts(other)) => Self::parts(one.and(*other)),
+        }
+    }
+}
+
+impl Parts {
+    fn and(self, other: Self) -> Self {
+        let mut headers = self.headers;
+        headers.extend(other.headers);
+        headers.sort_unstable();
+        headers.dedup();
+        Self {
+            members: joined(self.members, other.members),
+            headers,
+            elements: self.elements.and(other.elements),
+        }
+    }
+
+    /// Returns what is looked at in the member with this name; `None` if it is left out.
+    pub(super) fn member(&self, name: &[u8]) -> Option<&Needs> {
+        let same = |header: &Text| header.as_bytes().eq_ignore_ascii_case(name);
+        if self.headers.iter().any(same) {
+            return Some(&Needs::All);
+        }
+        let place = if self.members.len() <= FEW {
+            self.members
+                .iter()
+                .position(|(own, _)| own.as_bytes() == name)?
+        } else {
+            self.members
+                .binary_search_by(|(own, _)| own.as_bytes().cmp(name))
+                .ok()?
+        };
+        self.members.get(place).map(|(_, needs)| needs)
+    }
+
+    /// Returns true if members of objects are looked at.
+    pub(super) fn has_members(&self) -> bool {
+        !self.members.is_empty() || !self.headers.is_empty()
+    }
+
+    /// Returns the length of the longest name.
+    pub(super) fn longest_name(&self) -> usize {
+        let names = self.members.iter().map(|(name, _)| name);
+        let lengths = names.chain(&self.headers).map(|name| name.as_bytes().len());
+        lengths.max().unwrap_or(0)
+    }
+}
+
+impl Elements {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, elements) | (elements, Self::None) => elements,
+            (Self::First(one), Self::First(other)) => Self::First(joined(one, other)),
+            (Self::Last(one), Self::Last(other)) => Self::Last(joined(one, other)),
+            // Places from both ends need the length of the array.
+            (one, other) => Self::Each(one.of_any().and(other.of_any())),
+        }
+    }
+
+    /// Returns what is looked at in the element at an index; `None` if the element is left out. Only places from the end need the
+    /// length of the array.
+    pub(super) fn at(&self, index: usize, length: usize) -> Option<&Needs> {
+        let (places, place) = match self {
+            Self::None => return None,
+            Self::Each(needs) => return Some(needs),
+            Self::First(places) => (places, index),
+            Self::Last(places) => (places, length.checked_sub(index)?),
+        };
+        let (farthest, _) = places.last()?;
+        if place > *farthest {
+            return None;
+        }
+        let found = places.binary_search_by_key(&place, |(place, _)| *place);
+        Some(found.map_or(&Needs::Kind, |found| &places[found].1))
+    }
+
+    fn of_any(&self) -> Needs {
+        match self {
+            Self::None => Needs::Kind,
+            Self::First(places) | Self::Last(places) => {
+                let needs = places.iter().map(|(_, needs)| needs.clone());
+                needs.fold(Needs::Kind, Needs::and)
+            }
+            Self::Each(needs) => needs.clone(),
+        }
+    }
+}
+
+/// Joins two lists: each key once, sorted.
+fn joined<K: Ord>(one: Vec<(K, Needs)>, other: Vec<(K, Needs)>) -> Vec<(K, Needs)> {
+    let mut all = one;
+    all.extend(other);
+    // The order of equal keys does not matter: their needs are joined.
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut joined: Vec<(K, Needs)> = Vec::with_capacity(all.len());
+    for (key, needs) in all {
+        match joined.last_mut() {
+            Some((last, joint)) if *last == key => {
+                *joint = std::mem::replace(joint, Needs::Kind).and(needs);
+            }
+            _ => joined.push((key, needs)),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::key::{Expression, JsonErrorKind};
+
+    const TEXTS: [&str; 43] = [
+        r#"{"a": {"b": [1]}, "a": 2}"#,
+        r#"{"a": {"b": [1], "c": {}}, "d": 1, "a": {"c": {"c": 3}}, "d": {"e": 4}}"#,
+        r#"{"a": {"b": [1], "b": [2, 3]}, "a": {"b": "last", "b": [4, {"c": 5}]}}"#,
+        r#"{"headers": {"X-KEY": "1"}, "headers": null}"#,
+        r#"{"headers": {"x-key": "1", "X-KEY": "2", "x-Key": "3", "x-key": "4"}, "multiValueHeaders": {"x-key": []}}"#,
+        r#"{"multiValueHeaders": {"X-KEY": ["1", "2"], "y": [3]}, "headers": []}"#,
+        r#"{"headers": {"X-KEY": 7}}"#,
+        r#"{"d": 1, "requestContext": {"identity": {"userArn": "arn:aws:iam::123456789012:root", "x": 1}}}"#,
+        r#"{"": {"": "empty"}, "a": {"": 0}}"#,
+        r#"{"a": {"b": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,{"c":16},17,18,[19]]}}"#,
+        r#"{"a": {"b": [{"c":0},1,2,3,4,5,6,7,8,9,10,11,12,13,14,{"c":15}]}, "d": [1]}"#,
+        r#"{"a": [[{"b": 1}], {"b": [2, 3]}, [[{"b": 4}, []]], "b", null, {"b": null}]}"#,
+        r#"{"d": NaN, "a": {"b": [1.50, -0, -0.0, 1E2, 1e400, 123456789012345678901234567890]}}"#,
+        r#"{"\ud800": 1, "a": {"b": ["\ud800", "\ud83d\ude00", "\u0000"]}}"#,
+        r#"{"d": "", "a": {"b": [[], {}, "", null, false, 0]}}"#,
+        r#"{"body": "{\"a\": {\"b\": [1], \"b\": [2, 3]}, \"rest\": {\"e\": 1}, \"rest\": [{\"e\": 2}]}", "d": []}"#,
+        r#"{"body": "{\"a\": 1, \"rest\": [1,]}"}"#,
+        r#"{"body": "\"{\\"a\\": {\\"b\\": [8]}, \\"rest\\": 1}\""}"#,
+        r#"{"a": [{"id": 1, "body": "{\"e\": 2, \"f\": [1]}"}, {"id": 2, "body": "{\"e\": 1, \"g\": {}}"}]}"#,
+        r#"{"a": {"b": [1, {"c": "x"}, "y"]}, "d": null}"#,
+        r#"{"a": 1, "a": {"b": [[2], [3, 4]]}}"#,
+        r#"{"\u0061": {"\u0062": ["escaped"]}}"#,
+        r#"{"a": {"b": {}}, "headers": {"X-Key": "1", "x-key": ["2", null]}}"#,
+        r#"{"body": "{\"a\": {\"b\": [7]}, \"rest\": [1, 2]}"}"#,
+        r#"[{"a": 1}, {"a": null}, {"b": 2}, 3, [{"a": 4}]]"#,
+        "[]",
+        "{}",
+        "null",
+        "-Infinity",
+        "-1",
+        r#""text""#,
+        "{\"a\": [1, 2, 3",
+        "{\"a\": [1, 2, 3,]}",
+        "{\"d\": tru, \"a\": 1}",
+        "{\"d\": \"\u{1}\", \"a\": 1}",
+        r#"{"d": "\x", "a": 1}"#,
+        r#"{"d": 01, "a": 1}"#,
+        r#"{"d": -, "a": 1}"#,
+        r#"{"d": 1., "a": 1}"#,
+        r#"{"d" 1, "a": 1}"#,
+        r#"{d: 1, "a": 1}"#,
+        "{\"a\": 1} x",
+        "\u{feff}{}",
+    ];
+
+    const EXPRESSIONS: [&str; 99] = [
+        "a.b[15].c",
+        "a.b[-5].c",
+        "a.b[-16].c",
+        "a.b[-17].c",
+        "a.b[-20]",
+        "[a.b[-1], a.b[-4]]",
+        "[a.b[1], a.b[-2]]",
+        "[a.b[1], a.b[3], length(a.b)]",
+        "[a.b[2].c, a.b[*].c]",
+        "[a.b[1:3], a.b[0]]",
+        "a.b[1:9:3]",
+        "a.b[4:2]",
+        "a.b[:64]",
+        "a.b[-3:]",
+        "a.b[-3:18].c",
+        "a.b[::-1]",
+        "a.b[1:][0]",
+        "a.b[*].c | [0]",
+        "a.b[?c] | [-1].c",
+        "a[].b",
+        "a[][].b",
+        "a[].b[]",
+        "a[].b[0]",
+        "a[] | [1].b",
+        "a[*][0].b",
+        "a[*].[b, @]",
+        "a[*].type(b)",
+        "a.*",
+        "a.* | [0]",
+        "*.b",
+        "@.a.b",
+        "a.{x: b, y: @}",
+        "{x: a, y: @}.y.d",
+        "[a, d][1]",
+        "[a.b, d][?@]",
+        "a || d",
+        "(a || d).b",
+        "(d || a).b[0]",
+        "(d && a).b[0]",
+        "!a.b",
+        "[!a.b, !d]",
+        "a == d",
+        "a.b == `[1]`",
+        "a.b != d",
+        "d < `2`",
+        "not_null(a.zz, d.e, a.b)[0]",
+        "not_null(d, a).b[0]",
+        "merge(a, a).b",
+        "keys(@)",
+        "values(a)",
+        "map(&b, a)",
+        "map(&type(@), a.b)",
+        "sort_by(a, &id)[0].body",
+        "max_by(a, &id).body",
+        "contains(a.b, `1`)",
+        "join(',', a.b)",
+        "type(a)",
+        "type(a.b[1])",
+        "[type(a.b), type(d), a.b[0]]",
+        "to_array(a)[0].b",
+        "reverse(a.b)[0]",
+        r#"""."""#,
+        r#"a."\u0062"[0]"#,
+        "headers.\"X-KEY\"",
+        "[header(@, 'x-key'), headers.\"X-KEY\"]",
+        "powertools_json(body).[a.b[0], type(rest), rest[-1].e]",
+        "[powertools_json(body).a.b, powertools_json(body).rest]",
+        "(powertools_json(body) || d).a",
+        "not_null(powertools_json(body).zz, powertools_json(body).a).b[-1]",
+        "powertools_json(powertools_json(body)).a.b",
+        "a[*].powertools_json(body).e",
+        "a[?powertools_json(body).e == `1`].id",
+        "sort_by(a, &powertools_json(body).e)[*].id",
+        "map(&powertools_json(body).f[0], a)",
+        "type(powertools_json(body).a)",
+        "length(powertools_json(body))",
+        "powertools_json(body).*",
+        "a",
+        "a.b",
+        "a.b[0]",
+        "a.b[-1]",
+        "a.b[-3]",
+        "a.b[1].c",
+        "[a.b[0], d]",
+        "{x: a.b, y: d.e}",
+        "a.b[:2]",
+        "a.b[0:1].c",
+        "[*].a",
+        "[].a",
+        "[?a].a",
+        "[-1][0].a",
+        "header(@, 'x-KEY')",
+        "iam_caller(@)",
+        "[iam_caller(@), d]",
+        "powertools_json(body).a.b[0]",
+        "keys(d)",
+        "to_string(a.b)",
+        "type(d)",
+        "'constant'",
+    ];
+
+    /// Returns the value of an expression on a payload, as text, with the missing parts, or the error.
+    pub(in crate::key) fn value(expression: &Expression, payload: &Json) -> String {
+        match expression.select(payload) {
+            Ok(selection) => format!("{} {:?}", selection.value.to_canonical(), selection.missing),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn an_expression_has_the_same_value_on_what_it_looks_at() {
+        for text in EXPRESSIONS {
+            let expression = Expression::compile(text).unwrap();
+            let interpreter = Expression::looking_at_all(text);
+            for event in TEXTS {
+                let read = |event: &str| {
+                    let mut budget = Budget::unbounded();
+                    expression.needs().read(event.as_bytes(), &mut budget)
+                };
+                match (Json::parse(event), read(event)) {
+                    (Ok(whole), Ok(part)) => {
+                        let expected = value(&interpreter, &whole);
+                        assert_eq!(value(&expression, &part), expected, "{text} {event}");
+                        assert_eq!(value(&expression, &whole), expected, "{text} {event}");
+                    }
+                    (whole, part) => assert_eq!(part.err(), whole.err(), "{text} {event}"),
+                }
+                if let Ok(typed) = serde_json::from_str::<serde_json::Value>(event) {
+                    let whole = Json::parse(&typed.to_string()).unwrap();
+                    let part = expression.needs().take(&typed, &mut Budget::unbounded());
+                    let expected = value(&interpreter, &whole);
+                    assert_eq!(
+                        value(&expression, &part.unwrap()),
+                        expected,
+                        "{text} {typed}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_takes_no_memory() {
+        let large = format!("[{}0]", "0,".repeat(10_000));
+        let text =
+            format!(r#"{{"large": {large}, "text": "{large}", "a": [{large}, 7, {large}]}}"#);
+        for (expression, most) in [
+            ("a[1]", 300),
+            ("a[-2]", 300),
+            ("a[1:2]", 300),
+            ("b", 0),
+            ("type(a)", 200),
+        ] {
+            let expression = Expression::compile(expression).unwrap();
+            let mut budget = Budget::new(1_000_000);
+            expression
+                .needs()
+                .read(text.as_bytes(), &mut budget)
+                .unwrap();
+            assert!(
+                budget.charged() <= most,
+                "{expression}: {} bytes",
+                budget.charged()
+            );
+        }
+        let whole = Needs::All.read(text.as_bytes(), &mut Budget::new(100_000));
+        assert_eq!(whole.unwrap_err().kind(), JsonErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn the_depth_and_the_length_of_numbers_are_limited_in_what_is_left_out() {
+        for needs in [
+            Needs::Kind,
+            Needs::member("a".into(), Needs::All),
+            Needs::All,
+        ] {
+            let read = |text: String| needs.read(text.as_bytes(), &mut Budget::unbounded());
+            let nested =
+                |levels: usize| format!("{{\"b\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+            assert!(read(nested(127)).is_ok());
+            assert_eq!(
+                read(nested(128)).unwrap_err().kind(),
+                JsonErrorKind::TooDeep
+            );
+            assert!(read(format!("{{\"b\":-{}}}", "9".repeat(4300))).is_ok());
+            let error = read(format!("{{\"b\":-{}}}", "9".repeat(4301))).unwrap_err();
+            assert_eq!(error.kind(), JsonErrorKind::NumberTooLong);
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_among_many_and_after_a_long_escaped_one() {
+        let names: Vec<String> = (0..20).map(|number| format!("n{number}")).collect();
+        let expression = Expression::compile(&format!("[{}]", names.join(", "))).unwrap();
+        let text = format!(
+            r#"{{"{}": 1, "n7": 2, "\u006e19": 3}}"#,
+            r"\u006e".repeat(100)
+        );
+        let part = expression
+            .needs()
+            .read(text.as_bytes(), &mut Budget::unbounded())
+            .unwrap();
+        assert_eq!(part.to_canonical(), r#"{"n19": 3, "n7": 2}"#);
+    }
+}

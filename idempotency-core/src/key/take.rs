@@ -1,0 +1,856 @@
+//! Takes what an expression looks at from a typed value, as if the value's JSON text were read.
+//!
+//! What is not looked at is not written at all. The results are those of `serde_json`'s text: a float that is not finite is
+//! null, the keys of maps are strings, an enum is an object or a string, a raw value is its text. What this does not write itself
+//! is [`Unfit`], and the caller writes the text.
+
+use std::fmt::{self, Display};
+
+use serde::Serialize;
+use serde::ser::{
+    self, Impossible, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
+};
+
+use super::budget::List;
+use super::needs::Elements;
+use super::parse::{MAX_DEPTH, Reader};
+use super::{Budget, Exhausted, Float, Integer, Json, Needs, Object, Text};
+
+/// The error for a value that must be written as text: the text has the error, or the value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unfit;
+
+type Result<T> = std::result::Result<T, Unfit>;
+
+impl From<Exhausted> for Unfit {
+    fn from(_: Exhausted) -> Self {
+        Self
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the value is written as text")
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+impl ser::Error for Unfit {
+    fn custom<T: Display>(_: T) -> Self {
+        Self
+    }
+}
+
+impl Needs {
+    /// Takes what is looked at from a value, as if its JSON text were read.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfit`] if the value must be written as text, which then has the error, if there is one.
+    pub(crate) fn take<T: Serialize + ?Sized>(
+        &self,
+        from: &T,
+        budget: &mut Budget,
+    ) -> Result<Json> {
+        from.serialize(Taker {
+            needs: self,
+            budget,
+            depth: 0,
+        })
+    }
+
+    /// Returns what is looked at in the member with this name; `None` if it is left out.
+    fn member_of(&self, name: &[u8]) -> Option<&Self> {
+        match self {
+            Self::Kind => None,
+            Self::All => Some(self),
+            Self::Parts(parts) => parts.member(name),
+        }
+    }
+}
+
+/// Writes methods of a serializer that differ only in the type that they take.
+macro_rules! scalars {
+    ($own:ident: $($method:ident $scalar:ty),+) => {$(
+        fn $method(self, scalar: $scalar) -> Result<Self::Ok> {
+            self.$own(scalar)
+        }
+    )+};
+}
+
+/// Takes one value.
+struct Taker<'n, 'b> {
+    needs: &'n Needs,
+    budget: &'b mut Budget,
+    /// In how many arrays and objects the value is.
+    depth: usize,
+}
+
+impl<'n, 'b> Taker<'n, 'b> {
+    fn integer(self, number: impl TryInto<i64> + Copy + Display) -> Result<Json> {
+        let integer = match number.try_into() {
+            Ok(small) => Integer::from(small),
+            Err(_) => {
+                let digits = number.to_string();
+                Integer::from_digits(digits.starts_with('-'), digits.trim_start_matches('-'))
+            }
+        };
+        self.budget.allocate(integer.digits_beyond_64_bits())?;
+        Ok(Json::Int(integer))
+    }
+
+    /// Steps into an array or object.
+    fn nested(&self) -> Result<usize> {
+        (self.depth < MAX_DEPTH)
+            .then_some(self.depth + 1)
+            .ok_or(Unfit)
+    }
+
+    fn elements(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
+        let depth = self.nested()?;
+        let wanted = self.needs.elements();
+        let length = match wanted {
+            // The places are counted from the end.
+            Elements::Last(_) => Some(length.ok_or(Unfit)?),
+            _ => None,
+        };
+        Ok(Array {
+            wanted,
+            length,
+            count: 0,
+            elements: List::new(),
+            budget: self.budget,
+            depth,
+            around: None,
+        })
+    }
+
+    fn members(self) -> Result<Members<'n, 'b>> {
+        let depth = self.nested()?;
+        let needs = match self.needs {
+            Needs::Parts(parts) if !parts.has_members() => &Needs::Kind,
+            needs => needs,
+        };
+        Ok(Members::new(needs, self.budget, depth))
+    }
+
+    /// Steps into the object of one member that is written around the value of a variant.
+    fn variant(self, variant: &'static str) -> Result<(Self, Variant)> {
+        let depth = self.nested()?;
+        let found = self.needs.member_of(variant.as_bytes());
+        if found.is_some() {
+            self.budget.allocate(variant.len())?;
+            // The list of one member, and the object around it.
+            self.budget.allocate(size_of::<(Text, Json)>())?;
+        }
+        let within = Taker {
+            needs: found.unwrap_or(&Needs::Kind),
+            budget: self.budget,
+            depth,
+        };
+        Ok((within, Variant(found.map(|_| variant))))
+    }
+}
+
+/// The object around the value of a variant; without the name if it is left out.
+#[derive(Clone, Copy)]
+struct Variant(Option<&'static str>);
+
+impl Variant {
+    fn around(self, value: Json, budget: &mut Budget) -> Result<Json> {
+        Ok(Json::Object(match self.0 {
+            Some(name) => Object::charged(vec![(name.into(), value)], budget)?,
+            None => Object::default(),
+        }))
+    }
+}
+
+impl<'n, 'b> Serializer for Taker<'n, 'b> {
+    type Ok = Json;
+    type Error = Unfit;
+    type SerializeSeq = Array<'n, 'b>;
+    type SerializeTuple = Array<'n, 'b>;
+    type SerializeTupleStruct = Array<'n, 'b>;
+    type SerializeTupleVariant = Array<'n, 'b>;
+    type SerializeMap = Members<'n, 'b>;
+    type SerializeStruct = Members<'n, 'b>;
+    type SerializeStructVariant = Members<'n, 'b>;
+
+    scalars!(integer: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64, serialize_i128 i128,
+        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64, serialize_u128 u128);
+
+    fn serialize_bool(self, truth: bool) -> Result<Json> {
+        Ok(Json::Bool(truth))
+    }
+
+    /// The text of an `f32` has fewer digits than that of the same `f64`, and is read as another number.
+    fn serialize_f32(self, number: f32) -> Result<Json> {
+        if !number.is_finite() {
+            return Ok(Json::Null);
+        }
+        let text = serde_json::to_string(&number).map_err(|_| Unfit)?;
+        Float::parse(&text).map(Json::Float).ok_or(Unfit)
+    }
+
+    fn serialize_f64(self, number: f64) -> Result<Json> {
+        Ok(if number.is_finite() {
+            Json::Float(number.into())
+        } else {
+            Json::Null
+        })
+    }
+
+    fn serialize_char(self, character: char) -> Result<Json> {
+        self.serialize_str(character.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, text: &str) -> Result<Json> {
+        if *self.needs != Needs::All {
+            return Ok(Json::Str(Text::default()));
+        }
+        self.budget.allocate(text.len())?;
+        Ok(Json::Str(text.into()))
+    }
+
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<Json> {
+        self.collect_seq(bytes)
+    }
+
+    fn serialize_none(self) -> Result<Json> {
+        Ok(Json::Null)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Json> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<Json> {
+        Ok(Json::Null)
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Json> {
+        Ok(Json::Null)
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+    ) -> Result<Json> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<Json> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<Json> {
+        let (within, around) = self.variant(variant)?;
+        if around.0.is_none() {
+            return around.around(Json::Null, within.budget);
+        }
+        let value = value.serialize(Taker {
+            budget: &mut *within.budget,
+            ..within
+        })?;
+        around.around(value, within.budget)
+    }
+
+    fn serialize_seq(self, length: Option<usize>) -> Result<Array<'n, 'b>> {
+        self.elements(length)
+    }
+
+    fn serialize_tuple(self, length: usize) -> Result<Array<'n, 'b>> {
+        self.elements(Some(length))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, length: usize) -> Result<Array<'n, 'b>> {
+        self.elements(Some(length))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        length: usize,
+    ) -> Result<Array<'n, 'b>> {
+        let (within, around) = self.variant(variant)?;
+        let mut array = within.elements(Some(length))?;
+        array.around = Some(around);
+        Ok(array)
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Members<'n, 'b>> {
+        self.members()
+    }
+
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members<'n, 'b>> {
+        if is_raw(name) {
+            let raw = Some(Raw {
+                needs: self.needs,
+                value: None,
+            });
+            return Ok(Members {
+                raw,
+                ..Members::new(&Needs::Kind, self.budget, self.depth)
+            });
+        }
+        self.members()
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Members<'n, 'b>> {
+        let (within, around) = self.variant(variant)?;
+        let mut members = within.members()?;
+        members.around = Some(around);
+        Ok(members)
+    }
+}
+
+/// Implements a trait of `serde` for what is inside an array or an object: each call takes one more value.
+macro_rules! compound {
+    ($kind:ident: $($method:ident of $trait:ident calls $own:ident($($name:ident: $named:ty)?);)+) => {$(
+        impl $trait for $kind<'_, '_> {
+            type Ok = Json;
+            type Error = Unfit;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, $($name: $named,)? value: &T) -> Result<()> {
+                self.$own($($name,)? value)
+            }
+
+            fn end(self) -> Result<Json> {
+                self.finish()
+            }
+        }
+    )+};
+}
+
+/// An array that is being taken.
+struct Array<'n, 'b> {
+    wanted: &'n Elements,
+    /// The length that was promised, if places are counted from the end.
+    length: Option<usize>,
+    /// How many elements came.
+    count: usize,
+    elements: List<Json>,
+    budget: &'b mut Budget,
+    depth: usize,
+    around: Option<Variant>,
+}
+
+impl Array<'_, '_> {
+    fn element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        let found = self.wanted.at(self.count, self.length.unwrap_or(0));
+        self.count += 1;
+        let Some(needs) = found else {
+            return Ok(());
+        };
+        let element = value.serialize(Taker {
+            needs,
+            budget: &mut *self.budget,
+            depth: self.depth,
+        })?;
+        Ok(self.elements.push(element, self.budget)?)
+    }
+
+    fn finish(self) -> Result<Json> {
+        // A length that was promised and not kept would move all places.
+        if self.length.is_some_and(|length| length != self.count) {
+            return Err(Unfit);
+        }
+        let array = Json::Array(self.elements.finish(self.budget)?);
+        match self.around {
+            Some(around) => around.around(array, self.budget),
+            None => Ok(array),
+        }
+    }
+}
+
+compound! {
+    Array:
+    serialize_element of SerializeSeq calls element();
+    serialize_element of SerializeTuple calls element();
+    serialize_field of SerializeTupleStruct calls element();
+    serialize_field of SerializeTupleVariant calls element();
+}
+
+/// An object that is being taken.
+struct Members<'n, 'b> {
+    needs: &'n Needs,
+    members: List<(Text, Json)>,
+    /// The key of a map whose value comes next.
+    next: Option<(Text, &'n Needs)>,
+    budget: &'b mut Budget,
+    depth: usize,
+    around: Option<Variant>,
+    raw: Option<Raw<'n>>,
+}
+
+/// A value that `serde_json` writes as it is: a `RawValue`, or a number if the program keeps its digits.
+struct Raw<'n> {
+    needs: &'n Needs,
+    value: Option<Json>,
+}
+
+/// Returns true for the names that `serde_json` gives to structs whose one field is written as it is.
+fn is_raw(name: &'static str) -> bool {
+    matches!(
+        name,
+        "$serde_json::private::RawValue" | "$serde_json::private::Number"
+    )
+}
+
+impl<'n, 'b> Members<'n, 'b> {
+    fn new(needs: &'n Needs, budget: &'b mut Budget, depth: usize) -> Self {
+        Self {
+            needs,
+            members: List::new(),
+            next: None,
+            budget,
+            depth,
+            around: None,
+            raw: None,
+        }
+    }
+
+    fn value<T: Serialize + ?Sized>(
+        &mut self,
+        name: Text,
+        needs: &'n Needs,
+        value: &T,
+    ) -> Result<()> {
+        let value = value.serialize(Taker {
+            needs,
+            budget: &mut *self.budget,
+            depth: self.depth,
+        })?;
+        Ok(self.members.push((name, value), self.budget)?)
+    }
+
+    fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
+        if let Some(raw) = &mut self.raw {
+            // An enum that writes its tag first makes another struct of it, which `serde_json` refuses.
+            if !is_raw(name) || raw.value.is_some() {
+                return Err(Unfit);
+            }
+            let value = value.serialize(Name(|text: &str| {
+                let reader = Reader::new(text.as_bytes(), self.depth, self.budget);
+                let value = reader.document(|reader| reader.select(raw.needs));
+                value.map_err(|_| Unfit)
+            }))?;
+            raw.value = Some(value);
+            return Ok(());
+        }
+        let Some(needs) = self.needs.member_of(name.as_bytes()) else {
+            return Ok(());
+        };
+        self.budget.allocate(name.len())?;
+        self.value(name.into(), needs, value)
+    }
+
+    fn finish(self) -> Result<Json> {
+        if let Some(raw) = self.raw {
+            return raw.value.ok_or(Unfit);
+        }
+        let members = self.members.finish(self.budget)?;
+        let object = Json::Object(Object::charged(members, self.budget)?);
+        match self.around {
+            Some(around) => around.around(object, self.budget),
+            None => Ok(object),
+        }
+    }
+}
+
+compound! {
+    Members:
+    serialize_field of SerializeStruct calls field(name: &'static str);
+    serialize_field of SerializeStructVariant calls field(name: &'static str);
+}
+
+impl SerializeMap for Members<'_, '_> {
+    type Ok = Json;
+    type Error = Unfit;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
+        self.next = match self.needs {
+            Needs::Kind => None,
+            needs => key.serialize(Name(|name: &str| {
+                let Some(needs) = needs.member_of(name.as_bytes()) else {
+                    return Ok(None);
+                };
+                self.budget.allocate(name.len())?;
+                Ok(Some((name.into(), needs)))
+            }))?,
+        };
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        match self.next.take() {
+            Some((name, needs)) => self.value(name, needs, value),
+            None => Ok(()),
+        }
+    }
+
+    fn end(self) -> Result<Json> {
+        self.finish()
+    }
+}
+
+/// Hands the name that `serde_json` makes of a key, or the text of a raw value, to a function.
+///
+/// Keys that are rare (floats, options, booleans) are [`Unfit`]: the text decides about them.
+struct Name<F>(F);
+
+impl<T, F: FnOnce(&str) -> Result<T>> Name<F> {
+    fn written(self, key: impl Display) -> Result<T> {
+        (self.0)(&key.to_string())
+    }
+
+    fn refused<V>(self, _: V) -> Result<T> {
+        Err(Unfit)
+    }
+}
+
+impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
+    type Ok = T;
+    type Error = Unfit;
+    type SerializeSeq = Impossible<T, Unfit>;
+    type SerializeTuple = Impossible<T, Unfit>;
+    type SerializeTupleStruct = Impossible<T, Unfit>;
+    type SerializeTupleVariant = Impossible<T, Unfit>;
+    type SerializeMap = Impossible<T, Unfit>;
+    type SerializeStruct = Impossible<T, Unfit>;
+    type SerializeStructVariant = Impossible<T, Unfit>;
+
+    scalars!(written: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64, serialize_i128 i128,
+        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64, serialize_u128 u128);
+    scalars!(refused: serialize_bool bool, serialize_f32 f32, serialize_f64 f64, serialize_bytes &[u8],
+        serialize_unit_struct &'static str);
+
+    fn serialize_str(self, name: &str) -> Result<T> {
+        (self.0)(name)
+    }
+
+    fn serialize_char(self, character: char) -> Result<T> {
+        (self.0)(character.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<T> {
+        (self.0)(variant)
+    }
+
+    fn serialize_newtype_struct<V: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        key: &V,
+    ) -> Result<T> {
+        key.serialize(self)
+    }
+
+    fn serialize_none(self) -> Result<T> {
+        Err(Unfit)
+    }
+
+    fn serialize_some<V: Serialize + ?Sized>(self, _: &V) -> Result<T> {
+        Err(Unfit)
+    }
+
+    fn serialize_unit(self) -> Result<T> {
+        Err(Unfit)
+    }
+
+    fn serialize_newtype_variant<V: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &V,
+    ) -> Result<T> {
+        Err(Unfit)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq> {
+        Err(Unfit)
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple> {
+        Err(Unfit)
+    }
+
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleStruct> {
+        Err(Unfit)
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant> {
+        Err(Unfit)
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap> {
+        Err(Unfit)
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeStruct> {
+        Err(Unfit)
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant> {
+        Err(Unfit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::key::Expression;
+    use crate::key::needs::tests::value;
+
+    #[derive(Serialize)]
+    struct Order<'a> {
+        id: u64,
+        price: f32,
+        total: f64,
+        raw: &'a RawValue,
+        /// A map whose keys are not strings or numbers cannot be written as JSON.
+        unwritable: std::collections::BTreeMap<(u8, u8), u8>,
+    }
+
+    fn order(raw: &RawValue) -> Order<'_> {
+        Order {
+            id: u64::MAX,
+            price: 0.1,
+            total: f64::NAN,
+            raw,
+            unwritable: [((1, 2), 3)].into(),
+        }
+    }
+
+    #[test]
+    fn a_value_is_taken_as_its_text_would_be_read() {
+        let raw = RawValue::from_string(r#"{"b": 12345678901234567890123, "c": [1]}"#.to_owned())
+            .unwrap();
+        let order = order(&raw);
+        let taken = |text: &str| {
+            let expression = Expression::compile(text).unwrap();
+            let parts = expression.needs().take(&order, &mut Budget::unbounded())?;
+            Ok(expression.evaluate(&parts).unwrap().to_canonical())
+        };
+        assert_eq!(taken("id"), Ok("18446744073709551615".to_owned()));
+        assert_eq!(taken("[price, total]"), Ok("[0.1, null]".to_owned()));
+        assert_eq!(taken("raw.b"), Ok("12345678901234567890123".to_owned()));
+        assert_eq!(
+            taken("raw"),
+            Ok(r#"{"b": 12345678901234567890123, "c": [1]}"#.to_owned())
+        );
+        assert_eq!(taken("type(raw)"), Ok(r#""object""#.to_owned()));
+        assert_eq!(taken("unwritable"), Err(Unfit), "the text has the error");
+        assert_eq!(taken("@"), Err(Unfit));
+    }
+
+    /// A number as `serde_json` writes it in a program that keeps the digits of numbers.
+    #[derive(Serialize)]
+    #[serde(rename = "$serde_json::private::Number")]
+    struct Digits {
+        #[serde(rename = "$serde_json::private::Number")]
+        digits: &'static str,
+    }
+
+    #[derive(Serialize)]
+    #[serde(tag = "t")]
+    enum Tagged {
+        #[serde(rename = "1")]
+        Raw(Box<RawValue>),
+    }
+
+    #[test]
+    fn a_number_of_many_digits_and_a_raw_value_are_read_as_they_are_written() {
+        let take = |value: &dyn Fn(&mut Budget) -> Result<Json>| value(&mut Budget::unbounded());
+        for digits in ["12345678901234567890123", "1.50", "1e400", "-0"] {
+            let taken = take(&|budget| Needs::All.take(&[Digits { digits }], budget));
+            let text = format!("[{digits}]");
+            assert_eq!(
+                taken.unwrap().to_canonical(),
+                Json::parse(&text).unwrap().to_canonical()
+            );
+        }
+        let nested = format!("{}7{}", "[".repeat(127), "]".repeat(127));
+        let raw = RawValue::from_string(nested).unwrap();
+        assert!(take(&|budget| Needs::All.take(&[&raw], budget)).is_ok());
+        assert_eq!(
+            take(&|budget| Needs::All.take(&[[&raw]], budget)),
+            Err(Unfit)
+        );
+        // `serde_json` refuses a raw value with a tag.
+        let tagged = Tagged::Raw(RawValue::from_string("{}".to_owned()).unwrap());
+        assert!(serde_json::to_string(&tagged).is_err());
+        assert_eq!(take(&|budget| Needs::All.take(&tagged, budget)), Err(Unfit));
+    }
+
+    #[test]
+    fn a_number_of_32_bits_has_the_digits_of_its_text() {
+        for number in [
+            0.1_f32,
+            16_777_217.0,
+            1e10,
+            f32::MIN_POSITIVE,
+            -0.0,
+            f32::INFINITY,
+        ] {
+            let read = Json::parse(&serde_json::to_string(&number).unwrap()).unwrap();
+            let taken = Needs::All.take(&number, &mut Budget::unbounded()).unwrap();
+            assert_eq!(taken.to_canonical(), read.to_canonical());
+        }
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let taken = Needs::All.take(&number, &mut Budget::unbounded());
+            assert_eq!(taken, Ok(Json::Null));
+        }
+    }
+
+    /// An array that says another length than it has.
+    struct Promised(usize, Vec<u8>);
+
+    impl Serialize for Promised {
+        fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+            let mut seq = to.serialize_seq(Some(self.0))?;
+            for element in &self.1 {
+                serde::ser::SerializeSeq::serialize_element(&mut seq, element)?;
+            }
+            serde::ser::SerializeSeq::end(seq)
+        }
+    }
+
+    #[test]
+    fn places_from_the_end_of_a_value_need_its_length() {
+        let last = Needs::element(-2, Needs::All);
+        for (promised, taken) in [
+            (3, Ok("[5, 6]")),
+            (2, Err(Unfit)),
+            (4, Err(Unfit)),
+            (0, Err(Unfit)),
+        ] {
+            let array = Promised(promised, vec![4, 5, 6]);
+            let found = last.take(&array, &mut Budget::unbounded());
+            assert_eq!(
+                found.map(|json| json.to_canonical()),
+                taken.map(str::to_owned)
+            );
+        }
+    }
+
+    #[derive(Serialize)]
+    enum Forms {
+        Unit,
+        Newtype(Vec<u8>),
+        Tuple(u8, u128),
+        Struct { a: i128, b: Option<char> },
+    }
+
+    #[test]
+    fn each_form_of_an_enum_is_taken_as_its_text_is_read() {
+        let forms = [
+            Forms::Unit,
+            Forms::Newtype(vec![1, 2]),
+            Forms::Tuple(1, u128::MAX),
+            Forms::Struct {
+                a: i128::MIN,
+                b: Some('é'),
+            },
+        ];
+        let text = serde_json::to_string(&forms).unwrap();
+        let whole = Json::parse(&text).unwrap();
+        for key in [
+            "@",
+            "[0]",
+            "[1].Newtype[1]",
+            "[1].Newtype[-1]",
+            "[2].Tuple",
+            "[-1].Struct.a",
+            "[*].Struct.b",
+            "[*].type(@)",
+            "[*].type(Tuple)",
+            "[1].Tuple",
+            "[*].Newtype",
+        ] {
+            let expression = Expression::compile(key).unwrap();
+            let part = expression.needs().take(&forms, &mut Budget::unbounded());
+            let expected = value(&Expression::looking_at_all(key), &whole);
+            assert_eq!(value(&expression, &part.unwrap()), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_maps_are_the_names_in_their_text() {
+        fn check(map: &impl Serialize) {
+            let taken = Needs::All.take(map, &mut Budget::unbounded());
+            let read = Json::parse(&serde_json::to_string(map).unwrap()).unwrap();
+            assert_eq!(taken.unwrap().to_canonical(), read.to_canonical());
+        }
+        check(&std::collections::BTreeMap::from([(u128::MAX, 1), (0, 2)]));
+        check(&std::collections::BTreeMap::from([(i128::MIN, 1), (-1, 2)]));
+        check(&std::collections::BTreeMap::from([(u64::MAX, 1), (7, 2)]));
+        check(&std::collections::BTreeMap::from([(i64::MIN, 1), (7, 2)]));
+        check(&std::collections::BTreeMap::from([(i8::MIN, 1), (7, 2)]));
+        check(&std::collections::BTreeMap::from([('é', 1), ('"', 2)]));
+        check(&std::collections::BTreeMap::from([("\u{1}\"", 1), ("", 2)]));
+        // The text decides about a key that is seldom one.
+        let truth = std::collections::BTreeMap::from([(true, 1)]);
+        assert_eq!(
+            Needs::All.take(&truth, &mut Budget::unbounded()),
+            Err(Unfit)
+        );
+    }
+
+    #[test]
+    fn a_value_beyond_the_budget_or_too_deep_is_written_as_text() {
+        let long = "x".repeat(1000);
+        assert_eq!(Needs::All.take(&long, &mut Budget::new(1000)), Err(Unfit));
+        assert!(Needs::Kind.take(&long, &mut Budget::new(0)).is_ok());
+        let mut nested = serde_json::Value::Null;
+        for _ in 0..128 {
+            nested = serde_json::Value::Array(vec![nested]);
+        }
+        assert!(Needs::All.take(&nested, &mut Budget::unbounded()).is_ok());
+        let deeper = vec![nested];
+        assert_eq!(
+            Needs::All.take(&deeper, &mut Budget::unbounded()),
+            Err(Unfit)
+        );
+    }
+}
