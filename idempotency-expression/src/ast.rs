@@ -1,23 +1,26 @@
 //! The tree of a checked expression.
 
+use std::sync::Arc;
+
 use crate::Function;
 
 /// A checked expression.
 ///
-/// The enum is exhaustive: an evaluator must handle every node, so a new node is a breaking change.
+/// An evaluator chooses what literals become (`L`) and what is noted in a call (`R`): [`parse_with`](crate::parse_with). The enum is
+/// exhaustive: an evaluator must handle every node, so a new node is a breaking change.
 ///
 /// # Examples
 ///
 /// ```
 /// use idempotency_expression::{Ast, Name, parse};
 ///
-/// let field = |name: &str| Box::new(Ast::Field(Name::Plain(name.to_owned())));
+/// let field = |name: &str| Box::new(Ast::Field(Name::from(name)));
 /// assert_eq!(parse("order.id")?, Ast::Chain(field("order"), field("id")));
 /// assert_eq!(parse("id || order_id")?, Ast::Or(field("id"), field("order_id")));
 /// # Ok::<(), idempotency_expression::SyntaxError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ast {
+pub enum Ast<L = Literal, R = ()> {
     /// `@`: the current value.
     Current,
     /// A member of an object.
@@ -34,54 +37,49 @@ pub enum Ast {
         step: i64,
     },
     /// A literal.
-    Literal(Literal),
+    Literal(L),
     /// `[a, b]`. It is null if the current value is null.
-    List(Vec<Part>),
+    List(Vec<Part<L, R>>),
     /// `{a: b}`. It is null if the current value is null. Of several members with one name, the last value counts.
-    Hash(Vec<(Name, Part)>),
+    Hash(Vec<(Name, Part<L, R>)>),
     /// `a.b`, `a[0]` or `a | b`: evaluates the second expression on the result of the first.
-    Chain(Box<Ast>, Box<Ast>),
+    Chain(Box<Self>, Box<Self>),
     /// Evaluates `each` on every element of the array `over`, and drops nulls. It is null if `over` is not an array.
     Project {
         /// The expression that returns the array.
-        over: Box<Ast>,
+        over: Box<Self>,
+        /// The condition on an element, if it is a filter: `[?a]`.
+        condition: Option<Box<Self>>,
         /// The expression for each element.
-        each: Box<Ast>,
-    },
-    /// The same as [`Project`](Self::Project), but only for elements that satisfy a condition.
-    Filter {
-        /// The expression that returns the array.
-        over: Box<Ast>,
-        /// The condition on an element.
-        condition: Box<Ast>,
-        /// The expression for each element.
-        each: Box<Ast>,
+        each: Box<Self>,
     },
     /// The values of an object, as an array. It is null if the value is not an object.
-    Values(Box<Ast>),
+    Values(Box<Self>),
     /// An array in which inner arrays are merged. It is null if the value is not an array.
-    Flatten(Box<Ast>),
+    Flatten(Box<Self>),
     /// `a || b`.
-    Or(Box<Ast>, Box<Ast>),
+    Or(Box<Self>, Box<Self>),
     /// `a && b`.
-    And(Box<Ast>, Box<Ast>),
+    And(Box<Self>, Box<Self>),
     /// `!a`.
-    Not(Box<Ast>),
+    Not(Box<Self>),
     /// `a == b` or another comparison.
     Compare {
         /// The comparison.
         comparator: Comparator,
         /// The left side.
-        left: Box<Ast>,
+        left: Box<Self>,
         /// The right side.
-        right: Box<Ast>,
+        right: Box<Self>,
     },
     /// A call, with the number of arguments that the function takes.
     Call {
         /// The function.
         function: Function,
-        /// Its arguments.
-        arguments: Vec<Argument>,
+        /// Its arguments. Where [`takes_expression`](Function::takes_expression) is true, the function evaluates the argument.
+        arguments: Vec<Self>,
+        /// What the evaluator notes.
+        note: R,
     },
 }
 
@@ -90,38 +88,19 @@ pub enum Ast {
 /// # Examples
 ///
 /// ```
-/// use idempotency_expression::{Ast, Name, Part, parse};
+/// use idempotency_expression::{Ast, Name, parse};
 ///
 /// let Ast::List(parts) = parse("[user.id,  order_id]")? else { panic!("it is a list") };
-/// assert_eq!(parts[0].text, "user.id");
-/// assert_eq!(parts[1].value, Ast::Field(Name::Plain("order_id".to_owned())));
+/// assert_eq!(&*parts[0].text, "user.id");
+/// assert_eq!(parts[1].value, Ast::Field(Name::from("order_id")));
 /// # Ok::<(), idempotency_expression::SyntaxError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct Part<L = Literal, R = ()> {
     /// The part as it was written. Messages name the part by it.
-    pub text: String,
+    pub text: Arc<str>,
     /// The expression of the part.
-    pub value: Ast,
-}
-
-/// An argument of a call.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_expression::{Argument, Ast, parse};
-///
-/// let Ast::Call { arguments, .. } = parse("max_by(items, &price)")? else { panic!("it is a call") };
-/// assert!(matches!(arguments[..], [Argument::Value(_), Argument::Expression(_)]));
-/// # Ok::<(), idempotency_expression::SyntaxError>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Argument {
-    /// An expression that is evaluated before the call.
-    Value(Ast),
-    /// `&expression`, which the function evaluates on each element. Only some parameters accept it.
-    Expression(Ast),
+    pub value: Ast<L, R>,
 }
 
 /// The name of a member.
@@ -131,16 +110,32 @@ pub enum Argument {
 /// ```
 /// use idempotency_expression::{Ast, Name, parse};
 ///
-/// assert_eq!(parse(r#""order id""#)?, Ast::Field(Name::Plain("order id".to_owned())));
-/// assert_eq!(parse(r#""\ud800""#)?, Ast::Field(Name::Json(r#""\ud800""#.to_owned())));
+/// assert_eq!(parse(r#""order id""#)?, Ast::Field(Name::from("order id")));
+/// let Ast::Field(lone) = parse(r#""\ud800""#)? else { panic!("it is a field") };
+/// assert_eq!((lone.as_str(), lone.as_bytes()), (None, &[0xED, 0xA0, 0x80][..]));
 /// # Ok::<(), idempotency_expression::SyntaxError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Name {
-    /// The name itself.
-    Plain(String),
-    /// The name as a JSON string with its quotes, because it has a lone surrogate, which a `String` cannot hold.
-    Json(String),
+pub struct Name(pub(crate) Box<[u8]>);
+
+impl Name {
+    /// Returns the name, or `None` if it has a lone surrogate, which a `str` cannot hold.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// Returns the bytes: UTF-8, in which a lone surrogate takes three bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Self(name.as_bytes().into())
+    }
 }
 
 /// A literal in an expression.

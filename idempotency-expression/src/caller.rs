@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Argument, Ast, Function, Name, parse};
+use crate::{Ast, Function};
 
 /// The members of a `requestContext` that name a session: after `identity` in payload format 1.0, after `iam` in format 2.0.
 const OF_A_SESSION: [(&str, &str); 8] = [
@@ -22,17 +22,17 @@ const OF_A_SESSION: [(&str, &str); 8] = [
 /// # Examples
 ///
 /// ```
-/// use idempotency_expression::refuse_caller;
+/// use idempotency_expression::{parse, refuse_caller};
 ///
-/// let error = refuse_caller("requestContext.authorizer.iam.userArn").unwrap();
+/// let error = refuse_caller(&parse("requestContext.authorizer.iam.userArn")?).unwrap();
 /// assert!(error.ends_with("write `iam_caller(@)`"), "{error}");
-/// assert_eq!(refuse_caller("iam_caller(@)"), None);
+/// assert_eq!(refuse_caller(&parse("iam_caller(@)")?), None);
+/// # Ok::<(), idempotency_expression::SyntaxError>(())
 /// ```
 #[must_use]
-pub fn refuse_caller(expression: &str) -> Option<String> {
-    let tree = parse(expression).ok()?;
+pub fn refuse_caller<L, R>(expression: &Ast<L, R>) -> Option<String> {
     let mut found = BTreeSet::new();
-    selected(&tree, &BTreeSet::from([Vec::new()]), &mut found);
+    selected(expression, &BTreeSet::from([Vec::new()]), &mut found);
     found.iter().find_map(|path| {
         let (place, name) = match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["requestContext", place @ "identity", name] | ["authorizer", place @ "iam", name] => {
@@ -56,20 +56,20 @@ pub fn refuse_caller(expression: &str) -> Option<String> {
 type Paths = BTreeSet<Vec<String>>;
 
 /// Returns the paths that `tree` selects of values at `base`. Those that are part of the result go into `found` where they end.
-fn selected(tree: &Ast, base: &Paths, found: &mut Paths) -> Paths {
+fn selected<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
     let paths = match tree {
-        Ast::Field(Name::Plain(name)) => base.iter().map(|path| member(path, name)).collect(),
+        Ast::Field(name) => match name.as_str() {
+            Some(name) => base.iter().map(|path| member(path, name)).collect(),
+            None => Paths::new(),
+        },
         Ast::Chain(left, right)
         | Ast::Project {
             over: left,
             each: right,
+            ..
         } => {
             let left = inner(left, base, found);
             return selected(right, &left, found);
-        }
-        Ast::Filter { over, each, .. } => {
-            let over = inner(over, base, found);
-            return selected(each, &over, found);
         }
         Ast::List(parts) => return all(parts.iter().map(|part| &part.value), base, found),
         Ast::Hash(parts) => return all(parts.iter().map(|(_, part)| &part.value), base, found),
@@ -78,23 +78,16 @@ fn selected(tree: &Ast, base: &Paths, found: &mut Paths) -> Paths {
         }
         Ast::Values(over) | Ast::Flatten(over) => inner(over, base, found),
         Ast::Call { function, .. } if *function == Function::IamCaller => Paths::new(),
-        Ast::Call { arguments, .. } => {
-            let values = arguments.iter().map(|argument| match argument {
-                Argument::Value(value) | Argument::Expression(value) => value,
-            });
-            return all(values, base, found);
-        }
+        Ast::Call { arguments, .. } => return all(arguments, base, found),
         Ast::Current | Ast::Index(_) | Ast::Slice { .. } => base.clone(),
-        Ast::Field(Name::Json(_)) | Ast::Literal(_) | Ast::Not(_) | Ast::Compare { .. } => {
-            Paths::new()
-        }
+        Ast::Literal(_) | Ast::Not(_) | Ast::Compare { .. } => Paths::new(),
     };
     found.extend(paths.iter().cloned());
     paths
 }
 
 /// Returns the paths of a part that is not the result itself: what it selects is looked into further.
-fn inner(tree: &Ast, base: &Paths, found: &mut Paths) -> Paths {
+fn inner<L, R>(tree: &Ast<L, R>, base: &Paths, found: &mut Paths) -> Paths {
     let mut passed = Paths::new();
     let paths = selected(tree, base, &mut passed);
     // A list inside selects what it names, also if a part of it is taken later.
@@ -102,7 +95,11 @@ fn inner(tree: &Ast, base: &Paths, found: &mut Paths) -> Paths {
     paths
 }
 
-fn all<'a>(trees: impl IntoIterator<Item = &'a Ast>, base: &Paths, found: &mut Paths) -> Paths {
+fn all<'a, L: 'a, R: 'a>(
+    trees: impl IntoIterator<Item = &'a Ast<L, R>>,
+    base: &Paths,
+    found: &mut Paths,
+) -> Paths {
     let trees = trees.into_iter();
     trees.flat_map(|tree| selected(tree, base, found)).collect()
 }
@@ -115,6 +112,11 @@ fn member(path: &[String], name: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse;
+
+    fn refused(text: &str) -> Option<String> {
+        refuse_caller(&parse(text).unwrap())
+    }
 
     #[test]
     fn each_value_of_a_session_is_found_wherever_it_is_written() {
@@ -131,7 +133,7 @@ mod tests {
                 format!("{within}.{place}.{{a: accountId, u: to_string({name})}}"),
                 format!("({within} | {place}).[accountId || {name}] | [0]"),
             ] {
-                let error = refuse_caller(&expression).unwrap();
+                let error = refused(&expression).unwrap();
                 assert!(error.contains(&format!("`{place}.{name}`")), "{expression}");
             }
         }
@@ -139,7 +141,7 @@ mod tests {
             "requestContext.identity",
             "[requestContext.authorizer.iam, b]",
         ] {
-            let error = refuse_caller(whole).unwrap();
+            let error = refused(whole).unwrap();
             assert!(error.contains("holds the ids of one session"), "{whole}");
         }
         for expression in [
@@ -152,7 +154,7 @@ mod tests {
             "header(@, 'x-amzn-oidc-identity')",
             "identity.username",
         ] {
-            assert_eq!(refuse_caller(expression), None, "{expression}");
+            assert_eq!(refused(expression), None, "{expression}");
         }
     }
 }

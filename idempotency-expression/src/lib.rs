@@ -8,9 +8,8 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `tokens` | splits the text into tokens |
+//! | `tokens` | splits the text into tokens, and refuses what is too long or too deep |
 //! | `literal` | checks the text between quotes and backticks |
-//! | `limits` | refuses what is too long or too deep |
 //! | `parse` | makes an [`Ast`] of the tokens, with the operators in the order of the reference implementation, jmespath.py |
 //! | `function` | the functions and their parameters |
 //! | `caller` | refuses values that are no caller of a request |
@@ -31,13 +30,12 @@ mod ast;
 mod caller;
 mod error;
 mod function;
-mod limits;
 mod literal;
 mod parse;
 mod tokens;
 
-pub use ast::{Argument, Ast, Comparator, Literal, Name, Part};
+pub use ast::{Ast, Comparator, Literal, Name, Part};
 pub use caller::refuse_caller;
 pub use error::SyntaxError;
 pub use function::Function;
-pub use parse::parse;
+pub use parse::{parse, parse_with};

@@ -1,14 +1,9 @@
 //! Checks the text between quotes and backticks, with as much of JSON as it takes to refuse a wrong literal.
 
-/// The content of a JSON string.
-pub(crate) enum Decoded {
-    Text(String),
-    /// The string has a lone surrogate, which a `String` cannot hold.
-    LoneSurrogate,
-}
+use crate::Name;
 
 /// Decodes the text between the double quotes of a JSON string. Returns `None` if it is not one.
-pub(crate) fn decode(inside: &str) -> Option<Decoded> {
+pub(crate) fn decode(inside: &str) -> Option<Name> {
     let mut units: Vec<u16> = Vec::new();
     let mut characters = inside.chars();
     while let Some(character) = characters.next() {
@@ -33,7 +28,17 @@ pub(crate) fn decode(inside: &str) -> Option<Decoded> {
             plain => units.extend_from_slice(plain.encode_utf16(&mut [0; 2])),
         }
     }
-    Some(String::from_utf16(&units).map_or(Decoded::LoneSurrogate, Decoded::Text))
+    let mut bytes = Vec::with_capacity(inside.len());
+    for character in char::decode_utf16(units) {
+        match character {
+            Ok(character) => bytes.extend(character.encode_utf8(&mut [0; 4]).bytes()),
+            Err(lone) => {
+                let [high, low] = lone.unpaired_surrogate().to_be_bytes();
+                bytes.extend([0xED, 0x80 | (high & 0xF) << 2 | low >> 6, 0x80 | low & 0x3F]);
+            }
+        }
+    }
+    Some(Name(bytes.into()))
 }
 
 /// Returns true if a text between backticks is JSON or else a bare word.

@@ -4,8 +4,8 @@
 //! it ends there. So a key has the same value in both. `tests/tests/properties/expression.rs` compares the values with those of the crate
 //! `jmespath`, on expressions that both projects read alike.
 
-use crate::tokens::{Kind, Token, tokenize};
-use crate::{Argument, Ast, Comparator, Function, Name, Part, SyntaxError, limits};
+use crate::tokens::{Kind, MAX_BYTES, Token, check_limits, tokenize};
+use crate::{Ast, Comparator, Function, Literal, Name, Part, SyntaxError};
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 
@@ -24,23 +24,37 @@ type Result<T> = std::result::Result<T, SyntaxError>;
 /// assert_eq!((error.offset, error.message.as_str()), (0, "`join` takes 2 arguments, not 1"));
 /// ```
 pub fn parse(text: &str) -> Result<Ast> {
-    if text.len() > limits::MAX_BYTES {
+    parse_with(text, (), &|literal| Some(literal.clone()))
+}
+
+/// Does what [`parse`] does, and makes values of the literals: `literal` returns `None` for one that it refuses. Each call has `note`.
+///
+/// # Errors
+///
+/// As [`parse`], and for a literal that is refused.
+pub fn parse_with<L, R: Clone>(
+    text: &str,
+    note: R,
+    literal: &dyn Fn(&Literal) -> Option<L>,
+) -> Result<Ast<L, R>> {
+    if text.len() > MAX_BYTES {
         let message = format!(
-            "the expression has {} bytes; write at most {}",
-            text.len(),
-            limits::MAX_BYTES
+            "the expression has {} bytes; write at most {MAX_BYTES}",
+            text.len()
         );
-        return Err(SyntaxError::new(limits::MAX_BYTES, message));
+        return Err(SyntaxError::new(MAX_BYTES, message));
     }
     let tokens = tokenize(text)?;
     if tokens.is_empty() {
         return Err(SyntaxError::new(0, "the expression is empty"));
     }
-    limits::check(&tokens)?;
+    check_limits(&tokens)?;
     let mut parser = Parser {
         text,
         tokens: &tokens,
         at: 0,
+        note,
+        literal,
     };
     let tree = parser.expression(0)?;
     match parser.next() {
@@ -86,21 +100,16 @@ mod power {
     }
 }
 
-struct Parser<'a> {
+struct Parser<'a, L, R> {
     text: &'a str,
     tokens: &'a [Token],
     /// The index of the next token.
     at: usize,
+    note: R,
+    literal: &'a dyn Fn(&Literal) -> Option<L>,
 }
 
-/// An argument as it was written. The function decides whether it may be one.
-struct Given {
-    /// The offset of the `&` before it.
-    reference: Option<usize>,
-    value: Ast,
-}
-
-impl<'a> Parser<'a> {
+impl<'a, L, R: Clone> Parser<'a, L, R> {
     fn next(&self) -> Option<&'a Token> {
         self.tokens.get(self.at)
     }
@@ -149,7 +158,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses an expression until an operator that does not bind more strongly than `outer`.
-    fn expression(&mut self, outer: u8) -> Result<Ast> {
+    fn expression(&mut self, outer: u8) -> Result<Ast<L, R>> {
         let mut left = self.operand()?;
         while power::of(self.symbol(0)) > outer {
             left = self.operator(left)?;
@@ -158,18 +167,21 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses what can begin an expression.
-    fn operand(&mut self) -> Result<Ast> {
+    fn operand(&mut self) -> Result<Ast<L, R>> {
         let Some(token) = self.next() else {
             return Err(self.refused());
         };
         match &token.kind {
             Kind::Literal(literal) => {
                 self.at += 1;
-                Ok(Ast::Literal(literal.clone()))
+                let refused = "the literal is nested too deep, or is neither JSON nor a plain word";
+                (self.literal)(literal)
+                    .map(Ast::Literal)
+                    .ok_or_else(|| SyntaxError::new(token.offset, refused))
             }
             Kind::Identifier(name) => {
                 self.at += 1;
-                Ok(Ast::Field(Name::Plain(name.clone())))
+                Ok(Ast::Field(Name::from(name.as_str())))
             }
             Kind::Quoted(name) => {
                 self.at += 1;
@@ -184,7 +196,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses an expression that begins with this symbol.
-    fn prefix(&mut self, symbol: &'static str) -> Result<Ast> {
+    fn prefix(&mut self, symbol: &'static str) -> Result<Ast<L, R>> {
         match symbol {
             "@" => {
                 self.at += 1;
@@ -221,7 +233,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the operator that comes next, on what is before it.
-    fn operator(&mut self, left: Ast) -> Result<Ast> {
+    fn operator(&mut self, left: Ast<L, R>) -> Result<Ast<L, R>> {
         match self.symbol(0) {
             "." if self.symbol(1) == "*" => {
                 self.at += 1;
@@ -240,7 +252,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn logic(&mut self, left: Ast) -> Result<Ast> {
+    fn logic(&mut self, left: Ast<L, R>) -> Result<Ast<L, R>> {
         let symbol = self.symbol(0);
         self.at += 1;
         let right = Box::new(self.expression(power::of(symbol))?);
@@ -252,7 +264,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn compare(&mut self, left: Ast) -> Result<Ast> {
+    fn compare(&mut self, left: Ast<L, R>) -> Result<Ast<L, R>> {
         let comparator = match self.symbol(0) {
             "==" => Comparator::Equal,
             "!=" => Comparator::NotEqual,
@@ -271,7 +283,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses what comes after a dot.
-    fn after_dot(&mut self, outer: u8) -> Result<Ast> {
+    fn after_dot(&mut self, outer: u8) -> Result<Ast<L, R>> {
         match self.next().map(|token| &token.kind) {
             Some(Kind::Identifier(_) | Kind::Quoted(_) | Kind::Symbol("*")) => {
                 self.expression(outer)
@@ -294,7 +306,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the operators that a projection applies to each element.
-    fn each(&mut self, outer: u8) -> Result<Box<Ast>> {
+    fn each(&mut self, outer: u8) -> Result<Box<Ast<L, R>>> {
         let each = match self.symbol(0) {
             "." => {
                 self.at += 1;
@@ -307,29 +319,31 @@ impl<'a> Parser<'a> {
         Ok(Box::new(each))
     }
 
-    fn values(&mut self, over: Ast, outer: u8) -> Result<Ast> {
-        self.at += 1;
+    fn project(&mut self, over: Ast<L, R>, outer: u8) -> Result<Ast<L, R>> {
         Ok(Ast::Project {
-            over: Box::new(Ast::Values(Box::new(over))),
+            over: Box::new(over),
+            condition: None,
             each: self.each(outer)?,
         })
     }
 
-    fn flatten(&mut self, over: Ast) -> Result<Ast> {
+    fn values(&mut self, over: Ast<L, R>, outer: u8) -> Result<Ast<L, R>> {
         self.at += 1;
-        Ok(Ast::Project {
-            over: Box::new(Ast::Flatten(Box::new(over))),
-            each: self.each(power::FLATTEN)?,
-        })
+        self.project(Ast::Values(Box::new(over)), outer)
     }
 
-    fn filter(&mut self, over: Ast) -> Result<Ast> {
+    fn flatten(&mut self, over: Ast<L, R>) -> Result<Ast<L, R>> {
+        self.at += 1;
+        self.project(Ast::Flatten(Box::new(over)), power::FLATTEN)
+    }
+
+    fn filter(&mut self, over: Ast<L, R>) -> Result<Ast<L, R>> {
         self.at += 1;
         let condition = self.expression(0)?;
         self.expect("]")?;
-        Ok(Ast::Filter {
+        Ok(Ast::Project {
             over: Box::new(over),
-            condition: Box::new(condition),
+            condition: Some(Box::new(condition)),
             each: self.each(power::FILTER)?,
         })
     }
@@ -346,16 +360,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses `[*]`, an index or a slice.
-    fn bracket(&mut self, left: Ast) -> Result<Ast> {
+    fn bracket(&mut self, left: Ast<L, R>) -> Result<Ast<L, R>> {
         let is_index = self.begins_index();
         self.at += 1;
         if !is_index {
             self.expect("*")?;
             self.expect("]")?;
-            return Ok(Ast::Project {
-                over: Box::new(left),
-                each: self.each(power::STAR)?,
-            });
+            return self.project(left, power::STAR);
         }
         let index = self.index()?;
         // A slice directly after an index is not a projection.
@@ -367,14 +378,11 @@ impl<'a> Parser<'a> {
         if is_plain {
             return Ok(indexed);
         }
-        Ok(Ast::Project {
-            over: Box::new(indexed),
-            each: self.each(power::STAR)?,
-        })
+        self.project(indexed, power::STAR)
     }
 
     /// Parses an index or a slice, and the bracket that closes it. Of numbers side by side in a slice, the last counts.
-    fn index(&mut self) -> Result<Ast> {
+    fn index(&mut self) -> Result<Ast<L, R>> {
         if let (Some(Kind::Number(index)), false) =
             (self.next().map(|token| &token.kind), self.symbol(1) == ":")
         {
@@ -403,7 +411,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the elements of a list, and the bracket that closes it.
-    fn list(&mut self) -> Result<Ast> {
+    fn list(&mut self) -> Result<Ast<L, R>> {
         if self.symbol(0) == "]" {
             let message = "the list is empty; name what to select";
             return Err(SyntaxError::new(self.offset(), message));
@@ -427,11 +435,11 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses the members of a hash, and the brace that closes it. As in the reference, no comma is needed between members.
-    fn hash(&mut self) -> Result<Ast> {
+    fn hash(&mut self) -> Result<Ast<L, R>> {
         let mut members = Vec::new();
         loop {
             let name = match self.next().map(|token| &token.kind) {
-                Some(Kind::Identifier(name)) => Name::Plain(name.clone()),
+                Some(Kind::Identifier(name)) => Name::from(name.as_str()),
                 Some(Kind::Quoted(name)) => name.clone(),
                 _ => return Err(self.refused()),
             };
@@ -445,56 +453,63 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a part of a multi-select.
-    fn part(&mut self) -> Result<Part> {
+    fn part(&mut self) -> Result<Part<L, R>> {
         let start = self.offset();
         let value = self.expression(0)?;
         let text = self.text.get(start..self.offset()).unwrap_or_default();
         Ok(Part {
-            text: text.trim().to_owned(),
+            text: text.trim().into(),
             value,
         })
     }
 
     /// Parses the arguments of a call. As in the reference, no comma is needed between arguments.
-    fn call(&mut self, called: Ast) -> Result<Ast> {
-        let Ast::Field(Name::Plain(name)) = called else {
-            return Err(self.refused());
+    fn call(&mut self, called: Ast<L, R>) -> Result<Ast<L, R>> {
+        let name = match &called {
+            Ast::Field(name) => name.as_str().ok_or_else(|| self.refused())?,
+            _ => return Err(self.refused()),
         };
         let before = &self.tokens[self.at.saturating_sub(1)];
         let offset = match before.kind {
             Kind::Identifier(_) => before.offset,
             _ => self.offset(),
         };
-        let Some(function) = Function::from_name(&name) else {
-            return Err(SyntaxError::new(offset, Function::refuse_name(&name)));
+        let Some(function) = Function::from_name(name) else {
+            return Err(SyntaxError::new(offset, Function::refuse_name(name)));
         };
         self.at += 1;
-        let mut given = Vec::new();
+        let (mut arguments, mut refused) = (Vec::new(), None);
         while !self.take(")") {
-            let reference = self.offset();
-            let reference = self.take("&").then_some(reference);
-            let value = self.expression(0)?;
-            given.push(Given { reference, value });
+            let start = self.at;
+            let is_reference = self.take("&");
+            let argument = self.expression(0)?;
+            let given = &self.tokens[start..self.at];
+            let wrong = refuse_argument(function, offset, arguments.len(), is_reference, given);
+            refused = refused.or(wrong);
+            arguments.push(argument);
             self.take(",");
         }
-        if let Some(message) = function.refuse_count(given.len()) {
-            return Err(SyntaxError::new(offset, message));
+        let count = function.refuse_count(arguments.len());
+        match count
+            .map(|message| SyntaxError::new(offset, message))
+            .or(refused)
+        {
+            Some(error) => Err(error),
+            None => Ok(Ast::Call {
+                function,
+                arguments,
+                note: self.note.clone(),
+            }),
         }
-        let arguments = given.into_iter().enumerate();
-        let arguments = arguments.map(|(at, given)| argument(function, offset, at, given));
-        Ok(Ast::Call {
-            function,
-            arguments: arguments.collect::<Result<_>>()?,
-        })
     }
 }
 
-fn chain(left: Ast, right: Ast) -> Ast {
+fn chain<L, R>(left: Ast<L, R>, right: Ast<L, R>) -> Ast<L, R> {
     Ast::Chain(Box::new(left), Box::new(right))
 }
 
 /// Returns true if the tree ends with an index, or with a slice after one.
-fn is_indexed(tree: &Ast) -> bool {
+fn is_indexed<L, R>(tree: &Ast<L, R>) -> bool {
     match tree {
         Ast::Index(_) => true,
         Ast::Chain(_, last) => matches!(**last, Ast::Index(_) | Ast::Slice { .. }),
@@ -502,25 +517,34 @@ fn is_indexed(tree: &Ast) -> bool {
     }
 }
 
-/// Returns an argument that the function accepts in this place. `offset` is that of the function's name.
-fn argument(function: Function, offset: usize, at: usize, given: Given) -> Result<Argument> {
-    match (given.reference, function.takes_expression(at)) {
-        (Some(_), true) => Ok(Argument::Expression(given.value)),
-        (Some(reference), false) => {
+/// Returns the error of an argument of these tokens that the function does not take in this place. `offset` is that of the name.
+fn refuse_argument(
+    function: Function,
+    offset: usize,
+    at: usize,
+    is_reference: bool,
+    given: &[Token],
+) -> Option<SyntaxError> {
+    match (is_reference, function.takes_expression(at)) {
+        (true, true) => None,
+        (true, false) => {
             let message = format!("`{function}` takes a value here; remove the `&`");
-            Err(SyntaxError::new(reference, message))
+            Some(SyntaxError::new(given[0].offset, message))
         }
-        (None, true) => {
+        (false, true) => {
             let message = format!(
                 "argument {} of `{function}` must be an expression; write `&` before it",
                 at + 1
             );
-            Err(SyntaxError::new(offset, message))
+            Some(SyntaxError::new(offset, message))
         }
-        (None, false) => match function.refuse_value(at, &given.value) {
-            None => Ok(Argument::Value(given.value)),
-            Some(message) => Err(SyntaxError::new(offset, message)),
-        },
+        (false, false) => {
+            let kinds = given.iter().map(|token| &token.kind);
+            let mut bare = kinds.filter(|kind| !matches!(kind, Kind::Symbol("(" | ")")));
+            let only = bare.next().filter(|_| bare.next().is_none());
+            let message = function.refuse_value(at, only)?;
+            Some(SyntaxError::new(offset, message))
+        }
     }
 }
 
@@ -528,10 +552,10 @@ fn argument(function: Function, offset: usize, at: usize, given: Given) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Argument, Function, Literal, Name, Part};
+    use crate::Literal;
 
     fn field(name: &str) -> Ast {
-        Ast::Field(Name::Plain(name.to_owned()))
+        Ast::Field(Name::from(name))
     }
 
     fn chain(left: Ast, right: Ast) -> Ast {
@@ -541,57 +565,54 @@ mod tests {
     fn project(over: Ast, each: Ast) -> Ast {
         Ast::Project {
             over: Box::new(over),
+            condition: None,
             each: Box::new(each),
         }
     }
 
     fn part(text: &str, value: Ast) -> Part {
         Part {
-            text: text.to_owned(),
+            text: text.into(),
             value,
-        }
-    }
-
-    /// Returns the texts of the parts of a multi-select.
-    fn parts(text: &str) -> Vec<String> {
-        match parse(text).unwrap() {
-            Ast::List(parts) => parts.into_iter().map(|part| part.text).collect(),
-            Ast::Hash(members) => members.into_iter().map(|(_, part)| part.text).collect(),
-            other => panic!("{other:?} is not a multi-select"),
         }
     }
 
     #[test]
     fn parts_have_the_text_that_was_written() {
-        assert_eq!(parts("[ a.b , c[0] ,d]"), ["a.b", "c[0]", "d"]);
-        assert_eq!(
-            parts(r#"[join(',', [a, b]), {x: y, z: @}, (c | d), [[e]], 'f,]', g[-1], @, "h,i"]"#),
-            [
-                "join(',', [a, b])",
-                "{x: y, z: @}",
-                "(c | d)",
-                "[[e]]",
-                "'f,]'",
-                "g[-1]",
-                "@",
-                "\"h,i\""
-            ]
-        );
-        assert_eq!(
-            parts("{a: b.c, \"d\": [e, {f: g}]}"),
-            ["b.c", "[e, {f: g}]"]
-        );
-        // The reference needs no comma between members.
-        assert_eq!(parts("{a: b c: !d e: *.f}"), ["b", "!d", "*.f"]);
-        let inner = match parse("body.[a, `1`]").unwrap() {
-            Ast::Chain(_, list) => match *list {
+        let texts: [(&str, &[&str]); 5] = [
+            ("[ a.b , c[0] ,d]", &["a.b", "c[0]", "d"]),
+            (
+                r#"[join(',', [a, b]), {x: y, z: @}, (c | d), [[e]], 'f,]', g[-1], @, "h,i", `1`]"#,
+                &[
+                    "join(',', [a, b])",
+                    "{x: y, z: @}",
+                    "(c | d)",
+                    "[[e]]",
+                    "'f,]'",
+                    "g[-1]",
+                    "@",
+                    "\"h,i\"",
+                    "`1`",
+                ],
+            ),
+            ("{a: b.c, \"d\": [e, {f: g}]}", &["b.c", "[e, {f: g}]"]),
+            // The reference needs no comma between members.
+            ("{a: b c: !d e: *.f}", &["b", "!d", "*.f"]),
+            ("body.[a, b ]", &["a", "b"]),
+        ];
+        for (text, expected) in texts {
+            let parts: Vec<Part> = match parse(text).unwrap() {
                 Ast::List(parts) => parts,
-                other => panic!("{other:?}"),
-            },
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(inner[0].text, "a");
-        assert_eq!(inner[1].text, "`1`");
+                Ast::Hash(members) => members.into_iter().map(|(_, part)| part).collect(),
+                Ast::Chain(_, list) => match *list {
+                    Ast::List(parts) => parts,
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?} is not a multi-select"),
+            };
+            let texts: Vec<_> = parts.iter().map(|part| &*part.text).collect();
+            assert_eq!(texts, expected);
+        }
     }
 
     /// Returns the place and the message of the error.
@@ -606,21 +627,21 @@ mod tests {
             parse(r#"{"a b": `12345678901234567890`, c: 'raw'}"#).unwrap(),
             Ast::Hash(vec![
                 (
-                    Name::Plain("a b".into()),
+                    Name::from("a b"),
                     part(
                         "`12345678901234567890`",
                         Ast::Literal(Literal::Json("12345678901234567890".into()))
                     )
                 ),
                 (
-                    Name::Plain("c".into()),
+                    Name::from("c"),
                     part("'raw'", Ast::Literal(Literal::Raw("raw".into())))
                 ),
             ])
         );
         assert_eq!(
             parse(r#""\ud83d""#),
-            Ok(Ast::Field(Name::Json(r#""\ud83d""#.into())))
+            Ok(Ast::Field(Name([0xED, 0xA0, 0xBD].into())))
         );
     }
 
@@ -630,10 +651,8 @@ mod tests {
             parse("sort_by(@, &n)").unwrap(),
             Ast::Call {
                 function: Function::SortBy,
-                arguments: vec![
-                    Argument::Value(Ast::Current),
-                    Argument::Expression(field("n"))
-                ],
+                arguments: vec![Ast::Current, field("n")],
+                note: (),
             }
         );
     }
@@ -755,7 +774,7 @@ mod tests {
 
     #[test]
     fn a_projection_ends_after_braces() {
-        let hash = Ast::Hash(vec![(Name::Plain("b".into()), part("c", field("c")))]);
+        let hash = Ast::Hash(vec![(Name::from("b"), part("c", field("c")))]);
         assert_eq!(
             parse("a[*].{b: c}.d"),
             Ok(chain(project(field("a"), hash), field("d")))

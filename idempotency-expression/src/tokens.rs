@@ -1,4 +1,5 @@
-//! Splits an expression into tokens. Literals and quoted names stay as they were written.
+//! Splits an expression into tokens, and limits how many there are and how deep, because parsers and evaluators recurse. Literals
+//! stay as they were written.
 
 use crate::{Literal, Name, SyntaxError, literal};
 
@@ -159,16 +160,65 @@ fn delimited(source: &str, offset: usize, delimiter: char) -> Result<Kind, Synta
             Ok(Kind::Literal(Literal::Json(json)))
         }
         _ => match literal::decode(inside) {
-            Some(literal::Decoded::Text(name)) => Ok(Kind::Quoted(Name::Plain(name))),
-            Some(literal::Decoded::LoneSurrogate) => {
-                Ok(Kind::Quoted(Name::Json(source.to_owned())))
-            }
+            Some(name) => Ok(Kind::Quoted(name)),
             None => Err(SyntaxError::new(
                 offset,
                 "a name in double quotes must be a JSON string",
             )),
         },
     }
+}
+
+/// The longest expression, in bytes.
+pub(crate) const MAX_BYTES: usize = 4096;
+/// The most brackets, braces and parentheses inside one another.
+const MAX_NESTING: usize = 32;
+/// The most steps in a row, which limits the depth of the tree. Steps inside brackets follow those before the brackets.
+const MAX_STEPS: usize = 72;
+
+/// Checks that the tree will not be too deep for a small stack.
+pub(crate) fn check_limits(tokens: &[Token]) -> Result<(), SyntaxError> {
+    // The steps since the last comma, for each open bracket. The first entry is outside of all brackets.
+    let mut open = vec![0_usize];
+    for token in tokens {
+        let Kind::Symbol(symbol) = token.kind else {
+            continue;
+        };
+        let Some(steps) = open.last_mut() else {
+            continue;
+        };
+        match symbol {
+            "," => *steps = 0,
+            "]" | ")" | "}" => {
+                // The parser refuses a bracket that was not opened.
+                if open.len() > 1 {
+                    open.pop();
+                }
+            }
+            "@" | ":" => {}
+            _ => {
+                // The parser recurses twice for a symbol that starts a projection.
+                let projects = matches!(symbol, "[" | "[?" | "[]" | "*");
+                *steps += if projects { 2 } else { 1 };
+                if matches!(symbol, "[" | "[?" | "(" | "{") {
+                    open.push(0);
+                }
+            }
+        }
+        if open.len() > MAX_NESTING + 1 {
+            return Err(SyntaxError::new(
+                token.offset,
+                format!("more than {MAX_NESTING} brackets inside one another"),
+            ));
+        }
+        if open.iter().sum::<usize>() > MAX_STEPS {
+            return Err(SyntaxError::new(
+                token.offset,
+                format!("more than {MAX_STEPS} steps one after the other"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -196,12 +246,12 @@ mod tests {
     }
 
     #[test]
-    fn quoted_names_are_decoded_unless_they_have_a_lone_surrogate() {
+    fn quoted_names_are_decoded() {
         assert_eq!(
             kinds(r#""a\u00e9\ud83d\ude00" "\ud83d""#),
             [
-                Kind::Quoted(Name::Plain("aé😀".into())),
-                Kind::Quoted(Name::Json(r#""\ud83d""#.into()))
+                Kind::Quoted(Name::from("aé😀")),
+                Kind::Quoted(Name([0xED, 0xA0, 0xBD].into()))
             ]
         );
     }

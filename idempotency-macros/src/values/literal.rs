@@ -61,7 +61,11 @@ pub(super) fn expression(name: &str, value: &Expr, otherwise: &str) -> syn::Resu
 /// Checks the expression that selects the caller of a request.
 pub(super) fn caller(name: &str, value: &Expr) -> syn::Result<Constant> {
     let checked = expression(name, value, "`shared_by_all_callers`")?;
-    match text(name, value).map(|(text, _)| idempotency_expression::refuse_caller(&text))? {
+    let tree = idempotency_expression::parse(&text(name, value)?.0).ok();
+    match tree
+        .as_ref()
+        .and_then(idempotency_expression::refuse_caller)
+    {
         Some(why) => Err(Error::new_spanned(value, format!("`{name}`: {why}"))),
         None => Ok(checked),
     }

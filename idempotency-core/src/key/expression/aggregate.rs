@@ -5,14 +5,11 @@ use std::cmp::Ordering;
 
 use idempotency_expression::Function;
 
+use super::Node;
 use super::compare::{order, steps_of_mixed};
-use super::compile::Node;
-use super::error::EvaluationError;
+use super::error::{EvaluationError, Result};
 use super::evaluate::{NULL, Walk, weight};
-use super::functions::{given, goes_before};
 use crate::key::{Json, Sum};
-
-type Result<T> = std::result::Result<T, EvaluationError>;
 
 /// Evaluates `sum`, `avg`, `min`, `max` and `sort`.
 pub(super) fn all<'v>(
@@ -20,29 +17,16 @@ pub(super) fn all<'v>(
     function: Function,
     elements: &[Json],
 ) -> Result<Cow<'v, Json>> {
-    let only_numbers = matches!(function, Function::Sum | Function::Avg);
-    check(function, elements.iter(), only_numbers)?;
+    if !matches!(function, Function::Sum | Function::Avg) {
+        return chosen(walk, function, elements, elements);
+    }
+    check(function, elements, true)?;
     let value = match function {
-        Function::Sum => {
-            let total = sum(walk, function, elements)?;
-            walk.made(total)?
-        }
         Function::Avg if elements.is_empty() => Json::Null,
         Function::Avg => average(walk, function, elements)?,
-        Function::Sort => {
-            let places = sorted(walk, function, elements)?;
-            return walk.copy(places.into_iter().map(|place| &elements[place]));
-        }
         _ => {
-            let wanted = if function == Function::Min {
-                Ordering::Less
-            } else {
-                Ordering::Greater
-            };
-            match extreme(walk, elements, wanted)? {
-                Some(place) => walk.own(Cow::Borrowed(&elements[place]))?,
-                None => Json::Null,
-            }
+            let total = sum(walk, function, elements)?;
+            walk.made(total)?
         }
     };
     Ok(Cow::Owned(value))
@@ -62,46 +46,47 @@ pub(super) fn by<'v>(
     }
     // The sort keys do not become a part of the value.
     walk.missing.forget_since(mark);
-    check(function, keys.iter(), false)?;
-    if function == Function::SortBy {
-        let places = sorted(walk, function, &keys)?;
-        return walk.copy(places.into_iter().map(|place| &elements[place]));
-    }
-    let wanted = if function == Function::MinBy {
-        Ordering::Less
-    } else {
-        Ordering::Greater
+    chosen(walk, function, elements, &keys)
+}
+
+/// Returns the elements in the order of their keys, or the one with the least or the greatest key.
+fn chosen<'v>(
+    walk: &mut Walk<'_>,
+    function: Function,
+    elements: &[Json],
+    keys: &[Json],
+) -> Result<Cow<'v, Json>> {
+    check(function, keys, false)?;
+    let wanted = match function {
+        Function::Sort | Function::SortBy => {
+            let places = sorted(walk, function, keys)?;
+            return walk.copy(places.into_iter().map(|place| &elements[place]));
+        }
+        Function::Min | Function::MinBy => Ordering::Less,
+        _ => Ordering::Greater,
     };
-    match extreme(walk, &keys, wanted)? {
+    match extreme(walk, keys, wanted)? {
         Some(place) => walk.own(Cow::Borrowed(&elements[place])).map(Cow::Owned),
         None => Ok(NULL),
     }
 }
 
 /// Checks that all values are numbers, or that all are strings if the function takes strings.
-fn check<'a>(
-    function: Function,
-    mut values: impl Iterator<Item = &'a Json>,
-    only_numbers: bool,
-) -> Result<()> {
+fn check(function: Function, values: &[Json], only_numbers: bool) -> Result<()> {
     let takes = if only_numbers {
         "an array of numbers"
     } else {
         "only numbers or only strings"
     };
-    let refuse = |other: &Json| Err(EvaluationError::argument(function, takes, given(other)));
-    let Some(first) = values.next() else {
-        return Ok(());
-    };
-    let strings = matches!(first, Json::Str(_));
-    for value in std::iter::once(first).chain(values) {
-        match value {
-            Json::Int(_) | Json::Float(_) if !strings => {}
-            Json::Str(_) if strings && !only_numbers => {}
-            other => return refuse(other),
-        }
-    }
-    Ok(())
+    let strings = matches!(values.first(), Some(Json::Str(_)));
+    let wrong = values.iter().find(|value| match value {
+        Json::Int(_) | Json::Float(_) => strings,
+        Json::Str(_) => !strings || only_numbers,
+        _ => true,
+    });
+    wrong.map_or(Ok(()), |other| {
+        Err(EvaluationError::argument(function, takes, other))
+    })
 }
 
 /// Returns the sum. Integers are added exactly; from the first float on, all numbers are added as floats, as in Python.
@@ -158,13 +143,14 @@ fn extreme(walk: &mut Walk<'_>, keys: &[Json], wanted: Ordering) -> Result<Optio
     let mut best = None;
     for (at, key) in keys.iter().enumerate() {
         walk.work(1 + weight(key))?;
-        if let Some(place) = best {
-            walk.work(steps_of_mixed(key, &keys[place]))?;
-        }
-        match best {
-            None => best = Some(at),
-            Some(place) if goes_before(key, &keys[place], wanted)? => best = Some(at),
-            Some(_) => {}
+        let Some(place) = best else {
+            best = Some(at);
+            continue;
+        };
+        walk.work(steps_of_mixed(key, &keys[place]))?;
+        // Not-a-number has no order.
+        if order(key, &keys[place])? == Some(wanted) {
+            best = Some(at);
         }
     }
     Ok(best)

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::error::EvaluationError;
+use super::error::{EvaluationError, Result};
 use crate::key::{Integer, Json};
 
 /// Evaluates `==` of an expression. Numbers are compared by value. At the top level, 0 and 1 do not equal booleans.
@@ -67,7 +67,7 @@ fn order_of_numbers(left: &Json, right: &Json) -> Option<Ordering> {
 }
 
 /// Returns the order of two numbers or two strings; `None` for not-a-number, which is neither less nor greater.
-pub(super) fn order(left: &Json, right: &Json) -> Result<Option<Ordering>, EvaluationError> {
+pub(super) fn order(left: &Json, right: &Json) -> Result<Option<Ordering>> {
     match (left, right) {
         (Json::Str(a), Json::Str(b)) => Ok(Some(a.cmp(b))),
         (Json::Str(_), _) | (_, Json::Str(_)) => Err(EvaluationError::Incomparable),

@@ -4,7 +4,9 @@ use std::fmt;
 
 use idempotency_expression::{Function, SyntaxError};
 
-use crate::key::{Exhausted, JsonError};
+use crate::key::{Exhausted, Json, JsonError};
+
+pub(super) type Result<T> = std::result::Result<T, EvaluationError>;
 
 /// The error for a text that is not a valid expression.
 ///
@@ -112,11 +114,18 @@ impl From<Exhausted> for EvaluationError {
 }
 
 impl EvaluationError {
-    pub(super) fn argument(function: Function, takes: &'static str, given: &'static str) -> Self {
+    pub(super) fn argument(function: Function, takes: &'static str, given: &Json) -> Self {
         Self::Argument {
             function: function.name(),
             takes,
-            given,
+            given: match given {
+                Json::Null => "null",
+                Json::Bool(_) => "a boolean",
+                Json::Int(_) | Json::Float(_) => "a number",
+                Json::Str(_) => "a string",
+                Json::Array(_) => "an array",
+                Json::Object(_) => "an object",
+            },
         }
     }
 

@@ -1,18 +1,16 @@
-//! Evaluates an expression: visits its nodes and charges each step and each new value.
+//! Evaluates an expression: visits its nodes and charges each step and each new value. Notes the parts of multi-selects that the
+//! payload lacks.
 
 use std::borrow::Cow;
 
-use idempotency_expression::Comparator;
+use idempotency_expression::{Comparator, Name};
 
 use super::compare::{equal, is_false, is_ordered, order, steps_of_mixed};
-use super::compile::Node;
-use super::error::EvaluationError;
-use super::functions;
-use super::missing::{Missing, Taking};
+use super::error::Result;
+use super::missing::{Missing, Taking, Use};
+use super::{Node, Selected, functions};
 use crate::key::canonical::Layout;
-use crate::key::{Budget, Json, Text};
-
-type Result<T> = std::result::Result<T, EvaluationError>;
+use crate::key::{Budget, Json, List, Object, Text, is_absent_key};
 
 /// Evaluates an expression. Also returns the parts of its multi-selects that the payload lacks.
 pub(super) fn evaluate(
@@ -80,7 +78,7 @@ impl Walk<'_> {
             Node::Slice { start, stop, step } => self.slice(value, *start, *stop, *step),
             Node::Literal(literal) => Ok(Cow::Borrowed(literal)),
             Node::List(elements) => self.list(elements, value, None),
-            Node::Hash(_) => self.hash(node, value, None),
+            Node::Hash(members) => self.hash(members, value, None),
             Node::Chain(left, right) => self.chain(left, right, value, None),
             Node::Project {
                 over,
@@ -100,8 +98,8 @@ impl Walk<'_> {
             Node::Call {
                 function,
                 arguments,
-                result,
-            } => functions::call(self, *function, arguments, result, value),
+                note,
+            } => functions::call(self, *function, arguments, note, value),
         }
     }
 
@@ -118,9 +116,9 @@ impl Walk<'_> {
                 self.work(1)?;
                 self.list(elements, value, taking)
             }
-            Node::Hash(_) => {
+            Node::Hash(members) => {
                 self.work(1)?;
-                self.hash(node, value, taking)
+                self.hash(members, value, taking)
             }
             Node::Chain(left, right) => {
                 self.work(1)?;
@@ -213,11 +211,183 @@ impl Walk<'_> {
         self.work(steps)?;
         Ok(Cow::Owned(Json::Bool(holds)))
     }
+
+    /// Evaluates a projection or a filter: `over[*].each`, `over[?condition].each`.
+    fn project<'v>(
+        &mut self,
+        over: &'v Node,
+        condition: Option<&'v Node>,
+        each: &'v Node,
+        value: &'v Json,
+    ) -> Result<Cow<'v, Json>> {
+        // A filter decides which parts are taken, as in `[a, b][?@]`.
+        let taking = condition.is_some().then(Taking::filter);
+        let over = self.visit_taking(over, value, taking.as_ref())?;
+        let Json::Array(elements) = &*over else {
+            return Ok(NULL);
+        };
+        let mut projected = List::new();
+        for element in elements {
+            if let Some(condition) = condition {
+                let mark = self.missing.mark();
+                let dropped = is_false(&*self.visit(condition, element)?);
+                self.missing.forget_since(mark);
+                if dropped {
+                    continue;
+                }
+            }
+            let mark = self.missing.mark();
+            let result = self.visit(each, element)?;
+            self.missing.forget_unnamed_since(mark);
+            if !matches!(*result, Json::Null) {
+                let result = self.own(result)?;
+                projected.push(result, self.budget)?;
+            }
+        }
+        Ok(Cow::Owned(Json::Array(projected.finish(self.budget)?)))
+    }
+
+    /// Evaluates `over.*`: the values of an object.
+    fn values<'v>(&mut self, over: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        let over = self.visit(over, value)?;
+        let Json::Object(members) = &*over else {
+            return Ok(NULL);
+        };
+        self.copy(members.values())
+    }
+
+    /// Evaluates `over[]`.
+    fn flatten<'v>(&mut self, over: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        let over = self.visit(over, value)?;
+        let Json::Array(elements) = &*over else {
+            return Ok(NULL);
+        };
+        self.copy(elements.iter().flat_map(|element| match element {
+            Json::Array(inner) => inner.as_slice(),
+            other => std::slice::from_ref(other),
+        }))
+    }
+
+    /// Returns a new array of these elements.
+    pub(super) fn copy<'a, 'v>(
+        &mut self,
+        elements: impl Iterator<Item = &'a Json>,
+    ) -> Result<Cow<'v, Json>> {
+        let mut copied = List::new();
+        for element in elements {
+            self.work(1)?;
+            let element = self.own(Cow::Borrowed(element))?;
+            copied.push(element, self.budget)?;
+        }
+        Ok(Cow::Owned(Json::Array(copied.finish(self.budget)?)))
+    }
+
+    /// Evaluates `[start:stop:step]`.
+    fn slice<'v>(
+        &mut self,
+        value: &'v Json,
+        start: Option<i64>,
+        stop: Option<i64>,
+        step: i64,
+    ) -> Result<Cow<'v, Json>> {
+        let Json::Array(elements) = value else {
+            return Ok(NULL);
+        };
+        let length = i64::try_from(elements.len()).unwrap_or(i64::MAX);
+        let backward = step.is_negative();
+        // A backward slice ends before the first element, at index -1.
+        let (low, high) = if backward {
+            (-1, length - 1)
+        } else {
+            (0, length)
+        };
+        let place = |bound: i64| {
+            if bound < 0 {
+                (bound + length).max(low)
+            } else {
+                bound.min(high)
+            }
+        };
+        let start = start.map_or(if backward { high } else { low }, place);
+        let stop = stop.map_or(if backward { low } else { high }, place);
+        let places = std::iter::successors(Some(start), |at| at.checked_add(step))
+            .take_while(|&at| step != 0 && if backward { at > stop } else { at < stop });
+        self.copy(places.filter_map(|place| elements.get(usize::try_from(place).ok()?)))
+    }
+
+    /// Evaluates `[a, b]`.
+    fn list<'v>(
+        &mut self,
+        elements: &'v [Selected],
+        value: &'v Json,
+        taking: Option<&Taking<'_>>,
+    ) -> Result<Cow<'v, Json>> {
+        if matches!(value, Json::Null) {
+            return Ok(NULL);
+        }
+        let mut list = self.budget.list(elements.len())?;
+        for (at, element) in elements.iter().enumerate() {
+            let used = Taking::element(taking, at, elements.len());
+            let part = self.part(element, value, used)?;
+            list.push(part);
+        }
+        Ok(Cow::Owned(Json::Array(list)))
+    }
+
+    /// Evaluates a part of a multi-select, and notes it if it is missing.
+    fn part(&mut self, part: &Selected, value: &Json, used: Use<'_>) -> Result<Json> {
+        let mark = self.missing.mark();
+        let taking = match used {
+            Use::Taken(taking) => taking,
+            Use::Filtered | Use::Dropped => None,
+        };
+        let selected = self.visit_taking(&part.value, value, taking)?;
+        let selected = self.own(selected)?;
+        if matches!(used, Use::Dropped) {
+            self.missing.forget_since(mark);
+            return Ok(selected);
+        }
+        self.missing.name_since(mark, &part.text);
+        if is_absent_key(&selected) {
+            self.work(weight(&selected))?;
+            if matches!(used, Use::Taken(_)) {
+                self.missing.note(mark, Some(&part.text));
+            }
+        }
+        Ok(selected)
+    }
+
+    /// Evaluates `{x: a, y: b}`.
+    fn hash<'v>(
+        &mut self,
+        pairs: &'v [(Name, Selected)],
+        value: &'v Json,
+        taking: Option<&Taking<'_>>,
+    ) -> Result<Cow<'v, Json>> {
+        if matches!(value, Json::Null) {
+            return Ok(NULL);
+        }
+        let mut members = self.budget.list(pairs.len())?;
+        for (name, part) in pairs {
+            let used = Taking::member(taking, name);
+            let name = self.name(name.as_bytes())?;
+            members.push((name, self.part(part, value, used)?));
+        }
+        let members = Object::charged(members, self.budget)?;
+        Ok(Cow::Owned(Json::Object(members)))
+    }
+
+    /// Returns a charged copy of a member's name.
+    pub(super) fn name(&mut self, name: &[u8]) -> Result<Text> {
+        self.work(name.len())?;
+        self.budget.allocate(name.len())?;
+        Ok(Text::from_trusted(name))
+    }
 }
 
 pub(super) const NULL: Cow<'static, Json> = Cow::Owned(Json::Null);
 
-fn member_of<'v>(value: &'v Json, name: &Text) -> Cow<'v, Json> {
+fn member_of<'v>(value: &'v Json, name: &Name) -> Cow<'v, Json> {
     match value {
         Json::Object(members) => members.get(name.as_bytes()).map_or(NULL, Cow::Borrowed),
         _ => NULL,

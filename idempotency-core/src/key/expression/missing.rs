@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::compile::Node;
-use crate::key::Text;
+use idempotency_expression::Name;
+
+use super::Node;
 
 /// The most parts that are named. A message lists them, and a projection can add one for each element.
 const MOST: usize = 8;
@@ -73,7 +74,7 @@ pub(super) struct Taking<'t> {
 }
 
 enum What<'t> {
-    Field(&'t Text),
+    Field(&'t Name),
     Index(i64),
     /// The elements that a filter keeps.
     Filter,
@@ -136,7 +137,7 @@ impl<'t> Taking<'t> {
     }
 
     /// Returns how the member with this name is used.
-    pub(super) fn member(taking: Option<&'t Self>, name: &Text) -> Use<'t> {
+    pub(super) fn member(taking: Option<&'t Self>, name: &Name) -> Use<'t> {
         match taking {
             None => Use::Taken(None),
             Some(Self {

@@ -4,20 +4,14 @@
 
 mod aggregate;
 mod compare;
-mod compile;
 mod envelope;
 mod error;
 mod evaluate;
+mod event;
 mod functions;
-mod header;
-mod iam;
-mod merge;
 mod missing;
-mod multi_select;
 mod needs;
 mod number;
-mod projection;
-mod search;
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,8 +20,14 @@ use std::sync::Arc;
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
 use super::{Budget, Json};
-use compile::Node;
+use idempotency_expression::{Ast, Literal, Part, SyntaxError, parse_with, refuse_caller};
+
 pub use error::{EvaluationError, ExpressionError};
+
+/// A compiled expression: literals are values, and each call notes what the expression looks at in its result.
+type Node = Ast<Json, Needs>;
+/// A part of a multi-select.
+type Selected = Part<Json, Needs>;
 
 /// A compiled JMESPath expression.
 ///
@@ -68,7 +68,7 @@ impl Expression {
     /// assert_eq!(error.offset(), 8);
     /// ```
     pub fn compile(text: &str) -> Result<Self, ExpressionError> {
-        let mut node = compile::compile(text).map_err(|error| ExpressionError::new(text, error))?;
+        let mut node = compile(text).map_err(|error| ExpressionError::new(text, error))?;
         Ok(Self {
             text: text.to_owned(),
             needs: needs::of(&mut node),
@@ -83,7 +83,7 @@ impl Expression {
         Self {
             text: text.to_owned(),
             needs: Needs::All,
-            node: compile::compile(text).unwrap(),
+            node: compile(text).unwrap(),
             layout: COMPACT,
         }
     }
@@ -204,7 +204,7 @@ impl Expression {
 
     /// Returns the name of a header if the expression looks it up in `headers` by its exact name.
     pub(crate) fn header_by_exact_name(&self) -> Option<&str> {
-        header::PLACES
+        event::PLACES
             .into_iter()
             .find_map(|place| self.needs.exact_name_in(place))
     }
@@ -212,7 +212,7 @@ impl Expression {
     /// Returns why the value cannot be the caller of a request, if the text shows it: [`idempotency_expression::refuse_caller`].
     #[must_use]
     pub fn refuse_as_caller(&self) -> Option<String> {
-        idempotency_expression::refuse_caller(&self.text)
+        refuse_caller(&self.node)
     }
 
     /// Returns what the expression looks at in a payload.
@@ -224,6 +224,22 @@ impl Expression {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+}
+
+fn compile(text: &str) -> Result<Node, SyntaxError> {
+    parse_with(text, Needs::All, &value_of)
+}
+
+/// Returns the value of a literal. Text between backticks that is not JSON is a string, as in the reference: `` `foo` `` is
+/// `"foo"`.
+fn value_of(literal: &Literal) -> Option<Json> {
+    match literal {
+        Literal::Raw(text) => Some(Json::Str(text.as_str().into())),
+        Literal::Json(json) => Json::parse(json).ok().or_else(|| {
+            let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
+            Json::parse(&format!("\"{}\"", json.trim_start_matches(is_space))).ok()
+        }),
     }
 }
 

@@ -6,11 +6,9 @@
 
 use idempotency_expression::Function;
 
-use super::compile::{Node, Selected};
-use super::header::PLACES;
-use super::iam;
-use crate::key::Json;
-use crate::key::Needs;
+use super::event::{PATHS, PLACES};
+use super::{Node, Selected};
+use crate::key::{Json, Needs, Text};
 
 /// Longer slices need the whole array.
 const LONG: usize = 64;
@@ -40,7 +38,7 @@ fn bounded(needs: Needs) -> Needs {
 fn input(node: &mut Node, result: Needs) -> Needs {
     match node {
         Node::Current => result,
-        Node::Field(name) => Needs::member(name.clone(), result),
+        Node::Field(name) => Needs::member(Text::from_trusted(name.as_bytes()), result),
         Node::Index(index) => Needs::element(*index, result),
         Node::Slice { start, stop, step } => slice([*start, *stop, Some(*step)], &result),
         Node::Literal(_) => Needs::Kind,
@@ -77,16 +75,16 @@ fn input(node: &mut Node, result: Needs) -> Needs {
         Node::Call {
             function,
             arguments,
-            result: noted,
+            note,
         } => {
-            *noted = result.clone();
+            note.clone_from(&result);
             call(*function, arguments, result)
         }
     }
 }
 
 fn part(part: &mut Selected) -> Needs {
-    needs(&mut part.node, Needs::All)
+    needs(&mut part.value, Needs::All)
 }
 
 fn all(parts: impl Iterator<Item = Needs>) -> Needs {
@@ -125,7 +123,7 @@ fn call(function: Function, arguments: &mut [Node], result: Needs) -> Needs {
             needs(event, headers)
         }
         (Function::IamCaller, [event]) => {
-            let paths = iam::PATHS.into_iter().flatten();
+            let paths = PATHS.into_iter().flatten();
             needs(event, all(paths.map(|path| at(path, Needs::All))))
         }
         (Function::SortBy | Function::MinBy | Function::MaxBy, [over, expression]) => {
@@ -271,23 +269,19 @@ mod tests {
         let Node::Chain(call, _) = compile("powertools_json(body).id") else {
             panic!("a chain");
         };
-        let Node::Call { result, .. } = *call else {
+        let Node::Call { note: result, .. } = *call else {
             panic!("a call");
         };
         assert_eq!(result, member("id", Needs::All));
-        let Node::Call { result, .. } = compile("powertools_json(body)") else {
+        let Node::Call { note: result, .. } = compile("powertools_json(body)") else {
             panic!("a call");
         };
         assert_eq!(result, Needs::All);
     }
 
     fn compile(text: &str) -> Node {
-        let mut node = super::super::compile::compile(text).unwrap();
-        of_node(&mut node);
+        let mut node = super::super::compile(text).unwrap();
+        let _needs = super::of(&mut node);
         node
-    }
-
-    fn of_node(node: &mut Node) {
-        let _needs = super::of(node);
     }
 }
