@@ -1,7 +1,5 @@
 //! Writes the canonical text of a value: members sorted, characters escaped, numbers in one form.
 
-use std::fmt::{self, Write};
-
 use super::text::CodePoints;
 use super::{Integer, Json, Text};
 
@@ -55,20 +53,6 @@ impl Json {
         self.to_text(CANONICAL)
     }
 
-    /// Writes the canonical text to `out` in pieces, so that the whole text is never in memory.
-    ///
-    /// # Errors
-    ///
-    /// Returns only errors of `out`.
-    pub fn write_canonical(&self, out: &mut impl Write) -> fmt::Result {
-        let mut pieces = Pieces {
-            out,
-            result: Ok(()),
-        };
-        write(&mut pieces, self, CANONICAL);
-        pieces.result
-    }
-
     /// Returns the text in this layout.
     pub(crate) fn to_text(&self, layout: &Layout) -> String {
         let mut out = Vec::with_capacity(self.text_length(layout));
@@ -103,22 +87,6 @@ struct Length(usize);
 impl Sink for Length {
     fn ascii(&mut self, piece: &[u8]) {
         self.0 += piece.len();
-    }
-}
-
-/// Writes each piece as a `str`, until the first error.
-struct Pieces<'w, W> {
-    out: &'w mut W,
-    result: fmt::Result,
-}
-
-impl<W: Write> Sink for Pieces<'_, W> {
-    fn ascii(&mut self, piece: &[u8]) {
-        if self.result.is_ok() {
-            // ASCII is UTF-8.
-            let piece = std::str::from_utf8(piece).unwrap_or_default();
-            self.result = self.out.write_str(piece);
-        }
     }
 }
 
@@ -165,23 +133,22 @@ fn write_integer(out: &mut impl Sink, integer: &Integer) {
     let Some(small) = integer.as_i64() else {
         return out.ascii(integer.to_string().as_bytes());
     };
-    // A sign and 19 digits.
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = small.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = DIGITS[(rest % 10) as usize];
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
     if small.is_negative() {
-        at -= 1;
-        digits[at] = b'-';
+        out.ascii(b"-");
     }
-    out.ascii(&digits[at..]);
+    out.ascii(digits_of(small.unsigned_abs(), 1, &mut [0; 20]));
+}
+
+/// Returns the decimal digits of a number, at least so many.
+pub(super) fn digits_of(number: u64, least: usize, room: &mut [u8; 20]) -> &[u8] {
+    let mut at = room.len();
+    let mut rest = number;
+    while rest > 0 || room.len() - at < least {
+        at -= 1;
+        room[at] = DIGITS[(rest % 10) as usize];
+        rest /= 10;
+    }
+    &room[at..]
 }
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -338,25 +305,6 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_writer_ends_the_writing() {
-        /// Takes this many pieces.
-        struct Takes(usize);
-
-        impl Write for Takes {
-            fn write_str(&mut self, _: &str) -> fmt::Result {
-                self.0 = self.0.checked_sub(1).ok_or(fmt::Error)?;
-                Ok(())
-            }
-        }
-
-        let json = Json::parse("[1, 2]").unwrap();
-        assert_eq!(json.write_canonical(&mut Takes(5)), Ok(()));
-        for pieces in 0..5 {
-            assert_eq!(json.write_canonical(&mut Takes(pieces)), Err(fmt::Error));
-        }
-    }
-
-    #[test]
     fn each_layout_has_its_separators_and_its_length() {
         let json = Json::parse(r#"{"b": [1, [], [2]], "a": {}, "c": [true, false, null, "é"]}"#);
         let json = json.unwrap();
@@ -366,9 +314,6 @@ mod tests {
             assert_eq!(json.to_text(layout), text);
             assert_eq!(json.text_length(layout), text.len());
         }
-        let mut written = String::new();
-        json.write_canonical(&mut written).unwrap();
-        assert_eq!(written, canonical);
     }
 
     #[test]

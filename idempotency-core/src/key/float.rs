@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::canonical::Sink;
+use super::canonical::{Sink, digits_of};
 
 /// A number with a fraction or an exponent.
 ///
@@ -171,31 +171,12 @@ fn decimal(float: f64) -> Option<(u64, usize)> {
 
 /// Writes a number with a point before its last `places` digits, and at least one digit on both sides of it.
 fn write_decimal(out: &mut impl Sink, number: u64, places: usize) {
-    // Up to 15 digits, a zero before them, and the point.
-    let mut digits = [b'0'; 24];
-    let mut at = digits.len();
-    let mut rest = number;
-    let mut push = |digit: u8| {
-        at -= 1;
-        digits[at] = digit;
-        at
-    };
-    if places == 0 {
-        push(b'0');
-        push(b'.');
-    }
-    let mut written = 0;
-    let start = loop {
-        let place = push(b'0' + (rest % 10) as u8);
-        rest /= 10;
-        written += 1;
-        if written == places {
-            push(b'.');
-        } else if rest == 0 && written > places {
-            break place;
-        }
-    };
-    out.ascii(&digits[start..]);
+    let mut room = [0; 20];
+    let digits = digits_of(number, places + 1, &mut room);
+    let (whole, fraction) = digits.split_at(digits.len() - places);
+    out.ascii(whole);
+    out.ascii(b".");
+    out.ascii(if places == 0 { b"0" } else { fraction });
 }
 
 /// Returns the shortest text that parses to the same float.

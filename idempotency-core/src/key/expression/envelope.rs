@@ -3,42 +3,16 @@
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use idempotency_expression::Function;
 
-use super::error::EvaluationError;
+use super::error::{EvaluationError, Result};
 use crate::key::{Budget, Exhausted, Text};
 
-/// The reason why a text cannot be unwrapped.
-#[derive(Debug, PartialEq)]
-enum Refusal {
-    Unreadable(&'static str),
-    Exhausted(Exhausted),
-}
-
-impl From<&'static str> for Refusal {
-    fn from(reason: &'static str) -> Self {
-        Self::Unreadable(reason)
-    }
-}
-
-impl From<Exhausted> for Refusal {
-    fn from(what: Exhausted) -> Self {
-        Self::Exhausted(what)
-    }
-}
-
-impl Refusal {
-    /// Returns the error of this function.
-    fn of(self, function: Function) -> EvaluationError {
-        match self {
-            Self::Unreadable(reason) => EvaluationError::failed(function, reason),
-            Self::Exhausted(what) => what.into(),
-        }
-    }
-}
+const BASE64: Function = Function::PowertoolsBase64;
+const GZIP: Function = Function::PowertoolsBase64Gzip;
 
 /// Evaluates `powertools_base64`.
-pub(super) fn base64(text: &Text, budget: &mut Budget) -> Result<Text, EvaluationError> {
-    let decoded = decode(text, budget).and_then(|bytes| utf8(bytes, budget));
-    decoded.map_err(|refusal| refusal.of(Function::PowertoolsBase64))
+pub(super) fn base64(text: &Text, budget: &mut Budget) -> Result<Text> {
+    let bytes = decode(BASE64, text, budget)?;
+    utf8(BASE64, bytes, budget)
 }
 
 /// Returns true if the text is base64 of a text that begins like a JSON object, array or string. Only the beginning is
@@ -47,29 +21,27 @@ pub(super) fn wraps_json(text: &Text) -> bool {
     const LOOKED_AT: usize = 64;
     let length = text.as_bytes().len().min(LOOKED_AT) / 4 * 4;
     let beginning = Text::from_trusted(text.as_bytes()[..length].to_vec());
-    let first = decode(&beginning, &mut Budget::unbounded())
-        .ok()
-        .and_then(|bytes| {
-            let mut bytes = bytes.into_iter();
-            bytes.find(|byte| !byte.is_ascii_whitespace())
-        });
-    matches!(first, Some(b'{' | b'[' | b'"'))
+    let decoded = decode(BASE64, &beginning, &mut Budget::unbounded()).unwrap_or_default();
+    matches!(decoded.trim_ascii_start(), [b'{' | b'[' | b'"', ..])
 }
 
 /// Evaluates `powertools_base64_gzip`.
-pub(super) fn base64_gzip(text: &Text, budget: &mut Budget) -> Result<Text, EvaluationError> {
-    let unpacked = decode(text, budget).and_then(|packed| {
-        let unpacked = gunzip(&packed, budget)?;
-        budget.free(packed.capacity());
-        utf8(unpacked, budget)
-    });
-    unpacked.map_err(|refusal| refusal.of(Function::PowertoolsBase64Gzip))
+pub(super) fn base64_gzip(text: &Text, budget: &mut Budget) -> Result<Text> {
+    let packed = decode(GZIP, text, budget)?;
+    let unpacked = gunzip(&packed, budget)?;
+    budget.free(packed.capacity());
+    utf8(GZIP, unpacked, budget)
+}
+
+fn damaged(reason: &'static str) -> EvaluationError {
+    EvaluationError::failed(GZIP, reason)
 }
 
 /// Returns the bytes as text. A list with spare room is moved to a block of its length.
-fn utf8(bytes: Vec<u8>, budget: &mut Budget) -> Result<Text, Refusal> {
+fn utf8(function: Function, bytes: Vec<u8>, budget: &mut Budget) -> Result<Text> {
     let (length, capacity) = (bytes.len(), bytes.capacity());
-    let text = String::from_utf8(bytes).map_err(|_| "the decoded bytes are not UTF-8")?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| EvaluationError::failed(function, "the decoded bytes are not UTF-8"))?;
     if length < capacity {
         budget.allocate(length)?;
     }
@@ -81,12 +53,14 @@ fn utf8(bytes: Vec<u8>, budget: &mut Budget) -> Result<Text, Refusal> {
 }
 
 /// Decodes base64. Skips characters outside the alphabet and stops after complete padding, as Python does by default.
-fn decode(text: &Text, budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
+#[allow(clippy::cast_possible_truncation)]
+fn decode(function: Function, text: &Text, budget: &mut Budget) -> Result<Vec<u8>> {
+    let refused = |reason| Err(EvaluationError::failed(function, reason));
     if !text.as_bytes().is_ascii() {
-        return Err("the text is not base64: it has characters outside ASCII".into());
+        return refused("the text is not base64: it has characters outside ASCII");
     }
     let mut bytes = budget.list(text.as_bytes().len().div_ceil(4) * 3)?;
-    let (mut place, mut padding, mut left) = (0_u8, 0_u8, 0_u8);
+    let (mut bits, mut place, mut padding) = (0_u32, 0, 0);
     for &character in text.as_bytes() {
         let six = match character {
             b'A'..=b'Z' => character - b'A',
@@ -106,24 +80,20 @@ fn decode(text: &Text, budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
             _ => continue,
         };
         padding = 0;
-        match place {
-            0 => {}
-            1 => bytes.push((left << 2) + (six >> 4)),
-            2 => bytes.push((left << 4) + (six >> 2)),
-            _ => bytes.push((left << 6) + six),
-        }
-        left = match place {
-            0 => six,
-            1 => six & 0x0F,
-            2 => six & 0x03,
-            _ => 0,
-        };
         place = (place + 1) % 4;
+        bits = bits << 6 | u32::from(six);
+        // Two characters make a byte with four bits to spare, and three make two bytes with two.
+        match place {
+            1 => {}
+            2 => bytes.push((bits >> 4) as u8),
+            3 => bytes.push((bits >> 2) as u8),
+            _ => bytes.push(bits as u8),
+        }
     }
     match place {
         0 => Ok(bytes),
-        1 => Err("the text is not base64: it has one character too many".into()),
-        _ => Err("the text is not base64: its padding is missing".into()),
+        1 => refused("the text is not base64: it has one character too many"),
+        _ => refused("the text is not base64: its padding is missing"),
     }
 }
 
@@ -134,7 +104,7 @@ const CHUNK: usize = 32 * 1024;
 const STATE: usize = CHUNK + 64 * 1024;
 
 /// Unpacks in two passes: the first finds the length, so that the second fills a block of the right size.
-fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
+fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>> {
     budget.allocate(STATE)?;
     let mut length = 0;
     unpack(packed, |bytes| {
@@ -156,29 +126,27 @@ fn gunzip(packed: &[u8], budget: &mut Budget) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Unpacks all members, and calls `take` with each chunk. Zero bytes between members are skipped.
-fn unpack(
-    packed: &[u8],
-    mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>,
-) -> Result<(), Refusal> {
+fn unpack(packed: &[u8], mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>) -> Result<()> {
     // Allocated once for all members: a member can be as short as 20 bytes.
     let mut inflater = Decompress::new(false);
     let mut chunk = vec![0; CHUNK];
     let mut rest = packed;
     while !rest.is_empty() {
-        let body = after_header(rest)?;
+        let body = after_header(rest).map_err(damaged)?;
         let mut crc = Crc::new();
         inflater.reset(false);
         let read = inflate(&mut inflater, body, &mut chunk, |bytes| {
             crc.update(bytes);
             take(bytes)
         })?;
-        let (trailer, after) = body[read..].split_at_checked(8).ok_or(CUT_SHORT)?;
+        let trailer = body[read..].split_at_checked(8);
+        let (trailer, after) = trailer.ok_or(damaged(CUT_SHORT))?;
         let (checksum, length) = trailer.split_at(4);
         if checksum != crc.sum().to_le_bytes() {
-            return Err("the gzip data is damaged: its checksum differs".into());
+            return Err(damaged("the gzip data is damaged: its checksum differs"));
         }
         if length != crc.amount().to_le_bytes() {
-            return Err("the gzip data is damaged: its length differs".into());
+            return Err(damaged("the gzip data is damaged: its length differs"));
         }
         let zeros = after.iter().take_while(|&&byte| byte == 0).count();
         rest = &after[zeros..];
@@ -226,12 +194,12 @@ fn inflate(
     stream: &[u8],
     chunk: &mut [u8],
     mut take: impl FnMut(&[u8]) -> Result<(), Exhausted>,
-) -> Result<usize, Refusal> {
+) -> Result<usize> {
     let (mut read, mut written) = (0, 0);
     loop {
         let status = inflater
             .decompress(&stream[read..], chunk, FlushDecompress::None)
-            .map_err(|_| "the gzip data is damaged")?;
+            .map_err(|_| damaged("the gzip data is damaged"))?;
         let taken = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX) - read;
         let made = usize::try_from(inflater.total_out()).unwrap_or(usize::MAX) - written;
         (read, written) = (read + taken, written + made);
@@ -240,7 +208,7 @@ fn inflate(
             return Ok(read);
         }
         if taken == 0 && made == 0 {
-            return Err(CUT_SHORT.into());
+            return Err(damaged(CUT_SHORT));
         }
     }
 }
@@ -252,15 +220,15 @@ mod tests {
 
     const ENOUGH: usize = 1024 * 1024;
 
-    fn readable<T>(result: Result<T, Refusal>) -> Result<T, &'static str> {
-        result.map_err(|refusal| match refusal {
-            Refusal::Unreadable(reason) => reason,
-            Refusal::Exhausted(_) => "exhausted",
+    fn readable<T>(result: Result<T>) -> Result<T, &'static str> {
+        result.map_err(|error| match error {
+            EvaluationError::Failed { reason, .. } => reason,
+            _ => "exhausted",
         })
     }
 
     fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
-        readable(decode(&text.into(), &mut Budget::new(ENOUGH)))
+        readable(decode(BASE64, &text.into(), &mut Budget::new(ENOUGH)))
     }
 
     fn unpacked(packed: &[u8]) -> Result<Vec<u8>, &'static str> {

@@ -6,7 +6,7 @@ use idempotency_expression::{Function, SyntaxError};
 
 use crate::key::{Exhausted, Json, JsonError};
 
-pub(super) type Result<T> = std::result::Result<T, EvaluationError>;
+pub(super) type Result<T, E = EvaluationError> = std::result::Result<T, E>;
 
 /// The error for a text that is not a valid expression.
 ///

@@ -2,132 +2,76 @@
 
 mod costs;
 mod functions;
-mod missing;
-mod steps;
 
 use super::*;
 
-fn evaluate(expression: &str, payload: &str) -> Result<String, EvaluationError> {
-    let payload = Json::parse(payload).unwrap();
-    Expression::compile(expression)
-        .unwrap()
-        .evaluate(&payload)
-        .map(|value| value.to_canonical())
+/// Returns the canonical text of a value, or `error: ` and its text.
+fn evaluate(expression: &str, payload: &str) -> String {
+    let expression = Expression::compile(expression).unwrap();
+    match expression.evaluate(&Json::parse(payload).unwrap()) {
+        Ok(value) => value.to_canonical(),
+        Err(error) => format!("error: {error}"),
+    }
 }
 
-fn value(expression: &str, payload: &str) -> String {
-    evaluate(expression, payload).unwrap()
+/// Returns the names of the missing parts.
+pub(super) fn missing(expression: &str, payload: &str) -> Vec<String> {
+    let expression = Expression::compile(expression).unwrap();
+    let selection = expression.select(&Json::parse(payload).unwrap()).unwrap();
+    let missing = selection.missing.iter();
+    missing.map(|part| part.to_string()).collect()
 }
 
-#[test]
-fn numbers_beyond_64_bits_keep_their_digits() {
-    assert_eq!(
-        value("a", r#"{"a": 123456789012345678901}"#),
-        "123456789012345678901"
-    );
-    assert_eq!(
-        value("`123456789012345678901`", "null"),
-        "123456789012345678901"
-    );
-    assert_eq!(
-        value("sum(@)", "[9223372036854775807, 1]"),
-        "9223372036854775808"
-    );
-    assert_eq!(
-        value("abs(@)", "-9223372036854775808"),
-        "9223372036854775808"
-    );
-    assert_eq!(value("ceil(@)", "1e20"), "100000000000000000000");
-    assert_eq!(value("avg(@)", "[1, 2]"), "1.5");
+/// Returns the lines that are not empty, each split at its last `=>`.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| line.rsplit_once(" => ").unwrap())
 }
 
-#[test]
-fn members_keep_their_order_until_the_end() {
-    assert_eq!(value("keys(@)", r#"{"b": 1, "a": 2}"#), r#"["b", "a"]"#);
-    assert_eq!(
-        value("to_string(@)", r#"{"b": 1, "a": 1.0}"#),
-        r#""{\"b\":1,\"a\":1.0}""#
-    );
+/// Checks lines of `expression => value` on one payload.
+fn check(payload: &str, text: &str) {
+    for (expression, expected) in lines(text) {
+        assert_eq!(evaluate(expression, payload), expected, "{expression}");
+    }
 }
 
-#[test]
-fn booleans_equal_numbers_only_inside_arrays() {
-    assert_eq!(value("@ == `1`", "true"), "false");
-    assert_eq!(value("@ == `[1.0]`", "[true]"), "true");
-    assert_eq!(value("contains(@, `0`)", "[false]"), "true");
-}
-
-#[test]
-fn strings_and_numbers_have_no_common_order() {
-    assert_eq!(
-        evaluate("a < b", r#"{"a": 1, "b": "x"}"#),
-        Err(EvaluationError::Incomparable)
-    );
-    assert_eq!(value("a < b", r#"{"a": 1, "b": null}"#), "null");
-    assert!(evaluate("sort(@)", r#"[1, "a"]"#).is_err());
-    assert!(evaluate("sort(@)", "[1, NaN]").is_err());
-    assert!(evaluate("min_by(@, &@)", r#"["a", 1]"#).is_err());
+/// Checks lines of `expression on payload => value`.
+fn check_each(text: &str) {
+    for (case, expected) in lines(text) {
+        let (expression, payload) = case.split_once(" on ").unwrap();
+        assert_eq!(evaluate(expression, payload), expected, "{case}");
+    }
 }
 
 #[test]
 fn a_header_is_found_in_any_case_of_its_name() {
-    let key = "header(@, 'Idempotency-Key')";
-    for (event, found) in [
-        (r#"{"headers": {"idempotency-key": "k"}}"#, r#""k""#),
-        (
-            r#"{"headers": {"IDEMPOTENCY-KEY": "k"}, "multiValueHeaders": null}"#,
-            r#""k""#,
-        ),
-        (
-            r#"{"headers": {"Idempotency-Key": "last"}, "multiValueHeaders": {"Idempotency-Key": ["a", "last"]}}"#,
-            r#""a,last""#,
-        ),
-        (
-            r#"{"multiValueHeaders": {"idempotency-key": ["k"]}}"#,
-            r#""k""#,
-        ),
-        (
-            r#"{"headers": {"idempotency-key": "k"}, "multiValueHeaders": {}}"#,
-            r#""k""#,
-        ),
-        (
-            r#"{"headers": {"idempotency-key": "b", "Idempotency-Key": "a"}}"#,
-            r#""a,b""#,
-        ),
-        (
-            r#"{"headers": {"Idempotency-Key": "a", "idempotency-key": "b"}}"#,
-            r#""a,b""#,
-        ),
-        (r#"{"headers": {"idempotency-key": null}}"#, "null"),
-        (r#"{"headers": {"idempotency-key": ""}}"#, "null"),
-        (r#"{"headers": {"idempotency-key": ","}}"#, "null"),
-        (
-            r#"{"multiValueHeaders": {"Idempotency-Key": ["", ""]}}"#,
-            "null",
-        ),
-        (
-            r#"{"multiValueHeaders": {"Idempotency-Key": ["", "k"]}}"#,
-            r#"",k""#,
-        ),
-        (r#"{"headers": {"x-idempotency-key": "k"}}"#, "null"),
-        (r#"{"headers": {}}"#, "null"),
-        ("{}", "null"),
-    ] {
-        assert_eq!(value(key, event), found, "{event}");
+    let events = r#"
+        {"headers": {"idempotency-key": "k"}} => "k"
+        {"headers": {"IDEMPOTENCY-KEY": "k"}, "multiValueHeaders": null} => "k"
+        {"headers": {"Idempotency-Key": "last"}, "multiValueHeaders": {"Idempotency-Key": ["a", "last"]}} => "a,last"
+        {"multiValueHeaders": {"idempotency-key": ["k"]}} => "k"
+        {"headers": {"idempotency-key": "k"}, "multiValueHeaders": {}} => "k"
+        {"headers": {"idempotency-key": "b", "Idempotency-Key": "a"}} => "a,b"
+        {"headers": {"Idempotency-Key": "a", "idempotency-key": "b"}} => "a,b"
+        {"headers": {"idempotency-key": null}} => null
+        {"headers": {"idempotency-key": ""}} => null
+        {"headers": {"idempotency-key": ","}} => null
+        {"multiValueHeaders": {"Idempotency-Key": ["", ""]}} => null
+        {"multiValueHeaders": {"Idempotency-Key": ["", "k"]}} => ",k"
+        {"headers": {"x-idempotency-key": "k"}} => null
+        {"headers": {}} => null
+        {} => null
+        null => error: `header` takes an event, which is an object, not null
+        [] => error: `header` takes an event, which is an object, not an array
+        {"headers": []} => error: `header` takes an event whose headers are an object, not an array
+        {"headers": {"idempotency-key": 1}} => error: `header` takes headers whose values are strings, not a number
+    "#;
+    for (event, expected) in lines(events) {
+        let found = evaluate("header(@, 'Idempotency-Key')", event);
+        assert_eq!(found, expected, "{event}");
     }
-    for event in [
-        "null",
-        "[]",
-        r#"{"headers": []}"#,
-        r#"{"headers": {"idempotency-key": 1}}"#,
-    ] {
-        let error = evaluate(key, event).unwrap_err().to_string();
-        assert!(error.starts_with("`header` takes"), "{error}");
-    }
-    assert_eq!(
-        missing::missing("[header(@, 'a'), b]", r#"{"b": 1}"#),
-        ["header(@, 'a')"]
-    );
+    let missing = missing("[header(@, 'a'), b]", r#"{"b": 1}"#);
+    assert_eq!(missing, ["header(@, 'a')"]);
 }
 
 #[test]
@@ -188,7 +132,7 @@ fn a_caller_that_iam_authenticated_is_one_client_in_all_its_sessions() {
             format!(r#"{{"authorizer": {http}}}"#),
         ] {
             let event = format!(r#"{{"requestContext": {context}}}"#);
-            assert_eq!(value("iam_caller(@)", &event), expected, "{event}");
+            assert_eq!(evaluate("iam_caller(@)", &event), expected, "{event}");
         }
     }
 }
@@ -205,14 +149,14 @@ fn a_request_that_iam_did_not_authenticate_has_no_caller() {
         r#"{"requestContext": {"authorizer": {"lambda": {"iam": {"userArn": "arn:aws:iam::123456789012:root"}}}}}"#,
         r#"{"headers": {"x-user-arn": "arn:aws:iam::123456789012:root"}, "body": "{}"}"#,
     ] {
-        assert_eq!(value("iam_caller(@)", event), "null", "{event}");
+        assert_eq!(evaluate("iam_caller(@)", event), "null", "{event}");
         assert_eq!(
-            missing::missing("[iam_caller(@), type(@)]", event),
+            missing("[iam_caller(@), type(@)]", event),
             ["iam_caller(@)"]
         );
     }
-    let error = evaluate("iam_caller(@)", "[]").unwrap_err().to_string();
-    assert!(error.starts_with("`iam_caller` takes"), "{error}");
+    let refused = "error: `iam_caller` takes an event, which is an object, not an array";
+    assert_eq!(evaluate("iam_caller(@)", "[]"), refused);
 }
 
 #[test]
@@ -253,44 +197,6 @@ fn a_header_look_up_by_its_exact_name_is_found() {
 }
 
 #[test]
-fn the_error_of_powertools_json_has_place_and_reason_and_suggests_base64() {
-    let error = evaluate("powertools_json(@)", r#""{\"a\": secret}""#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`powertools_json` failed: invalid JSON: expected a value at line 1, column 7"
-    );
-    // `{"a": 1}`
-    let error = evaluate("powertools_json(@)", r#""eyJhIjogMX0=""#).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .ends_with("`powertools_json(powertools_base64(..))`"),
-        "{error}"
-    );
-    let error = evaluate("powertools_json(@)", r#""secret""#).unwrap_err();
-    assert!(!error.to_string().contains("base64"), "{error}");
-}
-
-#[test]
-fn slices_run_in_both_directions() {
-    assert_eq!(value("[::-1]", "[1, 2, 3]"), "[3, 2, 1]");
-    assert_eq!(value("[-2:]", "[1, 2, 3]"), "[2, 3]");
-    assert_eq!(value("[5:-5:-2]", "[1, 2, 3]"), "[3, 1]");
-    assert_eq!(value("[:99999999999999999999]", "[1]"), "[1]");
-}
-
-#[test]
-fn an_error_shows_no_payload() {
-    let error = evaluate("powertools_json(@)", r#""secret""#).unwrap_err();
-    assert!(!format!("{error} {error:?}").contains("secret"));
-    let error = evaluate("sum(@)", r#"["secret"]"#).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`sum` takes an array of numbers, not a string"
-    );
-}
-
-#[test]
 fn a_wrong_expression_is_shown_with_a_caret() {
     let error = Expression::compile("a.nope(b)").unwrap_err().to_string();
     assert!(error.ends_with("\na.nope(b)\n  ^ unknown function `nope`; the functions are abs, avg, ceil, contains, \
@@ -302,12 +208,10 @@ fn a_wrong_expression_is_shown_with_a_caret() {
 #[test]
 fn a_value_that_doubles_at_each_step_is_refused() {
     let doubling = vec!["[@, @]"; 15].join(" | ");
-    assert_eq!(
-        evaluate(&doubling, "{\"a\": 1}"),
-        Ok(value(&doubling, "{\"a\": 1}"))
-    );
+    assert!(evaluate(&doubling, "{\"a\": 1}").starts_with("[[["));
     let doubling = vec!["[@, @]"; 22].join(" | ");
-    assert_eq!(evaluate(&doubling, "1"), Err(EvaluationError::TooLarge));
+    let refused = format!("error: {}", EvaluationError::TooLarge);
+    assert_eq!(evaluate(&doubling, "1"), refused);
 }
 
 #[test]
@@ -324,7 +228,7 @@ fn the_deepest_expression_runs_on_a_small_stack() {
         ] {
             let text = format!("{}@{}", open.repeat(times), close.repeat(times));
             let payload = format!("{}1{}", "[".repeat(128), "]".repeat(128));
-            assert!(evaluate(&text, &payload).is_ok(), "{text}");
+            assert!(!evaluate(&text, &payload).starts_with("error"), "{text}");
         }
     });
     deepest.unwrap().join().unwrap();
