@@ -348,6 +348,10 @@ mod tests {
         }
     }
 
+    fn negated(number: &Integer) -> Integer {
+        Integer::from_digits(!number.is_negative(), &number.magnitude())
+    }
+
     #[test]
     fn each_digit_sign_and_size_is_kept() {
         // The number, its digits without the sign, and how many are kept apart.
@@ -430,76 +434,53 @@ mod tests {
         }
     }
 
+    /// Checks the order of an integer and a float, and that of both negated.
+    fn check_order(number: &Integer, float: f64, order: Ordering) {
+        let text = format!("{number} and {float}");
+        assert_eq!(number.compare_f64(float), Some(order), "{text}");
+        let (negative, order) = (negated(number), order.reverse());
+        assert_eq!(negative.compare_f64(-float), Some(order), "{text}, negated");
+    }
+
     #[test]
     fn integers_around_each_power_of_ten_compare_exactly_with_floats() {
+        let least = int("9223372036854775808");
         for zeros in 18..309 {
             let float: f64 = format!("1e{zeros}").parse().unwrap();
             let same = Integer::from_whole_f64(float).unwrap();
             let (below, above) = ("9".repeat(zeros), format!("2{}", "0".repeat(zeros)));
-            let least = 9_223_372_036_854_775_808.0_f64;
-            for (integer, other, order) in [
-                (&same, float, Ordering::Equal),
-                (&int(&above), float, Ordering::Greater),
-                (&int(&below), float.next_up(), Ordering::Less),
-                (&int("9223372036854775808"), float, least.total_cmp(&float)),
-                (&int(&above), 0.5, Ordering::Greater),
-                (&int(&above), -0.0, Ordering::Greater),
-            ] {
-                let negative = Integer::from_digits(true, &integer.magnitude());
-                let text = format!("{zeros}: {integer} and {other}");
-                assert_eq!(integer.compare_f64(other), Some(order), "{text}");
-                assert_eq!(
-                    negative.compare_f64(-other),
-                    Some(order.reverse()),
-                    "{text}"
-                );
-                if other > 1.0 {
-                    assert_eq!(
-                        integer.compare_f64(-other),
-                        Some(Ordering::Greater),
-                        "{text}"
-                    );
-                    assert_eq!(negative.compare_f64(other), Some(Ordering::Less), "{text}");
-                }
+            check_order(&same, float, Ordering::Equal);
+            check_order(&same, -float, Ordering::Greater);
+            check_order(&least, float, 2_f64.powi(63).total_cmp(&float));
+            check_order(&int(&below), float.next_up(), Ordering::Less);
+            for less in [float, 0.5, -0.0, -float] {
+                check_order(&int(&above), less, Ordering::Greater);
             }
         }
     }
 
     #[test]
     fn integers_and_floats_compare_exactly() {
-        let [ones, twos, beyond] =
-            [("1", 309), ("2", 309), ("9", 310)].map(|(digit, times)| digit.repeat(times));
-        for (number, float, order) in [
-            ("0", -0.0, Ordering::Equal),
-            ("1", 1.5, Ordering::Less),
-            ("2", 1.5, Ordering::Greater),
-            ("1", f64::INFINITY, Ordering::Less),
+        let ones_and_twos = ["1", "2"].map(|digit| int(&digit.repeat(309)));
+        let beyond = int(&"9".repeat(310));
+        for (number, less, greater) in [
+            (int("1"), 0.5, 1.5),
+            (int("2"), 1.5, f64::INFINITY),
             (
-                "9007199254740993",
+                int("9007199254740993"),
                 9_007_199_254_740_992.0,
-                Ordering::Greater,
+                9_007_199_254_740_994.0,
             ),
-            ("9007199254740993", 9_007_199_254_740_994.0, Ordering::Less),
-            ("100000000000000000000", 1e20, Ordering::Equal),
-            ("100000000000000000001", 1e20, Ordering::Greater),
-            (&ones, f64::MAX, Ordering::Less),
-            (&twos, f64::MAX, Ordering::Greater),
-            (&twos, f64::INFINITY, Ordering::Less),
-            (&beyond, f64::MAX, Ordering::Greater),
-            (&beyond, f64::INFINITY, Ordering::Less),
+            (int("100000000000000000001"), 1e20, 1e20_f64.next_up()),
+            (ones_and_twos[0].clone(), 1e308, f64::MAX),
+            (ones_and_twos[1].clone(), f64::MAX, f64::INFINITY),
+            (beyond, f64::MAX, f64::INFINITY),
         ] {
-            assert_eq!(
-                int(number).compare_f64(float),
-                Some(order),
-                "{number} and {float}"
-            );
-            let negative = Integer::from_digits(true, number);
-            assert_eq!(
-                negative.compare_f64(-float),
-                Some(order.reverse()),
-                "-{number} and {float}"
-            );
+            check_order(&number, less, Ordering::Greater);
+            check_order(&number, greater, Ordering::Less);
         }
+        check_order(&int("0"), -0.0, Ordering::Equal);
+        check_order(&int("100000000000000000000"), 1e20, Ordering::Equal);
         assert_eq!(int("1").compare_f64(f64::NAN), None);
         // It takes the steps of the digits that a float can have.
         for (digits, steps) in [(1, 0), (20, 20), (309, 309), (310, 0)] {
@@ -530,62 +511,42 @@ mod tests {
             0.0,
             3.0,
             999.0,
-            9_007_199_254_740_993.0,
             1e18,
             1e20,
             1e22,
+            2_f64.powi(53) + 2.0,
             f64::MAX,
         ];
         let powers = (0..1024).map(|exponent| 2.0_f64.powi(exponent));
         let others = (0..309).map(|exponent| format!("1.2345678901234567e{exponent}"));
         let others = others.map(|text| text.parse::<f64>().unwrap().trunc());
         for float in whole.into_iter().chain(powers).chain(others) {
-            let digits = format!("{float:.0}");
-            assert_eq!(
-                Integer::from_whole_f64(float),
-                Some(int(&digits)),
-                "{float:e}"
-            );
-            let negative = Integer::from_digits(true, &digits);
-            assert_eq!(Integer::from_whole_f64(-float), Some(negative), "{float:e}");
+            let integer = int(&format!("{float:.0}"));
+            assert_eq!(Integer::from_whole_f64(float), Some(integer.clone()));
+            assert_eq!(Integer::from_whole_f64(-float), Some(negated(&integer)));
         }
     }
 
     #[test]
     fn sums_carry_beyond_64_bits_and_beyond_a_limb() {
-        let (longest, carried) = ("9".repeat(36), format!("1{}", "0".repeat(36)));
-        let cases: [(&[&str], &str); 9] = [
-            (&[], "0"),
-            (&["9223372036854775807", "1"], "9223372036854775808"),
-            (&["9223372036854775808", "-1"], "9223372036854775807"),
-            (&["-99999999999999999999", "99999999999999999999"], "0"),
-            (&["10000000000000000000000", "-1"], "9999999999999999999999"),
-            (
-                &["-10000000000000000000000", "1"],
-                "-9999999999999999999999",
-            ),
-            (&[&longest, "1"], &carried),
-            (&["-1", &carried, "1", "-1"], &longest),
-            (
-                &["1000000000000000000", "20000000000000000000", "-1"],
-                "20999999999999999999",
-            ),
-        ];
-        for (numbers, total) in cases {
-            for (numbers, negate) in [(numbers, false), (numbers, true)] {
-                let mut sum = Sum::default();
-                for number in numbers {
-                    let number = int(number);
-                    let negative = number.is_negative() != negate;
-                    sum.add(&Integer::from_digits(negative, &number.magnitude()));
-                }
-                let total = int(total);
-                let negative = total.is_negative() != negate;
-                assert_eq!(
-                    sum.total(),
-                    Integer::from_digits(negative, &total.magnitude())
-                );
+        let sums = "
+            0 =
+            9223372036854775808 = 9223372036854775807 1
+            9223372036854775807 = 9223372036854775808 -1
+            0 = -99999999999999999999 99999999999999999999
+            9999999999999999999999 = 10000000000000000000000 -1
+            1000000000000000000000000000000000000 = 999999999999999999999999999999999999 1
+            999999999999999999999999999999999999 = -1 1000000000000000000000000000000000000 1 -1
+            20999999999999999999 = 1000000000000000000 20000000000000000000 -1";
+        for (total, numbers) in sums.lines().filter_map(|line| line.split_once('=')) {
+            let (mut sum, mut negative) = (Sum::default(), Sum::default());
+            for number in numbers.split_whitespace().map(int) {
+                sum.add(&number);
+                negative.add(&negated(&number));
             }
+            let total = int(total.trim());
+            assert_eq!(negative.total(), negated(&total), "of {numbers}");
+            assert_eq!(sum.total(), total, "of {numbers}");
         }
     }
 

@@ -123,21 +123,11 @@ mod tests {
 
     #[test]
     fn zero_and_false_are_keys_and_empty_values_are_not() {
-        for (text, absent) in [
-            ("null", true),
-            ("\"\"", true),
-            ("[]", true),
-            ("{}", true),
-            ("[null]", true),
-            ("{\"a\": null}", true),
-            ("0", false),
-            ("0.0", false),
-            ("false", false),
-            ("[\"\"]", false),
-            ("[[]]", false),
-            ("{\"a\": {}}", false),
-        ] {
-            assert_eq!(is_absent_key(&Json::parse(text).unwrap()), absent, "{text}");
+        for absent in ["null", "\"\"", "[]", "{}", "[null]", "{\"a\": null}"] {
+            assert!(is_absent_key(&Json::parse(absent).unwrap()), "{absent}");
+        }
+        for key in ["0", "0.0", "false", "[\"\"]", "[[]]", "{\"a\": {}}"] {
+            assert!(!is_absent_key(&Json::parse(key).unwrap()), "{key}");
         }
     }
 

@@ -178,8 +178,11 @@ impl<'n, 'b> Serializer for Taker<'n, 'b> {
     type SerializeStruct = Members<'n, 'b>;
     type SerializeStructVariant = Members<'n, 'b>;
 
-    scalars!(integer: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64, serialize_i128 i128,
-        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64, serialize_u128 u128);
+    scalars! {
+        integer: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
+        serialize_i128 i128, serialize_u8 u8, serialize_u16 u16, serialize_u32 u32,
+        serialize_u64 u64, serialize_u128 u128
+    }
 
     fn serialize_bool(self, truth: bool) -> Result<Json> {
         Ok(Json::Bool(truth))
@@ -525,10 +528,15 @@ impl<T, F: FnOnce(&str) -> Result<T>> Name<F> {
     fn written(self, key: impl Display) -> Result<T> {
         (self.0)(&key.to_string())
     }
+}
 
-    fn refused<V>(self, _: V) -> Result<T> {
-        Err(Unfit)
-    }
+/// Writes the methods of a serializer that refuse what they are called with.
+macro_rules! refused {
+    ($($method:ident($($argument:ty),*) -> $kind:ident;)+) => {$(
+        fn $method(self, $(_: $argument),*) -> Result<Self::$kind> {
+            Err(Unfit)
+        }
+    )+};
 }
 
 impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
@@ -542,10 +550,28 @@ impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
     type SerializeStruct = Impossible<T, Unfit>;
     type SerializeStructVariant = Impossible<T, Unfit>;
 
-    scalars!(written: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64, serialize_i128 i128,
-        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64, serialize_u128 u128);
-    scalars!(refused: serialize_bool bool, serialize_f32 f32, serialize_f64 f64, serialize_bytes &[u8],
-        serialize_unit_struct &'static str);
+    scalars! {
+        written: serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
+        serialize_i128 i128, serialize_u8 u8, serialize_u16 u16, serialize_u32 u32,
+        serialize_u64 u64, serialize_u128 u128
+    }
+
+    refused! {
+        serialize_bool(bool) -> Ok;
+        serialize_f32(f32) -> Ok;
+        serialize_f64(f64) -> Ok;
+        serialize_bytes(&[u8]) -> Ok;
+        serialize_none() -> Ok;
+        serialize_unit() -> Ok;
+        serialize_unit_struct(&'static str) -> Ok;
+        serialize_seq(Option<usize>) -> SerializeSeq;
+        serialize_tuple(usize) -> SerializeTuple;
+        serialize_tuple_struct(&'static str, usize) -> SerializeTupleStruct;
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> SerializeTupleVariant;
+        serialize_map(Option<usize>) -> SerializeMap;
+        serialize_struct(&'static str, usize) -> SerializeStruct;
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> SerializeStructVariant;
+    }
 
     fn serialize_str(self, name: &str) -> Result<T> {
         (self.0)(name)
@@ -567,15 +593,7 @@ impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
         key.serialize(self)
     }
 
-    fn serialize_none(self) -> Result<T> {
-        Err(Unfit)
-    }
-
     fn serialize_some<V: Serialize + ?Sized>(self, _: &V) -> Result<T> {
-        Err(Unfit)
-    }
-
-    fn serialize_unit(self) -> Result<T> {
         Err(Unfit)
     }
 
@@ -588,100 +606,70 @@ impl<T, F: FnOnce(&str) -> Result<T>> Serializer for Name<F> {
     ) -> Result<T> {
         Err(Unfit)
     }
-
-    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq> {
-        Err(Unfit)
-    }
-
-    fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple> {
-        Err(Unfit)
-    }
-
-    fn serialize_tuple_struct(
-        self,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeTupleStruct> {
-        Err(Unfit)
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeTupleVariant> {
-        Err(Unfit)
-    }
-
-    fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap> {
-        Err(Unfit)
-    }
-
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeStruct> {
-        Err(Unfit)
-    }
-
-    fn serialize_struct_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self::SerializeStructVariant> {
-        Err(Unfit)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::value::RawValue;
 
     use super::*;
     use crate::key::Expression;
     use crate::key::needs::tests::value;
 
+    /// Returns the canonical text of what is taken.
+    fn taken(needs: &Needs, value: &(impl Serialize + ?Sized)) -> Result<String> {
+        let taken = needs.take(value, &mut Budget::unbounded());
+        taken.map(|json| json.to_canonical())
+    }
+
+    /// Checks that a value is taken whole as its text is read.
+    fn check(value: &impl Serialize) {
+        let text = serde_json::to_string(value).unwrap();
+        let read = Json::parse(&text).unwrap().to_canonical();
+        assert_eq!(taken(&Needs::All, value), Ok(read), "{text}");
+    }
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
     #[derive(Serialize)]
-    struct Order<'a> {
+    struct Order {
         id: u64,
         price: f32,
         total: f64,
-        raw: &'a RawValue,
+        raw: Box<RawValue>,
         /// A map whose keys are not strings or numbers cannot be written as JSON.
-        unwritable: std::collections::BTreeMap<(u8, u8), u8>,
-    }
-
-    fn order(raw: &RawValue) -> Order<'_> {
-        Order {
-            id: u64::MAX,
-            price: 0.1,
-            total: f64::NAN,
-            raw,
-            unwritable: [((1, 2), 3)].into(),
-        }
+        unwritable: BTreeMap<(u8, u8), u8>,
     }
 
     #[test]
     fn a_value_is_taken_as_its_text_would_be_read() {
-        let raw = RawValue::from_string(r#"{"b": 12345678901234567890123, "c": [1]}"#.to_owned())
-            .unwrap();
-        let order = order(&raw);
-        let taken = |text: &str| {
-            let expression = Expression::compile(text).unwrap();
-            let parts = expression.needs().take(&order, &mut Budget::unbounded())?;
-            Ok(expression.evaluate(&parts).unwrap().to_canonical())
+        let text = r#"{"b": 12345678901234567890123, "c": [1]}"#;
+        let order = Order {
+            id: u64::MAX,
+            price: 0.1,
+            total: f64::NAN,
+            raw: raw(text),
+            unwritable: [((1, 2), 3)].into(),
         };
-        assert_eq!(taken("id"), Ok("18446744073709551615".to_owned()));
-        assert_eq!(taken("[price, total]"), Ok("[0.1, null]".to_owned()));
-        assert_eq!(taken("raw.b"), Ok("12345678901234567890123".to_owned()));
-        assert_eq!(
-            taken("raw"),
-            Ok(r#"{"b": 12345678901234567890123, "c": [1]}"#.to_owned())
-        );
-        assert_eq!(taken("type(raw)"), Ok(r#""object""#.to_owned()));
-        assert_eq!(taken("unwritable"), Err(Unfit), "the text has the error");
-        assert_eq!(taken("@"), Err(Unfit));
+        for (text, value) in [
+            ("id", Ok("18446744073709551615")),
+            ("[price, total]", Ok("[0.1, null]")),
+            ("raw.b", Ok("12345678901234567890123")),
+            ("raw", Ok(text)),
+            ("type(raw)", Ok(r#""object""#)),
+            // The text has the error.
+            ("unwritable", Err(Unfit)),
+            ("@", Err(Unfit)),
+        ] {
+            let expression = Expression::compile(text).unwrap();
+            let parts = expression.needs().take(&order, &mut Budget::unbounded());
+            let found = parts.map(|parts| expression.evaluate(&parts).unwrap().to_canonical());
+            assert_eq!(found, value.map(str::to_owned), "{text}");
+        }
     }
 
     /// A number as `serde_json` writes it in a program that keeps the digits of numbers.
@@ -701,46 +689,30 @@ mod tests {
 
     #[test]
     fn a_number_of_many_digits_and_a_raw_value_are_read_as_they_are_written() {
-        let take = |value: &dyn Fn(&mut Budget) -> Result<Json>| value(&mut Budget::unbounded());
         for digits in ["12345678901234567890123", "1.50", "1e400", "-0"] {
-            let taken = take(&|budget| Needs::All.take(&[Digits { digits }], budget));
-            let text = format!("[{digits}]");
-            assert_eq!(
-                taken.unwrap().to_canonical(),
-                Json::parse(&text).unwrap().to_canonical()
-            );
+            let read = Json::parse(digits).unwrap().to_canonical();
+            assert_eq!(taken(&Needs::All, &Digits { digits }), Ok(read));
         }
-        let nested = format!("{}7{}", "[".repeat(127), "]".repeat(127));
-        let raw = RawValue::from_string(nested).unwrap();
-        assert!(take(&|budget| Needs::All.take(&[&raw], budget)).is_ok());
-        assert_eq!(
-            take(&|budget| Needs::All.take(&[[&raw]], budget)),
-            Err(Unfit)
-        );
+        let nested = raw(&format!("{}7{}", "[".repeat(127), "]".repeat(127)));
+        check(&[&nested]);
+        assert_eq!(taken(&Needs::All, &[[&nested]]), Err(Unfit));
         // `serde_json` refuses a raw value with a tag.
-        let tagged = Tagged::Raw(RawValue::from_string("{}".to_owned()).unwrap());
+        let tagged = Tagged::Raw(raw("{}"));
         assert!(serde_json::to_string(&tagged).is_err());
-        assert_eq!(take(&|budget| Needs::All.take(&tagged, budget)), Err(Unfit));
+        assert_eq!(taken(&Needs::All, &tagged), Err(Unfit));
     }
 
     #[test]
-    fn a_number_of_32_bits_has_the_digits_of_its_text() {
-        for number in [
+    fn a_float_is_taken_as_its_text_is_read() {
+        check(&[
             0.1_f32,
             16_777_217.0,
             1e10,
             f32::MIN_POSITIVE,
             -0.0,
             f32::INFINITY,
-        ] {
-            let read = Json::parse(&serde_json::to_string(&number).unwrap()).unwrap();
-            let taken = Needs::All.take(&number, &mut Budget::unbounded()).unwrap();
-            assert_eq!(taken.to_canonical(), read.to_canonical());
-        }
-        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            let taken = Needs::All.take(&number, &mut Budget::unbounded());
-            assert_eq!(taken, Ok(Json::Null));
-        }
+        ]);
+        check(&[0.1, 1e300, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
     }
 
     /// An array that says another length than it has.
@@ -750,27 +722,19 @@ mod tests {
         fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
             let mut seq = to.serialize_seq(Some(self.0))?;
             for element in &self.1 {
-                serde::ser::SerializeSeq::serialize_element(&mut seq, element)?;
+                seq.serialize_element(element)?;
             }
-            serde::ser::SerializeSeq::end(seq)
+            seq.end()
         }
     }
 
     #[test]
     fn places_from_the_end_of_a_value_need_its_length() {
         let last = Needs::element(-2, Needs::All);
-        for (promised, taken) in [
-            (3, Ok("[5, 6]")),
-            (2, Err(Unfit)),
-            (4, Err(Unfit)),
-            (0, Err(Unfit)),
-        ] {
+        for (promised, kept) in [(3, true), (2, false), (4, false), (0, false)] {
             let array = Promised(promised, vec![4, 5, 6]);
-            let found = last.take(&array, &mut Budget::unbounded());
-            assert_eq!(
-                found.map(|json| json.to_canonical()),
-                taken.map(str::to_owned)
-            );
+            let elements = kept.then(|| "[5, 6]".to_owned()).ok_or(Unfit);
+            assert_eq!(taken(&last, &array), elements, "{promised}");
         }
     }
 
@@ -817,24 +781,16 @@ mod tests {
 
     #[test]
     fn the_keys_of_maps_are_the_names_in_their_text() {
-        fn check(map: &impl Serialize) {
-            let taken = Needs::All.take(map, &mut Budget::unbounded());
-            let read = Json::parse(&serde_json::to_string(map).unwrap()).unwrap();
-            assert_eq!(taken.unwrap().to_canonical(), read.to_canonical());
-        }
-        check(&std::collections::BTreeMap::from([(u128::MAX, 1), (0, 2)]));
-        check(&std::collections::BTreeMap::from([(i128::MIN, 1), (-1, 2)]));
-        check(&std::collections::BTreeMap::from([(u64::MAX, 1), (7, 2)]));
-        check(&std::collections::BTreeMap::from([(i64::MIN, 1), (7, 2)]));
-        check(&std::collections::BTreeMap::from([(i8::MIN, 1), (7, 2)]));
-        check(&std::collections::BTreeMap::from([('é', 1), ('"', 2)]));
-        check(&std::collections::BTreeMap::from([("\u{1}\"", 1), ("", 2)]));
+        check(&BTreeMap::from([(u128::MAX, 1), (0, 2)]));
+        check(&BTreeMap::from([(i128::MIN, 1), (-1, 2)]));
+        check(&BTreeMap::from([(u64::MAX, 1), (7, 2)]));
+        check(&BTreeMap::from([(i64::MIN, 1), (7, 2)]));
+        check(&BTreeMap::from([(i8::MIN, 1), (7, 2)]));
+        check(&BTreeMap::from([('é', 1), ('"', 2)]));
+        check(&BTreeMap::from([("\u{1}\"", 1), ("", 2)]));
         // The text decides about a key that is seldom one.
-        let truth = std::collections::BTreeMap::from([(true, 1)]);
-        assert_eq!(
-            Needs::All.take(&truth, &mut Budget::unbounded()),
-            Err(Unfit)
-        );
+        let truth = BTreeMap::from([(true, 1)]);
+        assert_eq!(taken(&Needs::All, &truth), Err(Unfit));
     }
 
     #[test]
@@ -846,11 +802,7 @@ mod tests {
         for _ in 0..128 {
             nested = serde_json::Value::Array(vec![nested]);
         }
-        assert!(Needs::All.take(&nested, &mut Budget::unbounded()).is_ok());
-        let deeper = vec![nested];
-        assert_eq!(
-            Needs::All.take(&deeper, &mut Budget::unbounded()),
-            Err(Unfit)
-        );
+        check(&nested);
+        assert_eq!(taken(&Needs::All, &[nested]), Err(Unfit));
     }
 }

@@ -73,44 +73,34 @@ mod tests {
 
     #[test]
     fn text_is_parsed_as_in_python() {
+        let (most, more) = ("9".repeat(4300), "9".repeat(4301));
         for (text, number) in [
-            (" 12\n", "12"),
-            ("\u{2000}+1_000", "1000"),
-            ("１２", "12"),
-            ("\u{661}.\u{662}", "1.2"),
-            (".5", "0.5"),
-            ("5.", "5.0"),
-            ("1_0.5e1_0", "105000000000.0"),
-            ("-Infinity", "-Infinity"),
-            ("+nan", "NaN"),
-            ("0_1", "1"),
-            ("1e999", "1e+999"),
-            ("12345678901234567.89", "1.234567890123456789e+16"),
+            (" 12\n", Some("12")),
+            ("-12", Some("-12")),
+            ("\u{2000}+1_000", Some("1000")),
+            ("１２", Some("12")),
+            ("\u{661}.\u{662}", Some("1.2")),
+            (".5", Some("0.5")),
+            ("5.", Some("5.0")),
+            ("1_0.5e1_0", Some("105000000000.0")),
+            ("-Infinity", Some("-Infinity")),
+            ("+nan", Some("NaN")),
+            ("0_1", Some("1")),
+            ("1e999", Some("1e+999")),
+            ("12345678901234567.89", Some("1.234567890123456789e+16")),
+            (&most, Some(&most)),
+            // An integer with too many digits is a float.
+            (&more, Some("Infinity")),
         ] {
-            assert_eq!(
-                read(&text.into()).map(|json| json.to_canonical()),
-                Some(number.to_owned()),
-                "{text}"
-            );
+            let read = read(&text.into()).map(|json| json.to_canonical());
+            assert_eq!(read.as_deref(), number, "{text}");
         }
         for text in [
-            "", " ", "0x10", "1__0", "_1", "1_", "1._5", "\u{1c}12", "1\0", "abc", "+-1", "1 2",
-            ".",
+            "", " ", "-", "0x10", "1__0", "_1", "1_", "1._5", "1_.2", "a_1", "1_a", "\u{1c}12",
+            "1\0", "abc", "+-1", "1 2", "1a", ".",
         ] {
             assert_eq!(read(&text.into()), None, "{text}");
         }
-    }
-
-    #[test]
-    fn an_integer_with_too_many_digits_is_a_float() {
-        assert_eq!(
-            read(&"9".repeat(4300).into()).map(|json| json.type_name()),
-            Some("number")
-        );
-        assert_eq!(
-            read(&"9".repeat(4301).into()).map(|json| json.to_canonical()),
-            Some("Infinity".to_owned())
-        );
     }
 
     #[test]
@@ -121,29 +111,5 @@ mod tests {
             let number = read(&text.as_str().into()).map(|json| json.to_canonical());
             assert_eq!(number.as_deref(), Some("123456789"), "{zero:x}");
         }
-        for text in ["1_", "_1", "1__2", "a_1", "1_a", "1_.2"] {
-            assert_eq!(without_underscores(text), None, "{text}");
-        }
-        assert_eq!(without_underscores("1_2_3").as_deref(), Some("123"));
-    }
-
-    #[test]
-    fn a_text_is_an_integer_only_if_all_its_characters_are_digits() {
-        for (text, number) in [
-            ("12", Some("12")),
-            ("-12", Some("-12")),
-            ("+12", Some("12")),
-            ("", None),
-            ("-", None),
-            ("1a", None),
-            ("1.0", None),
-        ] {
-            assert_eq!(
-                integer(text).map(|json| json.to_canonical()).as_deref(),
-                number,
-                "{text}"
-            );
-        }
-        assert!(integer(&"9".repeat(4300)).is_some() && integer(&"9".repeat(4301)).is_none());
     }
 }
