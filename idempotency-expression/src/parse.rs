@@ -579,26 +579,16 @@ mod tests {
 
     #[test]
     fn parts_have_the_text_that_was_written() {
-        let texts: [(&str, &[&str]); 5] = [
-            ("[ a.b , c[0] ,d]", &["a.b", "c[0]", "d"]),
+        let texts = [
+            ("[ a.b , c[0] ,d]", "a.b; c[0]; d"),
             (
                 r#"[join(',', [a, b]), {x: y, z: @}, (c | d), [[e]], 'f,]', g[-1], @, "h,i", `1`]"#,
-                &[
-                    "join(',', [a, b])",
-                    "{x: y, z: @}",
-                    "(c | d)",
-                    "[[e]]",
-                    "'f,]'",
-                    "g[-1]",
-                    "@",
-                    "\"h,i\"",
-                    "`1`",
-                ],
+                r#"join(',', [a, b]); {x: y, z: @}; (c | d); [[e]]; 'f,]'; g[-1]; @; "h,i"; `1`"#,
             ),
-            ("{a: b.c, \"d\": [e, {f: g}]}", &["b.c", "[e, {f: g}]"]),
+            ("{a: b.c, \"d\": [e, {f: g}]}", "b.c; [e, {f: g}]"),
             // The reference needs no comma between members.
-            ("{a: b c: !d e: *.f}", &["b", "!d", "*.f"]),
-            ("body.[a, b ]", &["a", "b"]),
+            ("{a: b c: !d e: *.f}", "b; !d; *.f"),
+            ("body.[a, b ]", "a; b"),
         ];
         for (text, expected) in texts {
             let parts: Vec<Part> = match parse(text).unwrap() {
@@ -611,127 +601,105 @@ mod tests {
                 other => panic!("{other:?} is not a multi-select"),
             };
             let texts: Vec<_> = parts.iter().map(|part| &*part.text).collect();
-            assert_eq!(texts, expected);
+            assert_eq!(texts.join("; "), expected);
         }
     }
 
-    /// Returns the place and the message of the error.
-    fn error(text: &str) -> (usize, String) {
-        let error = parse(text).unwrap_err();
-        (error.offset, error.message)
+    /// Checks lines of `expression => accepted` or `expression => place: message`.
+    fn check(lines: &str) {
+        for line in lines.lines().filter(|line| line.contains(" => ")) {
+            let (text, expected) = line.trim().split_once(" => ").unwrap();
+            let found = match parse(text) {
+                Ok(_) => "accepted".to_owned(),
+                Err(error) => format!("{}: {}", error.offset, error.message),
+            };
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     #[test]
     fn names_and_literals_keep_their_text() {
-        assert_eq!(
-            parse(r#"{"a b": `12345678901234567890`, c: 'raw'}"#).unwrap(),
-            Ast::Hash(vec![
-                (
-                    Name::from("a b"),
-                    part(
-                        "`12345678901234567890`",
-                        Ast::Literal(Literal::Json("12345678901234567890".into()))
-                    )
-                ),
-                (
-                    Name::from("c"),
-                    part("'raw'", Ast::Literal(Literal::Raw("raw".into())))
-                ),
-            ])
-        );
-        assert_eq!(
-            parse(r#""\ud83d""#),
-            Ok(Ast::Field(Name([0xED, 0xA0, 0xBD].into())))
-        );
+        let json = "`12345678901234567890`";
+        let literal = Ast::Literal(Literal::Json(json.trim_matches('`').into()));
+        let raw = Ast::Literal(Literal::Raw("raw".into()));
+        let members = vec![
+            (Name::from("a b"), part(json, literal)),
+            (Name::from("c"), part("'raw'", raw)),
+        ];
+        let text = format!(r#"{{"a b": {json}, c: 'raw'}}"#);
+        assert_eq!(parse(&text), Ok(Ast::Hash(members)));
+        let lone = Name([0xED, 0xA0, 0xBD].into());
+        assert_eq!(parse(r#""\ud83d""#), Ok(Ast::Field(lone)));
     }
 
     #[test]
     fn calls_have_their_function() {
-        assert_eq!(
-            parse("sort_by(@, &n)").unwrap(),
-            Ast::Call {
-                function: Function::SortBy,
-                arguments: vec![Ast::Current, field("n")],
-                note: (),
-            }
-        );
+        let call = Ast::Call {
+            function: Function::SortBy,
+            arguments: vec![Ast::Current, field("n")],
+            note: (),
+        };
+        assert_eq!(parse("sort_by(@, &n)"), Ok(call));
     }
 
     #[test]
     fn the_arguments_of_header_are_checked() {
-        for valid in [
-            "header(@, 'Idempotency-Key')",
-            "header(event, 'x_1')",
-            "[header(@, 'a'), b]",
-        ] {
-            assert!(parse(valid).is_ok(), "{valid}");
-        }
-        for (wrong, part) in [
-            (
-                "header(@, \"Idempotency-Key\")",
-                "write it in single quotes, `header(@, 'Idempotency-Key')`",
-            ),
-            ("header(@, name)", "`header(@, 'name')`"),
-            ("header(@, `1`)", "single quotes"),
-            ("header(@, a.b)", "single quotes"),
-            ("header(@, '')", "not the name of a header"),
-            ("header(@, 'Idempotency Key')", "not the name of a header"),
-            ("header('Idempotency-Key', 'a')", "is the event"),
-            ("header('Idempotency-Key')", "takes 2 arguments"),
-            ("headr(@, 'a')", "did you mean `header`"),
-        ] {
-            let message = error(wrong).1;
-            assert!(message.contains(part), "{wrong}: {message}");
-        }
+        let by_example = "0: `header` takes the name of a header as text in single quotes, as in `header(@, 'Idempotency-Key')`";
+        check(
+            &r#"
+            header(@, 'Idempotency-Key') => accepted
+            header(event, ('x_1')) => accepted
+            [header(@, 'a'), b] => accepted
+            header(@, `1`) => EXAMPLE
+            header(@, a.b) => EXAMPLE
+            header(@, name) => 0: `header` takes the name of a header as text: write it in single quotes, `header(@, 'name')`
+            header(@, "x-y") => 0: `header` takes the name of a header as text: write it in single quotes, `header(@, 'x-y')`
+            header(@, '') => 0: this is not the name of a header: write letters, digits and `-` only
+            header(@, 'Idempotency Key') => 0: this is not the name of a header: write letters, digits and `-` only
+            header('Idempotency-Key', 'a') => 0: argument 1 of `header` is the event: write `@`
+            header('Idempotency-Key') => 0: `header` takes 2 arguments, not 1
+            headr(@, 'a') => 0: unknown function `headr`; did you mean `header`?
+            "#
+            .replace("EXAMPLE", by_example),
+        );
     }
 
     #[test]
-    fn what_the_reference_accepts_is_accepted() {
-        for text in [
-            "length(a,)",
-            "not_null(a b)",
-            "{a: b c: d}",
-            "a[-0]",
-            "a[99999999999]",
-            "a[:0 1]",
-            "`foo`",
-            "``",
-            "(length)(a)",
-        ] {
-            assert!(parse(text).is_ok(), "{text}: {:?}", parse(text));
-        }
-    }
-
-    #[test]
-    fn what_the_reference_refuses_is_refused_at_its_place() {
-        for (text, offset) in [
-            ("", 0),
-            ("  ", 0),
-            ("body.", 5),
-            ("[a b]", 3),
-            ("[ ]", 2),
-            ("[a,]", 3),
-            ("a.&b", 2),
-            ("a[::0]", 4),
-            ("a[::0].b", 4),
-            ("a b", 2),
-            ("\"length\"(a)", 8),
-            ("&a", 0),
-            ("length(&a)", 7),
-            ("a ? b", 2),
-            ("é", 0),
-            ("nums[?a > 1]", 10),
-        ] {
-            assert_eq!(error(text).0, offset, "{text}: {}", error(text).1);
-        }
-        assert_eq!(
-            error("map(a, b)").1,
-            "argument 1 of `map` must be an expression; write `&` before it"
+    fn what_the_reference_accepts_is_accepted_and_what_it_refuses_is_refused_at_its_place() {
+        check(
+            r#"
+            length(a,) => accepted
+            not_null(a b) => accepted
+            {a: b c: d} => accepted
+            a[-0] => accepted
+            a[99999999999] => accepted
+            a[:0 1] => accepted
+            `foo` => accepted
+            `` => accepted
+            (length)(a) => accepted
+            body. => 5: the expression ends here, but is not complete
+            [a b] => 3: expected `,` or `]`
+            [ ] => 2: the list is empty; name what to select
+            [a,] => 3: `]` is not allowed here
+            a.&b => 2: `&` is not allowed after a dot
+            a[::0] => 4: the step of a slice cannot be 0
+            a[::0].b => 4: the step of a slice cannot be 0
+            a b => 2: `b` is not allowed here
+            "length"(a) => 8: `(` is not allowed here
+            &a => 0: `&` is only allowed before an argument that `map`, `sort_by`, `min_by` or `max_by` evaluates
+            length(&a) => 7: `length` takes a value here; remove the `&`
+            a ? b => 2: unexpected character '?'; put names with other characters than letters, digits and underscores in double quotes
+            nums[?a > 1] => 10: a number can only be an index; write it between backticks
+            map(a, b) => 0: argument 1 of `map` must be an expression; write `&` before it
+            not_null() => 0: `not_null` takes at least 1 argument, not 0
+            "#,
         );
-        assert_eq!(
-            error("not_null()").1,
-            "`not_null` takes at least 1 argument, not 0"
-        );
+        for empty in ["", "  "] {
+            assert_eq!(
+                parse(empty),
+                Err(SyntaxError::new(0, "the expression is empty"))
+            );
+        }
     }
 
     #[test]
