@@ -153,9 +153,10 @@ impl From<&str> for Name {
 pub enum Literal {
     /// A raw string: `'text'`.
     Raw(String),
-    /// The text between backticks. It is JSON, or else a string: `` `foo` `` is `"foo"`. It stays a text, so that numbers keep
-    /// all their digits.
+    /// The text between backticks, if it is JSON. It stays a text, so that numbers keep all their digits.
     Json(String),
+    /// The text between backticks, if it is not JSON: `` `foo` `` is the string `"foo"`.
+    Word(Name),
 }
 
 /// The comparison of two values.

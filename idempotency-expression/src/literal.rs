@@ -1,6 +1,6 @@
 //! Checks the text between quotes and backticks, with as much of JSON as it takes to refuse a wrong literal.
 
-use crate::Name;
+use crate::{Literal, Name};
 
 /// Decodes the text between the double quotes of a JSON string. Returns `None` if it is not one.
 pub(crate) fn decode(inside: &str) -> Option<Name> {
@@ -41,14 +41,13 @@ pub(crate) fn decode(inside: &str) -> Option<Name> {
     Some(Name(bytes.into()))
 }
 
-/// Returns true if a text between backticks is JSON or else a bare word.
-pub(crate) fn is_literal(text: &str) -> bool {
-    let json = Scan {
-        text: text.as_bytes(),
-        at: 0,
+/// Returns the literal of a text between backticks: JSON, or else a word. Returns `None` if it is neither.
+pub(crate) fn between_backticks(text: String) -> Option<Literal> {
+    let bytes = text.as_bytes();
+    match (Scan { text: bytes, at: 0 }).document() {
+        Some(()) => Some(Literal::Json(text)),
+        None => decode(text.trim_start_matches(is_python_space)).map(Literal::Word),
     }
-    .document();
-    json.is_some() || decode(text.trim_start_matches(is_python_space)).is_some()
 }
 
 /// Returns true for the characters that Python's `str.strip` removes.
@@ -177,16 +176,16 @@ mod tests {
             "{",
             "\"\\ud800\"",
         ] {
-            assert!(is_literal(text), "{text}");
+            assert!(between_backticks(text.to_owned()).is_some(), "{text}");
         }
         for text in ["\"", "{\"a\"}", "[\"a\",]", "a\nb", "a\\x", "\"a\" b"] {
-            assert!(!is_literal(text), "{text}");
+            assert!(between_backticks(text.to_owned()).is_none(), "{text}");
         }
     }
 
     #[test]
     fn deep_literals_do_not_overflow_the_stack() {
-        assert!(!is_literal(&"[\"".repeat(2000)));
-        assert!(!is_literal(&"{\"a\":".repeat(800)));
+        assert_eq!(between_backticks("[\"".repeat(2000)), None);
+        assert_eq!(between_backticks("{\"a\":".repeat(800)), None);
     }
 }

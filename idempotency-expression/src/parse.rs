@@ -174,7 +174,7 @@ impl<'a, L, R: Clone> Parser<'a, L, R> {
         match &token.kind {
             Kind::Literal(literal) => {
                 self.at += 1;
-                let refused = "the literal is nested too deep, or is neither JSON nor a plain word";
+                let refused = "the literal is JSON that cannot be read";
                 (self.literal)(literal)
                     .map(Ast::Literal)
                     .ok_or_else(|| SyntaxError::new(token.offset, refused))

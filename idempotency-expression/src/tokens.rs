@@ -152,12 +152,10 @@ fn delimited(source: &str, offset: usize, delimiter: char) -> Result<Kind, Synta
     match delimiter {
         '\'' => Ok(Kind::Literal(Literal::Raw(inside.replace("\\'", "'")))),
         '`' => {
-            let json = inside.replace("\\`", "`");
-            if !literal::is_literal(&json) {
-                let message = "the text between the backticks is neither JSON nor a plain word";
-                return Err(SyntaxError::new(offset, message));
-            }
-            Ok(Kind::Literal(Literal::Json(json)))
+            let literal = literal::between_backticks(inside.replace("\\`", "`"));
+            let message = "the text between the backticks is neither JSON nor a plain word";
+            let literal = literal.ok_or_else(|| SyntaxError::new(offset, message))?;
+            Ok(Kind::Literal(literal))
         }
         _ => match literal::decode(inside) {
             Some(name) => Ok(Kind::Quoted(name)),

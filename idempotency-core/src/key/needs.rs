@@ -67,30 +67,29 @@ impl Needs {
     /// Looks at the element at an index, or at a distance from the end if the index is negative.
     pub(crate) fn element(index: i64, needs: Self) -> Self {
         let distance = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
-        Self::parts(Parts {
-            elements: if index >= 0 {
-                Elements::First(vec![(distance, needs)])
-            } else if distance <= WINDOW {
-                Elements::Last(vec![(distance, needs)])
-            } else {
-                Elements::Each(needs)
-            },
-            ..Parts::default()
+        Self::of(if index >= 0 {
+            Elements::First(vec![(distance, needs)])
+        } else if distance <= WINDOW {
+            Elements::Last(vec![(distance, needs)])
+        } else {
+            Elements::Each(needs)
         })
     }
 
     /// Looks at the elements at these indices.
     pub(crate) fn elements_at(indices: impl Iterator<Item = usize>, needs: &Self) -> Self {
-        Self::parts(Parts {
-            elements: Elements::First(indices.map(|index| (index, needs.clone())).collect()),
-            ..Parts::default()
-        })
+        let elements = indices.map(|index| (index, needs.clone()));
+        Self::of(Elements::First(elements.collect()))
     }
 
     /// Looks at each element of an array.
     pub(crate) fn each(needs: Self) -> Self {
+        Self::of(Elements::Each(needs))
+    }
+
+    fn of(elements: Elements) -> Self {
         Self::parts(Parts {
-            elements: Elements::Each(needs),
+            elements,
             ..Parts::default()
         })
     }

@@ -70,6 +70,17 @@ impl Walk<'_> {
 
     /// Evaluates one node on a value.
     pub(super) fn visit<'v>(&mut self, node: &'v Node, value: &'v Json) -> Result<Cow<'v, Json>> {
+        self.visit_taking(node, value, None)
+    }
+
+    /// Does what [`visit`](Self::visit) does, for a node if the expression takes only a part of its value. A part of a
+    /// multi-select that is not taken is not missing.
+    fn visit_taking<'v>(
+        &mut self,
+        node: &'v Node,
+        value: &'v Json,
+        taking: Option<&Taking<'_>>,
+    ) -> Result<Cow<'v, Json>> {
         self.work(1)?;
         match node {
             Node::Current => Ok(Cow::Borrowed(value)),
@@ -77,9 +88,9 @@ impl Walk<'_> {
             Node::Index(index) => Ok(index_of(value, *index)),
             Node::Slice { start, stop, step } => self.slice(value, *start, *stop, *step),
             Node::Literal(literal) => Ok(Cow::Borrowed(literal)),
-            Node::List(elements) => self.list(elements, value, None),
-            Node::Hash(members) => self.hash(members, value, None),
-            Node::Chain(left, right) => self.chain(left, right, value, None),
+            Node::List(elements) => self.list(elements, value, taking),
+            Node::Hash(members) => self.hash(members, value, taking),
+            Node::Chain(left, right) => self.chain(left, right, value, taking),
             Node::Project {
                 over,
                 condition,
@@ -100,31 +111,6 @@ impl Walk<'_> {
                 arguments,
                 note,
             } => functions::call(self, *function, arguments, note, value),
-        }
-    }
-
-    /// Does what [`visit`](Self::visit) does, for a node if the expression takes only a part of its value. A part of a
-    /// multi-select that is not taken is not missing.
-    pub(super) fn visit_taking<'v>(
-        &mut self,
-        node: &'v Node,
-        value: &'v Json,
-        taking: Option<&Taking<'_>>,
-    ) -> Result<Cow<'v, Json>> {
-        match node {
-            Node::List(elements) => {
-                self.work(1)?;
-                self.list(elements, value, taking)
-            }
-            Node::Hash(members) => {
-                self.work(1)?;
-                self.hash(members, value, taking)
-            }
-            Node::Chain(left, right) => {
-                self.work(1)?;
-                self.chain(left, right, value, taking)
-            }
-            _ => self.visit(node, value),
         }
     }
 

@@ -106,20 +106,14 @@ fn bytes_of(value: &Json) -> Result<Option<&[u8]>> {
 
 /// Where an event has the caller that IAM authenticated: the paths of the Cognito identity and of the ARN. First those of payload format
 /// 1.0, then those of format 2.0.
-pub(super) const PATHS: [[&[&str]; 2]; 2] = [
+pub(super) const PATHS: [[&str; 2]; 2] = [
     [
-        &["requestContext", "identity", "cognitoIdentityId"],
-        &["requestContext", "identity", "userArn"],
+        "requestContext.identity.cognitoIdentityId",
+        "requestContext.identity.userArn",
     ],
     [
-        &[
-            "requestContext",
-            "authorizer",
-            "iam",
-            "cognitoIdentity",
-            "identityId",
-        ],
-        &["requestContext", "authorizer", "iam", "userArn"],
+        "requestContext.authorizer.iam.cognitoIdentity.identityId",
+        "requestContext.authorizer.iam.userArn",
     ],
 ];
 
@@ -141,10 +135,9 @@ pub(super) fn caller(event: &Json) -> Result<Option<&str>> {
 }
 
 /// Returns the text at a path, if it is there and not empty.
-fn text<'a>(event: &'a Json, path: &[&str]) -> Option<&'a str> {
-    let value = path
-        .iter()
-        .try_fold(event, |value, name| value.member(name))?;
+fn text<'a>(event: &'a Json, path: &str) -> Option<&'a str> {
+    let mut names = path.split('.');
+    let value = names.try_fold(event, |value, name| value.member(name))?;
     match value {
         Json::Str(text) => text.as_str().filter(|text| !text.is_empty()),
         _ => None,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::canonical::{COMPACT, Layout, PYTHON_COMPACT};
 use super::needs::Needs;
-use super::{Budget, Json};
+use super::{Budget, Json, Text};
 use idempotency_expression::{Ast, Literal, Part, SyntaxError, parse_with, refuse_caller};
 
 pub use error::{EvaluationError, ExpressionError};
@@ -231,15 +231,12 @@ fn compile(text: &str) -> Result<Node, SyntaxError> {
     parse_with(text, Needs::All, &value_of)
 }
 
-/// Returns the value of a literal. Text between backticks that is not JSON is a string, as in the reference: `` `foo` `` is
-/// `"foo"`.
+/// Returns the value of a literal.
 fn value_of(literal: &Literal) -> Option<Json> {
     match literal {
         Literal::Raw(text) => Some(Json::Str(text.as_str().into())),
-        Literal::Json(json) => Json::parse(json).ok().or_else(|| {
-            let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
-            Json::parse(&format!("\"{}\"", json.trim_start_matches(is_space))).ok()
-        }),
+        Literal::Word(word) => Some(Json::Str(Text::from_trusted(word.as_bytes()))),
+        Literal::Json(json) => Json::parse(json).ok(),
     }
 }
 

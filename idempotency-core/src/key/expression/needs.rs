@@ -138,10 +138,9 @@ fn call(function: Function, arguments: &mut [Node], result: Needs) -> Needs {
 }
 
 /// Returns the needs of a value that is looked at on this path.
-fn at(path: &[&str], needs: Needs) -> Needs {
-    path.iter()
-        .rev()
-        .fold(needs, |inner, name| Needs::member((*name).into(), inner))
+fn at(path: &str, needs: Needs) -> Needs {
+    let names = path.rsplit('.');
+    names.fold(needs, |inner, name| Needs::member(name.into(), inner))
 }
 
 #[cfg(test)]
@@ -157,72 +156,50 @@ mod tests {
         Needs::member(name.into(), needs)
     }
 
-    #[test]
-    fn a_path_looks_at_one_member_at_each_level() {
-        assert_eq!(of("a.b"), member("a", member("b", Needs::All)));
-        assert_eq!(of("a[2]"), member("a", Needs::element(2, Needs::All)));
-        assert_eq!(
-            of("a[-2].b"),
-            member("a", Needs::element(-2, member("b", Needs::All)))
-        );
-        assert_eq!(of("a | b"), of("a.b"));
-        assert_eq!(of("@"), Needs::All);
-        assert_eq!(of("'constant'"), Needs::Kind);
+    fn whole(name: &str) -> Needs {
+        member(name, Needs::All)
     }
 
     #[test]
-    fn a_multi_select_looks_at_each_of_its_parts() {
-        let parts = member("a", Needs::All).and(member("b", member("c", Needs::All)));
-        assert_eq!(of("[b.c, a]"), parts);
-        assert_eq!(of("{x: a, y: b.c}"), parts);
-        // The other part can fail, so it is evaluated too.
-        assert_eq!(of("[b.c, a][1]"), parts);
-        assert_eq!(of("[a, a.b]"), member("a", Needs::All));
-    }
-
-    #[test]
-    fn a_projection_looks_at_each_element() {
+    fn an_expression_looks_at_what_can_change_its_value() {
         let each = |needs| member("a", Needs::each(needs));
-        assert_eq!(of("a[*].b"), each(member("b", Needs::All)));
-        assert_eq!(
-            of("a[?b > `1`].c"),
-            each(member("b", Needs::All).and(member("c", Needs::All)))
-        );
-        assert_eq!(of("map(&b, a)"), each(member("b", Needs::All)));
-        let flat = member("b", Needs::All).and(Needs::each(member("b", Needs::All)));
-        assert_eq!(of("a[].b"), each(flat));
-        assert_eq!(
-            of("a[1:4:2].b"),
-            member(
-                "a",
-                Needs::elements_at([1, 3].into_iter(), &member("b", Needs::All))
-            )
-        );
-        let parts = ["b", "c", "d"].map(|name| member(name, Needs::All));
-        let any = parts.into_iter().fold(Needs::Kind, Needs::and);
-        assert_eq!(of("[a[0].b, a[1].c, a[-1].d]"), each(any));
-        for all in ["a[-2:].b", "a[::2].b", "a[:65].b", "a[::-1].b"] {
-            assert_eq!(of(all), each(member("b", Needs::All)), "{all}");
-        }
-    }
-
-    #[test]
-    fn conditions_look_at_whole_values() {
-        let both = member("a", Needs::All).and(member("b", Needs::All));
-        for text in [
-            "a || b",
-            "a && b",
-            "a == b",
-            "[!a, b]",
-            "not_null(a, b)",
-            "merge(a, b)",
+        let both = whole("a").and(whole("b"));
+        let any = ["b", "c", "d"].map(whole);
+        let any = any.into_iter().fold(Needs::Kind, Needs::and);
+        let parts = whole("a").and(member("b", whole("c")));
+        let second_and_fourth = Needs::elements_at([1, 3].into_iter(), &whole("b"));
+        let header = Needs::header("x-key".into());
+        let headers = member("headers", header.clone()).and(member("multiValueHeaders", header));
+        let of_iam = of("[requestContext.identity.[cognitoIdentityId, userArn], \
+             requestContext.authorizer.iam.[cognitoIdentity.identityId, userArn]]");
+        for (expressions, needs) in [
+            ("@", Needs::All),
+            ("'constant'", Needs::Kind),
+            ("a.b; a | b", member("a", whole("b"))),
+            ("a[2]", member("a", Needs::element(2, Needs::All))),
+            ("a[-2].b", member("a", Needs::element(-2, whole("b")))),
+            // The other part can fail, so it is evaluated too.
+            ("[b.c, a]; {x: a, y: b.c}; [b.c, a][1]", parts),
+            ("a[*].b; map(&b, a)", each(whole("b"))),
+            ("a[?b > `1`].c", each(whole("b").and(whole("c")))),
+            ("a[].b", each(whole("b").and(Needs::each(whole("b"))))),
+            ("a[1:4:2].b", member("a", second_and_fourth)),
+            ("[a[0].b, a[1].c, a[-1].d]", each(any)),
+            ("a[-2:].b; a[::2].b; a[:65].b; a[::-1].b", each(whole("b"))),
+            // Conditions look at whole values.
+            (
+                "a || b; a && b; a == b; [!a, b]; not_null(a, b); merge(a, b)",
+                both,
+            ),
+            ("a.*.b; keys(a); sort_by(a, &b)[0].c; [a, a.b]", whole("a")),
+            ("type(a)", member("a", Needs::Kind)),
+            ("header(@, 'x-key')", headers),
+            ("iam_caller(@)", of_iam),
         ] {
-            assert_eq!(of(text), both, "{text}");
+            for text in expressions.split("; ") {
+                assert_eq!(of(text), needs, "{text}");
+            }
         }
-        assert_eq!(of("a.*.b"), member("a", Needs::All));
-        assert_eq!(of("keys(a)"), member("a", Needs::All));
-        assert_eq!(of("type(a)"), member("a", Needs::Kind));
-        assert_eq!(of("sort_by(a, &b)[0].c"), member("a", Needs::All));
     }
 
     #[test]
@@ -249,39 +226,21 @@ mod tests {
     }
 
     #[test]
-    fn a_header_looks_at_the_headers_of_its_name() {
-        let header = || Needs::header("x-key".into());
-        assert_eq!(
-            of("header(@, 'x-key')"),
-            member("headers", header()).and(member("multiValueHeaders", header()))
-        );
-    }
-
-    #[test]
-    fn the_caller_of_iam_looks_at_the_context_of_the_request_alone() {
-        let paths = "[requestContext.identity.[cognitoIdentityId, userArn], \
-         requestContext.authorizer.iam.[cognitoIdentity.identityId, userArn]]";
-        assert_eq!(of("iam_caller(@)"), of(paths));
-    }
-
-    #[test]
     fn a_text_that_is_unwrapped_is_read_by_what_is_taken_from_it() {
-        let Node::Chain(call, _) = compile("powertools_json(body).id") else {
-            panic!("a chain");
-        };
-        let Node::Call { note: result, .. } = *call else {
-            panic!("a call");
-        };
-        assert_eq!(result, member("id", Needs::All));
-        let Node::Call { note: result, .. } = compile("powertools_json(body)") else {
-            panic!("a call");
-        };
-        assert_eq!(result, Needs::All);
-    }
-
-    fn compile(text: &str) -> Node {
-        let mut node = super::super::compile(text).unwrap();
-        let _needs = super::of(&mut node);
-        node
+        for (text, needs) in [
+            ("powertools_json(body)", Needs::All),
+            ("powertools_json(body).id", whole("id")),
+        ] {
+            let mut node = super::super::compile(text).unwrap();
+            let _needs = super::of(&mut node);
+            let call = match node {
+                Node::Chain(call, _) => *call,
+                call => call,
+            };
+            let Node::Call { note, .. } = call else {
+                panic!("a call");
+            };
+            assert_eq!(note, needs, "{text}");
+        }
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn read(text: &Text) -> Option<Json> {
     let ascii: String = text.code_points().map(to_ascii).collect();
     let trimmed = ascii.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
     let digits = without_underscores(trimmed)?;
-    integer(&digits).or_else(|| float(&digits))
+    // Rust and Python parse the same floats, with the words for infinity and not-a-number.
+    integer(&digits).or_else(|| Float::parse(&digits).map(Json::Float))
 }
 
 /// Returns a blank for white space, the ASCII digit for a digit, and `?` for other characters outside ASCII.
@@ -60,11 +61,6 @@ fn integer(text: &str) -> Option<Json> {
         && digits.len() <= MAX_DIGITS
         && digits.bytes().all(|byte| byte.is_ascii_digit());
     whole.then(|| Json::Int(Integer::from_digits(text.starts_with('-'), digits)))
-}
-
-fn float(text: &str) -> Option<Json> {
-    // Rust and Python parse the same floats, with the words for infinity and not-a-number.
-    Float::parse(text).map(Json::Float)
 }
 
 #[cfg(test)]
