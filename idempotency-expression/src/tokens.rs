@@ -232,34 +232,22 @@ mod tests {
     }
 
     #[test]
-    fn literals_keep_their_text() {
-        assert_eq!(
-            kinds(r#"`123456789012345678901` 'it\'s' `"\`"`"#),
-            [
-                Kind::Literal(Literal::Json("123456789012345678901".into())),
-                Kind::Literal(Literal::Raw("it's".into())),
-                Kind::Literal(Literal::Json("\"`\"".into())),
-            ]
+    fn literals_keep_their_text_and_quoted_names_are_decoded() {
+        let found = kinds(
+            r#"`123456789012345678901` 'it\'s' `"\`"` ` foo` "a\u00e9\ud83d\ude00" "\ud83d""#,
         );
-    }
-
-    #[test]
-    fn quoted_names_are_decoded() {
-        assert_eq!(
-            kinds(r#""a\u00e9\ud83d\ude00" "\ud83d""#),
-            [
-                Kind::Quoted(Name::from("aé😀")),
-                Kind::Quoted(Name([0xED, 0xA0, 0xBD].into()))
-            ]
-        );
-    }
-
-    #[test]
-    fn very_large_numbers_are_limited() {
-        assert_eq!(
-            kinds("-0 -12 99999999999999999999"),
-            [Kind::Number(0), Kind::Number(-12), Kind::Number(FAR)]
-        );
+        let expected = [
+            Kind::Literal(Literal::Json("123456789012345678901".into())),
+            Kind::Literal(Literal::Raw("it's".into())),
+            Kind::Literal(Literal::Json("\"`\"".into())),
+            Kind::Literal(Literal::Word(Name::from("foo"))),
+            Kind::Quoted(Name::from("aé😀")),
+            Kind::Quoted(Name([0xED, 0xA0, 0xBD].into())),
+        ];
+        assert_eq!(found, expected);
+        // Very large numbers are limited.
+        let numbers = [Kind::Number(0), Kind::Number(-12), Kind::Number(FAR)];
+        assert_eq!(kinds("-0 -12 99999999999999999999"), numbers);
     }
 
     #[test]

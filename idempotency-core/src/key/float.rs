@@ -333,17 +333,17 @@ mod tests {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            let float = f64::from_bits(state);
-            assert_eq!(
-                written(float),
-                shortest_text(float),
-                "{:x}",
-                float.to_bits()
-            );
             // A float of few digits.
             #[allow(clippy::cast_precision_loss)]
             let cut = ((state >> 44) as f64 / 100.0) * if state & 1 == 0 { 1.0 } else { 0.001 };
-            assert_eq!(written(cut), shortest_text(cut), "{:x}", cut.to_bits());
+            for float in [f64::from_bits(state), cut] {
+                assert_eq!(
+                    written(float),
+                    shortest_text(float),
+                    "{:x}",
+                    float.to_bits()
+                );
+            }
         }
     }
 }

@@ -87,15 +87,6 @@ impl HashAlgorithm {
     /// take more than `memory_limit` bytes.
     ///
     /// It is [`hex_of`](Self::hex_of) the value, but mostly no value is made.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::key::{HashAlgorithm, Json};
-    /// let digest = HashAlgorithm::Sha256.hex_of_json(r#"{"b": 2, "a": 1}"#, 1024);
-    /// assert_eq!(digest, Some(HashAlgorithm::Sha256.hex(r#"{"a": 1, "b": 2}"#)));
-    /// assert_eq!(HashAlgorithm::Sha256.hex_of_json("{", 1024), None);
-    /// ```
     #[must_use]
     pub fn hex_of_json(&self, text: &str, memory_limit: usize) -> Option<String> {
         tape::digest(text.as_bytes(), *self, CANONICAL, memory_limit).or_else(|| {

@@ -69,14 +69,6 @@ impl Integer {
     }
 
     /// Returns the number if it fits into an `i64`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use idempotency_core::key::Integer;
-    /// assert_eq!(Integer::from(-42).as_i64(), Some(-42));
-    /// assert_eq!(Integer::from_digits(false, "9223372036854775808").as_i64(), None);
-    /// ```
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         match self.0 {

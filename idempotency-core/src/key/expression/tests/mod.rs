@@ -28,10 +28,12 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     lines.map(|line| line.rsplit_once(" => ").unwrap())
 }
 
-/// Checks lines of `expression => value` on one payload.
+/// Checks lines of `expression; expression => value` on one payload.
 fn check(payload: &str, text: &str) {
-    for (expression, expected) in lines(text) {
-        assert_eq!(evaluate(expression, payload), expected, "{expression}");
+    for (expressions, expected) in lines(text) {
+        for expression in expressions.split("; ") {
+            assert_eq!(evaluate(expression, payload), expected, "{expression}");
+        }
     }
 }
 
@@ -76,64 +78,53 @@ fn a_header_is_found_in_any_case_of_its_name() {
 
 #[test]
 fn a_caller_that_iam_authenticated_is_one_client_in_all_its_sessions() {
-    const USER: &str = "arn:aws:iam::123456789012:user/shop/checkout";
-    const ROLE: &str = "arn:aws:sts::123456789012:assumed-role/orders";
-    const SSO: &str =
-        "arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Pay_0a1b/ann@example.com";
-    const IDENTITY: &str = "eu-central-1:6d2c9e9e-0000-4a5b-8c7d-1f2e3d4c5b6a";
-    let (session, pod) = (format!("{ROLE}/orders-7f9c"), format!("{ROLE}/i-0abc"));
-    let china = session.replace("arn:aws:", "arn:aws-cn:");
-    let of_pool = format!("{ROLE}/CognitoIdentityCredentials");
-    let federated = "arn:aws:sts::123456789012:federated-user/ann";
-    let root = "arn:aws:iam::123456789012:root";
-    let cases: [(&str, &str, Option<&str>); 28] = [
-        ("", USER, Some(USER)),
-        ("", root, Some(root)),
-        ("", federated, Some(federated)),
-        ("", &session, Some(ROLE)),
-        ("", &pod, Some(ROLE)),
-        (
-            "",
-            &china,
-            Some("arn:aws-cn:sts::123456789012:assumed-role/orders"),
-        ),
-        ("", SSO, Some(SSO)),
-        (IDENTITY, &of_pool, Some(IDENTITY)),
-        (IDENTITY, USER, Some(IDENTITY)),
-        (IDENTITY, "", Some(IDENTITY)),
-        // All users of the pool have it.
-        ("", &of_pool, None),
-        ("", "", None),
-        ("", "anonymous", None),
-        ("", "AIDACKCEVSQ6C2EXAMPLE", None),
-        ("", "arn:aws:iam::123456789012:user/", None),
-        ("", "arn:aws:iam::123456789012:user", None),
-        ("", "arn:aws:iam::123456789012:role/orders", None),
-        ("", "arn:aws:iam::anonymous:root", None),
-        ("", "arn:aws:iam:eu-west-1:123456789012:root", None),
-        ("", "arn::iam::123456789012:root", None),
-        ("", "urn:aws:iam::123456789012:root", None),
-        ("", "arn:aws:sts::123456789012:user/checkout", None),
-        ("", "arn:aws:sts::123456789012:federated-user/", None),
-        ("", ROLE, None),
-        ("", "arn:aws:sts::123456789012:assumed-role/orders/", None),
-        ("", "arn:aws:sts::123456789012:assumed-role//s", None),
-        ("", "arn:aws:sts::123456789012:assumed-role/a/b/c", None),
-        ("", "arn:aws:sns::123456789012:root", None),
-    ];
-    for (identity, arn, caller) in cases {
+    const POOL: &str = "eu-central-1:6d2c9e9e-0000-4a5b-8c7d-1f2e3d4c5b6a";
+    // The ARN and its caller. `=` is the same text.
+    let alone = "
+        arn:aws:iam::123456789012:user/shop/checkout => =
+        arn:aws:iam::123456789012:root => =
+        arn:aws:sts::123456789012:federated-user/ann => =
+        arn:aws:sts::123456789012:assumed-role/orders/orders-7f9c => arn:aws:sts::123456789012:assumed-role/orders
+        arn:aws:sts::123456789012:assumed-role/orders/i-0abc => arn:aws:sts::123456789012:assumed-role/orders
+        arn:aws-cn:sts::123456789012:assumed-role/orders/x => arn:aws-cn:sts::123456789012:assumed-role/orders
+        arn:aws:sts::123456789012:assumed-role/AWSReservedSSO_Pay_0a1b/ann@example.com => =";
+    // All users of a pool have the first one.
+    let none = "
+        arn:aws:sts::123456789012:assumed-role/orders/CognitoIdentityCredentials
+        anonymous
+        AIDACKCEVSQ6C2EXAMPLE
+        arn:aws:iam::123456789012:user/
+        arn:aws:iam::123456789012:user
+        arn:aws:iam::123456789012:role/orders
+        arn:aws:iam::anonymous:root
+        arn:aws:iam:eu-west-1:123456789012:root
+        arn::iam::123456789012:root
+        urn:aws:iam::123456789012:root
+        arn:aws:sts::123456789012:user/checkout
+        arn:aws:sts::123456789012:federated-user/
+        arn:aws:sts::123456789012:assumed-role/orders
+        arn:aws:sts::123456789012:assumed-role/orders/
+        arn:aws:sts::123456789012:assumed-role//s
+        arn:aws:sts::123456789012:assumed-role/a/b/c
+        arn:aws:sns::123456789012:root";
+    let check = |identity: &str, arn: &str, caller: Option<&str>| {
         let expected = caller.map_or("null".to_owned(), |caller| format!("{caller:?}"));
-        let rest = format!(r#"{{"cognitoIdentityId": "{identity}", "userArn": "{arn}"}}"#);
-        let http = format!(
-            r#"{{"iam": {{"cognitoIdentity": {{"identityId": "{identity}"}}, "userArn": "{arn}"}}}}"#
-        );
-        for context in [
-            format!(r#"{{"identity": {rest}}}"#),
-            format!(r#"{{"authorizer": {http}}}"#),
-        ] {
+        let rest =
+            format!(r#"{{"identity": {{"cognitoIdentityId": "{identity}", "userArn": "{arn}"}}}}"#);
+        let cognito = format!(r#"{{"identityId": "{identity}"}}"#);
+        let iam = format!(r#"{{"cognitoIdentity": {cognito}, "userArn": "{arn}"}}"#);
+        for context in [rest, format!(r#"{{"authorizer": {{"iam": {iam}}}}}"#)] {
             let event = format!(r#"{{"requestContext": {context}}}"#);
             assert_eq!(evaluate("iam_caller(@)", &event), expected, "{event}");
         }
+    };
+    for (arn, caller) in lines(alone) {
+        check("", arn, Some(if caller == "=" { arn } else { caller }));
+        check(POOL, arn, Some(POOL));
+    }
+    for arn in none.lines().map(str::trim) {
+        check("", arn, None);
+        check(POOL, arn, Some(POOL));
     }
 }
 

@@ -1,12 +1,44 @@
-//! A reference for canonical text that is simple enough to check by reading. It shares no code with the code under test:
-//! `serde_json` reads texts and structure, one level after the other, so deep values are slow.
+//! Canonical text is ASCII, reads back as itself, and equals that of a slow reference that reads with `serde_json`. The digest
+//! that is made without a tree is its digest.
+#![no_main]
 
 use std::collections::HashMap;
 
+use idempotency_core::key::{HashAlgorithm, Json, JsonErrorKind};
+use libfuzzer_sys::fuzz_target;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// Returns the canonical text. Returns `None` for text that `serde_json` does not read: lone surrogates, `NaN`, `Infinity`.
-pub fn canonical(text: &str) -> Option<String> {
+fuzz_target!(|text: &str| {
+    match Json::parse(text) {
+        Ok(json) => {
+            let once = json.to_canonical();
+            assert!(once.is_ascii());
+            let again = Json::parse(&once).expect("canonical text is JSON");
+            assert_eq!(again.to_canonical(), once);
+            let digest = HashAlgorithm::Md5.hex_of_json(text, usize::MAX);
+            assert_eq!(digest, Some(HashAlgorithm::Md5.hex(&once)));
+            if let Some(reference) = canonical(text) {
+                assert_eq!(once, reference);
+            }
+        }
+        Err(error) => {
+            assert_eq!(HashAlgorithm::Md5.hex_of_json(text, usize::MAX), None);
+            let beyond = matches!(
+                error.kind(),
+                JsonErrorKind::TooDeep | JsonErrorKind::NumberTooLong
+            );
+            let refused = serde_json::from_str::<IgnoredAny>(text).is_err();
+            assert!(beyond || refused, "{error}");
+        }
+    }
+});
+
+/// Returns the canonical text. It is a reference that is simple enough to check by reading, and shares no code with the code under
+/// test: `serde_json` reads texts and structure, one level after the other, so deep values are slow.
+///
+/// Returns `None` for text that `serde_json` does not read: lone surrogates, `NaN`, `Infinity`.
+fn canonical(text: &str) -> Option<String> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     Some(match text.as_bytes().first()? {
         b'[' => {
