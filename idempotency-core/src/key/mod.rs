@@ -1,4 +1,21 @@
 //! From an event to the key of its call: read the JSON, select a part, write it canonically, hash it.
+//!
+//! A text is read by needs: what the expressions look at becomes a [`Json`] value, and the rest is checked. A typed value is
+//! taken in the same way, without a text. The expressions are evaluated on the small value, and their result is written into the
+//! digest. Only a text that is the key as a whole is written from where it stands.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `selector` | the key and the validation digest of a payload |
+//! | `payload` | a payload for entry points that evaluate further expressions |
+//! | `needs` | what expressions look at in a payload |
+//! | `parse` | reads JSON, whole or by needs; `scan` finds the next special character |
+//! | `take` | takes the same from a typed value |
+//! | `tape` | the digest of a whole text, without values |
+//! | `expression` | compiles, analyses and evaluates JMESPath |
+//! | `json`, `object`, `text`, `integer`, `float` | values, with every digit and character of the text |
+//! | `canonical`, `hash` | the canonical text, and its digest |
+//! | `budget` | limits the memory and the work of one event |
 
 mod budget;
 mod canonical;
