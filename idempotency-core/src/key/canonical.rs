@@ -98,7 +98,7 @@ pub(super) fn write(out: &mut impl Sink, json: &Json, layout: &Layout) {
         Json::Bool(false) => out.ascii(b"false"),
         Json::Int(integer) => write_integer(out, integer),
         Json::Float(float) => float.write(out, layout.python_numbers),
-        Json::Str(text) => write_string(out, text),
+        Json::Str(text) => write_characters(out, text.as_bytes()),
         Json::Array(elements) => {
             out.ascii(b"[");
             for (at, element) in elements.iter().enumerate() {
@@ -115,7 +115,7 @@ pub(super) fn write(out: &mut impl Sink, json: &Json, layout: &Layout) {
             let mut member = |name: &Text, member: &Json| {
                 out.ascii(between.as_bytes());
                 between = layout.between;
-                write_string(out, name);
+                write_characters(out, name.as_bytes());
                 out.ascii(layout.after_name.as_bytes());
                 write(out, member, layout);
             };
@@ -155,10 +155,6 @@ pub(super) fn write_digits(room: &mut Room, number: u64, least: usize) -> usize 
 }
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-fn write_string(out: &mut impl Sink, text: &Text) {
-    write_characters(out, text.as_bytes());
-}
 
 /// Writes a string of these characters, which are the bytes of a [`Text`].
 pub(super) fn write_characters(out: &mut impl Sink, characters: &[u8]) {
